@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 GUIDE := api/guide/index.html
 GUIDE_SOURCES := README.md docs/flow.svg $(wildcard docs/*.png docs/*.md docs/decisions/*.md docs/guide/*.py)
 ARGS ?=
-NEAR := tests/schemas tests/market tests/eventstore tests/projections tests/workers tests/discretion
+NEAR := tests/schemas tests/market tests/eventstore tests/projections tests/workers tests/redaction
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo run test test-fast coverage mutants changes check fuzz simulate chaos failover docs bench fmt lock clean man wheel sbom audit release-check

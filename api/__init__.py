@@ -1,1 +1,1 @@
-"""HTTP in, HTTP out: a Starlette application, an endpoint file per resource."""
+"""HTTP in, HTTP out: a Starlette application."""

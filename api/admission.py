@@ -18,24 +18,24 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.database import read
-from api.directory import Key
-from api.errors import NotValid, not_found, query_not_valid, unknown_parameter
-from api.fields import field
+from api.access.directory import Key
+from api.http.database import read
+from api.http.errors import NotValid, not_found, query_not_valid, unknown_parameter
+from api.http.fields import field
+from api.http.paths import identifier
+from api.http.preferences import APPLIED, prefers_representation
+from api.http.responses import JsonResponse, json_response, read_body
+from api.http.status_codes import ApiError, sentence_of
+from api.intake.refusal_counts import places_of
+from api.intake.refused_attempts import names_of
+from api.intake.run_name import RUN, named_run
 from api.operation import Operation
-from api.paths import identifier
-from api.preferences import APPLIED, prefers_representation
-from api.refusal_counts import places_of
-from api.refused_attempts import names_of
-from api.responses import JsonResponse, json_response, read_body
-from api.run_name import RUN, named_run
 from api.services import Services
-from api.status_codes import ApiError, sentence_of
 from eventstore.aggregates.run import Mode
 from eventstore.errors import LedgerBusy, LedgerError, Refused, StoreUnavailable, VersionConflict
 from eventstore.log.answers import Answer, command_id_of, remembered_answer
 from schemas.base import Problem
-from schemas.problems import UNKNOWN_FIELD
+from schemas.reading.problems import UNKNOWN_FIELD
 from schemas.sentence import Sentence
 
 _IN_USE = Sentence(

@@ -13,15 +13,15 @@ from api.admission import Admission
 from api.endpoints.documentation import Documentation
 from api.endpoints.guide import Guide
 from api.endpoints.metrics import MetricsPage
-from api.networks import peer_of
+from api.http.networks import peer_of
+from api.http.paths import RawPathApplication, both_forms, only_form
+from api.http.stopping import STATE
+from api.intake.refusal_counts import INTERVAL_S
 from api.operations import ENDPOINTS, OPERATIONS
-from api.paths import RawPathApplication, both_forms, only_form
-from api.refusal_counts import INTERVAL_S
 from api.services import Services
-from api.stopping import STATE
 from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import Durability
-from runtime.interpreter import SHORT_SWITCH_INTERVAL_S, tune_interpreter
+from system.interpreter import SHORT_SWITCH_INTERVAL_S, tune_interpreter
 from telemetry.serving import Expose
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from api.catalogue import CATALOGUE
-from api.description import MOMENT_PATTERN, names_within, openapi
-from api.limits import limits_table
+from api.description.catalogue import CATALOGUE
+from api.description.openapi import MOMENT_PATTERN, names_within, openapi
+from api.http.limits import limits_table
 from api.operations import OPERATIONS
 from telemetry.log import begin_process
 
@@ -87,7 +87,7 @@ def errors_page() -> str:
     lines = [
         "# Error codes",
         "",
-        "Made from `api/catalogue.py` by `make docs`. Codes are permanent; sentences may change.",
+        "Made from `api/description/catalogue.py` by `make docs`. Codes are permanent; sentences may change.",
         "`GET /errors/` has the same with examples.",
         "",
         "| code | status | met in | means | auf Deutsch |",

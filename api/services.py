@@ -10,26 +10,26 @@ from pathlib import Path
 from psycopg_pool import AsyncConnectionPool
 from starlette.requests import Request
 
-from api.acknowledgements import Acknowledgements
-from api.auth import Authenticator
+from api.access.acknowledgements import Acknowledgements
+from api.access.auth import Authenticator
+from api.access.directory import KEEPER, Directory
+from api.access.rate_limit import RateLimit
 from api.bulk.workshop import Workshop
-from api.database import reading_pool
-from api.directory import KEEPER, Directory
-from api.gathered_reads import GatheredReads
-from api.lists import Lists
-from api.networks import peer_of
+from api.http.database import reading_pool
+from api.http.gathered_reads import GatheredReads
+from api.http.lists import Lists
+from api.http.networks import peer_of
+from api.intake.refusal_counts import RefusalCounts
+from api.intake.refused_attempts import RefusedAttempts
+from api.intake.run_counts import RunCounts
 from api.operation import Operation
-from api.rate_limit import RateLimit
-from api.refusal_counts import RefusalCounts
-from api.refused_attempts import RefusedAttempts
-from api.run_counts import RunCounts
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import Durability
 from projections import AT_ONCE
-from projections.import_status import import_statuses
-from runtime import connections
+from projections.views.import_status import import_statuses
 from schemas.status import ImportStatus
+from system import connections
 from telemetry.measures import measures
 from telemetry.supervision import supervision
 

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from eventstore.log.group_commit import MAX_BATCH_EVENTS
 from eventstore.log.recorder import SESSION, append_statement
-from projections.import_status import IMPORT_STATUS
+from projections.views.import_status import IMPORT_STATUS
 
 _STATEMENT = append_statement([IMPORT_STATUS])
 _EVENT = b'{"payload_sha256":"%s","content_sha256":"%s","payload_bytes":%d,"rules_edition":"2026-11","warnings":[]}'

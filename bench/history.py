@@ -20,8 +20,8 @@ from eventstore.events import Recorded
 from eventstore.log.payloads import Payload
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
 from importledger_client.book import one_account
-from runtime.parallel import processes
-from workers.account_number import draw_account_numbers
+from system.parallel import processes
+from workers.actors.account_number import draw_account_numbers
 
 EVENTS_AN_ACCOUNT = 3
 BATCH = 1_000

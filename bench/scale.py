@@ -32,11 +32,11 @@ from bench.service import SUPPLIER, Bench, Measured, Reads
 from bench.usage import processor_model
 from eventstore.log.recorder import SESSION
 from projections import PROJECTIONS
-from projections.account_search import find_accounts
-from projections.versioning.build import administrator
-from projections.versioning.projection import Projection
-from projections.versioning.reading import head
-from projections.versioning.versions import alone, build_version, drop_version, live_version, switch
+from projections.versions.build import administrator
+from projections.versions.projection import Projection
+from projections.versions.reading import head
+from projections.versions.versions import alone, build_version, drop_version, live_version, switch
+from projections.views.account_search import find_accounts
 
 BAR = 0.9
 SMALL, LARGE = 10_000, 1_000_000

@@ -29,12 +29,12 @@ import psutil
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-from api.api_key import new_api_key
+from api.access.api_key import new_api_key
 from bench.load import SAMPLES, bodies, large
 from bench.usage import most_memory_of, per_account, usage_of
 from cli.operator import caused_by
-from cli.roles import processes_for, workers_for
-from cli.sealing import CHECKPOINTS
+from cli.service.roles import processes_for, workers_for
+from cli.service.sealing import CHECKPOINTS
 from embedded.folder import DataFolder
 from embedded.postgres import DATABASE
 from embedded.service import Connections, Service
@@ -42,8 +42,8 @@ from eventstore.aggregates import organisation, supplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections import FOLLOWING, INLINE
-from runtime.processors import usable_cores
-from runtime.shared_counts import counts_file
+from system.processors import usable_cores
+from system.shared_counts import counts_file
 from workers.broker import redis_broker
 
 SUPPLIER = "NORDWIND"

@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from api.access.auth import WRITERS
 from api.app import create_app
-from api.auth import WRITERS
-from api.paths import Endpoint
-from api.responses import JsonResponse, read_body
+from api.http.paths import Endpoint
+from api.http.responses import JsonResponse, read_body
 
 _decode = msgspec.json.Decoder().decode
 

@@ -2,9 +2,10 @@
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
-from tests.support.sources import nodes
+from tests.support.sources import nodes, parsed
 
 TESTS = Path(__file__).parents[1] / "tests"
 FILES = sorted(TESTS.rglob("*.py"))
@@ -19,14 +20,14 @@ DECLARATIONS = {
 }
 """Modules that hold nothing which could go wrong by itself, and why."""
 TOGETHER = {
-    "workers/users.py": "workers/test_user_tasks.py",
-    "eventstore/log/sessions.py": "console/test_signing_in.py",
-    "eventstore/log/typed_reasons.py": "console/test_signing_in.py",
-    "eventstore/log/user_details.py": "console/test_signing_in.py",
-    "eventstore/log/task_progress.py": "workers/test_owner_tasks.py",
-    "projections/console_user.py": "console/test_signing_in.py",
-    "projections/disclosure.py": "console/test_personal_data.py",
-    "projections/owner_task.py": "workers/test_owner_tasks.py",
+    "workers/users.py": "workers/followers/test_user_tasks.py",
+    "projections/unlogged/sessions.py": "console/screens/test_signing_in.py",
+    "projections/unlogged/typed_reasons.py": "console/screens/test_signing_in.py",
+    "projections/unlogged/user_details.py": "console/screens/test_signing_in.py",
+    "workers/followers/task_progress.py": "workers/followers/test_owner_tasks.py",
+    "projections/views/console_user.py": "console/screens/test_signing_in.py",
+    "projections/views/disclosure.py": "console/screens/test_personal_data.py",
+    "projections/views/owner_task.py": "workers/followers/test_owner_tasks.py",
 }
 """Modules that a test takes together with others, since neither does anything alone."""
 
@@ -61,5 +62,13 @@ def test_a_module_of_log_workers_and_projections_has_its_mirror() -> None:
         if name in DECLARATIONS:
             assert not re.search(r"^\s*(async )?def ", module.read_text(), re.M), f"{name} does something by now"
             continue
-        mirror = TESTS / TOGETHER.get(name, f"{name.split('/')[0]}/test_{module.name}")
+        mirror = TESTS / TOGETHER.get(name, module.relative_to(TESTS.parent).with_name(f"test_{module.name}"))
         assert mirror.exists(), f"{name} needs {mirror.relative_to(TESTS.parent)}"
+
+
+def test_the_guide_for_developers_names_each_package_with_the_first_line_of_its_docstring() -> None:
+    guide = (TESTS.parent / "docs" / "developing.md").read_text()
+    packages = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    for name in packages:
+        docstring = ast.get_docstring(parsed(TESTS.parent / name.replace(".", "/") / "__init__.py")) or ""
+        assert f"`{name.rsplit('.', 1)[-1]}/` | {docstring.splitlines()[0]} |" in guide, name

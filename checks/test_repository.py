@@ -14,15 +14,15 @@ from packaging.utils import canonicalize_name
 from starlette.routing import Route
 
 from api.app import create_app
-from api.errors import HANDLERS
+from api.http.errors import HANDLERS
 from cli.main import importledger
 from eventstore.errors import LedgerError
 from tests.support.sources import nodes, parsed
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = (
-    *("api", "cli", "console", "discretion", "embedded", "eventstore"),
-    *("market", "projections", "runtime", "schemas", "telemetry", "workers"),
+    *("api", "cli", "console", "redaction", "embedded", "eventstore"),
+    *("market", "projections", "system", "schemas", "telemetry", "workers"),
 )
 
 

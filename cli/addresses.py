@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from cli.reach import Unreachable, reach
-from cli.settings import SettingError, Settings
+from cli.service.reach import Unreachable, reach
+from cli.service.settings import SettingError, Settings
 from embedded.folder import DataFolder
 
 

@@ -14,13 +14,13 @@ from cli.known import require_supplier
 from cli.operator import caused_by
 from cli.progress import progress_bar
 from cli.prove import connected, sealed_now
-from cli.sealing import sealing_key
-from cli.settings import Settings
+from cli.service.sealing import sealing_key
+from cli.service.settings import Settings
 from cli.tell import json_option, tell
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections import INLINE, PROJECTIONS
-from projections.archiving import (
+from projections.retention.archiving import (
     NotArchivable,
     archive_of,
     archive_supplier,
@@ -30,7 +30,7 @@ from projections.archiving import (
     read_back,
     refuse_unfinished,
 )
-from projections.versioning.build import administrator
+from projections.versions.build import administrator
 
 _SCHEMES = ("file", "s3", "gs", "az")
 _READERS = [one.name for one in PROJECTIONS if one.reads_payloads and not one.is_inline]

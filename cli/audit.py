@@ -14,9 +14,7 @@ from cli.tell import text_of
 from eventstore.aggregates.import_process import ImportStaged
 from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
-from projections.archiving import why_missing
-from projections.error_statistics import SELECT_REFUSALS
-from projections.history import (
+from projections.queries.history import (
     AsOf,
     MomentAhead,
     history_entry,
@@ -26,7 +24,9 @@ from projections.history import (
     read_statuses,
     status_record,
 )
-from projections.missing_documents import naming_documents
+from projections.queries.missing_documents import naming_documents
+from projections.retention.archiving import why_missing
+from projections.views.error_statistics import SELECT_REFUSALS
 from schemas.difference import difference
 
 _encoder = msgspec.json.Encoder(decimal_format="number")

@@ -21,11 +21,10 @@ from cli.backup_proof import (
     signing,
 )
 from cli.operator import caused_by
-from cli.reach import reach
 from cli.restored_access import RestoredAccess, restored_access
-from cli.settings import Settings
+from cli.service.reach import reach
+from cli.service.settings import Settings
 from cli.tell import json_option, tell, text_of
-from discretion.private_files import open_private
 from embedded.folder import DataFolder
 from embedded.service import Service
 from eventstore.aggregates.import_process import identity_of
@@ -40,13 +39,14 @@ from eventstore.operations.migrate import role_of
 from eventstore.proof.checkpoints import read_note
 from eventstore.proof.verification import Kept
 from projections import INLINE, PROJECTIONS
-from projections.archiving import all_put_back
-from projections.erasure import erase, erase_contacts
 from projections.platform.account_numbers import ACCOUNT_NUMBERS
-from projections.versioning.build import administrator
-from projections.versioning.compare import verify as verify_projection
-from projections.versioning.install import migrate_all
-from projections.versioning.versions import make_anew
+from projections.retention.archiving import all_put_back
+from projections.retention.erasure import erase, erase_contacts
+from projections.versions.build import administrator
+from projections.versions.compare import verify as verify_projection
+from projections.versions.install import migrate_all
+from projections.versions.versions import make_anew
+from redaction.private_files import open_private
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 FEW_EVENTS = 10_000

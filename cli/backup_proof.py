@@ -9,8 +9,8 @@ import psycopg
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
-from cli.sealing import SEALING_KEY, kept_inside, outside
-from cli.settings import Settings
+from cli.service.sealing import SEALING_KEY, kept_inside, outside
+from cli.service.settings import Settings
 from embedded.folder import DataFolder
 from eventstore.clock import now
 from eventstore.operations.backup import MANIFEST, BackupError, Sign, manifest_text, unsigned

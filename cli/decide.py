@@ -14,9 +14,9 @@ from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from projections import INLINE
-from projections.erasure import erase as erase_subject
-from projections.erasure import erase_contacts, forget_attempts
-from projections.import_status import SELECT_EXTERNALS
+from projections.retention.erasure import erase as erase_subject
+from projections.retention.erasure import erase_contacts, forget_attempts
+from projections.views.import_status import SELECT_EXTERNALS
 
 IMPORTS_AT_ONCE = 500
 

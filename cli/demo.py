@@ -16,18 +16,18 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from api.api_key import new_api_key
+from api.access.api_key import new_api_key
 from cli.operator import caused_by
-from cli.roles import run_service
-from cli.settings import Settings
-from cli.signals import stop_on_signals
+from cli.service.roles import run_service
+from cli.service.settings import Settings
+from cli.service.signals import stop_on_signals
 from embedded.folder import DataFolder
 from embedded.service import Connections, Service
 from eventstore.aggregates import organisation, supplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from eventstore.log.user_details import find_user_details
 from projections import INLINE
+from projections.unlogged.user_details import find_user_details
 from telemetry.log import begin_process
 from workers.users import SignInLink, create_user, new_details, new_link
 

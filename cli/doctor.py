@@ -12,12 +12,12 @@ from psycopg.rows import dict_row
 from cli.addresses import database_url
 from cli.checkup import CHECKS, WHILE_AWAY
 from cli.checkup.finding import Around, Finding, Grade, Looked
-from cli.reach import Unreachable
 from cli.say import say
-from cli.settings import SettingError, Settings
-from discretion.shown import shown
+from cli.service.reach import Unreachable
+from cli.service.settings import SettingError, Settings
 from eventstore.errors import reason_of
 from eventstore.log.recorder import CODE_VERSION
+from redaction.shown import shown
 
 _COLOURS: dict[Grade, str] = {"good": "green", "warned": "yellow", "wrong": "bold red"}
 _ORDER = tuple(_COLOURS)

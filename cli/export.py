@@ -13,8 +13,8 @@ from cli.operator import open_ledger
 from cli.tell import NewFile, json_option, tell
 from eventstore.operations.export import export as write_export
 from eventstore.operations.export import header_of
-from projections.archiving import told_of_detached
-from projections.history import AsOf
+from projections.queries.history import AsOf
+from projections.retention.archiving import told_of_detached
 
 
 @click.command("export")

@@ -9,8 +9,8 @@ from cli.known import require_supplier
 from cli.operator import open_ledger
 from cli.say import say
 from cli.tell import text_of
-from eventstore.log.refused_attempts import Attempt, find_refused_attempts
-from projections.account_search import MAX_FOUND, find_accounts
+from projections.unlogged.refused_attempts import Attempt, find_refused_attempts
+from projections.views.account_search import MAX_FOUND, find_accounts
 from schemas.status import FoundAccount
 
 

@@ -5,11 +5,11 @@ import sys
 
 import click
 
-from cli.ending import Ending
 from cli.say import guard_terminal, say
+from cli.service.ending import Ending
 from cli.verbs import Verbs, show_examples
 from eventstore.errors import DamagedInstallation
-from runtime.interpreter import load_without_searching
+from system.interpreter import load_without_searching
 from telemetry.log import begin_process
 
 ROLES = (["up"], ["api"], ["relay"], ["worker"])
@@ -58,7 +58,7 @@ def main() -> None:
         say(f"importledger: {error}", err=True)
         sys.exit(1)
     except Exception as error:
-        from cli.failures import fail  # it knows the errors of every verb, and so imports all of them
+        from cli.service.failures import fail  # it knows the errors of every verb, and so imports all of them
 
         fail(error)
     else:

@@ -7,13 +7,13 @@ import msgspec
 import psycopg
 
 from cli.addresses import admin_url, database_url
-from cli.reach import reach
-from cli.roles import role_settings
 from cli.say import say
+from cli.service.reach import reach
+from cli.service.roles import role_settings
 from cli.tell import json_option, tell
 from eventstore.operations.migrate import NEWEST, Pending, known_migrations, pending_migrations, role_of
-from projections.versioning.install import migrate_all
-from projections.versioning.upgrading import ProjectionChange, projection_changes
+from projections.versions.install import migrate_all
+from projections.versions.upgrading import ProjectionChange, projection_changes
 
 NOTHING_TO_DO, CAN_BE_ROLLED, MUST_STOP = 0, 2, 3
 """Exit codes of `--check`; 1 is for errors, as with every verb."""

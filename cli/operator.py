@@ -10,12 +10,12 @@ from typing import Any
 import click
 import msgspec
 
-from api.api_key import new_api_key
-from api.supplier_settings import SUPPLIER_SETTINGS
+from api.access.api_key import new_api_key
+from api.endpoints.supplier_settings import SUPPLIER_SETTINGS
 from cli.addresses import admin_url
 from cli.known import nearest, require_supplier
 from cli.say import say
-from cli.settings import SettingError
+from cli.service.settings import SettingError
 from cli.supplier_settings import HELP, parsed_setting
 from cli.tell import json_option, tell, text_of
 from eventstore.aggregates import organisation
@@ -24,8 +24,8 @@ from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from projections import INLINE
-from projections.access_key import SELECT_KEYS
-from projections.import_supplier import SELECT_SUPPLIERS
+from projections.views.access_key import SELECT_KEYS
+from projections.views.import_supplier import SELECT_SUPPLIERS
 from workers.users import ORGANISATION_NAME, SUPPLIER_CODE
 
 RATE = re.compile(r"([1-9][0-9]{0,4}|100000)/s\Z")
@@ -120,7 +120,7 @@ def set_supplier(code: str, settings: tuple[str, ...], as_json: bool) -> None:
         root = ledger.load([suppliers.stream_of(code)])[suppliers.stream_of(code)].state.documents_root
     sentence = f"{code} is set." if done else f"{code} is set so already."
     tell(sentence, {"code": code, "is_changed": done is not None}, as_json=as_json)
-    from workers.documents import why_unreachable  # it brings the market's rules, which take a while to compile
+    from workers.actors.documents import why_unreachable  # it brings the market's rules, which take a while to compile
 
     if root and (why := why_unreachable(root, timeout_s=3.0)):
         say(f"The documents root {root} cannot be reached from here: {why}.", err=True)

@@ -17,8 +17,8 @@ from cli.addresses import database_url
 from cli.known import require_import
 from cli.operator import caused_by
 from cli.progress import progress_bar
-from cli.sealing import kept_inside, known_key, outside, sealing_key
-from cli.settings import Settings
+from cli.service.sealing import kept_inside, known_key, outside, sealing_key
+from cli.service.settings import Settings
 from cli.tell import NewFile, json_option, tell
 from eventstore.clock import now
 from eventstore.log.intake_stop import end_stop, intake_stop, note_comparison
@@ -31,9 +31,9 @@ from eventstore.proof.sealing import Sealed, continue_from, seal, sealing_lock
 from eventstore.proof.statement import check_statement
 from eventstore.proof.verification import Kept, Verified, verify_events, wrong_rows
 from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of, read_statement
-from projections.access_key import wrong_keys
-from projections.archiving import told_of_detached
-from projections.history import account_streams
+from projections.queries.history import account_streams
+from projections.retention.archiving import told_of_detached
+from projections.views.access_key import wrong_keys
 
 MAX_REASON = 500
 

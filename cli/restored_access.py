@@ -17,7 +17,7 @@ from eventstore.aggregates.user import UserDisabled, UserErased, UserRoleChanged
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
-from eventstore.log.user_details import delete_passwords
+from projections.unlogged.user_details import delete_passwords
 from workers.users import change_role, disable_user, erase_user
 
 _REASON = "restored from a backup"

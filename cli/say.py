@@ -5,7 +5,7 @@ from typing import Any
 import click
 import click.exceptions
 
-from discretion.shown import shown_lines
+from redaction.shown import shown_lines
 
 _echo = click.echo
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from api.supplier_settings import SUPPLIER_SETTINGS, URL, URLS
+from api.endpoints.supplier_settings import SUPPLIER_SETTINGS, URL, URLS
 
 HELP = (
     "Change how accounts of CODE are treated, within a second everywhere.\n\n"

@@ -20,14 +20,14 @@ from cli.say import say
 from cli.tell import json_option, tell, text_of
 from eventstore.clock import now
 from projections import PROJECTIONS
-from projections.history import account_streams
-from projections.versioning.build import administrator
-from projections.versioning.compare import Comparison, Difference, compare, side_by_side
-from projections.versioning.compare import verify as verify_projection
-from projections.versioning.healing import heal as heal_streams
-from projections.versioning.projection import Projection
-from projections.versioning.reading import head
-from projections.versioning.versions import (
+from projections.queries.history import account_streams
+from projections.versions.build import administrator
+from projections.versions.compare import Comparison, Difference, compare, side_by_side
+from projections.versions.compare import verify as verify_projection
+from projections.versions.healing import heal as heal_streams
+from projections.versions.projection import Projection
+from projections.versions.reading import head
+from projections.versions.versions import (
     ProjectionVersion,
     accept_parked,
     alone,
@@ -37,7 +37,7 @@ from projections.versioning.versions import (
     parked_streams,
     versions,
 )
-from projections.versioning.versions import switch as switch_to
+from projections.versions.versions import switch as switch_to
 
 MAX_TOLD = 5
 JOBS = 2

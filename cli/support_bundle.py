@@ -17,17 +17,17 @@ import psycopg
 from cli.addresses import database_url
 from cli.checkup.finding import Finding
 from cli.doctor import examine
-from cli.reach import Unreachable, address_of
-from cli.setting_names import SETTINGS
-from cli.settings import SettingError, Settings
+from cli.service.reach import Unreachable, address_of
+from cli.service.setting_names import SETTINGS
+from cli.service.settings import SettingError, Settings
 from cli.tell import NewFile, json_option, tell
-from discretion.private_files import open_private
-from discretion.shown import cleaned
 from eventstore.clock import now
 from eventstore.events import AGGREGATES
 from eventstore.log.recorder import CODE_VERSION
 from projections import FOLLOWING
-from projections.vitals import Vitals, read_vitals
+from projections.queries.vitals import Vitals, read_vitals
+from redaction.private_files import open_private
+from redaction.shown import cleaned
 
 MAX_TAIL_BYTES = 2_000_000
 """Of each log, from its end."""

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from cli.say import say
-from discretion.shown import shown
+from redaction.shown import shown
 
 
 class NewFile(click.Path):

@@ -9,15 +9,15 @@ import msgspec
 from cli.known import require_supplier
 from cli.operator import caused_by, open_owner_ledger
 from cli.say import say
-from cli.settings import Settings
+from cli.service.settings import Settings
 from cli.tell import json_option, tell, text_of
 from embedded.folder import DataFolder
 from eventstore.aggregates.user import UserRole
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
-from eventstore.log.user_details import find_user_details
-from projections.access_key import organisation_reach
-from projections.console_user import list_users
+from projections.unlogged.user_details import find_user_details
+from projections.views.access_key import organisation_reach
+from projections.views.console_user import list_users
 from workers.users import (
     ORGANISATION_NAME,
     ROLES,

@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 VERBS = {
-    "up": "cli.roles:up",
+    "up": "cli.service.roles:up",
     "demo": "cli.demo:demo",
-    "api": "cli.serving:api",
-    "relay": "cli.working:relay",
-    "worker": "cli.working:worker",
+    "api": "cli.service.serving:api",
+    "relay": "cli.service.working:relay",
+    "worker": "cli.service.working:worker",
     "migrate": "cli.migrate:migrate",
     "supplier": "cli.operator:supplier",
     "key": "cli.operator:key",

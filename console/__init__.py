@@ -1,15 +1,15 @@
 """The console at `/console/`: pages for support staff and auditors, served by the api process.
 
 It reads the same queries and sends the same commands as everybody; it has no SQL and no rule of its own. Nothing
-imports it but the verb that puts the application together (`cli.serving`).
+imports it but the verb that puts the application together (`cli.service.serving`).
 
 **A screen** is a file in `console/screens/`. Each of its pages is a function that takes a `Visit` and gives a response,
 under `page`, and each of its forms one under `action`; the file lists them in `SCREENS`, and stands itself in
 `console/screens/__init__.py`:
 
-    from console.people import EVERYBODY, MENDERS
-    from console.texts import N_
-    from console.visit import Visit, action, page
+    from console.access.people import EVERYBODY, MENDERS
+    from console.presentation.texts import N_
+    from console.access.visit import Visit, action, page
 
     @page("/imports/{supplier}/", roles=EVERYBODY, nav=N_("Imports"))
     async def imports(visit: Visit) -> Response:
@@ -41,11 +41,12 @@ address of a file in `console/assets/` or `console/vendor/`. For a live part giv
 `hx-trigger="every 2s"` and `hx-swap="outerHTML"`; the same address without script must be a page (`visit.is_partial`
 says which is asked for).
 
-**Personal data** is masked by `discretion.masking`. `await is_shown(visit, supplier, external)` of `console.disclosing`
-says whether the person has asked for an account's; `{% include "show_personal.html" %}` is the form to ask with.
+**Personal data** is masked by `redaction.masking`. `await is_shown(visit, supplier, external)` of
+`console.access.disclosing` says whether the person has asked for an account's; `{% include "show_personal.html" %}` is
+the form to ask with.
 
 **What needs the rights of the database's owner** is asked for by `await visit.ask(kind, arguments, reason)`, which
-gives the task's id; `projections.owner_task` has the queries for how far it is.
+gives the task's id; `projections.views.owner_task` has the queries for how far it is.
 
 **Tests** make a user with a session by `tests.support.console.signed_in`.
 """

@@ -10,13 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from api.errors import not_found
-from api.paths import both_forms, only_form
+from api.http.errors import not_found
+from api.http.paths import both_forms, only_form
 from api.services import Services
-from console.rendering import ASSETS, HEADERS
+from console.access.visit import ROOT, Console, Screen, Visit
+from console.presentation.rendering import ASSETS, HEADERS
 from console.screens import SCREENS
 from console.settings import ConsoleSettings
-from console.visit import ROOT, Console, Screen, Visit
 
 _TYPES = {
     ".js": "text/javascript; charset=utf-8",

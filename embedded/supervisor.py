@@ -20,9 +20,9 @@ from typing import IO
 import msgspec
 import structlog
 
-from discretion.private_files import open_private
-from discretion.shown import cleaned, cleaned_line, shown
 from embedded.user import RunAs
+from redaction.private_files import open_private
+from redaction.shown import cleaned, cleaned_line, shown
 from telemetry.log import form_of_log, is_for_people, line_as_json
 from telemetry.supervision import supervision
 

@@ -10,10 +10,10 @@ from market.finance import FINANCE
 from market.plausibility import PLAUSIBILITY
 from market.rule import Breach, Rule, RuleBook, Severity
 from market.supply import SUPPLY
-from runtime.steps import Steps, to_the_end
 from schemas.account import Account
 from schemas.base import Problem
-from schemas.work import MAX_RULES_S
+from schemas.reading.work import MAX_RULES_S
+from system.steps import Steps, to_the_end
 
 EDITION = edition_of(sources())
 """Names these rules and shapes in the events that record what they said. Workers do not judge again under the same."""

@@ -12,13 +12,13 @@ import msgspec
 
 import market
 from market.rule import Severity
-from runtime.steps import Steps, to_the_end
 from schemas.account import TaskParams
 from schemas.base import Problem, instant, problem_name
-from schemas.problems import UNKNOWN_FIELD, UnknownLeftOut
+from schemas.reading.problems import UNKNOWN_FIELD, UnknownLeftOut
+from schemas.reading.work import MAX_RULES_S
 from schemas.sentence import Sentence
 from schemas.submission import Submission
-from schemas.work import MAX_RULES_S
+from system.steps import Steps, to_the_end
 
 MAX_WINDOW = timedelta(days=4)
 MAX_NAMES_KEPT = 50

@@ -15,10 +15,10 @@ import msgspec
 from msgspec import UNSET
 
 from schemas.base import Problem, Wire
-from schemas.problems import MAX_PROBLEMS, UNKNOWN_FIELD, is_truncated, left_out
+from schemas.reading.problems import MAX_PROBLEMS, UNKNOWN_FIELD, is_truncated, left_out
+from schemas.reading.shape import derived_checks, is_in_calendar, is_not_blank
+from schemas.reading.work import MAX_RULES_S, TooMuchWork, Work
 from schemas.sentence import Sentence
-from schemas.shape import derived_checks, is_in_calendar, is_not_blank
-from schemas.work import MAX_RULES_S, TooMuchWork, Work
 
 _LOOK_EVERY = 64
 """Items of an account's own arrays between two looks at the clock."""

@@ -1,29 +1,29 @@
-"""The projections: everything that can be thrown away and derived from the log again. One file each."""
+"""The projections: everything that can be thrown away and derived from the log again."""
 
 from eventstore.aggregates.import_process import ImportProcessed, SubjectErased
 from eventstore.aggregates.participant import ContactsErased, ParticipantImported
 from eventstore.aggregates.post_account import TOPICS as RECORD_TOPICS
 from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.log.recorder import InlineView
-from projections.access_key import ACCESS_KEY
-from projections.account_record import ACCOUNT_RECORD
-from projections.account_search import ACCOUNT_SEARCH
-from projections.console_user import CONSOLE_USER
-from projections.customer_mail import CUSTOMER_MAIL
-from projections.disclosure import DISCLOSURE_VIEW
-from projections.error_statistics import ERROR_STATISTICS
-from projections.import_failure import IMPORT_FAILURE
-from projections.import_progress import IMPORT_PROGRESS
-from projections.import_run import IMPORT_RUN
-from projections.import_status import IMPORT_STATUS
-from projections.import_supplier import IMPORT_SUPPLIER
-from projections.owner_task import OWNER_TASK_VIEW
 from projections.platform.tables import MARKET_TABLES, RIGHTS, TABLES
-from projections.search_at_once import SEARCH_AT_ONCE
-from projections.throughput import THROUGHPUT
-from projections.versioning.following import Following
-from projections.versioning.projection import Platform, Projection
-from projections.versioning.view import View
+from projections.versions.following import Following
+from projections.versions.projection import Platform, Projection
+from projections.versions.view import View
+from projections.views.access_key import ACCESS_KEY
+from projections.views.account_record import ACCOUNT_RECORD
+from projections.views.account_search import ACCOUNT_SEARCH
+from projections.views.console_user import CONSOLE_USER
+from projections.views.customer_mail import CUSTOMER_MAIL
+from projections.views.disclosure import DISCLOSURE_VIEW
+from projections.views.error_statistics import ERROR_STATISTICS
+from projections.views.import_failure import IMPORT_FAILURE
+from projections.views.import_progress import IMPORT_PROGRESS
+from projections.views.import_run import IMPORT_RUN
+from projections.views.import_status import IMPORT_STATUS
+from projections.views.import_supplier import IMPORT_SUPPLIER
+from projections.views.owner_task import OWNER_TASK_VIEW
+from projections.views.search_at_once import SEARCH_AT_ONCE
+from projections.views.throughput import THROUGHPUT
 
 INLINE: tuple[View, ...] = (
     IMPORT_STATUS,

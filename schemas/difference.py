@@ -7,9 +7,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from schemas.base import Wire
-from schemas.problems import attr_of
-from schemas.shape import untyped
-from schemas.work import STORED, Bounds, Work
+from schemas.reading.problems import attr_of
+from schemas.reading.shape import untyped
+from schemas.reading.work import STORED, Bounds, Work
 
 _LOOK_EVERY = 256
 """Places between two looks at the clock."""

@@ -1,7 +1,7 @@
 """Sentences for people: each is written once, in English and in German side by side.
 
 English is what a sentence is wherever nobody asks: a `Sentence` is a str. Which of the two is answered is decided where
-the answer is encoded (`api.languages`), so that nothing in between has to know.
+the answer is encoded (`api.http.languages`), so that nothing in between has to know.
 """
 
 from typing import Any

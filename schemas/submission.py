@@ -8,14 +8,14 @@ from contextlib import suppress
 import msgspec
 from msgspec import UNSET
 
-from runtime.steps import Steps, to_the_end
 from schemas.account import Account, TaskParams, WrappedAccount
-from schemas.as_sent import SentShape, canonical_json
 from schemas.base import Problem
-from schemas.decimals import decimals_hold, exact_number, without_form
-from schemas.problems import is_stated
-from schemas.shape import Shape
-from schemas.work import ASKED, STORED, Bounds
+from schemas.reading.as_sent import SentShape, canonical_json
+from schemas.reading.decimals import decimals_hold, exact_number, without_form
+from schemas.reading.problems import is_stated
+from schemas.reading.shape import Shape
+from schemas.reading.work import ASKED, STORED, Bounds
+from system.steps import Steps, to_the_end
 
 _WRAPPED = re.compile(rb'\s*\{\s*"(payload|task_params)"\s*:')
 
@@ -70,7 +70,8 @@ def sent_submission(body: bytes, *, with_digest: bool = False) -> Submission:
 
 
 def sent_submission_in_steps(body: bytes, *, with_digest: bool = False) -> Steps[Submission]:
-    """The same for judging, read in one go and once: what is absent is told from what is empty (`schemas.as_sent`).
+    """The same for judging, read in one go and once: what is absent is told from what is empty
+    (`schemas.reading.as_sent`).
 
     `with_digest` says that the digest of its content will be asked for. Raises NotJson, TooMuchWork.
     """

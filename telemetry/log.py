@@ -1,7 +1,7 @@
 """One line per thing that happened, on standard error: JSON, or coloured text on a terminal. Ids yes, values never.
 
-Every entry point calls `begin_process` first. All lines then pass `discretion.shown`, those of libraries as well, and
-errors are reported without local variables (`discretion.traced`).
+Every entry point calls `begin_process` first. All lines then pass `redaction.shown`, those of libraries as well, and
+errors are reported without local variables (`redaction.traced`).
 """
 
 import contextlib
@@ -18,8 +18,8 @@ from typing import Any, Protocol, TextIO, cast
 import msgspec
 import structlog
 
-from discretion.shown import MAX_CLEANED, cleaned, cleaned_value, said_by, shown
-from discretion.traced import trace_without_values, traced
+from redaction.shown import MAX_CLEANED, cleaned, cleaned_value, said_by, shown
+from redaction.traced import trace_without_values, traced
 
 REPEATS_S = 60.0
 """Seconds between two lines that report how often a line was repeated."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import msgspec
 import structlog
 
-from discretion.shown import said_by
+from redaction.shown import said_by
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
 LOGGED_EVERY_S = 60.0

@@ -19,7 +19,7 @@ from eventstore.aggregates.import_process import (
 )
 from eventstore.log.ledger import Ledger
 from market.rule import RuleBook
-from projections.import_status import _SELECT_STATUSES, _TRANSFER_STATES
+from projections.views.import_status import _SELECT_STATUSES, _TRANSFER_STATES
 from schemas.account import Account
 from schemas.base import Wire
 from schemas.delivery_note import DeliveryNoteImport
@@ -27,7 +27,7 @@ from schemas.energy_amount import EnergyAmountImport
 from schemas.invoice import MarketParticipantInvoiceImport
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import FeeImport
-from schemas.shape import Shape
+from schemas.reading.shape import Shape
 from tests.support.make import NOON, an_account, encoded, stage, start
 from tests.support.markers import marked_tests
 from tests.support.promised import PAGES, filled, rows

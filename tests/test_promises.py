@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from api.description import openapi
+from api.description.openapi import openapi
 from api.operations import OPERATIONS
 
 ROOT = Path(__file__).parent.parent

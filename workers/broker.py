@@ -17,7 +17,7 @@ import dramatiq
 import msgspec
 from dramatiq.brokers.stub import StubBroker
 
-from runtime.alone import without
+from system.alone import without
 
 with without("opentelemetry"):
     import redis
@@ -46,7 +46,7 @@ class Bell(msgspec.Struct, frozen=True):
 IMPORTS = Bell("imports", "process_imports", streams_per_message=STREAMS_PER_MESSAGE, asks_every_ms=100)
 MAILS = Bell("mails", "send_mails", streams_per_message=MAILS_PER_MESSAGE)
 RECONCILIATIONS = Bell("reconciliations", "reconcile", priority=100)
-"""Its messages name a job of `projections.reconciliation` each."""
+"""Its messages name a job of `projections.queries.reconciliation` each."""
 BELLS = (IMPORTS, MAILS, RECONCILIATIONS)
 
 

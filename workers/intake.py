@@ -13,7 +13,7 @@ from psycopg import Connection
 
 from eventstore.aggregates.import_process import TOPICS, ImportStaged
 from eventstore.log import follow
-from runtime.processors import HIGH, ProcessorPressure
+from system.processors import HIGH, ProcessorPressure
 
 LOOK_EVERY_S = 0.15
 LATELY_S = 0.5

@@ -1,6 +1,6 @@
 """The address of Redis, as settings have it: whether it can be read, and whether something answers there."""
 
-from runtime.alone import without
+from system.alone import without
 
 with without("opentelemetry"):
     import redis

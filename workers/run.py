@@ -9,8 +9,12 @@ import dramatiq
 import structlog
 
 from eventstore.log.ledger import Ledger
-from runtime.interpreter import tune_interpreter
+from system.interpreter import tune_interpreter
 from telemetry.supervision import supervision
+from workers.actors.mail_server import MailServer
+from workers.actors.process_imports import ImportProcessor
+from workers.actors.reconcile import Reconciler
+from workers.actors.send_mails import MailSender
 from workers.broker import (
     BELLS,
     IMPORTS,
@@ -23,12 +27,8 @@ from workers.broker import (
     redis_broker,
     start_workers,
 )
+from workers.followers.relay import Relay
 from workers.liveness import Liveness
-from workers.mail_server import MailServer
-from workers.process_imports import ImportProcessor
-from workers.reconcile import Reconciler
-from workers.relay import Relay
-from workers.send_mails import MailSender
 
 STOP_TIMEOUT_MS = 20_000
 

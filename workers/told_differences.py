@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from discretion.masking import masked_tree
-from projections.versioning.compare import Comparison, Difference
-from projections.versioning.projection import Projection
+from projections.versions.compare import Comparison, Difference
+from projections.versions.projection import Projection
+from redaction.masking import masked_tree
 
 ROWS = 50
 """Rows that are told."""

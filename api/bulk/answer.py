@@ -23,12 +23,12 @@ from api.bulk.lines import Line
 from api.bulk.receipts import Tally, encode_line, encode_receipts
 from api.bulk.work import BulkWork
 from api.bulk.workshop import Workshop
-from api.languages import Language, language_headers
-from api.limits import MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES
-from api.responses import PrivateResponse
-from api.shares import Occupant
-from api.status_codes import ApiError
-from api.stopping import is_in_vain, until_stopping
+from api.http.languages import Language, language_headers
+from api.http.limits import MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES
+from api.http.responses import PrivateResponse
+from api.http.shares import Occupant
+from api.http.status_codes import ApiError
+from api.http.stopping import is_in_vain, until_stopping
 from eventstore.errors import LedgerError
 from schemas.sentence import Sentence
 from telemetry.measures import measures

@@ -11,8 +11,8 @@ from starlette.types import Message, Receive
 
 from api.bulk.inflate import Bomb, Inflater, NotDecodable, Plain
 from api.bulk.lines import Line, LineSplitter
-from api.limits import BULK_SILENCE_S
-from api.status_codes import ApiError
+from api.http.limits import BULK_SILENCE_S
+from api.http.status_codes import ApiError
 from schemas.sentence import Sentence
 
 MAX_BATCH_LINES = 200

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import zstandard
 
-from api.limits import MAX_INFLATED_BYTES, MAX_INFLATED_RATIO, ZSTD_WINDOW_BYTES
+from api.http.limits import MAX_INFLATED_BYTES, MAX_INFLATED_RATIO, ZSTD_WINDOW_BYTES
 from schemas.sentence import Sentence
 
 PIECE_BYTES = 1024 * 1024

@@ -12,9 +12,9 @@ from concurrent.futures import BrokenExecutor, Executor, Future
 import structlog
 
 from api.bulk.judging import Judged, Question, judge_lines
-from api.limits import MAX_JUDGING_S
-from runtime.parallel import belong_to, spawned
-from runtime.processors import usable_cores
+from api.http.limits import MAX_JUDGING_S
+from system.parallel import belong_to, spawned
+from system.processors import usable_cores
 from telemetry.log import arguments_for_children, begin_process
 
 HELPERS = min(2, usable_cores())

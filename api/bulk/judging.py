@@ -9,19 +9,19 @@ from datetime import datetime
 import msgspec
 import structlog
 
-from api.limits import problems_listed
-from api.staging import UNKNOWN_SUPPLIER, staging_of, warnings_of
+from api.http.limits import problems_listed
+from api.intake.staging import UNKNOWN_SUPPLIER, staging_of, warnings_of
 from eventstore.aggregates.import_process import StageImport
 from eventstore.aggregates.run import Mode
 from eventstore.log.payloads import Payload
 from market.judging import Occasion, Terms, judge
-from projections.search_at_once import noted_of
+from projections.views.search_at_once import noted_of
 from schemas.base import Problem
-from schemas.problems import MAX_PROBLEMS, bounded
+from schemas.reading.problems import MAX_PROBLEMS, bounded
+from schemas.reading.shape import NotJson
+from schemas.reading.work import TooMuchWork
 from schemas.sentence import Sentence
-from schemas.shape import NotJson
 from schemas.submission import sent_submission
-from schemas.work import TooMuchWork
 
 INVALID = "account_failed_validation"
 

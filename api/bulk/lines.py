@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from api.beside import beside
-from api.limits import MAX_LINE_BYTES
-from api.typed_names import typed_number
+from api.http.beside import beside
+from api.http.limits import MAX_LINE_BYTES
+from api.intake.typed_names import typed_number
 
 _BLANKS = b" \t\r"
 _NOT_BLANK = re.compile(rb"[^ \t\r\n][^\n]*")

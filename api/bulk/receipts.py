@@ -6,9 +6,9 @@ from typing import Any, Literal
 import msgspec
 
 from api.bulk.lines import Line, typed_number_of
-from api.languages import JSON, Language
-from api.refusal_counts import places_of
-from api.refused_attempts import names_of
+from api.http.languages import JSON, Language
+from api.intake.refusal_counts import places_of
+from api.intake.refused_attempts import names_of
 from schemas.base import Problem, Wire
 from schemas.sentence import Sentence
 

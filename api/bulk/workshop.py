@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from api.bulk.judges import Judges
-from api.limits import MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE
-from api.shares import Shares
+from api.http.limits import MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE
+from api.http.shares import Shares
 from schemas.sentence import Sentence
 
 THREADS = 4

@@ -13,39 +13,39 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.access.auth import READERS, WRITERS
 from api.admission import Call
-from api.auth import READERS, WRITERS
-from api.beside import in_steps
-from api.database import in_thread, in_time, read
+from api.description.problem_sentences import with_sentence
 from api.endpoints.history_queries import AS_OF, as_of
-from api.errors import NotValid, not_found
-from api.languages import language_headers, language_of
+from api.http.beside import in_steps
+from api.http.database import in_thread, in_time, read
+from api.http.errors import NotValid, not_found
+from api.http.languages import language_headers, language_of
+from api.http.paths import identifier
+from api.http.preferences import APPLIED, prefers_representation
+from api.http.responses import JsonResponse, NothingResponse, encoded, json_response, spoken_response
+from api.intake.refusal_counts import places_of
+from api.intake.run_name import RUN
+from api.intake.staging import UNKNOWN_SUPPLIER, not_ongoing, staging_of, warnings_of
+from api.intake.typed_names import typed_number
 from api.operation import ACCOUNT_PATH, ACCOUNTS, V2, Operation, example_of
-from api.paths import identifier
-from api.preferences import APPLIED, prefers_representation
-from api.problem_sentences import with_sentence
-from api.refusal_counts import places_of
-from api.responses import JsonResponse, NothingResponse, encoded, json_response, spoken_response
-from api.run_name import RUN
 from api.services import Services
-from api.staging import UNKNOWN_SUPPLIER, not_ongoing, staging_of, warnings_of
-from api.typed_names import typed_number
 from eventstore.aggregates.import_process import StageImport, stream_of
 from eventstore.aggregates.run import Mode
 from eventstore.clock import now
 from eventstore.errors import AlreadyImported, ImportInProgress, VersionConflict
 from eventstore.log.payloads import Payload
 from market.judging import Judgement, Occasion, Terms, judge_in_steps
-from projections.history import status_then
-from projections.import_supplier import KnownSupplier
-from projections.missing_documents import misses_documents, naming_documents, says
-from projections.search_at_once import noted_of
-from runtime.steps import Steps
+from projections.queries.history import status_then
+from projections.queries.missing_documents import misses_documents, naming_documents, says
+from projections.views.import_supplier import KnownSupplier
+from projections.views.search_at_once import noted_of
 from schemas.account import WrappedAccount
 from schemas.base import Problem
 from schemas.sentence import Sentence
 from schemas.status import Empty, ImportState, ImportStatus, Outcome
 from schemas.submission import sent_submission_in_steps
+from system.steps import Steps
 from telemetry.measures import measures
 
 T = TypeVar("T")

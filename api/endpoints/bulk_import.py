@@ -5,20 +5,20 @@ from typing import get_args
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.access.auth import WRITERS
 from api.admission import Call
-from api.auth import WRITERS
-from api.bulk.accounts import OPERATION, AccountWork
 from api.bulk.answer import BulkAnswer
 from api.bulk.inflate import INFLATERS, Inflater
 from api.bulk.receipts import BulkEnd, Receipt
-from api.bulk.records import RecordWork
-from api.errors import query_not_valid
-from api.languages import language_of
+from api.endpoints.bulk_accounts import OPERATION, AccountWork
+from api.endpoints.bulk_records import RecordWork
+from api.http.errors import query_not_valid
+from api.http.languages import language_of
+from api.http.status_codes import ApiError
+from api.intake.record_imports import AMOUNT, INVOICE, NOTE, Kind
+from api.intake.run_name import RUN, named_run
 from api.operation import ACCOUNTS, AFTER, V1, V2, Operation, Parameter, example_of
-from api.record_imports import AMOUNT, INVOICE, NOTE, Kind
-from api.run_name import RUN, named_run
 from api.services import Services
-from api.status_codes import ApiError
 from eventstore.aggregates.run import Mode
 from schemas.account import WrappedAccount
 from schemas.base import Problem

@@ -14,12 +14,12 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.catalogue import CATALOGUE, ErrorCode
-from api.description import openapi
-from api.errors import not_found
-from api.languages import JSON, language_headers, language_of
+from api.description.catalogue import CATALOGUE, ErrorCode
+from api.description.openapi import openapi
+from api.http.errors import not_found
+from api.http.languages import JSON, language_headers, language_of
+from api.http.responses import JsonResponse, encoded
 from api.operation import SERVICE, Operation
-from api.responses import JsonResponse, encoded
 from api.services import Services
 
 _HERE = Path(__file__).parent.parent

@@ -6,10 +6,10 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.http.responses import STRANGERS, json_response, read_body
+from api.http.status_codes import ApiError
 from api.operation import TOKENS, Operation
-from api.responses import STRANGERS, json_response, read_body
 from api.services import Services
-from api.status_codes import ApiError
 from schemas.sentence import Sentence
 
 _NO_QUERY = Sentence("Expected a JSON object with a query.", "Erwartet wird ein JSON-Objekt mit einer Abfrage (query).")
@@ -51,7 +51,9 @@ class GraphQL:
             asked = _decoder.decode(await read_body(request, STRANGERS, address=self._address_of(request)))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ApiError(400, _NO_QUERY, code="parse_error") from None
-        from api.token_documents import TokenDocuments  # its library is large, and most processes are asked for none
+        from api.access.token_documents import (
+            TokenDocuments,  # its library is large, and most processes are asked for none
+        )
 
         documents = TokenDocuments(self._auth)
         return json_response(await documents.answer(asked.query, asked.variables, asked.operationName))

@@ -15,7 +15,7 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from api.status_codes import ApiError
+from api.http.status_codes import ApiError
 from schemas.sentence import Sentence
 
 HERE = Path(__file__).parent.parent

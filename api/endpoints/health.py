@@ -12,19 +12,19 @@ from psycopg import AsyncConnection, ProgrammingError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.database import read
-from api.errors import RETRY_STOPPED
+from api.http.database import read
+from api.http.errors import RETRY_STOPPED
+from api.http.responses import json_response
+from api.http.status_codes import FAILING, INTAKE_STOPPED, STARTING, STOPPED, ApiError
 from api.operation import SERVICE, Operation
-from api.responses import json_response
 from api.services import Services
-from api.status_codes import FAILING, INTAKE_STOPPED, STARTING, STOPPED, ApiError
-from discretion.shown import cleaned
 from eventstore.errors import StoreUnavailable, first_line
 from eventstore.log.intake_stop import IS_COMPARED, read_intake_stop
 from eventstore.log.store_errors import is_disk_full
-from eventstore.log.troubles import ReportedTrouble, read_troubles
 from eventstore.operations.fitness import REPLICATED
 from eventstore.operations.migrate import NEWEST
+from projections.unlogged.troubles import ReportedTrouble, read_troubles
+from redaction.shown import cleaned
 from schemas.base import Wire
 from schemas.sentence import Sentence
 

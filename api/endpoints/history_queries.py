@@ -6,18 +6,18 @@ from psycopg_pool import AsyncConnectionPool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.access.auth import AUDITORS
 from api.admission import Call
-from api.auth import AUDITORS
-from api.beside import beside
-from api.database import in_thread, read
-from api.errors import not_found, query_not_valid
-from api.limits import MAX_ANSWER_BYTES
+from api.http.beside import beside
+from api.http.database import in_thread, read
+from api.http.errors import not_found, query_not_valid
+from api.http.limits import MAX_ANSWER_BYTES
+from api.http.paths import identifier
+from api.http.responses import JsonResponse
 from api.operation import ACCOUNT_PATH, ACCOUNTS, Operation, Parameter
-from api.paths import identifier
-from api.responses import JsonResponse
 from api.services import Services
 from eventstore.aggregates.import_process import stream_of
-from projections.history import (
+from projections.queries.history import (
     AHEAD,
     AsOf,
     HistoryEntry,
@@ -29,8 +29,8 @@ from projections.history import (
 )
 from schemas.base import Problem
 from schemas.difference import FieldChange, bounded_difference
+from schemas.reading.work import COMPARED
 from schemas.sentence import Sentence
-from schemas.work import COMPARED
 
 AS_OF = Parameter(
     name="as_of",

@@ -6,23 +6,23 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.access.auth import DECIDERS
 from api.admission import Call
-from api.auth import DECIDERS
-from api.beside import beside
-from api.database import in_thread
-from api.errors import NotValid, not_found
+from api.http.beside import beside
+from api.http.database import in_thread
+from api.http.errors import NotValid, not_found
+from api.http.paths import identifier
+from api.http.responses import JsonResponse, encoded
+from api.http.status_codes import ApiError
 from api.operation import ACCOUNT_PATH, ACCOUNTS, Operation
-from api.paths import identifier
-from api.responses import JsonResponse, encoded
 from api.services import Services
-from api.status_codes import ApiError
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from schemas.account import Reason
+from schemas.reading.shape import Shape
 from schemas.sentence import Sentence
-from schemas.shape import Shape
 from schemas.status import ImportStatus
 
 _REASON = Shape(Reason)

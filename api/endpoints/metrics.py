@@ -8,9 +8,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.auth import Authenticator
-from api.database import in_time
-from api.status_codes import ApiError
+from api.access.auth import Authenticator
+from api.http.database import in_time
+from api.http.status_codes import ApiError
 from schemas.sentence import Sentence
 from telemetry.serving import Expose
 

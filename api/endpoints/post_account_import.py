@@ -11,18 +11,18 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.access.auth import WRITERS
 from api.admission import Call
-from api.auth import WRITERS
-from api.beside import beside
-from api.database import in_thread
-from api.errors import data_not_valid
+from api.http.beside import beside
+from api.http.database import in_thread
+from api.http.errors import data_not_valid
+from api.http.responses import JsonResponse, refuse_large_answer
+from api.http.status_codes import sentence_of
+from api.intake.record_imports import AMOUNT, INVOICE, NOTE, Kind, RecordImports, missing_account
+from api.intake.staging import UNKNOWN_SUPPLIER
+from api.intake.typed_names import typed_number
 from api.operation import AFTER, V1, Operation, example_of
-from api.record_imports import AMOUNT, INVOICE, NOTE, Kind, RecordImports, missing_account
-from api.responses import JsonResponse, refuse_large_answer
 from api.services import Services
-from api.staging import UNKNOWN_SUPPLIER
-from api.status_codes import sentence_of
-from api.typed_names import typed_number
 from eventstore.aggregates.post_account import RecordDiffers
 from eventstore.clock import now
 from eventstore.errors import Refused
@@ -33,8 +33,8 @@ from schemas.delivery_note import DeliveryNoteImport
 from schemas.echo import echo
 from schemas.energy_amount import EnergyAmountImport
 from schemas.invoice import MarketParticipantInvoiceImport
-from schemas.problems import is_stated
-from schemas.shape import untyped
+from schemas.reading.problems import is_stated
+from schemas.reading.shape import untyped
 
 
 class PostAccountImport:

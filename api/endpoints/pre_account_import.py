@@ -14,16 +14,16 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.access.auth import WRITERS
+from api.access.directory import OPERATOR
 from api.admission import Call
-from api.auth import WRITERS
-from api.beside import beside
-from api.database import in_thread, in_time
-from api.directory import OPERATOR
-from api.errors import data_not_valid
+from api.http.beside import beside
+from api.http.database import in_thread, in_time
+from api.http.errors import data_not_valid
+from api.http.responses import JsonResponse, encoded, refuse_large_answer
+from api.http.status_codes import sentence_of
 from api.operation import BEFORE, V1, Operation, example_of
-from api.responses import JsonResponse, encoded, refuse_large_answer
 from api.services import Services
-from api.status_codes import sentence_of
 from eventstore.aggregates import participant, price_sheet
 from eventstore.clock import now
 from eventstore.log.answers import Answer
@@ -34,10 +34,10 @@ from projections.platform.change import participant_change, price_sheet_change
 from projections.platform.writing import changing
 from schemas.base import Problem, Wire
 from schemas.market_participant import MarketParticipant
-from schemas.meaning import meaning
 from schemas.price_sheet import FeeImport, PriceSheet
+from schemas.reading.meaning import meaning
+from schemas.reading.shape import Shape
 from schemas.sentence import Sentence
-from schemas.shape import Shape
 
 IMPORT_TIMEOUT_S = 30.0
 """Ten thousand sheets are one transaction, which may take its time."""

@@ -3,15 +3,15 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.access.auth import READERS
+from api.access.directory import Directory
 from api.admission import Call
-from api.auth import READERS
-from api.database import in_thread, read
-from api.directory import Directory
-from api.errors import not_found
+from api.description.problem_sentences import error_sentence, told
+from api.http.database import in_thread, read
+from api.http.errors import not_found
+from api.http.paths import identifier
+from api.http.responses import json_response, spoken_response
 from api.operation import ACCOUNT_PATH, ACCOUNTS, Operation
-from api.paths import identifier
-from api.problem_sentences import error_sentence, told
-from api.responses import json_response, spoken_response
 from api.services import Services
 from eventstore.aggregates.import_process import (
     DryRunErrored,
@@ -22,13 +22,13 @@ from eventstore.aggregates.import_process import (
     stream_of,
 )
 from eventstore.events import Recorded
-from eventstore.log.refused_attempts import Attempt
-from eventstore.log.refused_attempts import refused_attempts as select_attempts
-from projections.history import events_since_staged
-from projections.missing_documents import CODE as MISSING
-from projections.missing_documents import document_paths, staged_bodies
+from projections.queries.history import events_since_staged
+from projections.queries.missing_documents import CODE as MISSING
+from projections.queries.missing_documents import document_paths, staged_bodies
+from projections.unlogged.refused_attempts import Attempt
+from projections.unlogged.refused_attempts import refused_attempts as select_attempts
 from schemas.base import Problem, code_and_path
-from schemas.problems import UNKNOWN_FIELD
+from schemas.reading.problems import UNKNOWN_FIELD
 from schemas.sentence import Sentence, german_of
 from schemas.status import AttemptProblem, ImportProblems, RefusedAttempt
 

@@ -13,22 +13,21 @@ from psycopg import AsyncConnection
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.access.auth import READERS, WRITERS
 from api.admission import Call
-from api.auth import READERS, WRITERS
-from api.beside import beside
-from api.database import read
-from api.errors import not_found
-from api.known_runs import RUN_PATH, KnownRuns, run_not_valid
-from api.manifests import source_manifest, unbalanced
+from api.endpoints.known_runs import RUN_PATH, KnownRuns, run_not_valid
+from api.endpoints.manifests import source_manifest, unbalanced
+from api.http.beside import beside
+from api.http.database import read
+from api.http.errors import not_found
+from api.http.responses import JsonResponse, encoded, json_response, refuse_large_answer, spoken_response
+from api.http.status_codes import ApiError
 from api.operation import STATUS, Operation
-from api.responses import JsonResponse, encoded, json_response, refuse_large_answer, spoken_response
 from api.services import Services
-from api.status_codes import ApiError
 from eventstore.clock import now
 from eventstore.proof.statement import StatementRefused, signed_statement
-from projections.import_run import RunState
 from projections.platform.totals import COMMON, Totals
-from projections.reconciliation import (
+from projections.queries.reconciliation import (
     MAX_OPEN,
     QUIET_S,
     Reconciliation,
@@ -37,12 +36,13 @@ from projections.reconciliation import (
     note_delivery,
     why_quiet,
 )
-from projections.reconciliation import (
+from projections.queries.reconciliation import (
     request as request_job,
 )
+from projections.views.import_run import RunState
 from schemas.base import Problem
 from schemas.job_progress import JobProgress
-from schemas.problems import is_truncated
+from schemas.reading.problems import is_truncated
 from schemas.run import Certificate, Manifest, RunTotals
 from schemas.sentence import Sentence
 

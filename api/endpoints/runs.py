@@ -9,28 +9,28 @@ from functools import partial
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.access.auth import READERS
 from api.admission import Call
-from api.auth import READERS
 from api.bulk.receipts import encode_line
-from api.database import read
+from api.description.problem_sentences import with_sentence
+from api.endpoints.known_runs import RUN_PATH, KnownRuns, run_not_valid
 from api.endpoints.support_queries import LIMIT, MAX_LISTED, next_page, place_after, whole_number
-from api.errors import not_found
-from api.event_stream import KEEP_ALIVE_S, EventStream, ServerEvent
-from api.known_runs import RUN_PATH, KnownRuns, run_not_valid
-from api.languages import Language, language_headers, language_of
-from api.limits import MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE
-from api.lists import ListFormat
+from api.http.database import read
+from api.http.errors import not_found
+from api.http.event_stream import KEEP_ALIVE_S, EventStream, ServerEvent
+from api.http.languages import Language, language_headers, language_of
+from api.http.limits import MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE
+from api.http.lists import ListFormat
+from api.http.paths import identifier
+from api.http.responses import encoded, json_response
+from api.http.shares import Shares
+from api.http.status_codes import ApiError
+from api.intake.run_name import RUN_NAME
 from api.operation import EVENTS, STATUS, V2, Operation, Parameter
-from api.paths import identifier
-from api.problem_sentences import with_sentence
-from api.responses import encoded, json_response
-from api.run_name import RUN_NAME
 from api.services import Services
-from api.shares import Shares
-from api.status_codes import ApiError
 from eventstore.aggregates.import_process import STATUSES
 from eventstore.clock import now
-from projections.import_run import RunPlace, RunState, is_up, run_imports, runs_page
+from projections.views.import_run import RunPlace, RunState, is_up, run_imports, runs_page
 from schemas.base import Problem
 from schemas.run import RunImport, RunRecord
 from schemas.sentence import Sentence

@@ -5,14 +5,14 @@ from functools import partial
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.access.auth import READERS
 from api.admission import Call
-from api.auth import READERS
-from api.errors import not_found
+from api.http.errors import not_found
+from api.http.paths import identifier
+from api.http.responses import json_response
 from api.operation import STATUS, V1, Operation
-from api.paths import identifier
-from api.responses import json_response
 from api.services import Services
-from projections.import_status import ALL_STATES, IMPORTED_STATES, PENDING_STATES, import_list, transfer_status
+from projections.views.import_status import ALL_STATES, IMPORTED_STATES, PENDING_STATES, import_list, transfer_status
 from schemas.sentence import Sentence
 from schemas.status import ImportListItem, TransferStatus
 

@@ -9,25 +9,25 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.access.auth import AUDITORS, READERS
 from api.admission import Call
-from api.auth import AUDITORS, READERS
-from api.catalogue import CATALOGUE
-from api.database import in_thread, read
-from api.errors import data_not_valid, not_found, query_not_valid
+from api.description.catalogue import CATALOGUE
+from api.description.problem_sentences import with_sentence
+from api.http.database import in_thread, read
+from api.http.errors import data_not_valid, not_found, query_not_valid
+from api.http.paths import identifier
+from api.http.responses import json_response, spoken_response
 from api.operation import STATUS, V2, Operation, Parameter
-from api.paths import identifier
-from api.problem_sentences import with_sentence
-from api.responses import json_response, spoken_response
 from api.services import Services
 from eventstore.aggregates.import_process import STATUSES
-from projections.account_search import MAX_FOUND, found_accounts
-from projections.error_statistics import supplier_errors
-from projections.import_progress import supplier_progress
-from projections.import_status import Wanted, imports_page
-from projections.missing_documents import misses_documents, naming_documents, says
+from projections.queries.missing_documents import misses_documents, naming_documents, says
+from projections.views.account_search import MAX_FOUND, found_accounts
+from projections.views.error_statistics import supplier_errors
+from projections.views.import_progress import supplier_progress
+from projections.views.import_status import Wanted, imports_page
 from schemas.base import Problem
+from schemas.reading.shape import Shape
 from schemas.sentence import Sentence
-from schemas.shape import Shape
 from schemas.status import AccountSearch, ErrorCount, FoundAccount, ListedImport, SupplierProgress
 
 MAX_LISTED = 1_000

@@ -7,7 +7,7 @@ import msgspec
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
-from cli.settings import Settings
+from cli.service.settings import Settings
 
 Grade = Literal["good", "warned", "wrong"]
 

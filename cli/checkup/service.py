@@ -5,19 +5,19 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from cli.checkup.finding import Finding, Grade, Looked
-from cli.sealing import SEALING_KEY
+from cli.service.sealing import SEALING_KEY
 from embedded.folder import DataFolder
 from eventstore.aggregates.import_process import identity_of
 from eventstore.clock import now
 from eventstore.events import subject_of
 from eventstore.log import locks
 from eventstore.log.intake_stop import intake_stop, is_compared
-from eventstore.log.troubles import reported_troubles
 from eventstore.proof.checkpoints import KeyNotUsable, LogKey
 from eventstore.proof.sealing import SealRefused, newest_checkpoint, signed_size
 from projections import PROJECTIONS
-from projections.versioning.reading import head
-from projections.versioning.versions import parked_streams, versions
+from projections.unlogged.troubles import reported_troubles
+from projections.versions.reading import head
+from projections.versions.versions import parked_streams, versions
 
 MAX_LAG = timedelta(minutes=5)
 MAX_PENDING = timedelta(minutes=10)

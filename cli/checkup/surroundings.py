@@ -10,7 +10,7 @@ from cli.checkup.finding import Around, Finding, Looked
 from embedded.folder import DataFolder
 from eventstore.clock import now
 from eventstore.operations.backup import BackupError, read_manifest
-from workers.mail_server import MailServer, NotSecure, mail_session
+from workers.actors.mail_server import MailServer, NotSecure, mail_session
 
 MAIL_TIMEOUT_S = 3.0
 MAX_BACKUP_AGE = timedelta(days=2)
@@ -32,7 +32,7 @@ def bell(look: Around) -> Iterator[Finding]:
 
 def documents(look: Looked) -> Iterator[Finding]:
     """Whether each supplier's root of documents can be asked."""
-    from workers.documents import is_allowed, why_unreachable
+    from workers.actors.documents import is_allowed, why_unreachable
 
     places = look.settings.console.places
     for code, root, organisation in look.rows(

@@ -1,5 +1,6 @@
 """Every screen of the console, in the order of the navigation."""
 
+from console.access.visit import Screen
 from console.screens import (
     errors,
     import_page,
@@ -15,7 +16,6 @@ from console.screens import (
     system,
     tasks,
 )
-from console.visit import Screen
 
 _FILES = (
     overview,

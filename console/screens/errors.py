@@ -7,18 +7,18 @@ from urllib.parse import quote
 import msgspec
 from starlette.responses import Response
 
-from api.catalogue import CATALOGUE
-from api.errors import not_found
-from api.problem_sentences import sentence_at
-from console.listing import Asked, command_line
-from console.paging import Pages, PlaceNumber, PlaceText, pages, place_in
-from console.people import EVERYBODY
-from console.texts import N_
-from console.visit import ROOT, Visit, page
+from api.description.catalogue import CATALOGUE
+from api.description.problem_sentences import sentence_at
+from api.http.errors import not_found
+from console.access.people import EVERYBODY
+from console.access.visit import ROOT, Visit, page
+from console.presentation.listing import Asked, command_line
+from console.presentation.texts import N_
+from console.screens.paging import Pages, PlaceNumber, PlaceText, pages, place_in
 from eventstore.clock import now
-from projections.error_statistics import RefusalCount, refused_requests
-from projections.import_failure import FailureCount, failure_counts
-from projections.supplier_overview import supplier_codes
+from projections.queries.supplier_overview import supplier_codes
+from projections.views.error_statistics import RefusalCount, refused_requests
+from projections.views.import_failure import FailureCount, failure_counts
 from schemas.base import MARKET_TIME
 
 DAYS = 14

@@ -6,10 +6,14 @@ import msgspec
 from starlette.responses import Response
 
 from api.endpoints.problem_queries import import_problems
-from api.errors import not_found, query_not_valid
-from console.disclosing import is_shown
-from console.formats import Formats
-from console.import_parts import (
+from api.http.errors import not_found, query_not_valid
+from console.access.disclosing import is_shown
+from console.access.people import EVERYBODY, MENDERS, OPERATORS
+from console.access.visit import Visit, action, page
+from console.presentation.formats import Formats
+from console.presentation.listing import command_line, import_address
+from console.presentation.timeline import STATE_NAMES, STATE_TONES, Step, kind_name, step_of, waits_for
+from console.screens.import_parts import (
     attempts_of_page,
     changes_of_page,
     line_of_page,
@@ -19,12 +23,8 @@ from console.import_parts import (
     tree_of_page,
     versions_of_page,
 )
-from console.listing import command_line, import_address
-from console.owner_words import told_tasks
-from console.paging import pages
-from console.people import EVERYBODY, MENDERS, OPERATORS
-from console.timeline import STATE_NAMES, STATE_TONES, Step, kind_name, step_of, waits_for
-from console.visit import Visit, action, page
+from console.screens.owner_words import told_tasks
+from console.screens.paging import pages
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.disclosure import PersonalDataShown
 from eventstore.aggregates.import_process import (
@@ -38,11 +38,11 @@ from eventstore.aggregates.import_process import (
 from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.clock import now
 from eventstore.events import Recorded
-from eventstore.log.typed_reasons import MAX_REASON, reasons_of
-from eventstore.log.user_details import details_of
-from projections.account_parts import seal_over
-from projections.history import AHEAD, AsOf, MomentAhead, status_record
-from projections.owner_task import owner_tasks
+from projections.queries.account_parts import seal_over
+from projections.queries.history import AHEAD, AsOf, MomentAhead, status_record
+from projections.unlogged.typed_reasons import MAX_REASON, reasons_of
+from projections.unlogged.user_details import details_of
+from projections.views.owner_task import owner_tasks
 from schemas.base import Problem, code_and_path
 from schemas.sentence import Sentence
 

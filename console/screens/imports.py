@@ -8,22 +8,22 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from api.database import in_time
-from api.errors import not_found, query_not_valid
-from console.listing import CSV, NAMES, SEARCH, Asked, command_line, import_address
-from console.paging import no_place
-from console.people import EVERYBODY, MENDERS
-from console.texts import N_
-from console.timeline import STATE_NAMES, STATE_TONES
-from console.visit import ROOT, Visit, action, page
+from api.http.database import in_time
+from api.http.errors import not_found, query_not_valid
+from console.access.people import EVERYBODY, MENDERS
+from console.access.visit import ROOT, Visit, action, page
+from console.presentation.listing import CSV, NAMES, SEARCH, Asked, command_line, import_address
+from console.presentation.texts import N_
+from console.presentation.timeline import STATE_NAMES, STATE_TONES
+from console.screens.paging import no_place
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
 from eventstore.clock import now
-from eventstore.log.refused_attempts import attempts_of_number
-from eventstore.log.typed_reasons import MAX_REASON
-from projections.import_list import ListedRow, ListPage, Narrowed, imports_named, list_imports
-from projections.import_run import run_state
-from projections.supplier_overview import supplier_codes
+from projections.queries.import_list import ListedRow, ListPage, Narrowed, imports_named, list_imports
+from projections.queries.supplier_overview import supplier_codes
+from projections.unlogged.refused_attempts import attempts_of_number
+from projections.unlogged.typed_reasons import MAX_REASON
+from projections.views.import_run import run_state
 from schemas.base import Problem
 from schemas.run import RunRecord
 from schemas.sentence import Sentence

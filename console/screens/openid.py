@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 import structlog
 from starlette.responses import RedirectResponse, Response
 
-from api.errors import not_found
-from api.status_codes import ApiError
-from console import cookies, entry
-from console.openid import OpenIdAttempt, OpenIdFailed, OpenIdIdentity
+from api.http.errors import not_found
+from api.http.status_codes import ApiError
+from console.access import cookies, entry
+from console.access.openid import OpenIdAttempt, OpenIdFailed, OpenIdIdentity
+from console.access.visit import ROOT, Visit, page
 from console.screens.start import local_address
-from console.visit import ROOT, Visit, page
 from eventstore.clock import now
-from eventstore.log.user_details import UserDetails, details_by_email, details_by_openid, set_openid
+from projections.unlogged.user_details import UserDetails, details_by_email, details_by_openid, set_openid
 from schemas.sentence import Sentence
-from workers.user_tasks import user_of
+from workers.followers.user_tasks import user_of
 from workers.users import MAX_NAME, UserNotPossible, keep_details, new_user_id
 
 if TYPE_CHECKING:
-    from console.openid_provider import OpenIdProvider
+    from console.access.openid_provider import OpenIdProvider
 
 _FAILED = Sentence(
     "Signing in by your organisation's account did not work. Try again, or ask whoever runs the service.",

@@ -7,16 +7,16 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.responses import Response
 
-from console.paging import PlaceNumber, PlaceText, pages, place_in
-from console.people import EVERYBODY
-from console.reasons import shown_reasons
-from console.texts import N_
-from console.timeline import STATE_NAMES, STATE_TONES
-from console.visit import ROOT, Visit, page
+from console.access.people import EVERYBODY
+from console.access.reasons import shown_reasons
+from console.access.visit import ROOT, Visit, page
+from console.presentation.texts import N_
+from console.presentation.timeline import STATE_NAMES, STATE_TONES
+from console.screens.paging import PlaceNumber, PlaceText, pages, place_in
 from eventstore.clock import now
 from eventstore.log.intake_stop import read_intake_stop
-from projections.supplier_overview import SupplierStanding, supplier_codes, supplier_standings
-from projections.throughput import KINDS, PERIODS, Bar, throughput
+from projections.queries.supplier_overview import SupplierStanding, supplier_codes, supplier_standings
+from projections.views.throughput import KINDS, PERIODS, Bar, throughput
 
 PERIOD_NAMES = {"hour": N_("Last hour"), "day": N_("Last day"), "week": N_("Last week")}
 KIND_NAMES = {

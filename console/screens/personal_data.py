@@ -4,18 +4,18 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from api.database import in_thread
-from api.errors import not_found
-from console.disclosing import WHAT, show
-from console.paging import PlaceNumber, pages, place_in
-from console.people import EVERYBODY
+from api.http.database import in_thread
+from api.http.errors import not_found
+from console.access.disclosing import WHAT, show
+from console.access.people import EVERYBODY
+from console.access.visit import ROOT, Visit, action, page
+from console.presentation.texts import N_
+from console.screens.paging import PlaceNumber, pages, place_in
 from console.screens.start import local_address
-from console.texts import N_
-from console.visit import ROOT, Visit, action, page
 from eventstore.aggregates import import_process
-from eventstore.log.typed_reasons import reasons_of
-from eventstore.log.user_details import details_of
-from projections.disclosure import newest_disclosures
+from projections.unlogged.typed_reasons import reasons_of
+from projections.unlogged.user_details import details_of
+from projections.views.disclosure import newest_disclosures
 
 AUDITORS = frozenset({"auditor", "operator"})
 AT_ONCE = 50

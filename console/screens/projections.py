@@ -6,19 +6,19 @@ from urllib.parse import quote
 import msgspec
 from starlette.responses import Response
 
-from api.errors import not_found, query_not_valid
-from console.listing import command_line, import_address
-from console.owner_words import outcome_names, told_tasks
-from console.paging import PlaceNumber, pages, place_in
-from console.people import EVERYBODY, OPERATORS
-from console.texts import N_
-from console.visit import ROOT, Visit, action, page
+from api.http.errors import not_found, query_not_valid
+from console.access.people import EVERYBODY, OPERATORS
+from console.access.visit import ROOT, Visit, action, page
+from console.presentation.listing import command_line, import_address
+from console.presentation.texts import N_
+from console.screens.owner_words import outcome_names, told_tasks
+from console.screens.paging import PlaceNumber, pages, place_in
 from eventstore.aggregates.import_process import identity_of
 from eventstore.aggregates.owner_task import OwnerTaskKind
-from eventstore.log.typed_reasons import MAX_REASON
 from projections import PROJECTIONS
-from projections.owner_task import OwnerTask, owner_tasks
-from projections.versioning.overview import PARKED_PAGE, ParkedStream, parked_in, version_standings
+from projections.unlogged.typed_reasons import MAX_REASON
+from projections.versions.overview import PARKED_PAGE, ParkedStream, parked_in, version_standings
+from projections.views.owner_task import OwnerTask, owner_tasks
 from schemas.base import Problem
 from schemas.sentence import Sentence
 

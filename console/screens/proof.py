@@ -8,14 +8,14 @@ from pathlib import Path
 import msgspec
 from starlette.responses import Response
 
-from api.database import in_time
-from api.status_codes import ApiError
-from console.listing import command_line
-from console.owner_words import outcome_names, told_tasks
-from console.paging import PlaceNumber, pages, place_in
-from console.people import EVERYBODY
-from console.texts import N_
-from console.visit import ROOT, Visit, action, page
+from api.http.database import in_time
+from api.http.status_codes import ApiError
+from console.access.people import EVERYBODY
+from console.access.visit import ROOT, Visit, action, page
+from console.presentation.listing import command_line
+from console.presentation.texts import N_
+from console.screens.owner_words import outcome_names, told_tasks
+from console.screens.paging import PlaceNumber, pages, place_in
 from eventstore.events import supplier_in
 from eventstore.log.intake_stop import read_intake_stop
 from eventstore.proof.checkpoint_list import (
@@ -27,8 +27,8 @@ from eventstore.proof.checkpoint_list import (
     verifier_key,
 )
 from eventstore.proof.proof import NotProvable, write_proof
-from projections.history import account_streams
-from projections.owner_task import owner_tasks
+from projections.queries.history import account_streams
+from projections.views.owner_task import owner_tasks
 from schemas.sentence import Sentence
 
 MAX_NOTE = 10_000

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
-from api.networks import host_of
-from api.status_codes import ApiError
-from console import entry
-from console.passwords import (
+from api.http.networks import host_of
+from api.http.status_codes import ApiError
+from console.access import entry
+from console.access.passwords import (
     MIN_LENGTH,
     Turns,
     hashed_password,
@@ -18,14 +18,14 @@ from console.passwords import (
     is_password,
     misfits_password,
 )
-from console.patience import Tries, delay_s, wait_s
-from console.people import EVERYBODY, Person
+from console.access.patience import Tries, delay_s, wait_s
+from console.access.people import EVERYBODY, Person
+from console.access.visit import ROOT, Visit, action, page
 from console.screens.start import local_address
-from console.visit import ROOT, Visit, action, page
 from eventstore.aggregates.user import UserSignedIn, stream_of
 from eventstore.clock import now
-from eventstore.log.sessions import Failures, count_try, give_back, link_user
-from eventstore.log.user_details import details_by_email, details_of, renew_password_hash
+from projections.unlogged.sessions import Failures, count_try, give_back, link_user
+from projections.unlogged.user_details import details_by_email, details_of, renew_password_hash
 
 MAX_EMAIL = 254
 admissions = Turns(2)

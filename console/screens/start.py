@@ -2,9 +2,9 @@
 
 from starlette.responses import Response
 
-from console import cookies
-from console.texts import LANGUAGES
-from console.visit import ROOT, Visit, action
+from console.access import cookies
+from console.access.visit import ROOT, Visit, action
+from console.presentation.texts import LANGUAGES
 
 
 @action("/language/", roles=None)

@@ -6,25 +6,25 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from api.api_key import new_api_key
-from api.errors import not_found
-from api.status_codes import ApiError
-from api.supplier_settings import SUPPLIER_SETTINGS, URL, URLS
-from console.paging import Pages, code_in, pages
-from console.people import EVERYBODY, OPERATORS
-from console.reasons import shown_reasons
-from console.texts import N_
-from console.visit import ROOT, Visit, action, page
+from api.access.api_key import new_api_key
+from api.endpoints.supplier_settings import SUPPLIER_SETTINGS, URL, URLS
+from api.http.errors import not_found
+from api.http.status_codes import ApiError
+from console.access.people import EVERYBODY, OPERATORS
+from console.access.reasons import shown_reasons
+from console.access.visit import ROOT, Visit, action, page
+from console.presentation.texts import N_
+from console.screens.paging import Pages, code_in, pages
 from eventstore.aggregates import supplier as suppliers
 from eventstore.aggregates.organisation import Role
 from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.clock import now
-from eventstore.log.sessions import LINK_LASTS, new_token, token_sha256
 from market.documents import lies_below
-from projections.access_key import KeyListed, key_listed, keys_page
-from projections.console_user import UserListed, user_listed, users_page
-from projections.import_supplier import SupplierListed, supplier_listed, suppliers_page
-from projections.owner_task import owner_tasks
+from projections.unlogged.sessions import LINK_LASTS, new_token, token_sha256
+from projections.views.access_key import KeyListed, key_listed, keys_page
+from projections.views.console_user import UserListed, user_listed, users_page
+from projections.views.import_supplier import SupplierListed, supplier_listed, suppliers_page
+from projections.views.owner_task import owner_tasks
 from schemas.sentence import Sentence
 from workers import users as people
 

@@ -8,20 +8,20 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from api.database import in_thread
-from api.errors import not_found
-from api.limits import LIMITS
-from console.owner_words import told_tasks
-from console.people import OPERATORS
-from console.texts import N_
-from console.visit import Visit, page
+from api.http.database import in_thread
+from api.http.errors import not_found
+from api.http.limits import LIMITS
+from console.access.people import OPERATORS
+from console.access.visit import Visit, page
+from console.presentation.texts import N_
+from console.screens.owner_words import told_tasks
 from eventstore.clock import now
 from eventstore.log.recorder import CODE_VERSION
-from eventstore.log.troubles import read_troubles
 from eventstore.operations.migrate import NEWEST
 from eventstore.operations.system_state import system_state
-from projections.import_progress import imports_in_hand, waiting_imports
-from projections.owner_task import open_owner_tasks
+from projections.unlogged.troubles import read_troubles
+from projections.views.import_progress import imports_in_hand, waiting_imports
+from projections.views.owner_task import open_owner_tasks
 
 LEADER_NAMES = {
     "relay": N_("relay"),

@@ -5,11 +5,11 @@ from typing import Any
 
 from starlette.responses import Response
 
-from console.owner_words import told_tasks
-from console.paging import PlaceText, pages, place_in
-from console.people import EVERYBODY
-from console.visit import Visit, page
-from projections.owner_task import OwnerTask, owner_tasks_page
+from console.access.people import EVERYBODY
+from console.access.visit import Visit, page
+from console.screens.owner_words import told_tasks
+from console.screens.paging import PlaceText, pages, place_in
+from projections.views.owner_task import OwnerTask, owner_tasks_page
 
 AT_ONCE = 50
 

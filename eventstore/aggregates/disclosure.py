@@ -1,7 +1,7 @@
 """Who was shown personal data of an account, in clear: a stream for each account. Pure.
 
 The console masks persons until somebody asks for them and says why. The event names the user, what was shown and the
-reason by its id; the reason's text lies in a row that is erased with the person (`eventstore.log.typed_reasons`).
+reason by its id; the reason's text lies in a row that is erased with the person (`projections.unlogged.typed_reasons`).
 """
 
 from datetime import datetime

@@ -1,7 +1,7 @@
 """The user of the console: a person of an organisation, what they may do, and when they signed in. Pure.
 
 Events know a user by an id only. Name, e-mail address and password lie in rows beside the log that can be erased
-(`eventstore.log.user_details`).
+(`projections.unlogged.user_details`).
 """
 
 from datetime import datetime

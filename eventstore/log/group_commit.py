@@ -23,7 +23,7 @@ from eventstore.errors import LedgerBusy, RolledBack, StoreUnavailable, VersionC
 from eventstore.log.connecting import PooledConnection, waiting_for_standbys
 from eventstore.log.recorder import Append, LedgerRecorder
 from eventstore.log.store_errors import store_errors
-from runtime.processors import ProcessorPressure
+from system.processors import ProcessorPressure
 from telemetry.measures import measures
 from telemetry.supervision import supervision
 

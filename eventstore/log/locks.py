@@ -30,7 +30,7 @@ PROJECTOR = 7015006
 """The one projector that keeps projections up with the log."""
 ERASURE = 7015007
 """Rows that tell of persons: shared by those who write such from payloads that they have read before, exclusive for an
-erasure (`projections.versioning.forgetting`)."""
+erasure (`projections.versions.forgetting`)."""
 ENDED_IMPORTS = 7015008
 """The one follower that writes a line for each import that ends."""
 OWNER_TASKS = 7015010

@@ -23,7 +23,6 @@ import zstandard
 from psycopg import Connection
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
-from discretion.private_files import open_private
 from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.organisation import ORGANISATION, KeyRevoked
 from eventstore.aggregates.user import USER, UserDisabled, UserErased, UserRoleChanged
@@ -33,6 +32,7 @@ from eventstore.log.columns import SELECT_HEAD
 from eventstore.log.follow import set_checkpoint
 from eventstore.log.recorder import CODE_VERSION
 from eventstore.operations.encrypted_file import DecryptingFile, EncryptingFile, FileAltered, file_key
+from redaction.private_files import open_private
 
 FORMAT = 1
 MANIFEST = "manifest.json"

@@ -17,12 +17,12 @@ import zstandard
 from psycopg import Connection
 from psycopg.rows import dict_row
 
-from discretion.private_files import open_private
-from discretion.shown import cleaned
 from eventstore.clock import now
 from eventstore.events import Recorded, read_event, recorded_event, subject_of
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.payloads import is_erased, read_payloads
+from redaction.private_files import open_private
+from redaction.shown import cleaned
 
 FORMAT = 1
 _BATCH = 2_000

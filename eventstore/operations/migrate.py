@@ -1,7 +1,7 @@
 """What the database needs before the service runs on it: its schema and its rights.
 
 Migrations are numbered SQL files, each applied once, in order; then the service's roles get their rights on the log's
-tables (`rights`). What is derived from the log is made and granted by `projections.versioning.install`.
+tables (`rights`). What is derived from the log is made and granted by `projections.versions.install`.
 
 An applied file is never edited: its digest is kept, and a difference stops the start.
 

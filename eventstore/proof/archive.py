@@ -22,7 +22,6 @@ import msgspec
 from psycopg import Connection
 from psycopg.rows import dict_row
 
-from discretion.private_files import open_private
 from eventstore.events import read_event
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.payloads import stored_contents
@@ -32,6 +31,7 @@ from eventstore.proof.proof import event_line
 from eventstore.proof.sealing import tile_reader
 from eventstore.proof.statement import check_statement, sign_statement
 from eventstore.proof.verifier import Checkpoint, Invalid, leaf_hash, leaf_of, root_of_inclusion
+from redaction.private_files import open_private
 
 FORMAT = 1
 STATEMENT, EVENTS, PROOFS, INDEX, PAYLOADS = (

@@ -24,7 +24,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import ObjectStore
 
 from eventstore.proof.verifier import Checkpoint, Invalid, key_id_of, read_checkpoint
-from runtime.object_store import open_store
+from system.object_store import open_store
 
 ORIGIN = "importledger"
 SUFFIX = ".note"

@@ -1,7 +1,7 @@
 """Verification of payloads: each is opened and compared with the digest in the log; who was erased has none.
 
 A payload that no event speaks of is warned of: nobody has sent it. One that the log says to lie in an archive may be
-missing here: whether it is there, `projections.archiving` finds out.
+missing here: whether it is there, `projections.retention.archiving` finds out.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from eventstore.aggregates.customer_mail import MailRequested
 from eventstore.aggregates.supplier import SupplierArchived
 from eventstore.events import AGGREGATES, ERASURES, SUBJECT, read_event
 from eventstore.log.payloads import read_payload, stored_contents
-from runtime.parallel import processes
+from system.parallel import processes
 
 _TOPICS_WITH_PAYLOAD = [
     topic

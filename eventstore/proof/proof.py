@@ -16,13 +16,13 @@ import msgspec
 from psycopg import Connection
 from psycopg.rows import dict_row, tuple_row
 
-from discretion.private_files import open_private
 from eventstore.events import read_event, subject_of
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.payloads import is_erased, read_payloads
 from eventstore.proof.merkle import ReadTile, TreeDamaged, consistency_proof, inclusion_proof
 from eventstore.proof.sealing import tile_reader
 from eventstore.proof.verifier import FORMAT, Checkpoint
+from redaction.private_files import open_private
 
 README = """\
 This is what the import ledger knows about one account, and the proof that it was not altered.

@@ -29,7 +29,7 @@ from lab.mutation.trying import Trial, pytest_main, try_anew
 
 MAY_SURVIVE = 0.05
 NOTICED = ("killed", "timeout")
-PROJECT = ("market", "schemas", "eventstore", "runtime", "discretion", "importledger_client", "lab", "tests")
+PROJECT = ("market", "schemas", "eventstore", "system", "redaction", "importledger_client", "lab", "tests")
 
 
 def main() -> int:

@@ -25,7 +25,7 @@ from schemas.energy_amount import EnergyAmountImport
 from schemas.invoice import MarketParticipantInvoiceImport
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import PriceSheet
-from schemas.shape import Shape
+from schemas.reading.shape import Shape
 from schemas.submission import stored_account
 
 _ENVELOPES: dict[str, tuple[Shape[Any], str]] = {

@@ -24,7 +24,7 @@ from eventstore.log.copy_format import (
     text,
     texts,
 )
-from projections.platform.folding import JSONB, encode_json
+from projections.platform.json_columns import JSONB, encode_json
 from projections.platform.tables import (
     ACCOUNT_TABLE,
     MARKET_ROOTS,

@@ -4,9 +4,9 @@ A row is named by account number and ordinal (its place among the account's rows
 its parent by the parent's ordinal. What was attached to the account later (delivery notes, energy amounts, invoices)
 has its reference beside the account number. Market participants and price sheets belong to no account: they are named
 as on the wire, within the organisation that they belong to ("" for the operator of the service). What the platform
-asks for one by one is a row; an account's other lists are columns of their parent (`projections.platform.folding`),
-since rows are what an account costs. Objects inside an object become columns with the field's name before theirs.
-Datetimes are stored as instants: without zone they are German market time.
+asks for one by one is a row; an account's other lists are columns of their parent
+(`projections.platform.json_columns`), since rows are what an account costs. Objects inside an object become columns
+with the field's name before theirs. Datetimes are stored as instants: without zone they are German market time.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,8 +17,8 @@ from msgspec import inspect
 
 from eventstore.log.copy_format import COLUMNS
 from eventstore.operations.rights import Rights
-from projections.platform.folding import list_encoding, object_folding
-from projections.platform.kinds import FOLDED_OBJECTS, TABLE_OF_FIELD, folded_type, is_free, without_null
+from projections.platform.json_columns import list_encoding, object_folding
+from projections.platform.storage import FOLDED_OBJECTS, TABLE_OF_FIELD, folded_type, is_free, without_null
 from schemas.account import Account
 from schemas.base import DECIMAL_PATTERN, Wire
 from schemas.delivery_note import DeliveryNote

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import inspect
 
-from projections.platform.kinds import without_null
+from projections.platform.storage import without_null
 from projections.platform.tables import ACCOUNT_TABLE, Table, sql_type_of, table_columns
 from schemas.account import Account
-from schemas.problems import MAX_PROBLEMS, cut
+from schemas.reading.problems import MAX_PROBLEMS, cut
+from schemas.reading.work import MAX_WALK_S, Work
 from schemas.sentence import Sentence
-from schemas.work import MAX_WALK_S, Work
 
 MODULUS = 2**64
 """Digests are added up modulo this."""

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from api.limits import MAX_BODY_BYTES
+from api.http.limits import MAX_BODY_BYTES
+from api.http.responses import Room, release
+from api.http.status_codes import ApiError
 from api.operation import Operation
 from api.operations import OPERATIONS
-from api.responses import Room, release
-from api.status_codes import ApiError
-from schemas.problems import MAX_PROBLEMS
+from schemas.reading.problems import MAX_PROBLEMS
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import Importer, RunningService
 

@@ -10,7 +10,7 @@ import pytest
 from starlette.requests import Request
 
 from api.bulk.body import MAX_BATCH_LINES
-from api.errors import HANDLERS
+from api.http.errors import HANDLERS
 from eventstore.errors import AccountErased, IllegalTransition, ImportInProgress, StreamUnreadable
 from tests.support.bulk import wait_for_helpers
 from tests.support.german import is_german

@@ -3,8 +3,8 @@
 import pytest
 from starlette.requests import Request
 
-from api.fields import field
-from console.visit import _spoken
+from api.http.fields import field
+from console.access.visit import _spoken
 
 
 def request_with(*headers: tuple[bytes, bytes]) -> Request:

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 
+from api.access.directory import Key
 from api.admission import Call
-from api.directory import Key
 from api.endpoints.account_import import AccountImport
 from api.operations import OPERATIONS
 from api.services import Services
 from market.judging import Judgement
-from projections.import_supplier import KnownSupplier
+from projections.views.import_supplier import KnownSupplier
 from schemas.account import Account
 from schemas.submission import Submission
 from tests.support.make import an_account, encoded

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
+from api.access.directory import Key
 from api.admission import Call
-from api.directory import Key
 from api.endpoints import account_import
 from api.endpoints.account_import import AccountImport
-from api.errors import NotValid
-from api.limits import MAX_MEDIUM_BYTES
-from projections.import_supplier import KnownSupplier
-from runtime.steps import Steps
+from api.http.errors import NotValid
+from api.http.limits import MAX_MEDIUM_BYTES
+from projections.views.import_supplier import KnownSupplier
+from system.steps import Steps
 from tests.support.make import an_account, encoded
 from tests.support.staging import SUPPLIER, confirmed
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from api.limits import MAX_NETWORK_HELD_BYTES, MAX_STRANGER_BODY_BYTES, MAX_STRANGER_HELD_BYTES
-from api.networks import network_of
-from api.responses import Room, release
-from api.status_codes import ApiError
-from console.transport import Transport
+from api.http.limits import MAX_NETWORK_HELD_BYTES, MAX_STRANGER_BODY_BYTES, MAX_STRANGER_HELD_BYTES
+from api.http.networks import network_of
+from api.http.responses import Room, release
+from api.http.status_codes import ApiError
+from console.access.transport import Transport
 from embedded.postgres import PostgresUrls
 from tests.support.make import encoded
 from tests.support.running import Importer, RunningService

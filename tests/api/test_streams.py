@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from api.beside import beside
 from api.bulk import body as bulk_body
 from api.bulk.body import BulkBody
 from api.bulk.inflate import Plain
 from api.bulk.lines import Line
-from api.database import reading_pool
-from api.limits import MAX_AT_ONCE_BYTES, MAX_MEDIUM_BYTES
-from api.lists import Lists
-from api.responses import encoded
-from api.status_codes import ApiError
+from api.http.beside import beside
+from api.http.database import reading_pool
+from api.http.limits import MAX_AT_ONCE_BYTES, MAX_MEDIUM_BYTES
+from api.http.lists import Lists
+from api.http.responses import encoded
+from api.http.status_codes import ApiError
 from embedded.postgres import PostgresUrls
 from tests.support.staging import Testers
 

@@ -13,7 +13,7 @@ import msgspec
 import psycopg
 import pytest
 
-from api.description import openapi
+from api.description.openapi import openapi
 from api.operations import OPERATIONS
 from tests.support.bulk import BULK, ndjson
 from tests.support.make import an_account, changed, encoded

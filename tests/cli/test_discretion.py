@@ -23,17 +23,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from api.errors import HANDLERS
+from api.http.errors import HANDLERS
 from embedded.postgres import PostgresUrls
 from embedded.supervisor import Program, Supervisor
 from eventstore.errors import LedgerError, StoreUnavailable  # noqa: F401 - the first for the program below
 from schemas.account import Account
 from telemetry.log import begin_process
 from tests.support.running import wait_for
-from workers import process_imports
+from workers.actors import process_imports
+from workers.actors.process_imports import ImportProcessor
 from workers.broker import IMPORTS, BrokerDoorbell, declare_actor, in_process_broker, start_workers
-from workers.process_imports import ImportProcessor
-from workers.relay import Relay
+from workers.followers.relay import Relay
 
 KEY = "ilk_canary01_" + "C" * 43
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJjYW5hcnkiOiJ5ZXMifQ.Y2FuYXJ5LWNhbmFyeQ"
@@ -332,7 +332,7 @@ def test_what_a_child_prints_tells_no_canary(folder: Path) -> None:
 
 def test_a_role_and_its_children_leave_no_core_dump() -> None:
     program = (
-        "import subprocess; from cli.roles import role_settings; role_settings();"
+        "import subprocess; from cli.service.roles import role_settings; role_settings();"
         "subprocess.run(['sh', '-c', 'ulimit -S -c; ulimit -H -c'])"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

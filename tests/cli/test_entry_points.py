@@ -90,7 +90,7 @@ def test_every_program_starts_through_the_same_function() -> None:
         (["-m", "cli.main", "api"], "eventstore.log.ledger:Ledger.__init__"),
         (["-m", "cli.main", "up"], "embedded.service:Service.start_servers"),
         (["-m", "cli.main", "demo", "--exit"], "embedded.service:Service.start_servers"),
-        (["-m", "api.generated"], "api.description:openapi"),
+        (["-m", "api.generated"], "api.description.openapi:openapi"),
         (["docs/guide/build.py"], "tempfile:TemporaryDirectory"),
         (["docs/man/build.py", "nowhere"], "tomllib:loads"),
         (
@@ -236,7 +236,7 @@ def test_a_request_that_fails_tells_no_value(database: PostgresUrls, broken: Pat
 def test_a_sign_in_link_and_an_account_number_that_fail_are_logged_by_their_route(
     database: PostgresUrls, broken: Path, folder: Path, by: str, status: int
 ) -> None:
-    environment = breaking(broken, "api.database:read") | {"BROKEN_BY": by, "OTEL_TRACES_EXPORTER": "console"}
+    environment = breaking(broken, "api.http.database:read") | {"BROKEN_BY": by, "OTEL_TRACES_EXPORTER": "console"}
     environment |= {"DATABASE_URL": database.service, "IMPORTLEDGER_DATA_DIR": str(folder)}
     environment |= {"OTEL_TRACES_SAMPLER": "always_on"}
     port, log = free_port(), folder / "api.log"

@@ -9,14 +9,14 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from api.supplier_settings import SUPPLIER_SETTINGS
+from api.endpoints.supplier_settings import SUPPLIER_SETTINGS
 from cli.main import importledger
 from cli.tell import NewFile, text_of
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
-from projections.history import AsOf
+from projections.queries.history import AsOf
 from tests.support.running import cli
-from workers.documents import DocumentsUnavailable, missing_documents, why_unreachable
+from workers.actors.documents import DocumentsUnavailable, missing_documents, why_unreachable
 
 REPORTING = {
     "migrate", "supplier create", "supplier status", "supplier list", "supplier set", "supplier show", "key create",

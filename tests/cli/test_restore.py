@@ -10,14 +10,14 @@ import zstandard
 from click.testing import CliRunner
 
 from bench.history import NAMED
-from cli.failures import EXPECTED
 from cli.main import importledger
+from cli.service.failures import EXPECTED
 from eventstore.errors import IntakeStopped
 from eventstore.log.ledger import Ledger
 from eventstore.operations.backup import MANIFEST
 from eventstore.proof.statement import sign_statement
 from projections import INLINE
-from projections.erasure import erase
+from projections.retention.erasure import erase
 from tests.support.make import NOON
 from tests.support.sealed_log import KEY, OTHER_KEY, Log, emptied
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 import zstandard
 
-from console.passwords import HASHER
+from console.access.passwords import HASHER
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import ChangeSupplierStatus
 from eventstore.aggregates.supplier import stream_of as supplier_stream
@@ -20,9 +20,9 @@ from eventstore.events import Metadata
 from eventstore.log.answers import Answer
 from eventstore.log.ledger import Ledger
 from eventstore.log.origin import origin
-from eventstore.log.typed_reasons import TypedReason, new_reason_id, write_reason
-from eventstore.log.user_details import find_user_details, set_password_hash
 from projections import INLINE
+from projections.unlogged.typed_reasons import TypedReason, new_reason_id, write_reason
+from projections.unlogged.user_details import find_user_details, set_password_hash
 from tests.support.console import AUTHORITY, csrf_in
 from tests.support.databases import cloned, drop
 from tests.support.make import an_account, changed

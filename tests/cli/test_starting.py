@@ -6,15 +6,15 @@ import sys
 
 import pytest
 
-from runtime.alone import without
+from system.alone import without
 
 JUDGING = {"phonenumbers", "email_validator", "stdnum", "pydoc"}
 ALWAYS = JUDGING | {"rich", "httpx", "opentelemetry", "graphql", "authlib", "joserfc"}
 SELDOM = {
     "cli.main": {"rich", "psycopg", "cryptography", "httpx", "starlette", "redis"},
-    "cli.roles": ALWAYS | {"starlette", "redis", "multiprocessing"},
-    "cli.working": ALWAYS | {"starlette", "multiprocessing"},
-    "cli.serving": ALWAYS | {"redis"},
+    "cli.service.roles": ALWAYS | {"starlette", "redis", "multiprocessing"},
+    "cli.service.working": ALWAYS | {"starlette", "multiprocessing"},
+    "cli.service.serving": ALWAYS | {"redis"},
 }
 """What the file of a role does without, until it is asked for something that needs it."""
 
@@ -34,7 +34,7 @@ def test_where_our_packages_are_is_no_program_that_each_start_would_run() -> Non
 
 def test_a_library_reads_no_other_that_is_kept_from_it() -> None:
     script = (
-        "import sys\nfrom runtime.alone import without\n"
+        "import sys\nfrom system.alone import without\n"
         "with without('rich'):\n    import structlog.dev\n"
         "assert 'rich' not in sys.modules\nimport rich.pretty\n"
         "with without('rich'):\n    import rich.text\n"
@@ -52,10 +52,10 @@ def test_what_is_kept_away_is_there_again_when_the_block_fails() -> None:
 
 def test_a_role_is_loaded_and_tuned_without_searching_for_garbage() -> None:
     script = (
-        "import gc, sys\nfrom cli.main import run\nfrom runtime.interpreter import tune_interpreter\n"
+        "import gc, sys\nfrom cli.main import run\nfrom system.interpreter import tune_interpreter\n"
         "def searched():\n    return [generation['collections'] for generation in gc.get_stats()]\n"
         "sys.argv, before = ['importledger', '--version'], searched()\n"
-        "try:\n    run()\nfinally:\n    import cli.serving, cli.working\n    tune_interpreter()\n"
+        "try:\n    run()\nfinally:\n    import cli.service.serving, cli.service.working\n    tune_interpreter()\n"
         "    assert searched() == before, searched()"
     )
     subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)

@@ -3,7 +3,7 @@
 import pytest
 from argon2 import PasswordHasher
 
-from console import passwords
+from console.access import passwords
 
 
 @pytest.fixture(autouse=True)

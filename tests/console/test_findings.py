@@ -12,8 +12,8 @@ from eventstore.aggregates.user import UserRole
 from eventstore.clock import now
 from eventstore.events import supplier_in
 from eventstore.log.ledger import Ledger
-from eventstore.log.task_progress import write_progress
 from tests.support.console import console_app, new_user, signed_in, visitor
+from workers.followers.task_progress import write_progress
 
 OWN, FOREIGN, WHOLE = (
     "PAYLOAD  position 7 (import/NW/OWN-1): its payload is not there",

@@ -15,9 +15,9 @@ import msgspec
 import psycopg
 import pytest
 
-from api.supplier_settings import SUPPLIER_SETTINGS
+from api.endpoints.supplier_settings import SUPPLIER_SETTINGS
+from console.access.visit import ROOT, Screen
 from console.screens import SCREENS
-from console.visit import ROOT, Screen
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import organisation, supplier
 from eventstore.aggregates.import_process import FailImport

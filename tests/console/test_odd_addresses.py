@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from console.listing import NAMES, SEARCH
+from console.access.visit import ROOT, Screen
+from console.presentation.listing import NAMES, SEARCH
 from console.screens import SCREENS
-from console.visit import ROOT, Screen
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import supplier
 from eventstore.clock import now

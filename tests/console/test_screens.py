@@ -22,11 +22,11 @@ from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.intake_stop import stop_intake
 from eventstore.log.ledger import Ledger
-from eventstore.log.refused_attempts import Attempt
 from eventstore.proof.checkpoints import LogKey, Outside
 from eventstore.proof.sealing import seal
 from eventstore.proof.verifier import check
-from projections.owner_task import owner_tasks
+from projections.unlogged.refused_attempts import Attempt
+from projections.views.owner_task import owner_tasks
 from tests.support.auditors import audited
 from tests.support.console import console_app, csrf_in, send, signed_in, visitor, words_of
 from tests.support.following import follow

@@ -4,7 +4,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from cli.settings import Settings
+from cli.service.settings import Settings
 from cli.verbs import VERBS
 
 ROOT = Path(__file__).parent.parent.parent

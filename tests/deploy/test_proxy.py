@@ -13,8 +13,8 @@ import pytest
 import yaml
 from starlette.requests import Request
 
-from cli.settings import Settings
-from console.transport import Transport
+from cli.service.settings import Settings
+from console.access.transport import Transport
 from tests.support.folders import temporary_folder
 from tests.support.make import an_account, encoded
 from tests.support.proxies import Proxy, haproxy_before, sign_in_through, with_haproxy

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.settings import Settings
+from cli.service.settings import Settings
 from cli.verbs import VERBS
 
 UNITS = Path(__file__).parent.parent.parent / "deploy" / "systemd"

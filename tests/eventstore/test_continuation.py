@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.failures import EXPECTED
 from cli.main import importledger
+from cli.service.failures import EXPECTED
 from eventstore.proof import verifier
 from eventstore.proof.sealing import Sealed, SealRefused, continue_from, sign_snapshot
 from eventstore.proof.verification import Kept, verify_events

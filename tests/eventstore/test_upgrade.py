@@ -16,7 +16,7 @@ from eventstore.log.group_commit import ANSWER_TIMEOUT_S
 from eventstore.log.ledger import Ledger
 from eventstore.operations import migrate as module
 from eventstore.operations.migrate import NEWEST, MigrationError, migrate
-from projections.versioning.install import migrate_all
+from projections.versions.install import migrate_all
 from tests.support.databases import renamed
 from tests.support.running import cli, free_port, wait_for
 

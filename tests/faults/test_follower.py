@@ -19,7 +19,7 @@ from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
 from projections import INLINE
 from tests.support.make import NOON, staged
 from workers.broker import IMPORTS, Bell
-from workers.relay import FOLLOWER, Relay
+from workers.followers.relay import FOLLOWER, Relay
 
 EVENTS = int(os.environ.get("FOLLOWED_EVENTS", "40000"))
 WRITERS = 8

@@ -17,8 +17,8 @@ from typing import Any
 from click.testing import CliRunner
 
 from cli.backup_proof import own_checkpoint
-from cli.failures import failure_sentence
 from cli.replay import replay as replay_verb
+from cli.service.failures import failure_sentence
 from eventstore.operations.backup import read_manifest
 from eventstore.operations.export import PayloadLine, body_of, read_export
 from eventstore.proof import verifier

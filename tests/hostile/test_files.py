@@ -18,8 +18,8 @@ import pytest
 import zstandard
 from click.testing import CliRunner
 
-from cli.failures import failure_sentence
 from cli.main import importledger
+from cli.service.failures import failure_sentence
 from eventstore.aggregates import import_process
 from eventstore.operations.backup import MANIFEST, Part, back_up
 from eventstore.operations.export import export, header_of

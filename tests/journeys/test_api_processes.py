@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from api.api_key import API_KEY
-from cli.roles import processes_for, workers_for
+from api.access.api_key import API_KEY
+from cli.service.roles import processes_for, workers_for
 from tests.support.folders import temporary_folder
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import RunningService, start_service, wait_for

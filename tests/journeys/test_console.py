@@ -129,7 +129,7 @@ def _hostile(account: dict[str, Any]) -> dict[str, Any]:
 
 
 def address(book: Book, external: str) -> str:
-    from console.listing import import_address
+    from console.presentation.listing import import_address
 
     return import_address(book.supplier, external)
 

@@ -17,13 +17,13 @@ from embedded.postgres import PostgresUrls
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 from projections import PLATFORM
-from projections.versioning.build import administrator
-from projections.versioning.compare import verify
-from projections.versioning.versions import versions
+from projections.versions.build import administrator
+from projections.versions.compare import verify
+from projections.versions.versions import versions
 from tests.support.make import an_account
 from tests.support.running import cli, wait_for
 from tests.support.staging import SUPPLIER, stage
-from workers.process_imports import ImportProcessor
+from workers.actors.process_imports import ImportProcessor
 
 
 @pytest.fixture

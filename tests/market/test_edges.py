@@ -22,8 +22,8 @@ from market.plausibility import PLAUSIBILITY, today_in_germany
 from market.rule import RuleBook
 from schemas.base import code_and_path
 from schemas.price_sheet import FeeImport
+from schemas.reading.shape import fits_decimal
 from schemas.sentence import german_of
-from schemas.shape import fits_decimal
 from schemas.submission import read_submission
 from tests.support.german import is_german
 from tests.support.make import an_account, changed, encoded, places, value_at

@@ -9,9 +9,9 @@ import pytest
 import market
 from market.judging import MAX_WINDOW, Judgement, Occasion, Terms, judge, problem_names, without_dropped
 from schemas.base import Problem
-from schemas.problems import UNKNOWN_FIELD, UnknownLeftOut
+from schemas.reading.problems import UNKNOWN_FIELD, UnknownLeftOut
+from schemas.reading.work import TooMuchWork
 from schemas.submission import read_submission
-from schemas.work import TooMuchWork
 from tests.support.make import an_account, changed, encoded
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -16,7 +16,7 @@ from schemas.energy_amount import EnergyAmountImport
 from schemas.invoice import MarketParticipantInvoiceImport
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import FeeImport
-from schemas.shape import Shape
+from schemas.reading.shape import Shape
 from tests.support.make import changed, encoded
 from tests.support.post_account import RECORDS
 from tests.support.pre_account import a_participant, a_sheet

@@ -14,11 +14,11 @@ from market import RULES, Rule, Severity
 from market.rule import Breach, RuleBook, inlined
 from schemas.account import Account
 from schemas.base import Problem, Wire
-from schemas.problems import MAX_PROBLEMS, UNKNOWN_FIELD, LeftOut, left_out
+from schemas.reading.problems import MAX_PROBLEMS, UNKNOWN_FIELD, LeftOut, left_out
+from schemas.reading.shape import derived_checks
+from schemas.reading.work import TooMuchWork
 from schemas.sentence import Sentence
-from schemas.shape import derived_checks
 from schemas.submission import read_submission
-from schemas.work import TooMuchWork
 from tests.support.make import an_account, changed, encoded
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

@@ -9,7 +9,7 @@ from psycopg import Connection
 
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
-from projections.versioning.build import administrator
+from projections.versions.build import administrator
 from tests.support.databases import cloned, drop
 from tests.support.eventful_log import eventful_log
 

@@ -18,7 +18,7 @@ from eventstore.events import Recorded
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
-from projections.history import AsOf, MomentAhead
+from projections.queries.history import AsOf, MomentAhead
 from tests.support.make import NOON, stage, staged
 from tests.support.running import wait_for
 from tests.support.times import set_log_time

@@ -11,16 +11,16 @@ from embedded.postgres import PostgresUrls
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections import PROJECTIONS
-from projections.versioning.build import administrator
-from projections.versioning.compare import verify
-from projections.versioning.following import Following
-from projections.versioning.healing import heal
-from projections.versioning.install import install
-from projections.versioning.versions import alone, build_version, live_version, switch
+from projections.versions.build import administrator
+from projections.versions.compare import verify
+from projections.versions.following import Following
+from projections.versions.healing import heal
+from projections.versions.install import install
+from projections.versions.versions import alone, build_version, live_version, switch
 from schemas.base import MARKET_TIME
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage
-from workers.projector import Projector
+from workers.followers.projector import Projector
 
 GUIDE = Path(__file__).parents[2] / "docs" / "developing.md"
 

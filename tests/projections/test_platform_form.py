@@ -12,15 +12,15 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.operations.migrate import migrate, role_of
 from projections import INLINE, PLATFORM
-from projections.erasure import erase
-from projections.versioning.build import administrator
-from projections.versioning.compare import verify
-from projections.versioning.install import migrate_all
-from projections.versioning.versions import live_version, versions
+from projections.retention.erasure import erase
+from projections.versions.build import administrator
+from projections.versions.compare import verify
+from projections.versions.install import migrate_all
+from projections.versions.versions import live_version, versions
 from tests.support.databases import renamed
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage, status
-from workers.process_imports import ImportProcessor
+from workers.actors.process_imports import ImportProcessor
 
 CANARY = "Kunde heißt Vogelsang"
 

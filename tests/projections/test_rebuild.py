@@ -8,10 +8,10 @@ from psycopg import Connection
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
 from projections import PLATFORM, PROJECTIONS
-from projections.versioning.compare import verify
-from projections.versioning.projection import Projection
-from projections.versioning.reading import head
-from projections.versioning.versions import (
+from projections.versions.compare import verify
+from projections.versions.projection import Projection
+from projections.versions.reading import head
+from projections.versions.versions import (
     live_version,
     make_anew,
     versions,
@@ -19,7 +19,7 @@ from projections.versioning.versions import (
 from tests.support.following import follow
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage
-from workers.process_imports import ImportProcessor
+from workers.actors.process_imports import ImportProcessor
 
 BY_NAME = {projection.name: projection for projection in PROJECTIONS}
 STATUS = BY_NAME["import_status"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.difference import bounded_difference, difference
-from schemas.work import COMPARED, Bounds, TooMuchWork
+from schemas.reading.work import COMPARED, Bounds, TooMuchWork
 from tests.support.strategies import JSON
 
 

@@ -7,7 +7,7 @@ import pytest
 from schemas.delivery_note import DeliveryNoteImport
 from schemas.echo import echo
 from schemas.invoice import MarketParticipantInvoiceImport
-from schemas.shape import Shape, untyped
+from schemas.reading.shape import Shape, untyped
 from tests.support.make import encoded
 from tests.support.post_account import RECORDS
 

@@ -5,7 +5,7 @@ import sys
 
 FIRST = """
 import sys, threading
-from projections.import_supplier import KnownSupplier
+from projections.views.import_supplier import KnownSupplier
 from projections.platform.rows import undated_rows_of
 from schemas.submission import ACCOUNT, SENT_ACCOUNT, SENT_WRAPPED_ACCOUNT, WRAPPED_ACCOUNT, stored_account
 from tests.support.make import an_account, encoded

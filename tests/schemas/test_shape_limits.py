@@ -9,11 +9,11 @@ import pytest
 from msgspec import Meta
 
 from market.rule import RuleBook
-from schemas import misfits
 from schemas.base import DecimalText, LocalMoment, Moment, Problem, Wire
-from schemas.misfits import MAX_DEPTH
-from schemas.problems import MAX_PROBLEMS, MAX_STEP, LeftOut
-from schemas.shape import (
+from schemas.reading import misfits
+from schemas.reading.misfits import MAX_DEPTH
+from schemas.reading.problems import MAX_PROBLEMS, MAX_STEP, LeftOut
+from schemas.reading.shape import (
     MAX_HINTS,
     Misfits,
     NotJson,
@@ -26,7 +26,7 @@ from schemas.shape import (
     shape_problems,
     untyped,
 )
-from schemas.work import STORED, Bounds, TooMuchWork
+from schemas.reading.work import STORED, Bounds, TooMuchWork
 from tests.support.make import NOON, encoded
 
 LARGE_BYTES = 300_000

@@ -1,6 +1,6 @@
 """What was sent is read bare or wrapped, and said in one canonical form."""
 
-from schemas.places import documented_path, place_of
+from schemas.reading.places import documented_path, place_of
 from schemas.submission import read_submission
 from tests.support.make import an_account, changed, encoded
 

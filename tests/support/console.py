@@ -23,12 +23,12 @@ from eventstore.events import Recorded
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
-from eventstore.log.sessions import begin_session, new_token, token_sha256, write_link
-from eventstore.log.user_details import UserDetails, write_user_details
 from projections import INLINE
+from projections.unlogged.sessions import begin_session, new_token, token_sha256, write_link
+from projections.unlogged.user_details import UserDetails, write_user_details
 from tests.support.databases import owner_of
 from tests.support.running import REQUEST_KEY
-from workers.owner_tasks import OwnerTasks
+from workers.followers.owner_tasks import OwnerTasks
 
 BASE = "http://127.0.0.1:8000"
 COOKIE = "importledger-session"

@@ -9,7 +9,7 @@ from tests.support.folders import ROOT
 
 SERVERS = {"postgres", "redis_url", "service", "bucket"}
 """Fixtures that start a server. `database`, `ledger` and others ask for these."""
-NEAR = {"schemas", "market", "eventstore", "projections", "workers", "discretion", "."}
+NEAR = {"schemas", "market", "eventstore", "projections", "workers", "redaction", "."}
 """Folders whose tests start nothing unless a fixture does."""
 LONGEST = (
     "faults/test_chaos.py",

@@ -17,17 +17,17 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from projections import INLINE
-from projections.erasure import erase, erase_contacts
 from projections.platform.change import participant_change, price_sheet_change
 from projections.platform.writing import changing
+from projections.retention.erasure import erase, erase_contacts
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import PriceSheet
-from schemas.shape import Shape
+from schemas.reading.shape import Shape
 from tests.support.databases import cloned
 from tests.support.following import attach, follow
 from tests.support.make import an_account, changed, encoded
 from tests.support.staging import SUPPLIER, stage
-from workers.process_imports import ImportProcessor
+from workers.actors.process_imports import ImportProcessor
 
 
 @pytest.fixture(scope="session")

@@ -15,11 +15,11 @@ from projections import FOLLOWING
 from projections.platform.change import record_change
 from projections.platform.writing import changing
 from schemas.delivery_note import DeliveryNoteImport
-from schemas.shape import Shape
+from schemas.reading.shape import Shape
 from tests.support.make import an_account, encoded
 from tests.support.post_account import RECORDS
 from tests.support.staging import SUPPLIER
-from workers.projector import Projector
+from workers.followers.projector import Projector
 
 
 def events_of(ledger: Ledger, aggregate: Aggregate) -> list[Recorded]:

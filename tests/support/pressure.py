@@ -1,6 +1,6 @@
 """Whether processors are short, as a test wants it."""
 
-from runtime.processors import ProcessorPressure
+from system.processors import ProcessorPressure
 
 
 class Said(ProcessorPressure):

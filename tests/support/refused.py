@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from psycopg import Connection
 
-from eventstore.log.refused_attempts import Attempt, write_attempts
+from projections.unlogged.refused_attempts import Attempt, write_attempts
 
 
 def write(connection: Connection[Any], *attempts: Attempt) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-from projections.versioning.view import View
+from projections.versions.view import View
 
 
 def live_rows(connection: psycopg.Connection[Any], view: View) -> list[tuple[Any, ...]]:

@@ -23,7 +23,7 @@ from eventstore.proof.payload_verification import verify_payloads
 from eventstore.proof.sealing import Sealed, seal
 from eventstore.proof.verification import Kept, verify_events, wrong_rows
 from projections import INLINE
-from projections.access_key import wrong_keys
+from projections.views.access_key import wrong_keys
 from tests.support.databases import cloned, drop
 from tests.support.folders import temporary_folder
 from tests.support.make import NOON

@@ -8,8 +8,8 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
-from api import server
 from api.app import create_app
+from api.http import server
 from console.routes import console_routes
 from embedded.postgres import PostgresUrls
 from tests.support.running import REQUEST_KEY, RunningService, free_port, wait_for

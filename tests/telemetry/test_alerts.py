@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.exposition import certificate_metrics, import_metrics, log_metrics, server_metrics
-from projections.vitals import Vitals
+from cli.service.exposition import certificate_metrics, import_metrics, log_metrics, server_metrics
+from projections.queries.vitals import Vitals
 from telemetry.prometheus import PrometheusMeasures, shown_as
 
 ROOT = Path(__file__).parent.parent.parent

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from cli.exposition import ServiceCollector
+from cli.service.exposition import ServiceCollector
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import FailImport, StageImport, StartImport
 from eventstore.aggregates.organisation import CreateKey
@@ -34,8 +34,8 @@ from tests.support.running import RunningService, free_port, start_role, wait_fo
 from tests.support.staging import SUPPLIER, stage
 from tests.support.times import set_log_time
 from workers.broker import IMPORTS, BrokerDoorbell, in_process_broker
-from workers.ended_imports import EndedImports
-from workers.relay import MESSAGES_PER_WORKER, Relay
+from workers.followers.ended_imports import EndedImports
+from workers.followers.relay import MESSAGES_PER_WORKER, Relay
 
 pytestmark = needs_promtool
 NOTHING: Series = {}

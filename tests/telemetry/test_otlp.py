@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from cli.settings import SettingError, Settings
+from cli.service.settings import SettingError, Settings
 from importledger_client import Client
 from importledger_client.commands.common import traceparent_of_shell
 from telemetry import otlp
@@ -25,7 +25,8 @@ SAMPLED, UNSAMPLED = f"00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-00"
 
 @pytest.mark.promise("trace-leads-importer-through")
 def test_no_exporter_is_read_where_nobody_asks_for_it() -> None:
-    code = "import sys, cli.observing, cli.serving, cli.working; sys.exit('opentelemetry.exporter' in sys.modules)"
+    modules = "sys, cli.service.observing, cli.service.serving, cli.service.working"
+    code = f"import {modules}; sys.exit('opentelemetry.exporter' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert Spans().of_request([(b"traceparent", SAMPLED.encode())]) is None
     with Spans().of_work("x", [SAMPLED]) as traceparent:

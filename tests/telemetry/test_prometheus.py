@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cli.listening import listening_on
+from cli.service.listening import listening_on
 from telemetry.measures import Measures, measure_with, measures
 from telemetry.prometheus import MAX_CODES, PrometheusMeasures, begin_measures, exposed, shown_as
 from telemetry.pulse import start_pulse

@@ -13,16 +13,16 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from api.app import create_app
-from api.request_log import RequestLog
-from cli.exposition import ServiceCollector
+from api.http.request_log import RequestLog
+from cli.service.exposition import ServiceCollector
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
-from eventstore.log.troubles import report_troubles
 from eventstore.proof.sealing import SealRefused
 from projections import FOLLOWING
+from projections.unlogged.troubles import report_troubles
 from telemetry.prometheus import PrometheusMeasures
 from telemetry.supervision import Supervision
 from tests.support.alerts import RULES

@@ -14,19 +14,19 @@ from tests.support.running import wait_for
 from tests.support.sources import nodes
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = {file.parent.name for file in ROOT.glob("*/__init__.py")} - {"tests", "bench"}
+PACKAGES = {file.parent.name for file in ROOT.glob("*/__init__.py")} - {"tests", "bench", "lab", "checks"}
 SHORT = {
     "api/bulk/answer.py": "of one request, which awaits them",
     "api/bulk/body.py": "of one request, which awaits them",
-    "api/database.py": "of one request, which awaits it",
-    "api/event_stream.py": "of one request, which awaits them",
-    "api/gathered_reads.py": "gives its errors to all who asked",
-    "api/lists.py": "of one request, which awaits them",
-    "api/shared_sockets.py": "of one connection",
-    "api/shared_turns.py": "gives its errors to all who wait",
-    "api/stopping.py": "of one request, which awaits them",
-    "runtime/parallel.py": "ends a helper process together with its parent",
-    "workers/process_imports.py": "finishes one import, and logs its errors",
+    "api/http/database.py": "of one request, which awaits it",
+    "api/http/event_stream.py": "of one request, which awaits them",
+    "api/http/gathered_reads.py": "gives its errors to all who asked",
+    "api/http/lists.py": "of one request, which awaits them",
+    "api/http/shared_sockets.py": "of one connection",
+    "api/http/shared_turns.py": "gives its errors to all who wait",
+    "api/http/stopping.py": "of one request, which awaits them",
+    "system/parallel.py": "ends a helper process together with its parent",
+    "workers/actors/process_imports.py": "finishes one import, and logs its errors",
 }
 """Files that start threads and tasks of their own, which end soon, and why nobody has to supervise them."""
 STARTING = {"Thread", "Timer", "create_task", "ensure_future", "start_new_thread"}

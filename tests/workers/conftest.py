@@ -8,7 +8,7 @@ import pytest
 
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
-from workers.process_imports import ImportProcessor
+from workers.actors.process_imports import ImportProcessor
 
 
 @pytest.fixture

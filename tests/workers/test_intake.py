@@ -11,7 +11,7 @@ from eventstore.clock import now
 from eventstore.log import follow
 from eventstore.log.follow import log_head
 from eventstore.log.ledger import Ledger
-from runtime.processors import ProcessorPressure
+from system.processors import ProcessorPressure
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage
 from workers import intake

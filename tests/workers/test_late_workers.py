@@ -21,11 +21,11 @@ from tests.support.bells import queued
 from tests.support.clocks import another_clock
 from tests.support.make import an_account, changed
 from tests.support.staging import SUPPLIER, stage, status
-from workers import references
+from workers.actors import references
+from workers.actors.process_imports import ImportProcessor
 from workers.broker import IMPORTS, BrokerDoorbell, in_process_broker
+from workers.followers.relay import Relay
 from workers.liveness import Liveness
-from workers.process_imports import ImportProcessor
-from workers.relay import Relay
 
 FIRST = changed(an_account(SUPPLIER), "FIRST", "sales_channel")
 SECOND = changed(an_account(SUPPLIER), "SECOND", "sales_channel")

@@ -14,7 +14,7 @@ from eventstore.log.payloads import Payload
 from tests.support.make import LEASE_UNTIL, an_account, changed, encoded
 from tests.support.running import wait_for
 from tests.support.staging import SUPPLIER, stage, status
-from workers.process_imports import ImportProcessor
+from workers.actors.process_imports import ImportProcessor
 from workers.run import run_worker
 
 OTHER = "SUEDWIND"

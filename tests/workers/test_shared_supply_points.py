@@ -14,8 +14,8 @@ from eventstore.log.ledger import Ledger
 from schemas.submission import read_submission
 from tests.support.make import an_account, changed, encoded
 from tests.support.staging import SUPPLIER, stage
-from workers.process_imports import ImportProcessor
-from workers.references import SELECT_LIVE, References, referring
+from workers.actors.process_imports import ImportProcessor
+from workers.actors.references import SELECT_LIVE, References, referring
 
 CODE = "supply_point_on_other_account"
 POINT = ("supply_addresses", 0, "supply_points", 0)
@@ -77,7 +77,7 @@ def test_it_ends_the_import_of_a_strict_supplier(ledger: Ledger, processor: Impo
 def test_who_is_processed_in_the_same_moment_is_not_seen_and_whoever_comes_later_sees_both(
     ledger: Ledger, processor: ImportProcessor
 ) -> None:
-    """Two workers have looked before either has written; see `workers.references`."""
+    """Two workers have looked before either has written; see `workers.actors.references`."""
     suppliers = References(ledger).treatments({SUPPLIER})
     submissions = [read_submission(encoded(account(number, None))) for number in (1, 2)]
     accounts = [referring(submission.account, now().date(), is_dry_run=False) for submission in submissions]

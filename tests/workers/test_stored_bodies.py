@@ -13,14 +13,14 @@ from eventstore.events import Recorded
 from market.judging import Terms
 from projections.platform.change import platform_change
 from schemas.account import Account
-from schemas.as_sent import canonical_json
 from schemas.energy_amount import EnergyAmountImport
-from schemas.shape import Shape, untyped
+from schemas.reading.as_sent import canonical_json
+from schemas.reading.shape import Shape, untyped
+from schemas.reading.work import ASKED, STORED, Bounds, TooMuchWork
 from schemas.submission import read_submission, stored_account, stored_submission
-from schemas.work import ASKED, STORED, Bounds, TooMuchWork
 from tests.support.make import NOON, an_account, processed, staged
 from tests.support.post_account import RECORDS
-from workers.process_imports import account_of
+from workers.actors.process_imports import account_of
 
 pytestmark = pytest.mark.slow
 

@@ -1,9 +1,9 @@
 """Rows that differ are told with what names them, in full on one side, and without persons where they repeat them."""
 
 from projections import PLATFORM
-from projections.account_search import ACCOUNT_SEARCH
-from projections.import_status import IMPORT_STATUS
-from projections.versioning.compare import Comparison, Difference
+from projections.versions.compare import Comparison, Difference
+from projections.views.account_search import ACCOUNT_SEARCH
+from projections.views.import_status import IMPORT_STATUS
 from workers.told_differences import MAX_VALUE, ROWS, rows_told
 
 KEY = {"supplier": "NW", "external_account_number": "1"}

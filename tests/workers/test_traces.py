@@ -10,7 +10,7 @@ from telemetry.otlp import OpenTelemetry
 from telemetry.spans import spans, trace_with
 from tests.support.make import an_account, changed
 from tests.support.staging import SUPPLIER, stage
-from workers.process_imports import ImportProcessor
+from workers.actors.process_imports import ImportProcessor
 from workers.traces import traceparents
 
 FIRST = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

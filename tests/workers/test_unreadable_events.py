@@ -22,20 +22,20 @@ from eventstore.proof.payload_verification import verify_payloads
 from eventstore.proof.sealing import read_leaves
 from eventstore.proof.verification import verify_events
 from projections import FOLLOWING, PLATFORM, PROJECTIONS
-from projections.access_key import wrong_keys
-from projections.versioning.build import administrator
-from projections.versioning.forgetting import read_erasures
-from projections.versioning.reading import head
-from projections.versioning.versions import alone, build_version
+from projections.versions.build import administrator
+from projections.versions.forgetting import read_erasures
+from projections.versions.reading import head
+from projections.versions.versions import alone, build_version
+from projections.views.access_key import wrong_keys
 from tests.support.bells import queued
 from tests.support.following import follow as catch_up
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage, status
 from tests.support.stored_events import STORED, STREAMS, TOPICS
+from workers.actors.process_imports import ImportProcessor
 from workers.broker import IMPORTS, BrokerDoorbell, in_process_broker
-from workers.ended_imports import EndedImports, EndedLine
-from workers.process_imports import ImportProcessor
-from workers.relay import Relay
+from workers.followers.ended_imports import EndedImports, EndedLine
+from workers.followers.relay import Relay
 
 UNREADABLE = (
     b"\xff\xfe",

@@ -75,7 +75,7 @@ class Recount:
         for name, value in (said["payload"] if isinstance(said.get("payload"), dict) else said).items():
             if value in (None, "", [], {}) or name in _NOT_COMPARED or (name == "unknown_occupier" and not value):
                 continue
-            is_rows = isinstance(value, list) and name in ACCOUNT
+            is_rows = isinstance(value, list) and name in ACCOUNT and ACCOUNT[name].kind == "list"
             self._members[name] += len(value) if is_rows else 1
 
     def check(self, manifest: Mapping[str, Any]) -> None:

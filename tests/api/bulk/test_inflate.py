@@ -7,7 +7,7 @@ import pytest
 import zstandard
 
 from api.bulk.inflate import PIECE_BYTES, Bomb, Gzip, NotDecodable, Plain, Zstd
-from api.limits import MAX_INFLATED_BYTES
+from api.http.limits import MAX_INFLATED_BYTES
 
 BODY = b"".join(b'{"a": %d}\n' % n for n in range(50_000))
 Kind = type[Gzip] | type[Zstd]

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from api.bulk.judging import Question, judge_lines
-from api.limits import FEW_PROBLEMS, MAX_BATCH_PROBLEMS
+from api.http.limits import FEW_PROBLEMS, MAX_BATCH_PROBLEMS
 from market.judging import Terms
-from schemas.problems import ERRORS_TRUNCATED, MAX_PROBLEMS, LeftOut
+from schemas.reading.problems import ERRORS_TRUNCATED, MAX_PROBLEMS, LeftOut
 from schemas.sentence import german_of
 
 

@@ -14,7 +14,7 @@ from starlette.types import Message
 from api.bulk.body import MAX_BATCH_LINES, BodyCut, BulkBody
 from api.bulk.inflate import Plain
 from api.bulk.lines import Line, LineSplitter
-from api.limits import MAX_LINE_BYTES
+from api.http.limits import MAX_LINE_BYTES
 
 
 def lines_of(*pieces: bytes) -> tuple[list[tuple[int, bytes | None]], int]:

@@ -1,0 +1,51 @@
+"""Make an answer that rests on a read as durable as one that rests on a write.
+
+A commit whose wait for its standby was cancelled is visible, and the primary alone may have it. An answer that rests on
+it would acknowledge what a failover loses. A log that takes nothing in may be the wrong one: what it holds is not
+acknowledged either.
+"""
+
+import asyncio
+from datetime import datetime, timedelta
+from functools import partial
+
+from api.http.database import in_time
+from api.http.shared_turns import SharedTurns
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from eventstore.operations.fitness import Durability
+
+SETTLED_AFTER = timedelta(minutes=2)
+"""Longest time from an event's `recorded_at` to its commit, with the difference of two machines' clocks."""
+
+
+class Acknowledgements:
+    """Looks whether the log takes accounts in, once for many answers; waits for the standby where there must be one."""
+
+    def __init__(self, ledger: Ledger, durability: Durability) -> None:
+        self._ledger = ledger
+        self._is_replicated = durability == "replicated"
+        self._looks = SharedTurns(partial(asyncio.to_thread, ledger.require_intake))
+        self._turns = SharedTurns(self._replicate)
+        self._replicated_until: datetime | None = None
+        """Events that were committed before are on a standby."""
+
+    async def confirm(self, changed_at: datetime | None = None) -> None:
+        """Return when a standby has everything that was read before this call. Raises StoreUnavailable, IntakeStopped.
+
+        `changed_at` is when the data that was read changed last, for an answer that shows it and acknowledges nothing:
+        data that changed long ago needs no commit.
+        """
+        if changed_at is None:
+            await in_time(self._looks.turn())
+        if self._is_replicated and not self._is_settled(changed_at):
+            await in_time(self._turns.turn())
+
+    def _is_settled(self, changed_at: datetime | None) -> bool:
+        until = self._replicated_until
+        return changed_at is not None and until is not None and changed_at < until - SETTLED_AFTER
+
+    async def _replicate(self) -> None:
+        began_at = now()
+        await asyncio.to_thread(self._ledger.wait_for_standby)
+        self._replicated_until = began_at

@@ -1,0 +1,171 @@
+"""Who calls: keys, tokens, and what a role may do.
+
+A key is `ilk_<id>_<secret>`; only the SHA-256 of the whole is kept (256 random bits need no slow hash). An access
+token is a JWT of 60 minutes, signed with HS256; role and suppliers are looked up with the key at every request, so
+that a revocation ends its tokens too.
+"""
+
+import hmac
+import re
+import secrets
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.requests import Request
+
+from api.access.api_key import API_KEY, digest_of
+from api.access.directory import Directory, Key
+from api.access.rate_limit import RateLimit
+from api.http.fields import field
+from api.http.paths import ANSWER_HEADERS
+from api.http.request_log import ORGANISATION
+from api.http.status_codes import ApiError
+from schemas.sentence import Sentence
+
+if TYPE_CHECKING:
+    from api.access.signing import Signer
+
+ACCESS_S = 60 * 60
+REFRESH_S = 7 * 24 * 60 * 60
+ISSUER = "importledger"
+MAX_CACHED_TOKENS = 10_000
+
+_SCHEME = re.compile(r"(?:(token|bearer|jwt)\s+)?(\S+)\Z", re.IGNORECASE)
+
+WRITERS = frozenset({"importer", "operator"})
+DECIDERS = frozenset({"importer", "support", "operator"})
+"""Roles that may decide about an import; auditors only read."""
+AUDITORS = frozenset({"auditor", "support", "operator"})
+"""Roles that may read histories and what differs between payloads."""
+READERS = frozenset({"importer", "auditor", "support", "operator"})
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A signed token and its claims."""
+
+    text: str
+    claims: dict[str, Any]
+
+
+class Authenticator:
+    """Checks credentials against the directory, and issues tokens."""
+
+    def __init__(self, directory: Directory, token_key: bytes, limit: RateLimit) -> None:
+        self._directory = directory
+        self._limit = limit
+        self._token_key = token_key
+        self._claims: dict[str, dict[str, Any]] = {}
+
+    async def caller(self, request: Request, roles: frozenset[str]) -> Key:
+        """The key behind the Authorization header.
+
+        Raises ApiError 401, 403 when its role does not allow this, 429 when it makes too many requests.
+        """
+        header = field(request, b"authorization")
+        if not header:
+            raise _unauthenticated(
+                Sentence("Authentication credentials were not provided.", "Anmeldedaten wurden nicht angegeben.")
+            )
+        match = _SCHEME.match(header.strip())
+        key = await self._key_of(match.group(2)) if match else None
+        if key is None:
+            raise authentication_failed()
+        request.scope[ORGANISATION] = key.organisation
+        if key.rate_per_s:
+            request.scope[ANSWER_HEADERS] = await self._limit.take(key)
+        if key.role not in roles:
+            raise ApiError(
+                403, Sentence("This key's role does not allow this.", "Die Rolle dieses Schlüssels erlaubt das nicht.")
+            )
+        return key
+
+    async def confirm(self, key: Key) -> None:
+        """Raises ApiError 401 when the key was revoked, or may do other things than when its request was admitted."""
+        known = await self._valid_key(key.key_id)
+        if known is key:
+            return
+        if known is None or (known.role, known.reach) != (key.role, key.reach):
+            raise authentication_failed()
+
+    async def key_of_secret(self, api_key: str) -> Key | None:
+        """The valid key with this secret."""
+        match = API_KEY.match(api_key)
+        if match is None:
+            return None
+        key = await self._valid_key(match.group(1))
+        if key is None or not hmac.compare_digest(key.secret_sha256, digest_of(api_key)):
+            return None
+        return key
+
+    async def key_of_refresh_token(self, text: str) -> Key | None:
+        """The valid key behind a refresh token that has not expired."""
+        claims = self._verified(text)
+        return await self._valid_key(claims["key"]) if claims and claims["use"] == "refresh" else None
+
+    def expires_at(self, text: str) -> int | None:
+        """When a token of ours ends or has ended, in seconds since 1970; None for any other text."""
+        claims = self._signer.claims_of(text)
+        try:
+            return int(claims["exp"]) if claims is not None else None
+        except (ValueError, KeyError):
+            return None
+
+    def issue(self, key: Key, use: str = "access") -> Token:
+        """A token for this key: `access` for 60 minutes, `refresh` for 7 days."""
+        issued = int(time.time())
+        claims = {
+            "iss": ISSUER,
+            "sub": key.organisation,
+            "key": key.key_id,
+            "role": key.role,
+            "use": use,
+            "iat": issued,
+            "exp": issued + (ACCESS_S if use == "access" else REFRESH_S),
+            "jti": secrets.token_hex(8),
+        }
+        return Token(self._signer.signed(claims), claims)
+
+    @cached_property
+    def _signer(self) -> "Signer":
+        from api.access.signing import Signer  # its library is large, and keys are taken without it
+
+        return Signer(self._token_key)
+
+    async def _key_of(self, credential: str) -> Key | None:
+        if credential.startswith("ilk_"):
+            return await self.key_of_secret(credential)
+        claims = self._verified(credential)
+        return await self._valid_key(claims["key"]) if claims and claims["use"] == "access" else None
+
+    async def _valid_key(self, key_id: str) -> Key | None:
+        key = self._directory.key(key_id)
+        if key is None:
+            await self._directory.refresh()
+            key = self._directory.key(key_id)
+        return key if key is not None and key.revoked_at is None else None
+
+    def _verified(self, text: str) -> dict[str, Any] | None:
+        claims = self._claims.get(text)
+        if claims is None:
+            claims = self._signer.claims_of(text)
+            if claims is None:
+                return None
+            if claims.get("iss") != ISSUER or not {"key", "use", "exp"} <= claims.keys():
+                return None
+            if len(self._claims) >= MAX_CACHED_TOKENS:
+                self._claims.clear()
+            self._claims[text] = claims
+        return claims if claims["exp"] > time.time() else None
+
+
+def authentication_failed() -> ApiError:
+    """The refusal of credentials that are wrong, or that have ended."""
+    return _unauthenticated(
+        Sentence("The credentials are not valid.", "Die Anmeldedaten sind ungültig."), code="authentication_failed"
+    )
+
+
+def _unauthenticated(detail: Sentence, *, code: str = "") -> ApiError:
+    return ApiError(401, detail, code=code, headers={"WWW-Authenticate": "Token"})

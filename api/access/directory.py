@@ -1,0 +1,118 @@
+"""Who may call and which suppliers there are, in memory: refreshed twice a second, by what is new in the log.
+
+A name that is not known here is looked up at once, so that a supplier or key can be used as soon as it exists.
+"""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from psycopg import AsyncConnection, Error
+from psycopg.rows import class_row
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from api.http.database import read
+from api.http.shared_turns import SharedTurns
+from eventstore.errors import StoreUnavailable
+from projections.views.access_key import SELECT_KEYS
+from projections.views.import_supplier import SELECT_CHANGED, KnownSupplier
+from telemetry.supervision import supervision
+
+REFRESH_S = 0.5
+ALL_SUPPLIERS = "*"
+OPERATOR = ""
+"""The organisation of what the operator of the service has sent."""
+KEEPER = "directory"
+"""Name of the task that keeps it fresh."""
+
+
+class Key(msgspec.Struct, frozen=True):
+    """A key as the log has it."""
+
+    key_id: str
+    organisation: str
+    role: str
+    suppliers: Collection[str]
+    secret_sha256: str
+    revoked_at: datetime | None
+    rate_per_s: int = 0
+    created_at: datetime | None = None
+    position: int = 0
+
+    @property
+    def reach(self) -> frozenset[str] | None:
+        """The codes of the suppliers that the key may touch; None where it may touch all."""
+        return None if ALL_SUPPLIERS in self.suppliers else frozenset(self.suppliers)
+
+    @property
+    def only_supplier(self) -> str:
+        """The one supplier that it may touch, for which whatever names no other was meant; "" where there are more."""
+        return next(iter(self.suppliers)) if self.reach is not None and len(self.suppliers) == 1 else ""
+
+    @property
+    def owner(self) -> str:
+        """Organisation that its market data belongs to. An operator's key for all suppliers is the service's own."""
+        return OPERATOR if self.role == "operator" and self.reach is None else self.organisation
+
+    def may_touch(self, supplier: str) -> bool:
+        return supplier in self.suppliers or ALL_SUPPLIERS in self.suppliers
+
+
+class Directory:
+    """Suppliers and keys of the whole service."""
+
+    def __init__(self, pool: AsyncConnectionPool) -> None:
+        self._pool = pool
+        self._suppliers: dict[str, KnownSupplier] = {}
+        self._keys: dict[str, Key] = {}
+        self._supplier_position = 0
+        self._key_position = 0
+        self._turns = SharedTurns(self._read)
+
+    async def supplier(self, code: str) -> KnownSupplier | None:
+        """The supplier; None for one that does not exist, of which the log has been asked."""
+        if code not in self._suppliers:
+            await self.refresh()
+        return self.known_supplier(code)
+
+    def known_supplier(self, code: str) -> KnownSupplier | None:
+        """The supplier, as far as this process knows."""
+        return self._suppliers.get(code)
+
+    def key(self, key_id: str) -> Key | None:
+        return self._keys.get(key_id)
+
+    async def refresh(self) -> None:
+        """Read what is new. Raises StoreUnavailable."""
+        await self._turns.turn()
+
+    async def _read(self) -> None:
+        suppliers, keys = await read(self._pool, _news, self._supplier_position, self._key_position)
+        for supplier in suppliers:
+            self._suppliers[supplier.code] = supplier
+            self._supplier_position = max(self._supplier_position, supplier.position)
+        for key in keys:
+            self._keys[key.key_id] = key
+            self._key_position = max(self._key_position, key.position)
+
+    async def keep_fresh(self) -> None:
+        """Refresh for ever; the loss of the database is waited out."""
+        while True:
+            try:
+                await self.refresh()
+                supervision.works(KEEPER)
+            except (Error, PoolTimeout, StoreUnavailable) as error:
+                supervision.failed(KEEPER, error, is_waiting=True)
+            await asyncio.sleep(REFRESH_S)
+
+
+async def _news(
+    connection: AsyncConnection[Any], supplier_position: int, key_position: int
+) -> tuple[Sequence[KnownSupplier], Sequence[Key]]:
+    async with connection.cursor(row_factory=class_row(KnownSupplier)) as cursor:
+        suppliers = await (await cursor.execute(SELECT_CHANGED, (supplier_position,))).fetchall()
+    async with connection.cursor(row_factory=class_row(Key)) as cursor:
+        keys = await (await cursor.execute(SELECT_KEYS, (key_position,))).fetchall()
+    return suppliers, keys

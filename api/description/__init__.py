@@ -1,0 +1,1 @@
+"""What is said about the API: its OpenAPI document, the error catalogue, generated pages."""

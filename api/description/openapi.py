@@ -1,0 +1,423 @@
+"""The OpenAPI 3.1 document, made from the table of operations, the wire shapes and the catalogue of codes.
+
+The shapes' constraints are told in the words of JSON Schema: where this service takes more than one spelling (numbers
+for decimals, times without zone) the schema says so, and what no schema can say (sums, check digits) is in `/errors/`.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from api.description.catalogue import CATALOGUE, ErrorCode
+from api.description.field_descriptions import field_descriptions, structs_of
+from api.http.errors import tree_of, unknown_parameter
+from api.http.responses import encoded
+from api.http.status_codes import CODES
+from api.operation import EVENTS, TAGS, Operation, Parameter
+from schemas.account import Account, WrappedAccount
+from schemas.base import DECIMAL_PATTERN, Problem
+from schemas.reading import misfits
+from schemas.reading.problems import UNKNOWN_FIELD
+
+_REF = "#/components/schemas/{name}"
+_MOMENT = {"type": "string", "format": "date-time"}
+MOMENT_PATTERN = r"^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}(:?\d{2})?)?$"
+_SENT_MOMENT = _MOMENT | {
+    "pattern": MOMENT_PATTERN,
+    "description": "ISO 8601 with Z, an offset, or no zone, which is German market time.",
+}
+_DECIMAL = {
+    "type": ["string", "number"],
+    "pattern": r"^-?\d+(\.\d+)?([eE][+-]?\d{1,3})?$",
+    "exclusiveMinimum": -(10**18),
+    "exclusiveMaximum": 10**18,
+    "description": "A decimal as text or number: 18 digits before the point and 10 after it at most.",
+}
+_TRIMMED = r"^\S([\s\S]*\S)?$"
+_NDJSON = "application/x-ndjson"
+_LINES = {"type": "string", "format": "binary"}
+"""Any number of lines: no schema of JSON describes the body as a whole."""
+_LINES_SENT = "One object a line, plain or with Content-Encoding gzip or zstd. `x-itemSchema` is the schema of a line."
+_LINES_ANSWERED = "One object a line. `x-itemSchema` is the schema of a line."
+_EVENTS_ANSWERED = "A stream of events. `x-itemSchema` is the schema of an event, and `contentSchema` that of its data."
+_ALWAYS_POSSIBLE = (400, 405, 414, 431, 500)
+_WITH_TOKEN = (401, 403, 429, 503)
+_WITH_BODY = (408, 409, 413, 415, 422)
+
+
+def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
+    """The document of these operations."""
+    bodies = [operation.body for operation in operations if operation.body]
+    answers = [answer for operation in operations for answer in operation.answers.values() if answer]
+    answers += [operation.last_line for operation in operations if operation.last_line]
+    types = list(dict.fromkeys([Account, *bodies, *answers]))
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    structs = structs_of(types)
+    by_type = dict(zip(map(repr, types), schemas, strict=True))
+    sent = names_within([by_type[repr(body)] for body in [Account, *bodies]], components)
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, by_type)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Import ledger",
+            "version": version("importledger"),
+            "description": "Takes in migrated energy accounts and can say at any time what became of each.",
+            "contact": {"name": "The organisation that runs this service"},
+            "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "tags": [
+            {"name": tag, "description": TAGS[tag]} for tag in dict.fromkeys(operation.tag for operation in operations)
+        ],
+        "paths": paths,
+        "components": {
+            "schemas": {
+                name: _described(_part(schema, structs[name], is_sent=name in sent), structs[name])
+                for name, schema in sorted(components.items())
+            }
+            | _ERROR_SCHEMAS,
+            "securitySchemes": {
+                "token": {
+                    "type": "apiKey",
+                    "in": "header",
+                    "name": "Authorization",
+                    "description": "The word Token, a space, and a token of obtainToken or the organisation's key.",
+                }
+            },
+        },
+    }
+
+
+def names_within(schema: Any, components: dict[str, Any]) -> set[str]:
+    """Names of the components that a schema is made of, directly or through others."""
+    names: set[str] = set()
+    waiting = [schema]
+    while waiting:
+        match waiting.pop():
+            case {"$ref": str(ref)} if (name := ref.rpartition("/")[2]) not in names:
+                names.add(name)
+                waiting.append(components[name])
+            case dict() as inner:
+                waiting += inner.values()
+            case list() as inner:
+                waiting += inner
+    return names
+
+
+def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "operationId": operation.name,
+        "tags": [operation.tag],
+        "summary": operation.summary.partition(". ")[0].removesuffix("."),
+        "description": f"{operation.summary} {_callers(operation)}",
+        "responses": {str(status): _answer(operation, status, of, schemas) for status, of in operation.answers.items()},
+        "security": [{"token": []}] if operation.roles else [],
+    }
+    parameters = [_path_parameter(name) for name in ("supplier", "external", "run") if f"{{{name}}}" in operation.path]
+    parameters += [_query_parameter(parameter) for parameter in operation.query]
+    if operation.roles and operation.method == "POST" and not operation.is_ndjson:
+        parameters.append(_IDEMPOTENCY_KEY)
+    if operation.prefers:
+        parameters.append(_PREFER)
+    if parameters:
+        told["parameters"] = parameters
+    if operation.body:
+        told["requestBody"] = _request_body(operation, schemas)
+        if operation.is_ndjson:
+            told["requestBody"]["description"] = _LINES_SENT
+    refusals = {*operation.refuses, *_ALWAYS_POSSIBLE}
+    refusals |= {*(_WITH_TOKEN if operation.roles else ()), *(_WITH_BODY if operation.roles and operation.body else ())}
+    for status in sorted(refusals):
+        told["responses"][str(status)] = _refusal(status, operation)
+    return told
+
+
+def _callers(operation: Operation) -> str:
+    """The sentence that names who may call an operation."""
+    if not operation.roles:
+        return "Needs no key."
+    *others, last = sorted(operation.roles)
+    return f"For keys of the role {', '.join(others)} or {last}." if others else f"For keys of the role {last}."
+
+
+def _lines(schema: dict[str, Any], example: Any = None) -> dict[str, Any]:
+    """Body of lines: a stream of bytes, with the schema of one line as OpenAPI 3.2 has it in `itemSchema`."""
+    media = {"schema": _LINES, "x-itemSchema": schema}
+    return media | ({} if example is None else {"example": encoded(example).decode() + "\n"})
+
+
+def _events(schema: dict[str, Any]) -> dict[str, Any]:
+    """Body of events, with the schema of one event as OpenAPI 3.2 has it in `itemSchema`.
+
+    `schema` allows anything: readers of OpenAPI 3.1 take it for that of the body, of an event, or of an event's data.
+    """
+    data = {"anyOf": [schema, {"$ref": _REF.format(name="Refusal")}]}
+    told = {
+        "event": {"type": "string"},
+        "id": {"type": "string"},
+        "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data},
+    }
+    return {"schema": {}, "x-itemSchema": {"type": "object", "required": list(told), "properties": told}}
+
+
+def _request_body(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
+    schema = _said(schemas[repr(operation.body)])
+    if operation.body is WrappedAccount:
+        schema = {"anyOf": [_said(schemas[repr(Account)]), schema]}
+    media = (
+        _lines(schema, operation.example) if operation.is_ndjson else {"schema": schema, "example": operation.example}
+    )
+    if operation.examples:
+        told = {operation.name: {"value": operation.example}}
+        told |= {name: {"value": example} for name, example in operation.examples.items()}
+        media = {"schema": schema, "examples": told}
+    kind = _NDJSON if operation.is_ndjson else "application/json"
+    return {"required": not operation.is_body_optional, "content": {kind: media}}
+
+
+def _answer(operation: Operation, status: int, of: Any, schemas: dict[str, Any]) -> dict[str, Any]:
+    if of is None:
+        return (
+            {"description": "Not modified."}
+            if status == 304
+            else {"description": "A page.", "content": {"text/html": {"schema": {"type": "string"}}}}
+        )
+    description = "Created." if status == 201 else "Success."
+    kind = operation.media or (_NDJSON if operation.is_ndjson else "application/json")
+    schema = _said(schemas[repr(of)])
+    if operation.last_line is not None:
+        schema = {"anyOf": [schema, _said(schemas[repr(operation.last_line)]), {"$ref": _REF.format(name="Refusal")}]}
+    if kind == _NDJSON:
+        return {"description": f"{description} {_LINES_ANSWERED}", "content": {kind: _lines(schema)}}
+    if kind == EVENTS:
+        return {"description": f"{description} {_EVENTS_ANSWERED}", "content": {kind: _events(schema)}}
+    told: dict[str, Any] = {"description": description, "content": {kind: {"schema": schema}}}
+    is_paged = any(parameter.name == "after" for parameter in operation.query)
+    return told | ({"headers": {"Link": _LINK}} if is_paged else {})
+
+
+def _refusal(status: int, operation: Operation) -> dict[str, Any]:
+    possible = [entry for entry in CATALOGUE if entry.status == status and "answer" in entry.where]
+    name = "Refusal" if status != 400 else "Problems"
+    schema: dict[str, Any] = {"$ref": _REF.format(name=name)}
+    if status == 400 and operation.name == "create_account":
+        schema = {"anyOf": [schema, {"$ref": _REF.format(name="AlreadyImported")}]}
+    headers = {"Retry-After": {"schema": {"type": "string"}}} if status in (429, 503) else {}
+    return {
+        "description": " ".join(entry.meaning for entry in possible if _concerns(entry, operation)) or CODES[status],
+        "content": {"application/json": {"schema": schema, "examples": _examples(status, possible, operation)}},
+    } | ({"headers": headers} if headers else {})
+
+
+def _concerns(entry: ErrorCode, operation: Operation) -> bool:
+    """Whether an operation may answer with this code, as far as its description tells."""
+    of_accounts = operation.body is WrappedAccount
+    if entry.status == 400 and operation.method == "GET":
+        return entry.code == "validation_error"
+    match entry.code:
+        case "account_failed_validation":
+            return of_accounts
+        case "validation_error":
+            return not of_accounts
+        case "import_cannot_be_cancelled" | "import_cannot_be_retried":
+            return entry.code.split("_")[-1].startswith(operation.name.split("_")[0])
+        case code if code.startswith(("account_import_process", "import_supplier")):
+            return operation.name == "create_account"
+        case _:
+            return True
+
+
+def _path_parameter(name: str) -> dict[str, Any]:
+    meaning = {
+        "supplier": "The code of an import supplier.",
+        "run": "The name of a run.",
+        "external": "The account's identifier in the old system, percent-encoded; it may contain a slash as %2F.",
+    }[name]
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": meaning,
+        "schema": {"type": "string", "minLength": 1},
+    }
+
+
+def _query_parameter(parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "in": "query",
+        "required": parameter.is_required,
+        "description": parameter.description,
+        "schema": parameter.schema,
+    }
+
+
+def _said(schema: Any, *, is_sent: bool = False) -> Any:
+    """A schema in words that other readers of JSON Schema understand; of what is sent, or of answers."""
+    said = partial(_said, is_sent=is_sent)
+    match schema:
+        case {"pattern": pattern} if pattern == DECIMAL_PATTERN:
+            return _DECIMAL
+        case {"type": "string", "format": "decimal"}:
+            return _DECIMAL
+        case {"type": "string", "format": "date-time"}:
+            return {name: inner for name, inner in schema.items() if name == "description"} | (
+                _SENT_MOMENT if is_sent else _MOMENT
+            )
+        case {"enum": [*values]} if all(isinstance(value, str) for value in values):
+            return {"type": "string"} | schema
+        case {"type": "array", **rest} if "items" not in rest:
+            return schema | {"items": {}}
+        case {"type": "object", **rest} if not {"properties", "additionalProperties"} & rest.keys():
+            return schema | {"additionalProperties": True}
+        case {"pattern": pattern} if pattern == MOMENT_PATTERN:
+            return schema
+        case {"pattern": str(), **rest}:
+            return rest | {"pattern": _TRIMMED}
+        case {"properties": properties, **rest}:
+            told = {name: _without_default(said(inner)) for name, inner in properties.items()}
+            told_of_others = {} if "additionalProperties" in rest else {"additionalProperties": True}
+            return rest | told_of_others | {"properties": told}
+        case dict():
+            return {name: said(inner) for name, inner in schema.items()}
+        case list():
+            return [said(inner) for inner in schema]
+        case _:
+            return schema
+
+
+def _part(schema: dict[str, Any], struct: type, *, is_sent: bool) -> Any:
+    """A struct's schema with its moments, which msgspec does not describe where they may lack a zone.
+
+    One that is sent usually lacks it, and is not what `date-time` means. One that is answered has it.
+    """
+    moment = {"pattern": MOMENT_PATTERN, "description": _SENT_MOMENT["description"]} if is_sent else _MOMENT
+    for field in getattr(inspect.type_info(struct), "fields", ()):
+        if any(isinstance(kind, inspect.DateTimeType) for kind in getattr(field.type, "types", (field.type,))):
+            told = schema["properties"][field.encode_name]
+            for part in (told, *told.get("anyOf", ())):
+                part |= moment if part.get("type") == "string" and "format" not in part else {}
+    return _said(schema, is_sent=is_sent)
+
+
+def _described(schema: Any, struct: type) -> Any:
+    """A struct's schema with what its fields mean before how they are written."""
+    told = field_descriptions(struct)
+    for name, inner in schema.get("properties", {}).items():
+        if name in told:
+            inner["description"] = " ".join(filter(None, (told[name], inner.get("description"))))
+    return schema
+
+
+def _without_default(schema: Any) -> Any:
+    """The schema without its default: `required` says what may be absent, and the default is not told."""
+    return {name: inner for name, inner in schema.items() if name != "default"} if isinstance(schema, dict) else schema
+
+
+def _examples(status: int, possible: list[ErrorCode], operation: Operation) -> dict[str, Any]:
+    """What is answered, by code: as the catalogue shows it, or with the problems of a body that lacks a field."""
+    shown = {entry.code: entry.example for entry in possible if _concerns(entry, operation)}
+    for code in _WITH_ERRORS.intersection(shown):
+        shown[code] = _not_valid(operation, code)
+    if status == 400 and operation.name != "create_account":
+        shown.pop("account_import_process_already_imported", None)
+    return {code: {"value": msgspec.json.decode(encoded(value))} for code, value in shown.items()}
+
+
+def _not_valid(operation: Operation, code: str) -> dict[str, Any]:
+    """The answer to the operation's example without the first field that is required; to a query, of its parameter."""
+    is_account = operation.body is WrappedAccount
+    shape = Account if is_account else operation.body
+    fields = getattr(inspect.type_info(shape), "fields", ()) if shape else ()
+    required = next((field.encode_name for field in fields if field.required), "")
+    problems = [Problem(required, "required", misfits.REQUIRED)]
+    if not required and (operation.query or operation.body):
+        attr = operation.query[0].name if operation.query else "reason"
+        problems = [Problem(attr, "invalid", misfits.expected(misfits.STRING, 5))]
+    elif not required:
+        problems = [Problem("verbose", UNKNOWN_FIELD, unknown_parameter(()))]
+    detail = next(entry.sentence for entry in CATALOGUE if entry.code == code)
+    tree = tree_of(problems) if is_account else {}
+    return {**tree, "detail": detail, "code": code, "errors": problems}
+
+
+_WITH_ERRORS = frozenset({"account_failed_validation", "validation_error"})
+
+
+_IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "The caller's own name for the request: repeated, it gets the first answer again.",
+    "schema": {"type": "string", "pattern": r'^ *"?[ !#-\[\]-~]{1,255}"? *$'},
+}
+_PREFER = {
+    "name": "Prefer",
+    "in": "header",
+    "required": False,
+    "description": "return=representation: the answer says what became of the request, and what was warned of.",
+    "schema": {"type": "string", "pattern": "^return=(representation|minimal)$"},
+}
+_LINK = {
+    "description": 'Address of the next page, as in `<...>; rel="next"`; absent on the last page.',
+    "schema": {"type": "string"},
+}
+_PROBLEM = {
+    "type": "object",
+    "required": ["detail", "code", "attr"],
+    "properties": {
+        "detail": {"type": "string", "description": "For people; may change."},
+        "code": {"type": "string", "description": "Permanent; see /errors/."},
+        "attr": {"type": "string", "description": "The dotted path to the input, indexes from 0."},
+        "left_out": {"type": "integer", "description": "Only with `errors_truncated`: problems that are not listed."},
+    },
+}
+_REFUSAL = {
+    "detail": {"type": "string", "description": "For people; may change."},
+    "code": {"type": "string", "description": "Permanent; see /errors/."},
+}
+_ERROR_SCHEMAS = {
+    "Refusal": {
+        "type": "object",
+        "required": ["detail", "code"],
+        "properties": {**_REFUSAL, "request_id": {"type": "string", "description": "With 500: names the log line."}},
+    },
+    "Problem": _PROBLEM,
+    "Problems": {
+        "type": "object",
+        "description": "A refusal; with `errors` where the content is refused. Accounts have the same as a tree, too.",
+        "required": ["detail", "code"],
+        "additionalProperties": True,
+        "properties": {
+            **_REFUSAL,
+            "errors": {
+                "type": "array",
+                "items": {"$ref": _REF.format(name="Problem")},
+                "description": "Every problem (Probleme), in the order of the fields.",
+            },
+            "errors_truncated": {
+                "type": "boolean",
+                "description": "True when there are more problems than are listed; the last entry says how many.",
+            },
+        },
+    },
+    "AlreadyImported": {
+        "type": "object",
+        "required": ["non_field_errors", "account_id"],
+        "properties": {
+            "non_field_errors": {
+                "type": "object",
+                "required": ["detail", "code"],
+                "properties": _REFUSAL,
+                "description": "Why the account is refused (Ablehnungsgrund).",
+            },
+            "account_id": {"type": "string", "description": "Number of the account (Vertragskontonummer)."},
+        },
+    },
+}

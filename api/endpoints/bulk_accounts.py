@@ -1,0 +1,359 @@
+"""Accounts in bulk: judged like single ones, staged a batch at a time in one transaction.
+
+What was accepted before with the same bytes is known by its digest, and is not judged again: sending a whole file once
+more is cheap. Batches are prepared side by side and settled in order, so that of two lines for one account the later
+wins, as it would in two requests.
+"""
+
+import hashlib
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from api.access.acknowledgements import Acknowledgements
+from api.access.directory import Directory
+from api.access.rate_limit import RateLimit
+from api.admission import Call
+from api.bulk.judging import INVALID, Judged, Question
+from api.bulk.lines import Line
+from api.bulk.receipts import TOO_LONG, Receipt, numbered, refusals_of, refused, warned_of, whole
+from api.bulk.work import COUNT_PATIENCE_S
+from api.bulk.workshop import Workshop
+from api.http.limits import MAX_LINE_BYTES
+from api.http.status_codes import sentence_of
+from api.intake.refused_attempts import RefusedAttempts
+from api.intake.run_counts import RunCounts
+from api.intake.run_names import TOO_MANY, TOO_MANY_DETAIL
+from api.intake.staging import not_ongoing
+from eventstore.aggregates.import_process import ImportProcess, is_same_content, stream_of
+from eventstore.aggregates.run import Mode
+from eventstore.clock import now
+from eventstore.errors import AccountErased, AlreadyImported, ImportInProgress, Refused, StreamUnreadable
+from eventstore.log.ledger import Decision, Ledger, Loaded
+from projections.views.import_supplier import KnownSupplier
+from schemas.base import Problem
+from schemas.sentence import Sentence
+from telemetry.measures import measures
+
+TOO_LONG_DETAIL = Sentence(
+    f"A line must have at most {MAX_LINE_BYTES} bytes.", f"Eine Zeile darf höchstens {MAX_LINE_BYTES} Bytes haben."
+)
+OPERATION = "create_accounts"
+_REMEMBERED_BATCHES = 8
+"""So many settled batches may have changed what a prepared one has read."""
+
+
+class _Names(msgspec.Struct, gc=False):
+    """The fields that identify an account, as a line has them that may be anything."""
+
+    import_supplier: str = ""
+    external_account_number: str = ""
+    payload: "_Names | None" = None
+    task_params: "_Task | None" = None
+
+
+class _Task(msgspec.Struct, gc=False):
+    is_dry_run: bool = False
+
+
+_names = msgspec.json.Decoder(_Names).decode
+
+
+class AccountItem(msgspec.Struct):
+    """A line on its way: `before` is what its account was when the batch was prepared."""
+
+    line: Line
+    supplier: str = ""
+    external: str = ""
+    is_dry_run: bool = False
+    before: Loaded | StreamUnreadable | None = None
+    is_replay: bool = False
+    judged: Judged | None = None
+
+    @property
+    def stream(self) -> str:
+        return stream_of(self.supplier, self.external) if self.supplier and self.external else ""
+
+
+class PreparedAccounts(msgspec.Struct, frozen=True):
+    """A batch, and the suppliers of its lines that the caller may touch."""
+
+    items: list[AccountItem]
+    suppliers: Mapping[str, KnownSupplier]
+
+
+class AccountWork:
+    """The work of one request to …/accounts/bulk/."""
+
+    def __init__(
+        self,
+        call: Call,
+        mode: Mode,
+        run: str,
+        *,
+        ledger: Ledger,
+        directory: Directory,
+        limit: RateLimit,
+        workshop: Workshop,
+        counts: RunCounts,
+        attempts: RefusedAttempts,
+        acknowledgements: Acknowledgements,
+    ) -> None:
+        self._call = call
+        self._mode = mode
+        self._run = run
+        self._ledger = ledger
+        self._directory = directory
+        self._limit = limit
+        self._workshop = workshop
+        self._counts = counts
+        self._attempts = attempts
+        self._acknowledgements = acknowledgements
+        self._changed: deque[set[str]] = deque(maxlen=_REMEMBERED_BATCHES)
+        self._joining: dict[str, list[str]] = {}
+        """Accounts by supplier that were there before, and may be new in the run."""
+        self._nameless: set[str] = set()
+        """Suppliers that may not have the run, which is new."""
+
+    async def prepare(self, lines: Sequence[Line]) -> PreparedAccounts:
+        """Find out whom the lines concern and what is there, and judge what is not there already."""
+        await self._limit.pace(self._call.key, len(lines))
+        items = await self._workshop.in_thread(_named, lines)
+        codes = {item.supplier for item in items if item.supplier and self._call.key.may_touch(item.supplier)}
+        known = {code: await self._directory.supplier(code) for code in codes}
+        suppliers = {code: entry for code, entry in known.items() if entry is not None}
+        if self._run:
+            admitted = await self._counts.names.admitted([(code, self._run) for code in suppliers])
+            self._nameless.update(code for code in suppliers if (code, self._run) not in admitted)
+        if self._mode != "validate":
+            await self._workshop.in_thread(
+                self._look, [item for item in items if item.supplier in suppliers and item.external]
+            )
+        await self._judge([item for item in items if item.line.body is not None and not item.is_replay], suppliers)
+        return PreparedAccounts(items, suppliers)
+
+    async def settle(self, prepared: PreparedAccounts) -> list[Receipt]:
+        """Stage what is new, an account at most once at a time, and say what became of each line."""
+        receipts: list[Receipt] = []
+        changed: set[str] = set()
+        self._changed.append(changed)
+        for wave in _waves(prepared.items):
+            doubtful = [item for item in wave if item.is_replay and self._is_changed(item.stream)]
+            for item in doubtful:
+                item.is_replay = False
+            await self._judge(doubtful, prepared.suppliers)
+            outcomes = await self._staged([item for item in wave if self._is_to_stage(item, prepared.suppliers)])
+            changed.update(stream for stream, outcome in outcomes.items() if outcome.recorded)
+            receipts += [await numbered(self._receipt(item, prepared.suppliers, outcomes), item.line) for item in wave]
+        await self._count(prepared, receipts)
+        if any(receipt.replayed or receipt.service_identifier for receipt in receipts):
+            await self._acknowledgements.confirm()
+        return receipts
+
+    def _look(self, items: Sequence[AccountItem]) -> None:
+        """Read the state of the items' accounts. An item whose bytes were accepted before is a replay."""
+        states = self._ledger.look_at({item.stream for item in items})
+        for item in items:
+            item.before = before = states[item.stream]
+            if isinstance(before, Loaded) and before.version and item.line.body is not None:
+                digest = hashlib.sha256(item.line.body).hexdigest()
+                is_dry_run = item.is_dry_run or self._mode == "dry_run"
+                item.is_replay = _is_accepted(before.state, payload_sha256=digest, is_dry_run=is_dry_run)
+
+    async def _judge(self, items: Sequence[AccountItem], suppliers: Mapping[str, KnownSupplier]) -> None:
+        if items:
+            terms = {code: entry.terms for code, entry in suppliers.items()}
+            lines = [item.line.body or b"" for item in items]
+            answers = await self._workshop.judges.judge(Question(lines, terms, self._mode, self._run, now()))
+            for item, judged in zip(items, answers, strict=True):
+                if (item.supplier, item.external) != (judged.supplier, judged.external):
+                    item.supplier, item.external, item.before = judged.supplier, judged.external, None
+                item.judged = judged
+
+    def _is_to_stage(self, item: AccountItem, suppliers: Mapping[str, KnownSupplier]) -> bool:
+        judged = item.judged
+        if judged is None or judged.command is None or judged.supplier in self._nameless:
+            return False
+        return suppliers[judged.supplier].status == "ongoing"
+
+    async def _staged(self, items: Sequence[AccountItem]) -> dict[str, Decision]:
+        """Stage the items in one transaction; the outcome of each, by stream."""
+        if not items:
+            return {}
+        try:
+            return await self._workshop.in_thread(self._stage, items)
+        except AccountErased:  # one of them has just been erased: each is staged by itself
+            outcomes: dict[str, Decision] = {}
+            for item in items:
+                try:
+                    outcomes |= await self._workshop.in_thread(self._stage, [item])
+                except AccountErased as erased:
+                    outcomes[item.stream] = Decision(item.stream, None, refusal=erased)
+            return outcomes
+
+    def _stage(self, items: Sequence[AccountItem]) -> dict[str, Decision]:
+        commands, payloads, before = {}, {}, {}
+        for item in items:
+            assert item.judged is not None
+            assert item.judged.command is not None
+            assert item.judged.payload is not None
+            commands[item.stream], payloads[item.stream] = item.judged.command, item.judged.payload
+            if item.before is not None and not self._is_changed(item.stream):
+                before[item.stream] = item.before
+        known = before if len(before) == len(commands) else None
+        outcomes = self._ledger.execute_many(commands, at=now(), by=self._call.by, payloads=payloads, loaded=known)
+        return {outcome.stream: outcome for outcome in outcomes}
+
+    def _is_changed(self, stream: str) -> bool:
+        """Whether this request has staged the account since its batches in preparation were read."""
+        return any(stream in changed for changed in self._changed)
+
+    def _receipt(
+        self, item: AccountItem, suppliers: Mapping[str, KnownSupplier], outcomes: Mapping[str, Decision]
+    ) -> Receipt:
+        number, judged = item.line.number, item.judged
+        if item.line.body is None:
+            return refused(number, TOO_LONG, whole(TOO_LONG, TOO_LONG_DETAIL))
+        if item.supplier in self._nameless:
+            return refused(number, TOO_MANY, whole(TOO_MANY, TOO_MANY_DETAIL), external=item.external)
+        if item.is_replay:
+            assert isinstance(item.before, Loaded)
+            return self._replayed(item, item.before.state, ())
+        assert judged is not None
+        if self._mode == "validate" and not judged.code:
+            return Receipt(line=number, external_account_number=item.external, status="VALID", warnings=judged.warnings)
+        outcome = outcomes.get(item.stream)
+        if outcome is None:
+            return self._not_staged(item, judged, suppliers)
+        if outcome.refusal is not None:
+            if _is_in_force(outcome.state, judged):
+                return self._replayed(item, outcome.state, judged.warnings)
+            return _refused_by_log(item, outcome.refusal, judged.warnings)
+        if outcome.recorded is None:
+            return self._replayed(item, outcome.state, judged.warnings)
+        return Receipt(line=number, external_account_number=item.external, status="PENDING", warnings=judged.warnings)
+
+    def _not_staged(self, item: AccountItem, judged: Judged, suppliers: Mapping[str, KnownSupplier]) -> Receipt:
+        """The receipt of a line that was not staged. As at the single endpoint, what the log refuses comes first."""
+        state = item.before.state if isinstance(item.before, Loaded) and item.stream else None
+        if state is not None and self._mode != "validate":
+            if _is_in_force(state, judged):
+                return self._replayed(item, state, judged.warnings)
+            if state.status == "PROCESSED":
+                return _refused_by_log(item, AlreadyImported(state.account_number), judged.warnings)
+            if state.status == "IN_PROGRESS":
+                return _refused_by_log(item, ImportInProgress(), judged.warnings)
+        code, errors = judged.code, judged.errors
+        supplier = suppliers.get(item.supplier)
+        if supplier is not None and supplier.status != "ongoing" and self._mode != "validate":
+            problem, _ = not_ongoing(supplier.status)
+            code, errors = problem.code, (problem,)
+        return refused(item.line.number, code or INVALID, errors, external=item.external, warnings=judged.warnings)
+
+    def _replayed(self, item: AccountItem, state: ImportProcess, warnings: tuple[Problem, ...]) -> Receipt:
+        if self._run and (state.staged is None or state.staged.run != self._run):
+            self._joining.setdefault(item.supplier, []).append(item.external)
+        return Receipt(
+            line=item.line.number,
+            external_account_number=item.external,
+            status="PENDING",
+            replayed=True,
+            service_identifier=state.account_number or None,
+            warnings=warnings,
+        )
+
+    async def _count(self, prepared: PreparedAccounts, receipts: Sequence[Receipt]) -> None:
+        """Refusals by supplier; a line that names none of the caller's is counted for the caller's only one.
+
+        What is counted of a run is stored at the end, since its receipts follow.
+        """
+        of_line = {item.line.number: item for item in prepared.items}
+        refusals = await self._workshop.in_thread(refusals_of, receipts)
+        warned = await self._workshop.in_thread(warned_of, receipts) if self._mode == "validate" else {}
+        for receipt in receipts:
+            self._measure(receipt)
+            item = of_line[receipt.line]
+            supplier = item.supplier if item.supplier in prepared.suppliers else self._call.key.only_supplier
+            if not supplier:
+                continue
+            if receipt.status == "REFUSED":
+                refusal = refusals[receipt.line]
+                self._counts.refuse(supplier, self._run, self._mode, refusal.places)
+                number = receipt.external_account_number
+                self._attempts.note(OPERATION, supplier, number, receipt.code or "", refusal.names)
+            elif receipt.status == "VALID":
+                self._counts.validate(supplier, self._run, warned.get(receipt.line, ()))
+        joining, self._joining = self._joining, {}
+        for supplier, externals in joining.items():
+            await self._counts.join(supplier, self._run, self._mode, externals)
+        if self._run and (joining or any(receipt.status in ("VALID", "REFUSED") for receipt in receipts)):
+            await self._counts.append(within_s=COUNT_PATIENCE_S)
+
+    def _measure(self, receipt: Receipt) -> None:
+        if receipt.status == "REFUSED":
+            measures().refused(receipt.code or INVALID)
+        elif receipt.status == "PENDING":
+            measures().accepted(self._mode, "unchanged" if receipt.replayed else "staged")
+
+
+def _named(lines: Sequence[Line]) -> list[AccountItem]:
+    return [_item(line) for line in lines]
+
+
+def _item(line: Line) -> AccountItem:
+    """The line, with the account that it seems to name. Judging says for certain which it is."""
+    if line.body is None:
+        return AccountItem(line)
+    try:
+        names = _names(line.body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return AccountItem(line)
+    account = names.payload or names
+    is_dry_run = names.task_params is not None and names.task_params.is_dry_run
+    return AccountItem(line, account.import_supplier, account.external_account_number, is_dry_run)
+
+
+def _waves(items: Sequence[AccountItem]) -> list[list[AccountItem]]:
+    """The items in their order, in groups of which none has an account twice."""
+    waves: list[list[AccountItem]] = [[]]
+    met: set[str] = set()
+    for item in items:
+        if item.stream and item.stream in met:
+            waves.append([])
+            met = set()
+        waves[-1].append(item)
+        met.add(item.stream)
+    return waves
+
+
+def _is_accepted(state: ImportProcess, *, payload_sha256: str, is_dry_run: bool) -> bool:
+    """Whether these bytes were accepted before and are still in force."""
+    staged = state.staged
+    if staged is None or staged.payload_sha256 != payload_sha256:
+        return False
+    return state.status == "PROCESSED" or (
+        state.status in ("PENDING", "IN_PROGRESS") and staged.is_dry_run is is_dry_run
+    )
+
+
+def _is_in_force(state: ImportProcess | None, judged: Judged) -> bool:
+    """Whether the same content, however it is spelt, was accepted before and is still in force."""
+    command, staged = judged.command, state.staged if state is not None else None
+    if state is None or command is None or staged is None or not is_same_content(staged, command):
+        return False
+    return state.status == "PROCESSED" or (
+        state.status in ("PENDING", "IN_PROGRESS") and staged.is_dry_run is command.is_dry_run
+    )
+
+
+def _refused_by_log(item: AccountItem, refusal: Refused, warnings: tuple[Problem, ...]) -> Receipt:
+    number = refusal.account_number if isinstance(refusal, AlreadyImported) else None
+    return refused(
+        item.line.number,
+        refusal.code,
+        whole(refusal.code, sentence_of(refusal)),
+        external=item.external,
+        service_identifier=number,
+        warnings=warnings,
+    )

@@ -1,0 +1,261 @@
+"""Records in bulk, one a line: delivery notes, energy amounts, market participant invoices of imported accounts."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import structlog
+
+from api.access.acknowledgements import Acknowledgements
+from api.access.directory import Directory
+from api.access.rate_limit import RateLimit
+from api.admission import Call
+from api.bulk.judging import unexpected
+from api.bulk.lines import Line
+from api.bulk.receipts import TOO_LONG, Receipt, numbered, refusals_of, refused, whole
+from api.bulk.work import COUNT_PATIENCE_S
+from api.bulk.workshop import Workshop
+from api.endpoints.bulk_accounts import TOO_LONG_DETAIL
+from api.http.limits import problems_listed
+from api.http.status_codes import sentence_of
+from api.intake.record_imports import Attached, Kind, RecordImports, missing_account
+from api.intake.refused_attempts import RefusedAttempts
+from api.intake.run_counts import RunCounts
+from api.intake.staging import UNKNOWN_SUPPLIER
+from eventstore.aggregates.import_process import ImportProcess, stream_of
+from eventstore.aggregates.post_account import RecordDiffers
+from eventstore.clock import now
+from eventstore.errors import AccountErased, Refused
+from eventstore.log.ledger import Decision, Ledger, Loaded
+from market.judging import Terms
+from projections.platform.writing import changing
+from projections.views.import_supplier import KnownSupplier
+from schemas.base import Problem
+from schemas.reading.problems import bounded, is_stated
+from schemas.reading.shape import NotJson
+from schemas.reading.work import TooMuchWork
+
+INVALID = "validation_error"
+PORTION = 20
+"""Lines that are read and judged at a time: until they are judged, all that does not fit is held."""
+
+logger = structlog.get_logger()
+
+
+class RecordItem(msgspec.Struct):
+    """A line on its way; `problems` refuse it."""
+
+    line: Line
+    supplier: str = ""
+    external: str = ""
+    envelope: Any = None
+    misfits: Sequence[Problem] = ()
+    problems: Sequence[Problem] = ()
+    code: str = INVALID
+    dropped: Sequence[str] = ()
+    account_number: str = ""
+    attached: Attached | None = None
+
+
+class PreparedRecords(msgspec.Struct, frozen=True):
+    """A batch, and the suppliers of its lines that the caller may touch."""
+
+    items: list[RecordItem]
+    suppliers: dict[str, KnownSupplier]
+
+
+class RecordWork:
+    """The work of one request to …/bulk/ of a kind of records."""
+
+    def __init__(
+        self,
+        call: Call,
+        kind: Kind,
+        run: str,
+        *,
+        ledger: Ledger,
+        directory: Directory,
+        limit: RateLimit,
+        workshop: Workshop,
+        counts: RunCounts,
+        attempts: RefusedAttempts,
+        acknowledgements: Acknowledgements,
+    ) -> None:
+        self._call = call
+        self._kind = kind
+        self._run = run
+        self._operation = f"create_{kind.field}s"
+        self._ledger = ledger
+        self._imports = RecordImports(ledger)
+        self._directory = directory
+        self._limit = limit
+        self._workshop = workshop
+        self._counts = counts
+        self._attempts = attempts
+        self._acknowledgements = acknowledgements
+
+    async def prepare(self, lines: Sequence[Line]) -> PreparedRecords:
+        """Read and judge the lines."""
+        await self._limit.pace(self._call.key, len(lines))
+        prepared = PreparedRecords([], {})
+        listed = 0
+        for at in range(0, len(lines), PORTION):
+            items = await self._workshop.in_thread(self._read, lines[at : at + PORTION])
+            codes = {item.supplier for item in items if item.supplier and self._call.key.may_touch(item.supplier)}
+            known = {code: await self._directory.supplier(code) for code in codes}
+            prepared.suppliers.update({code: entry for code, entry in known.items() if entry is not None})
+            listed += await self._workshop.in_thread(self._judge, items, prepared.suppliers, listed)
+            prepared.items.extend(items)
+        return prepared
+
+    async def settle(self, prepared: PreparedRecords) -> list[Receipt]:
+        """Attach what is new, and say what became of each line."""
+        settled = await self._workshop.in_thread(self._settled, prepared)
+        receipts = [await numbered(receipt, item.line) for item, receipt in zip(prepared.items, settled, strict=True)]
+        refusals = await self._workshop.in_thread(refusals_of, receipts)
+        for item, receipt in zip(prepared.items, receipts, strict=True):
+            supplier = item.supplier if item.supplier in prepared.suppliers else self._call.key.only_supplier
+            if receipt.status == "REFUSED" and supplier:
+                refusal = refusals[receipt.line]
+                self._counts.refuse(supplier, self._run, "create", refusal.places)
+                number = receipt.external_account_number
+                self._attempts.note(self._operation, supplier, number, receipt.code or "", refusal.names)
+        if self._run and refusals:
+            await self._counts.append(within_s=COUNT_PATIENCE_S)
+        if any(receipt.replayed for receipt in receipts):
+            await self._acknowledgements.confirm()
+        return receipts
+
+    def _read(self, lines: Sequence[Line]) -> list[RecordItem]:
+        return [self._item(line) for line in lines]
+
+    def _item(self, line: Line) -> RecordItem:
+        if line.body is None:
+            return RecordItem(line, problems=whole(TOO_LONG, TOO_LONG_DETAIL), code=TOO_LONG)
+        try:
+            envelope, misfits = self._imports.examined(line.body, self._kind)
+        except NotJson as error:
+            return RecordItem(line, problems=whole("parse_error", error.detail), code="parse_error")
+        except TooMuchWork as error:
+            return RecordItem(line, problems=whole(TOO_LONG, error.detail), code=TOO_LONG)
+        except Exception as error:  # one line is no reason to lose the others
+            logger.exception("a line could not be read", reason=type(error).__name__)
+            return RecordItem(line, problems=whole("error", unexpected(error)), code="error")
+        return RecordItem(
+            line,
+            envelope.import_supplier if is_stated("import_supplier", misfits) else "",
+            envelope.external_account_number if is_stated("external_account_number", misfits) else "",
+            envelope,
+            misfits,
+        )
+
+    def _judge(self, items: Sequence[RecordItem], suppliers: Mapping[str, KnownSupplier], so_far: int) -> int:
+        """Set the items' problems; how many of them are listed. `so_far` are listed already, which leaves less room."""
+        listed = 0
+        for item in items:
+            if item.envelope is None:
+                continue
+            unknown = [UNKNOWN_SUPPLIER] if item.supplier and item.supplier not in suppliers else []
+            entry = suppliers.get(item.supplier)
+            terms = entry.terms if entry is not None else Terms()
+            try:
+                problems, item.dropped = self._imports.judged(item.envelope, item.misfits, terms, self._kind)
+                item.problems = bounded([*unknown, *problems], problems_listed(so_far + listed))
+                listed += len(item.problems)
+            except TooMuchWork as error:
+                item.problems, item.code = whole(TOO_LONG, error.detail), TOO_LONG
+            item.misfits = ()  # they may be many, and the batch waits
+        return listed
+
+    def _settled(self, prepared: PreparedRecords) -> list[Receipt]:
+        good = [item for item in prepared.items if not item.problems]
+        accounts = self._ledger.look_at({stream_of(item.supplier, item.external) for item in good})
+        for item in good:
+            account = accounts[stream_of(item.supplier, item.external)]
+            state = account.state if isinstance(account, Loaded) else ImportProcess()
+            item.account_number = state.account_number
+            if state.account_number:
+                assert item.line.body is not None
+                item.attached = self._imports.attached(
+                    item.envelope, self._kind, item.line.body, state.account_number, item.dropped
+                )
+            else:
+                item.problems = (missing_account(state.status),)
+        outcomes: dict[int, Decision] = {}
+        for wave in _waves([item for item in good if item.attached is not None]):
+            outcomes |= self._appended(wave)
+        return [_receipt(item, outcomes.get(item.line.number), self._kind) for item in prepared.items]
+
+    def _appended(self, items: Sequence[RecordItem]) -> dict[int, Decision]:
+        """Attach the items, no two of which are one record; the outcome of each, by line number."""
+        of_stream = {item.attached.stream: item for item in items if item.attached}
+        commands = {stream: item.attached.command for stream, item in of_stream.items() if item.attached}
+        payloads = {stream: item.attached.payload for stream, item in of_stream.items() if item.attached}
+        changes = {stream: item.attached.change for stream, item in of_stream.items() if item.attached}
+        try:
+            outcomes = self._ledger.execute_many(
+                commands,
+                at=now(),
+                by=self._call.by,
+                payloads=payloads,
+                beside=changing(lambda recorded: changes[recorded.stream](recorded)),
+            )
+        except AccountErased as erased:
+            if len(items) == 1:
+                return {items[0].line.number: Decision("", None, refusal=erased)}
+            return {number: outcome for item in items for number, outcome in self._appended([item]).items()}
+        by_line = {of_stream[outcome.stream].line.number: outcome for outcome in outcomes}
+        for item in items:
+            if isinstance(by_line[item.line.number].refusal, RecordDiffers):
+                by_line[item.line.number] = self._as_stored(item)
+        return by_line
+
+    def _as_stored(self, item: RecordItem) -> Decision:
+        """Attach the record in the stored spelling, if it is the same in another one; else the refusal stands."""
+        attached = item.attached
+        assert attached is not None
+        try:
+            command = self._imports.as_stored(attached, self._kind)
+            recorded = self._ledger.execute(
+                attached.stream,
+                command,
+                at=now(),
+                by=self._call.by,
+                payload=attached.payload,
+                beside=changing(attached.change),
+            )
+        except Refused as refusal:
+            return Decision(attached.stream, None, refusal=refusal)
+        return Decision(attached.stream, None, recorded)
+
+
+def _waves(items: Sequence[RecordItem]) -> list[list[RecordItem]]:
+    """The items in their order, in groups of which none has a record twice."""
+    waves: list[list[RecordItem]] = [[]]
+    met: set[str] = set()
+    for item in items:
+        assert item.attached is not None
+        if item.attached.stream in met:
+            waves.append([])
+            met = set()
+        waves[-1].append(item)
+        met.add(item.attached.stream)
+    return [wave for wave in waves if wave]
+
+
+def _receipt(item: RecordItem, outcome: Decision | None, kind: Kind) -> Receipt:
+    number = item.line.number
+    if outcome is None:
+        return refused(number, item.code, tuple(item.problems), external=item.external)
+    if outcome.refusal is not None:
+        problem = Problem(f"{kind.field}.non_field_errors", outcome.refusal.code, sentence_of(outcome.refusal))
+        return refused(
+            number, INVALID, (problem,), external=item.external, service_identifier=item.account_number or None
+        )
+    return Receipt(
+        line=number,
+        external_account_number=item.external,
+        status="IMPORTED",
+        replayed=outcome.recorded is None,
+        service_identifier=item.account_number,
+    )

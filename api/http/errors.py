@@ -1,0 +1,214 @@
+"""Every answer that is not a success: what each refusal looks like on the wire.
+
+A body is `{detail, code}`; with problems it is `{detail, code, errors: [{detail, code, attr}]}`, and on the v2
+account endpoints the nested tree of the fields stands beside that.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import psycopg
+import structlog
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.http.request_id import new_request_id
+from api.http.request_log import REQUEST_ID, route_of
+from api.http.responses import spoken_response
+from api.http.status_codes import CODES as _CODES
+from api.http.status_codes import INTAKE_STOPPED, STOPPED, ApiError, sentence_of
+from eventstore.errors import (
+    AlreadyImported,
+    ImportInProgress,
+    IntakeStopped,
+    LedgerBusy,
+    Refused,
+    StoreUnavailable,
+    StreamUnreadable,
+    VersionConflict,
+)
+from eventstore.log.store_errors import is_unavailable
+from schemas.base import Problem
+from schemas.reading.problems import bounded, is_truncated
+from schemas.reading.shape import NotJson
+from schemas.reading.work import TooMuchWork
+from schemas.sentence import Sentence
+from telemetry.measures import measures
+
+logger = structlog.get_logger()
+
+_DETAILS = {
+    404: Sentence("The requested resource does not exist.", "Die angefragte Ressource gibt es nicht."),
+    405: Sentence("This method is not allowed here.", "Diese Methode ist hier nicht erlaubt."),
+}
+_UNAVAILABLE = Sentence(
+    "The service cannot store or read at the moment. Repeating the request is safe.",
+    "Der Dienst kann im Augenblick nicht speichern oder lesen. Die Anfrage kann gefahrlos wiederholt werden.",
+)
+_RETRY = {"Retry-After": "1"}
+RETRY_STOPPED = {"Retry-After": "30"}
+"""A stop lasts until a person has decided [seconds]."""
+
+
+class NotValid(Exception):
+    """The request's content is refused for these reasons, as far as an answer can list them.
+
+    `supplier` is "" while it is not known.
+    """
+
+    def __init__(
+        self, code: str, detail: Sentence, problems: Sequence[Problem], *, supplier: str = "", with_tree: bool = False
+    ) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.problems = bounded(problems)
+        self.supplier = supplier
+        self.with_tree = with_tree
+
+
+def data_not_valid(*problems: Problem, supplier: str = "") -> NotValid:
+    """What refuses the data of a request that is no account."""
+    detail = Sentence("The data could not be validated.", "Die Daten konnten nicht validiert werden.")
+    return NotValid("validation_error", detail, problems, supplier=supplier)
+
+
+def query_not_valid(*problems: Problem) -> NotValid:
+    """What refuses the parameters of a query."""
+    detail = Sentence("The query could not be understood.", "Die Abfrage wurde nicht verstanden.")
+    return NotValid("validation_error", detail, problems)
+
+
+def unknown_parameter(declared: tuple[str, ...]) -> Sentence:
+    """The sentence for a parameter that an operation does not declare."""
+    if not declared:
+        return Sentence("There must be no parameters here.", "Hier darf es keine Parameter geben.")
+    listed = ", ".join(declared)
+    return Sentence(f"A parameter must be one of {listed}.", f"Ein Parameter muss einer von {listed} sein.")
+
+
+def not_found(detail: Sentence = _DETAILS[404]) -> ApiError:
+    return ApiError(404, detail)
+
+
+def tree_of(problems: Sequence[Problem]) -> dict[str, Any]:
+    """The problems as a nested object keyed by field name and index, an array of sentences at each leaf."""
+    root: dict[str, Any] = {}
+    for problem in problems:
+        node = root
+        *above, last = problem.attr.split(".")
+        for step in above:
+            below = node.setdefault(step, {})
+            if isinstance(below, list):
+                below = node[step] = {"non_field_errors": below}
+            node = below
+        leaf = node.setdefault(last, [])
+        while isinstance(leaf, dict):
+            leaf = leaf.setdefault("non_field_errors", [])
+        leaf.append(problem.detail)
+    return root
+
+
+def _problems(request: Request, error: Exception) -> Response:
+    assert isinstance(error, NotValid)
+    body: dict[str, Any] = tree_of(error.problems) if error.with_tree else {}
+    body |= {"detail": error.detail, "code": error.code, "errors": error.problems}
+    if is_truncated(error.problems):
+        body["errors_truncated"] = True
+    return _said(request, body, 400)
+
+
+def _api_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ApiError)
+    return _said(request, error.body, error.status, error.headers)
+
+
+def _http_exception(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    detail = _DETAILS.get(error.status_code, error.detail)
+    body = {"detail": detail, "code": _CODES.get(error.status_code, "error")}
+    return _said(request, body, error.status_code, error.headers)
+
+
+def _not_json(request: Request, error: Exception) -> Response:
+    assert isinstance(error, NotJson)
+    return _said(request, {"detail": error.detail, "code": "parse_error"}, 400)
+
+
+def _too_much(request: Request, error: Exception) -> Response:
+    assert isinstance(error, TooMuchWork)
+    return _said(request, {"detail": error.detail, "code": _CODES[413]}, 413)
+
+
+def _already_imported(request: Request, error: Exception) -> Response:
+    assert isinstance(error, AlreadyImported)
+    whole = {"detail": sentence_of(error), "code": error.code}
+    measures().refused(error.code)
+    return spoken_response(request, {"non_field_errors": whole, "account_id": error.account_number}, 400)
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    return _said(request, {"detail": sentence_of(error), "code": error.code}, 400)
+
+
+def _unavailable(request: Request, error: Exception) -> Response:
+    logger.warning(
+        "store unavailable", method=request.method, route=route_of(request.scope), reason=type(error).__name__
+    )
+    return _said(request, {"detail": _UNAVAILABLE, "code": _CODES[503]}, 503, _RETRY)
+
+
+def _intake_stopped(request: Request, error: Exception) -> Response:
+    return _said(request, {"detail": INTAKE_STOPPED, "code": STOPPED}, 503, RETRY_STOPPED)
+
+
+def unforeseen_error(request: Request, error: Exception) -> Response:
+    """What nobody has foreseen: 500, with the id by which the log tells more."""
+    request_id = request.scope.get(REQUEST_ID) or new_request_id()
+    logger.error("unexpected error", request_id=request_id, route=route_of(request.scope), exc_info=error)
+    kind = type(error).__name__
+    detail = Sentence(
+        f"An unexpected error occurred: {kind}. Tell the platform team the request id.",
+        f"Ein unerwarteter Fehler ist aufgetreten: {kind}. Bitte dem Plattform-Team die request_id nennen.",
+    )
+    code = error.code if isinstance(error, StreamUnreadable) else "error"
+    return _said(request, {"detail": detail, "code": code, "request_id": request_id}, 500)
+
+
+def _said(request: Request, body: dict[str, Any], status: int, headers: Mapping[str, str] | None = None) -> Response:
+    """The refusal that this body tells, which is counted by its code."""
+    measures().refused(body["code"])
+    return spoken_response(request, body, status, headers)
+
+
+ErrorHandler = Callable[[Request, Exception], Response]
+
+HANDLERS: dict[Any, ErrorHandler] = {
+    ApiError: _api_error,
+    NotValid: _problems,
+    NotJson: _not_json,
+    TooMuchWork: _too_much,
+    AlreadyImported: _already_imported,
+    ImportInProgress: _refused,
+    StreamUnreadable: unforeseen_error,
+    Refused: _refused,
+    IntakeStopped: _intake_stopped,
+    StoreUnavailable: _unavailable,
+    VersionConflict: _unavailable,
+    LedgerBusy: _unavailable,
+    psycopg.Error: _unavailable,
+    HTTPException: _http_exception,
+    Exception: unforeseen_error,
+}
+
+
+def answer_of(error: Exception) -> ErrorHandler | None:
+    """Return the handler of this error; None for one that nobody expected.
+
+    A driver's error is expected where the server is away or cannot write.
+    """
+    if isinstance(error, psycopg.Error) and not is_unavailable(error):
+        return None
+    return next((HANDLERS[kind] for kind in type(error).__mro__ if kind in HANDLERS and kind is not Exception), None)

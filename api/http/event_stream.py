@@ -1,0 +1,66 @@
+"""Server-Sent Events: what changes, told as it changes, to whoever stays connected."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from api.http.responses import PrivateResponse
+from api.http.stopping import until_stopping
+
+KEEP_ALIVE_S = 15.0
+_END = {"type": "http.response.body", "body": b"", "more_body": False}
+
+
+class ServerEvent(msgspec.Struct, frozen=True):
+    """One event: its name, its id, its data as one line of JSON."""
+
+    name: str
+    id: str
+    data: bytes
+
+    def encoded(self) -> bytes:
+        return f"event: {self.name}\nid: {self.id}\ndata: ".encode() + self.data + b"\n\n"
+
+
+class EventStream(PrivateResponse):
+    """Sends the events until there are no more, the client has gone, or the server stops.
+
+    None keeps the connection alive.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncGenerator[ServerEvent | None]) -> None:
+        super().__init__(headers={"X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._events = events
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        telling = asyncio.create_task(self._tell(send))
+        leaving = asyncio.create_task(_gone(until_stopping(receive, scope)))
+        try:
+            await asyncio.wait({telling, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            if not telling.done():
+                telling.cancel()
+            with contextlib.suppress(asyncio.CancelledError, OSError):
+                await telling
+        if telling.cancelled():
+            await send(_END)
+
+    async def _tell(self, send: Send) -> None:
+        async with contextlib.aclosing(self._events) as events:
+            async for event in events:
+                chunk = event.encoded() if event else b": still here\n\n"
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send(_END)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

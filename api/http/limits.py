@@ -1,0 +1,212 @@
+"""Every limit that stands between one caller and the others, in one table; docs/operations.md shows it.
+
+What the limit of a shape or of judging is, `schemas/` says, which knows nothing of HTTP; the table names those too.
+"""
+
+import msgspec
+
+from projections.queries.reconciliation import MAX_OPEN
+from schemas.base import MAX_ITEMS
+from schemas.reading.misfits import MAX_DEPTH
+from schemas.reading.problems import MAX_PROBLEM_BYTES, MAX_PROBLEMS, MAX_STEP
+from schemas.reading.work import (
+    MAX_CONTAINERS,
+    MAX_DECIMALS,
+    MAX_NAMES,
+    MAX_RULES_S,
+    MAX_SCAN_S,
+    MAX_VALUES,
+    MAX_WALK_S,
+)
+
+KIB, MIB = 1024, 1024 * 1024
+
+MAX_REQUEST_LINE_BYTES = 8 * KIB
+MAX_HEADER_BYTES = 32 * KIB
+MAX_HEADER_FIELDS = 100
+MAX_UNHEARD_BYTES = 40 * KIB
+"""Bytes that may arrive before the parser can say what they are: an unfinished line of a header, or of a trailer."""
+MAX_PIPELINED = 32
+MAX_PIECES, MIN_PIECE_BYTES = 4_096, 64
+"""After so many pieces of a body, the pieces must have this length on average, or come no faster than these."""
+PIECES_PER_S = 2_000
+MAX_CONNECTIONS = 4_000
+BACKLOG = 2_048
+"""Connections that the system keeps until the server takes them."""
+HEADER_TIMEOUT_S = 15.0
+"""For the header of a request, from the connection or from the header's first byte."""
+READ_TIMEOUT_S = 30.0
+"""For the client to take what it has been sent, once the connection's buffer is full."""
+STOPPING_S = 1.0
+"""The same when the server stops."""
+KEEP_ALIVE_S = 75
+LINGER_S = 5.0
+"""For a refused client to read why, while what it still sends is thrown away."""
+
+MAX_BODY_BYTES = 10 * MIB
+MAX_HELD_BYTES = 128 * MIB
+"""Bodies that one process holds at a time; beyond that it says 503 before its memory grows."""
+MAX_DISCARDED_BYTES = 4 * MAX_BODY_BYTES
+BODY_TIMEOUT_S = 30.0
+MAX_STRANGER_BODY_BYTES = 32 * KIB
+"""A body of somebody who has shown no credentials: a request for a token."""
+MAX_STRANGER_HELD_BYTES = 8 * MIB
+MAX_NETWORK_HELD_BYTES = 1 * MIB
+"""The same of one network: a /24, or a /64 of IPv6."""
+STRANGER_BODY_TIMEOUT_S = 10.0
+MAX_AT_ONCE_BYTES = 32 * KIB
+"""Larger bodies are judged in a thread, so that the others' requests go on."""
+MAX_TOGETHER = 32
+"""Small accounts of an api process that are read and not yet judged at a time."""
+MAX_MEDIUM_BYTES = 256 * KIB
+"""Bodies that are still larger have a thread of their own: no other waits for them."""
+MAX_LINE_BYTES = 10 * MIB
+MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE = 16, 8
+"""Bulk requests of a process at a time, and of one organisation; each holds a few batches."""
+MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE = 200, 50
+"""Streams of events of a process at a time, and of one organisation; each asks the database once a second."""
+MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE = 200, 50
+"""Lists that a process sends at a time, and to one organisation; each holds two pages."""
+MAX_LIST_S = 3_600.0
+"""Longest time for sending one list [seconds]. It is cut off then, so that nobody keeps a place by reading slowly."""
+MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES = 2 * 1000 * 1000, 20_000
+"""Of a source that is compared with a run: what is signed is answered with it. Its ledgers and paths are compared."""
+MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES = 4, 8 * MIB
+"""Batches of a bulk request that are prepared or wait, and bytes of their lines; a larger batch goes alone."""
+MAX_BATCH_PROBLEMS, FEW_PROBLEMS = 10_000, 50
+"""After so many problems of one batch of lines, each further line of it lists fewer: all of them are held at a time."""
+BULK_SILENCE_S = 60.0
+"""How long a bulk body may go without a byte."""
+MAX_INFLATED_RATIO, MAX_INFLATED_BYTES = 500, 16 * MIB
+"""A body may be so many times as large as what was sent, and so many bytes beyond that."""
+ZSTD_WINDOW_BYTES = 8 * MIB
+"""What every decoder should support (RFC 8878); more is memory that the sender decides about."""
+MAX_JUDGING_S = 60.0
+"""A helper that takes longer for a batch of lines is ended, and the batch is judged without it."""
+MAX_ANSWER_BYTES = 2 * 1000 * 1000
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """A row: what is limited, to what, how beyond it is answered, what that protects."""
+
+    name: str
+    value: str
+    answer: str
+    protects: str
+
+
+_TOO_LARGE = "413 `request_too_large`"
+_BUSY = "503 `service_unavailable`"
+_TRUNCATED = "400, `errors_truncated`"
+_OTHERS = "the others' waiting"
+_CLOSED = "the connection is closed"
+
+LIMITS: tuple[Limit, ...] = (
+    Limit("request line", "8 KiB", "414 `uri_too_long`", "memory, before anybody is known"),
+    Limit("header of a request", "32 KiB", "431 `header_too_large`", "the same"),
+    Limit("fields of a header", f"{MAX_HEADER_FIELDS}", "431 `header_too_large`", "the same"),
+    Limit("trailers after a body", "none", "400 `parse_error`", "the same"),
+    Limit("requests sent ahead of their answers", f"{MAX_PIPELINED}", _CLOSED, "memory of one connection"),
+    Limit(
+        "pieces of a body",
+        f"{MAX_PIECES:,} and {PIECES_PER_S:,}/s; any number of {MIN_PIECE_BYTES} bytes each",
+        "400 `parse_error`",
+        _OTHERS,
+    ),
+    Limit("connections of a process", f"{MAX_CONNECTIONS:,}", "503", "memory of all connections"),
+    Limit("time for a header", f"{HEADER_TIMEOUT_S:.0f} s", _CLOSED, "connections"),
+    Limit("time to take a piece of an answer", f"{READ_TIMEOUT_S:.0f} s", _CLOSED, "connections, memory"),
+    Limit("time between two requests", f"{KEEP_ALIVE_S} s", _CLOSED, "connections"),
+    Limit("body", "10 MiB", _TOO_LARGE, "memory"),
+    Limit("time for a body", f"{BODY_TIMEOUT_S:.0f} s", "408 `request_timeout`", "memory"),
+    Limit(
+        "bodies that a process holds",
+        "128 MiB",
+        f"{_BUSY}: the slowest of the organisation that holds most is cut first",
+        "memory",
+    ),
+    Limit("body without credentials (a token's request)", "32 KiB", _TOO_LARGE, "memory"),
+    Limit("time for such a body", f"{STRANGER_BODY_TIMEOUT_S:.0f} s", "408 `request_timeout`", "other token requests"),
+    Limit(
+        "such bodies that a process holds",
+        "8 MiB, of a /24 or an IPv6 /64 1 MiB",
+        f"{_BUSY}: the slowest is cut first",
+        "the room for importers' bodies, others' tokens and sign-ins",
+    ),
+    Limit("nesting of a body", f"{MAX_DEPTH} levels", "400 `parse_error`", "the stack"),
+    Limit("items of an array", f"{MAX_ITEMS:,}", "400 `max_length`", "processor"),
+    Limit("objects and arrays of a body", f"{MAX_CONTAINERS:,}", _TOO_LARGE, "memory"),
+    Limit("values of a body", f"{MAX_VALUES:,}", _TOO_LARGE, "memory"),
+    Limit("names of an object", f"{MAX_NAMES:,}", _TOO_LARGE, _OTHERS),
+    Limit("numbers with a fraction or exponent in a body", f"{MAX_DECIMALS:,}", _TOO_LARGE, "memory"),
+    Limit("processor time for reading a body", f"{MAX_SCAN_S} s + {MAX_WALK_S} s", _TOO_LARGE, _OTHERS),
+    Limit("processor time for asking the market's rules", f"{MAX_RULES_S} s", _TOO_LARGE, _OTHERS),
+    Limit("body that is judged at once", "32 KiB", "larger ones in a thread", _OTHERS),
+    Limit(
+        "accounts that are read and not yet judged",
+        f"{MAX_TOGETHER} up to 32 KiB, 1 up to 256 KiB, 1 larger",
+        "they wait",
+        "memory",
+    ),
+    Limit("line of a bulk body", "10 MiB", "that line alone: `request_too_large`", "memory"),
+    Limit(
+        "bulk requests of a process",
+        f"{MAX_BULK_AT_ONCE}, of an organisation {MAX_BULK_OF_ONE}",
+        _BUSY,
+        "memory, the others' share",
+    ),
+    Limit(
+        "batches of a bulk request on their way", f"{MAX_BULK_AHEAD}, 8 MiB", "its body is read no further", "memory"
+    ),
+    Limit("silence of a bulk body", f"{BULK_SILENCE_S:.0f} s", "408 `request_timeout`, or no summary", "places"),
+    Limit(
+        "growth of a compressed bulk body",
+        f"{MAX_INFLATED_RATIO} times, and 16 MiB",
+        f"{_TOO_LARGE}, or no summary",
+        "processor, memory",
+    ),
+    Limit("window of a zstd body", "8 MiB", "400 `parse_error`", "memory"),
+    Limit("time for judging a batch of lines in a helper", f"{MAX_JUDGING_S:.0f} s", "it is judged without", "places"),
+    Limit(
+        "streams of a run's events of a process",
+        f"{MAX_FOLLOWING_AT_ONCE}, of an organisation {MAX_FOLLOWING_OF_ONE}",
+        _BUSY,
+        "the database, the others' share",
+    ),
+    Limit(
+        "lists, histories and downloads that a process sends at a time",
+        f"{MAX_LISTS_AT_ONCE}, to an organisation {MAX_LISTS_OF_ONE}",
+        _BUSY,
+        "memory, the others' share",
+    ),
+    Limit("time for sending one of these", f"{MAX_LIST_S / 60:.0f} minutes", "it is cut off", "the others' share"),
+    Limit("new runs of a supplier in a day (UTC)", "1,000", "429, in bulk that line alone: `too_many_runs`", _OTHERS),
+    Limit("runs of a supplier that workers add up at a time", f"{MAX_OPEN}", _BUSY, "the workers, the others' share"),
+    Limit(
+        "manifest that is compared with a run",
+        f"2 MB, {MAX_MANIFEST_PLACES:,} ledgers and paths",
+        _TOO_LARGE,
+        "processor, memory",
+    ),
+    Limit("problems that an answer lists", f"{MAX_PROBLEMS:,}", _TRUNCATED, "processor, the answer's size"),
+    Limit(
+        "problems that a receipt lists",
+        f"the same, or {FEW_PROBLEMS} after {MAX_BATCH_PROBLEMS:,} of its batch",
+        "`errors_truncated` as its last error",
+        "memory, the others' waiting",
+    ),
+    Limit("bytes of these problems", f"{MAX_PROBLEM_BYTES:,}", _TRUNCATED, "the answer's size"),
+    Limit("name in a problem's path", f"{MAX_STEP} characters", "it is cut", "the answer's size"),
+    Limit("answer that is no stream", "2 MB", f"{_TOO_LARGE}; a difference is cut", "memory, the network"),
+)
+
+
+def problems_listed(so_far: int) -> int:
+    """How many problems a line of a batch may list, when the lines before it list so many."""
+    return MAX_PROBLEMS if so_far < MAX_BATCH_PROBLEMS else FEW_PROBLEMS
+
+
+def limits_table() -> str:
+    """The table as docs/operations.md shows it."""
+    rows = [f"| {limit.name} | {limit.value} | {limit.answer} | {limit.protects} |" for limit in LIMITS]
+    return "\n".join(["| what | limit | beyond it | protects |", "|---|---|---|---|", *rows]) + "\n"

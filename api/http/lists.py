@@ -1,0 +1,159 @@
+"""Answers of any length: lists, histories and downloads, read in pages and sent at the client's pace.
+
+A connection to the database is held while a page is read, never while a client is waited for. One page is read ahead,
+so that a slow reader costs the memory of two pages and a fast one does not wait for the database.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import psycopg
+import structlog
+from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from api.http.database import read
+from api.http.limits import MAX_LIST_S, MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE
+from api.http.responses import PrivateResponse, encoded
+from api.http.shares import Occupant, Shares
+from api.http.status_codes import ApiError
+from api.http.stopping import asks_whether_gone
+from eventstore.errors import StoreUnavailable
+from schemas.sentence import Sentence
+
+T = TypeVar("T")
+P = TypeVar("P")
+Page = tuple[Sequence[T], P | None]
+"""Items, and the place after which the next page begins; None at the end. A page may be empty before the end."""
+PageQuery = Callable[[AsyncConnection[Any], P], Awaitable[Page[T, P]]]
+
+LATER_PAGE_S = 15.0
+"""Longest wait for a page after the first [seconds]: the answer has begun, and can no longer be a 503."""
+TRIES = 4
+"""Attempts to read a later page. The answer is cut off after the last."""
+PAUSE_S = 1.0
+UNREAD = (StoreUnavailable, psycopg.OperationalError, PoolTimeout)
+"""Errors of the database's connection, after which a page can be read again."""
+
+_FULL = Sentence("Too many lists are being read at the moment.", "Im Augenblick werden zu viele Listen gelesen.")
+
+logger = structlog.get_logger()
+
+
+class ListFormat(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """Text of a list: `encode` writes the items of a page, the other parts stand around and between pages."""
+
+    media_type: str
+    encode: Callable[[Sequence[T]], bytes]
+    head: bytes = b""
+    between: bytes = b""
+    tail: bytes = b""
+
+
+def _array_items(items: Sequence[Any]) -> bytes:
+    return encoded(items)[1:-1]
+
+
+ARRAY: ListFormat[Any] = ListFormat(
+    media_type="application/json", encode=_array_items, head=b"[", between=b",", tail=b"]"
+)
+"""A JSON array."""
+
+
+class Lists:
+    """Reads and sends lists. They have a pool of their own, and places of which no organisation takes all."""
+
+    def __init__(self, pool: AsyncConnectionPool) -> None:
+        self.pool = pool
+        self._places = Shares(MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE, _FULL)
+
+    async def answer(
+        self,
+        reader: Occupant,
+        query: PageQuery[P, T],
+        start: P,
+        text_format: ListFormat[T] = ARRAY,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        """Return 200 with all pages from a place on; the first has been read by then.
+
+        A later page that cannot be read cuts the answer off, and so does the end of the reader's power. Raises ApiError
+        503 and what the first read raises.
+        """
+        self._places.refuse_full(reader.organisation)
+        first = await read(self.pool, query, start)
+        return _ListAnswer(self._chunks(reader, query, first, text_format), text_format.media_type, headers)
+
+    async def _chunks(
+        self, reader: Occupant, query: PageQuery[P, T], page: Page[T, P], text_format: ListFormat[T]
+    ) -> AsyncGenerator[bytes]:
+        with self._places.place(reader.organisation):
+            async with contextlib.aclosing(self._pages(query, page)) as pages:
+                before = text_format.head
+                async for items in pages:
+                    await reader.confirm()
+                    if items:
+                        yield before + text_format.encode(items)
+                        before = text_format.between
+                yield (b"" if before is text_format.between else text_format.head) + text_format.tail
+
+    async def _pages(self, query: PageQuery[P, T], page: Page[T, P]) -> AsyncGenerator[Sequence[T]]:
+        """Yield the items of each page, while the next one is being read."""
+        items, place = page
+        while place is not None:
+            coming = asyncio.create_task(_patiently(partial(read, self.pool, query, place, within_s=LATER_PAGE_S)))
+            try:
+                yield items
+                items, place = await coming
+            finally:
+                coming.cancel()
+                await asyncio.wait({coming})
+                _ = coming.cancelled() or coming.exception()  # nobody may be left to read it
+        yield items
+
+
+async def _patiently(read_page: Callable[[], Awaitable[T]]) -> T:
+    for remaining in reversed(range(TRIES)):
+        try:
+            return await read_page()
+        except UNREAD as error:
+            if not remaining:
+                raise
+            logger.warning("a page of a list is read again", reason=type(error).__name__)
+            await asyncio.sleep(PAUSE_S)
+    raise AssertionError("the last attempt returns or raises")
+
+
+class _ListAnswer(PrivateResponse):
+    """Sends chunks until there are no more. It is cut off when the client has gone, after `MAX_LIST_S`, when a page
+    cannot be read, or when its reader may no longer read it.
+    """
+
+    def __init__(self, chunks: AsyncGenerator[bytes], media_type: str, headers: Mapping[str, str] | None) -> None:
+        super().__init__(headers=headers, media_type=media_type)
+        del self.headers["content-length"]
+        self._chunks = chunks
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_gone, ends_at = asks_whether_gone(scope), time.monotonic() + MAX_LIST_S
+        async with contextlib.aclosing(self._chunks) as chunks:
+            chunk = await anext(chunks)  # raises as long as nothing was sent
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            try:
+                while not is_gone() and time.monotonic() < ends_at:
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                    chunk = await anext(chunks)
+            except (
+                *UNREAD,
+                ApiError,
+            ) as error:  # an answer without its end is closed by the server, so that the client notices
+                logger.warning("a list was cut off", reason=type(error).__name__)
+            except StopAsyncIteration:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,0 +1,282 @@
+"""Answers as JSON, and how a request's body is read."""
+
+import asyncio
+from codecs import BOM_UTF8
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Scope
+
+from api.http.fields import field
+from api.http.languages import JSON, Language, language_headers, language_of
+from api.http.limits import (
+    BODY_TIMEOUT_S,
+    MAX_ANSWER_BYTES,
+    MAX_BODY_BYTES,
+    MAX_DISCARDED_BYTES,
+    MAX_HELD_BYTES,
+    MAX_NETWORK_HELD_BYTES,
+    MAX_STRANGER_BODY_BYTES,
+    MAX_STRANGER_HELD_BYTES,
+    STRANGER_BODY_TIMEOUT_S,
+)
+from api.http.networks import network_of, peer_of
+from api.http.request_log import ORGANISATION
+from api.http.status_codes import ApiError
+from schemas.sentence import Sentence
+
+
+def refuse_large_answer(body: bytes) -> None:
+    """Raises ApiError 413 where an answer that gives back what was sent would be too large."""
+    if len(body) > MAX_ANSWER_BYTES:
+        most = MAX_ANSWER_BYTES
+        raise ApiError(
+            413,
+            Sentence(
+                f"What is answered with its content has at most {most} bytes.",
+                f"Was mit seinem Inhalt beantwortet wird, hat höchstens {most} Bytes.",
+            ),
+        )
+
+
+_PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+
+class PrivateResponse(Response):
+    """An answer that may hold personal data: no cache keeps it, and no browser guesses what it is."""
+
+    def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
+        super().init_headers({**_PRIVATE, **(headers or {})})
+
+
+class JsonResponse(PrivateResponse):
+    media_type = "application/json"
+
+
+class NothingResponse(JsonResponse):
+    """`{}`, which most requests are answered with."""
+
+    def __init__(self, status: int) -> None:
+        self.status_code = status
+        self.body = b"{}"
+        self.background = None
+        self.raw_headers = [*_OF_NOTHING]
+
+
+_OF_NOTHING = JsonResponse(b"{}").raw_headers
+
+
+def encoded(body: Any, language: Language = "en") -> bytes:
+    """A body as JSON; decimals as text, sentences in this language."""
+    return JSON[language].encode(body)
+
+
+def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return JsonResponse(encoded(body), status, headers)
+
+
+def spoken_response(
+    request: Request, body: Any, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A body that holds sentences, in the language that the caller prefers."""
+    language = language_of(request)
+    return JsonResponse(encoded(body, language), status, {**(headers or {}), **language_headers(language)})
+
+
+class Held:
+    """Bytes of a request's body that are held for somebody: an organisation, or a network of strangers."""
+
+    def __init__(self, room: "Room", somebody: str) -> None:
+        self.room = room
+        self.somebody = somebody
+        self.bytes = 0
+        self.cut: Callable[[], None] | None = None
+        """Ends the request while its body arrives; None before and afterwards."""
+
+
+class Room:
+    """The bodies of one kind of caller: how large and slow each may be, and how many bytes of them are held.
+
+    Held bytes belong to requests that are not answered yet. If there is no room for a body, another one is
+    cut: of the organisation or network that holds most, the one that has been arriving for longest. So nobody keeps
+    others out by sending slowly.
+    """
+
+    def __init__(self, *, of_body: int, of_all: int, timeout_s: float, of_one: int | None = None) -> None:
+        """Each organisation, or network of strangers, may hold `of_one` bytes [default: all]."""
+        self.of_body = of_body
+        self.timeout_s = timeout_s
+        self._of_all = of_all
+        self._of_one = of_one or of_all
+        self._bytes: Counter[str] = Counter()
+        self._total = 0
+        self._held: dict[str, list[Held]] = {}
+        """In the order in which they began."""
+
+    def held(self, request: Request, address: str = "") -> Held:
+        """Return what is held for the request, nothing at first. `address` is the client's [default: the peer's]."""
+        held: Held | None = request.scope.get(HELD)
+        if held is None:
+            held = Held(self, request.scope.get(ORGANISATION) or network_of(address or peer_of(request)))
+            request.scope[HELD] = held
+            self._held.setdefault(held.somebody, []).append(held)
+        return held
+
+    def add(self, request: Request, count: int) -> None:
+        """Hold so many bytes more. Raises ApiError 503 when it would be too much, and no slower body can be cut."""
+        held = self.held(request)
+        while (crowd := self._crowd(held.somebody, count)) is not None:
+            slowest = next((other for other in self._held[crowd] if other.cut is not None and other.bytes), held)
+            if slowest is held or slowest.cut is None:
+                raise too_busy()
+            slowest.cut()
+            self.release(slowest)
+        held.bytes += count
+        self._bytes[held.somebody] += count
+        self._total += count
+
+    def _crowd(self, somebody: str, count: int) -> str | None:
+        """Return the organisation or network whose bodies leave no room for so many bytes of somebody."""
+        if self._bytes[somebody] + count > self._of_one:
+            return somebody
+        if self._total + count > self._of_all:
+            return max(self._bytes, key=self._bytes.__getitem__)
+        return None
+
+    def release(self, held: Held) -> None:
+        """Hold nothing more for a request."""
+        self._bytes[held.somebody] -= held.bytes
+        self._total -= held.bytes
+        held.bytes, held.cut = 0, None
+        others = self._held.get(held.somebody, [])
+        if held in others:
+            others.remove(held)
+        if not others:
+            self._held.pop(held.somebody, None)
+            del self._bytes[held.somebody]
+
+
+HELD = "importledger.held"
+WHOLE_BODY = "importledger.whole_body"
+"""Keys in the ASGI scope: what is held for a request, and that nothing of its body is still to arrive."""
+CALLERS = Room(of_body=MAX_BODY_BYTES, of_all=MAX_HELD_BYTES, timeout_s=BODY_TIMEOUT_S)
+"""For bodies of callers who have shown their credentials."""
+STRANGERS = Room(
+    of_body=MAX_STRANGER_BODY_BYTES,
+    of_one=MAX_NETWORK_HELD_BYTES,
+    of_all=MAX_STRANGER_HELD_BYTES,
+    timeout_s=STRANGER_BODY_TIMEOUT_S,
+)
+"""For bodies of all others: they have room of their own, so that they take none from callers."""
+
+
+def too_busy(*, closes: bool = False) -> ApiError:
+    """The refusal of a body for which there is no room. It closes the connection of one that still arrives."""
+    return ApiError(503, _TOO_BUSY, headers={"Retry-After": "1"} | ({"Connection": "close"} if closes else {}))
+
+
+def release(scope: Scope) -> None:
+    """Let go of what is held for a request, when it has been answered."""
+    if (held := scope.pop(HELD, None)) is not None:
+        held.room.release(held)
+
+
+async def read_body(request: Request, room: Room = CALLERS, *, address: str = "", is_form: bool = False) -> bytes:
+    """The bytes of a JSON body, or of a form. `address` is the client's [default: the peer's].
+
+    Raises ApiError for a wrong content type or coding, and for too many or too slow bytes.
+    """
+    content_type = field(request, b"content-type")
+    if content_type is not None and not (_is_form(content_type) if is_form else _is_json(content_type)):
+        media = _FORMS[0] if is_form else "application/json"
+        raise ApiError(415, Sentence(f"The body is expected as {media}.", f"Der Inhalt wird als {media} erwartet."))
+    coding = field(request, b"content-encoding")
+    if coding is not None and coding.strip().lower() not in ("", "identity"):
+        raise ApiError(415, _NO_ENCODING, headers={"Accept-Encoding": "identity"})
+    held = room.held(request, address)
+    if WHOLE_BODY in request.scope:
+        return await _received(request, room)
+    reading = asyncio.current_task()
+    assert reading is not None
+    refusal: ApiError | None = None
+
+    def give_up(why: ApiError) -> None:
+        nonlocal refusal
+        refusal = why
+        reading.cancel()
+
+    timer = asyncio.get_running_loop().call_later(
+        room.timeout_s, give_up, ApiError(408, _TOO_SLOW, headers={"Connection": "close"})
+    )
+    held.cut = partial(give_up, too_busy(closes=True))
+    try:
+        return await _received(request, room)
+    except asyncio.CancelledError:
+        if refusal is None:
+            raise
+        raise refusal from None
+    finally:
+        timer.cancel()
+        held.cut = None
+
+
+async def _received(request: Request, room: Room) -> bytes:
+    """The body without a byte order mark, or ApiError 413.
+
+    A body that is too large is read to its end and dropped, so that the client reads the answer.
+    """
+    chunks: list[bytes] = []
+    size = 0
+    more = True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ApiError(400, _GONE, code="client_disconnected")
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        more = message.get("more_body", False)
+        if size <= room.of_body:
+            room.add(request, len(chunk))
+            chunks.append(chunk)
+        elif size > MAX_DISCARDED_BYTES or not more:
+            most = room.of_body
+            detail = Sentence(
+                f"A body must have at most {most} bytes.", f"Ein Inhalt darf höchstens {most} Bytes haben."
+            )
+            raise ApiError(413, detail, headers={"Connection": "close"})
+        elif chunks:
+            chunks.clear()
+            room.release(room.held(request))
+    body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    return body.removeprefix(BOM_UTF8)
+
+
+_NO_ENCODING = Sentence(
+    "The body is expected as it is, without Content-Encoding.",
+    "Der Inhalt wird unverändert erwartet, ohne Content-Encoding.",
+)
+_TOO_BUSY = Sentence("The service has too much to do at the moment.", "Der Dienst hat im Augenblick zu viel zu tun.")
+_TOO_SLOW = Sentence("The body did not arrive in time.", "Der Inhalt kam nicht rechtzeitig an.")
+_GONE = Sentence("The client went away.", "Der Client hat die Verbindung beendet.")
+
+
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+
+
+def _is_json(content_type: str) -> bool:
+    if content_type == "application/json":  # as most say it
+        return True
+    kind = _kind_of(content_type)
+    return kind == "application/json" or kind.endswith("+json")
+
+
+def _is_form(content_type: str) -> bool:
+    return _kind_of(content_type) in _FORMS
+
+
+def _kind_of(content_type: str) -> str:
+    return content_type.split(";", 1)[0].strip().lower()

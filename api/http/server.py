@@ -1,0 +1,488 @@
+"""The HTTP server: uvicorn with limits before anything is parsed, and with patience that ends.
+
+What one connection sends can neither fill the memory nor keep the others waiting: the request line, the header and
+what is sent ahead are bounded (`api/http/limits.py`), and a client that sends or reads too slowly loses its connection.
+The class leans on uvicorn's own; `pyproject.toml` holds its version, and `tests/api/http/test_server.py` each limit.
+"""
+
+import asyncio
+import http
+import os
+import re
+import socket
+import time
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import httptools
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from api.http.joined_writes import JoinedWrites
+from api.http.languages import JSON, Language, language_headers, preferred
+from api.http.limits import (
+    BACKLOG,
+    BODY_TIMEOUT_S,
+    HEADER_TIMEOUT_S,
+    KEEP_ALIVE_S,
+    LINGER_S,
+    MAX_CONNECTIONS,
+    MAX_DISCARDED_BYTES,
+    MAX_HEADER_BYTES,
+    MAX_HEADER_FIELDS,
+    MAX_PIECES,
+    MAX_PIPELINED,
+    MAX_REQUEST_LINE_BYTES,
+    MAX_UNHEARD_BYTES,
+    MIN_PIECE_BYTES,
+    PIECES_PER_S,
+    READ_TIMEOUT_S,
+    STOPPING_S,
+)
+from api.http.request_id import HEADER, new_request_id
+from api.http.responses import WHOLE_BODY
+from api.http.shared_sockets import SharingServer
+from api.http.status_codes import CODES
+from api.http.stopping import GONE, STATE
+from schemas.sentence import Sentence
+from system.shared_counts import SharedCounts
+from telemetry.measures import measures
+
+_ACCEPT_LANGUAGE = re.compile(rb"\r\naccept-language:([^\r\n]{0,200})", re.IGNORECASE)
+_NO_HTTP = Sentence(
+    "The request must be valid HTTP/1.1 or HTTP/1.0.", "Die Anfrage muss gültiges HTTP/1.1 oder HTTP/1.0 sein."
+)
+_LONG_LINE = Sentence(
+    f"A request line must have at most {MAX_REQUEST_LINE_BYTES} bytes.",
+    f"Eine Anfragezeile darf höchstens {MAX_REQUEST_LINE_BYTES} Bytes haben.",
+)
+_LARGE_HEADER = Sentence(
+    f"A header must have at most {MAX_HEADER_FIELDS} fields and {MAX_HEADER_BYTES} bytes, all before the body.",
+    f"Ein Header darf höchstens {MAX_HEADER_FIELDS} Felder und {MAX_HEADER_BYTES} Bytes haben, alle vor dem Inhalt.",
+)
+_LATE_FIELDS = Sentence("Fields must not follow the body.", "Felder dürfen nicht auf den Inhalt folgen.")
+_PIPELINED = Sentence(
+    "Requests must not be sent so far ahead of their answers.",
+    "Anfragen dürfen nicht so weit vor ihren Antworten gesendet werden.",
+)
+_SMALL_PIECES = Sentence(
+    "The body must be sent in larger pieces.", "Der Inhalt muss in größeren Stücken gesendet werden."
+)
+_NO_VERSION = Sentence("The version must be HTTP/1.1 or HTTP/1.0.", "Die Version muss HTTP/1.1 oder HTTP/1.0 sein.")
+_NO_TUNNEL = Sentence("The method must not be CONNECT.", "Die Methode darf nicht CONNECT sein.")
+_ONE_HOST = Sentence(
+    "A request must have one valid Host header.", "Eine Anfrage muss genau einen gültigen Host-Header haben."
+)
+_ONLY_CHUNKED = Sentence(
+    "Transfer-Encoding must be chunked, and must not be sent with HTTP/1.0.",
+    "Transfer-Encoding muss chunked sein und darf nicht mit HTTP/1.0 gesendet werden.",
+)
+_NO_CHUNKED_ANSWER = Sentence("TE must not name chunked.", "TE darf chunked nicht nennen.")
+SINGLE = frozenset(
+    {
+        *(b"authorization", b"content-encoding", b"content-type", b"cookie", b"idempotency-key", b"last-event-id"),
+        *(b"origin", b"sec-fetch-site", b"traceparent", b"x-forwarded-proto", b"x-request-id"),
+    }
+)
+"""Fields of the header that decide who sends a request and how its body is read, in lower case. Two of a name are
+refused: a proxy could have judged one of them and this server the other.
+"""
+_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
+"""Fields that say where a body ends."""
+_HOST = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:%\[\]-]* *")
+"""Characters of a host and a port (RFC 3986). An empty one is allowed: a request may be for no host in particular."""
+_UNKNOWN_LENGTH = 2**62
+_LINE_ENDS = len(" " + " HTTP/1.1")
+_FIELD_ENDS = len(": \r\n")
+
+
+class _Refused(Exception):
+    """Stops the parsing of what a client sends. The refusal has been written by then."""
+
+
+def _fault_of(version: str, method: bytes, fields: Sequence[tuple[bytes, bytes]]) -> Sentence | None:
+    """The reason to refuse a head that proxies and this server could read differently; None for any other."""
+    if version not in ("1.0", "1.1"):
+        return _NO_VERSION
+    if method == b"CONNECT":
+        return _NO_TUNNEL
+    hosts = 0
+    singles = set()
+    for name, value in fields:
+        if name in SINGLE:
+            if name in singles:
+                return Sentence(
+                    f"A request must not have two fields {name.decode()}.",
+                    f"Eine Anfrage darf {name.decode()} nicht zweimal haben.",
+                )
+            singles.add(name)
+        elif name == b"host":
+            hosts += 1
+            if not _HOST.fullmatch(value):
+                return _ONE_HOST
+        elif name == b"transfer-encoding":
+            if version == "1.0" or value.strip().lower() != b"chunked":
+                return _ONLY_CHUNKED
+        elif name == b"te" and b"chunked" in value.lower():
+            return _NO_CHUNKED_ANSWER
+    return _ONE_HOST if hosts > 1 or (not hosts and version == "1.1") else None
+
+
+class _EndingCycle(RequestResponseCycle):
+    """An answer to HTTP/1.0, which knows neither chunks nor 100 Continue: it ends with its connection."""
+
+    async def receive(self) -> ASGIReceiveEvent:
+        self.waiting_for_100_continue = False
+        return await super().receive()
+
+    async def send(self, message: ASGISendEvent) -> None:
+        if message["type"] == "http.response.start":
+            if all(name.lower() != b"content-length" for name, _ in message.get("headers", ())):
+                self.chunked_encoding, self.expected_content_length = False, _UNKNOWN_LENGTH
+        elif message["type"] == "http.response.body" and self.expected_content_length >= _UNKNOWN_LENGTH:
+            length = len(message.get("body", b""))
+            self.expected_content_length = length + (_UNKNOWN_LENGTH if message.get("more_body") else 0)
+        await super().send(message)
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, which itself takes a header of any length, and waits for ever for one that never ends."""
+
+    _is_in_header = False
+    _is_in_body = False
+    _is_refused = False
+    _is_head_repeated = False
+    """True while the parser reads the head of an upgrade again. Its reports are skipped until the head's end."""
+    _line_bytes = 0
+    _header_bytes = 0
+    _unheard_bytes = 0
+    """What has arrived since the parser last said anything: it keeps an unfinished field to itself."""
+    _piece = b""
+    """What is being parsed: in a request that is refused early, the header stands in it unread."""
+    _pieces = 0
+    _body_bytes = 0
+    _body_began = 0.0
+    """When the body turned out not to arrive at once: since then it has a timer."""
+    _discarded_bytes = 0
+    _header_timer: asyncio.TimerHandle | None = None
+    _body_timer: asyncio.TimerHandle | None = None
+    _reading_timer: asyncio.TimerHandle | None = None
+    _idle_timer: asyncio.TimerHandle | None = None
+    _idle_since = 0.0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(JoinedWrites(transport, self.loop))
+        self._expect_header()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            self._discard(len(data))
+            return
+        self._piece = data
+        self._unheard_bytes += len(data)
+        try:
+            self._feed(data)
+            if self._unheard_bytes > MAX_UNHEARD_BYTES:
+                self._refuse_header()
+        except (httptools.HttpParserError, _Refused):
+            if not self._is_refused:
+                self._answer(400, _NO_HTTP, "parse_error")
+        if self._is_in_header and self._header_timer is None and not self._is_refused:
+            self._expect_header()  # a whole header needs no patience, and most arrive whole
+        if self._is_in_body and self._body_timer is None:
+            self._body_began = self.loop.time()
+            self._body_timer = self.loop.call_later(BODY_TIMEOUT_S, self._look_at_body)
+        self._piece = b""
+
+    def _feed(self, data: bytes) -> None:
+        """Parse these bytes, and ignore every upgrade, as RFC 9110 section 7.8 allows.
+
+        The parser ends such a request with its head. A new one parses that again without the upgrade, to read the body:
+        the first skips everything after the head of a connection that is to close.
+        """
+        while data:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                data = data[upgrade.args[0] :]
+            head = self._head_without_upgrade()
+            self._is_head_repeated = True
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            self.parser.feed_data(head)
+
+    def _head_without_upgrade(self) -> bytes:
+        fields = [b"%b: %b\r\n" % field for field in self.headers if field[0] in _FRAMING]
+        if not self.cycle.keep_alive:
+            fields.append(b"connection: close\r\n")
+        return b"%b / HTTP/1.1\r\n%b\r\n" % (self.parser.get_method(), b"".join(fields))
+
+    # What the parser says.
+
+    def on_message_begin(self) -> None:
+        if self._is_head_repeated:
+            return
+        super().on_message_begin()
+        self._is_in_header = True
+        self._line_bytes = self._header_bytes = self._pieces = self._body_bytes = self._discarded_bytes = 0
+        self._stop_expecting()
+
+    def on_url(self, url: bytes) -> None:
+        if self._is_head_repeated:
+            return
+        self._unheard_bytes = 0
+        self._line_bytes += len(url)
+        if self._line_bytes + len(self.parser.get_method()) + _LINE_ENDS > MAX_REQUEST_LINE_BYTES:
+            self._refuse(414, _LONG_LINE, CODES[414])
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._unheard_bytes = 0
+        if not self._is_in_header:
+            if self._is_head_repeated:
+                return
+            self._refuse(400, _LATE_FIELDS, "parse_error")
+        self._header_bytes += len(name) + len(value) + _FIELD_ENDS
+        if self._header_bytes > MAX_HEADER_BYTES or len(self.headers) >= MAX_HEADER_FIELDS:
+            self._refuse_header()
+        HttpToolsProtocol.on_header(self, name, value)  # `super()` costs more than what it calls, for each field
+
+    def on_headers_complete(self) -> None:
+        if self._is_head_repeated:
+            self._is_head_repeated = False
+            return
+        self._unheard_bytes = 0
+        if (fault := _fault_of(self.parser.get_http_version(), self.parser.get_method(), self.headers)) is not None:
+            self._refuse(400, fault, "parse_error")
+        self._is_in_header, self._is_in_body = False, True
+        self._stop_expecting()
+        if len(self.pipeline) >= MAX_PIPELINED:
+            self._refuse(503, _PIPELINED, CODES[503])
+        self.scope[GONE] = self.transport.is_closing  # type: ignore[literal-required]
+        super().on_headers_complete()
+        if self.scope["http_version"] == "1.0":
+            self.cycle.__class__ = _EndingCycle  # made by the method above, and not started yet
+
+    def on_body(self, body: bytes) -> None:
+        self._unheard_bytes = 0
+        self._pieces += 1
+        self._body_bytes += len(body)
+        if self._pieces > MAX_PIECES and self._body_bytes < self._pieces * MIN_PIECE_BYTES:
+            self._refuse_in_a_hurry()
+        cycle = self.cycle
+        if cycle.response_complete:
+            self._discard(len(body))
+            return
+        so_far: bytes | bytearray = cycle.body
+        if not so_far:
+            cycle.body = b""  # type: ignore[assignment]  # what comes in one piece is not copied
+        elif isinstance(so_far, bytes):
+            cycle.body = bytearray(so_far)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return  # its body follows, see `_feed`
+        self._unheard_bytes = 0
+        self._is_in_body = False
+        self._stop_looking()
+        self.scope[WHOLE_BODY] = True  # type: ignore[literal-required]
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """As uvicorn has it, but that no timer is set and taken back with every request.
+
+        One looks at the connection in the end; until then it is enough to know since when nothing is asked.
+        """
+        if self.cycle.response_complete and self.cycle.body:  # another request may have come by now
+            self.cycle.body = bytearray()  # nobody reads it any more, and the connection may stay
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            return
+        self._idle_since = time.monotonic()
+        if self._idle_timer is None:
+            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._look_whether_idle)
+
+    # What the transport says.
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._reading_timer = self.loop.call_later(READ_TIMEOUT_S, self._lose_patience)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_waiting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_expecting()
+        self._stop_looking()
+        self._stop_waiting()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        super().connection_lost(exc)
+
+    # What the server says.
+
+    def shutdown(self) -> None:
+        """Called when the server stops: endless answers are told to end, and a client that does not read is cut off."""
+        if (stopping := self.app_state.get(STATE)) is not None:
+            stopping.set()
+        if self._reading_timer is not None:
+            self._stop_waiting()
+            self._reading_timer = self.loop.call_later(STOPPING_S, self._lose_patience)
+        super().shutdown()
+
+    # Refusals.
+
+    def _refuse_header(self) -> NoReturn:
+        self._refuse(431, _LARGE_HEADER, CODES[431])
+
+    def _refuse_in_a_hurry(self) -> None:
+        """Refuse a body of many small pieces at once. Single lines, sent as they come about, are few a second."""
+        took_s = self.loop.time() - self._body_began if self._body_timer is not None else 0.0
+        if self._pieces > MAX_PIECES + PIECES_PER_S * took_s:
+            self._refuse(400, _SMALL_PIECES, "parse_error")
+
+    def _refuse(self, status: int, detail: Sentence, code: str) -> NoReturn:
+        self._answer(status, detail, code)
+        raise _Refused
+
+    def _answer(self, status: int, detail: Sentence, code: str) -> None:
+        """Say why, take nothing more, and close: at once when the client has read that, or after a while.
+
+        Requests that came before on this connection are answered first; then it closes without a word.
+        """
+        self._is_refused = True
+        self._stop_expecting()
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            if self._is_in_header or self.pipeline or cycle.response_started:
+                cycle.keep_alive = False
+                return
+            cycle.disconnected = True  # its body is the one that is refused
+            cycle.message_event.set()
+        elif self._is_in_body:  # the request has its answer
+            self.transport.close()
+            return
+        measures().answered("other", None, status, 0.0)
+        measures().refused(code)
+        language = self._language()
+        body = JSON[language].encode({"detail": detail, "code": code})
+        head = f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
+        head += "".join(f"{name.lower()}: {value}\r\n" for name, value in language_headers(language).items())
+        head += f"{HEADER.decode()}: {new_request_id()}\r\n"  # the header with the caller's may not have been read
+        self.transport.write(f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
+        self.flow.resume_reading()
+        self.loop.call_later(LINGER_S, self.transport.close)
+
+    def _language(self) -> Language:
+        """The language that the client prefers, as far as its header has arrived."""
+        fields = [value for name, value in self.headers or () if name.lower() == b"accept-language"]
+        if not fields and (match := _ACCEPT_LANGUAGE.search(self._piece)):
+            fields = [match[1]]
+        return preferred(",".join(field.decode("latin-1") for field in fields))
+
+    def _discard(self, count: int) -> None:
+        """Throw away what arrives after an answer: a client that is cut off before it has sent all cannot read why."""
+        self._discarded_bytes += count
+        if self._discarded_bytes > MAX_DISCARDED_BYTES and not self.transport.is_closing():
+            self.transport.abort()
+
+    # Patience.
+
+    def _expect_header(self) -> None:
+        self._stop_expecting()
+        self._header_timer = self.loop.call_later(HEADER_TIMEOUT_S, self._lose_patience)
+
+    def _stop_expecting(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+
+    def _look_whether_idle(self) -> None:
+        """Close a connection on which nothing was asked for long enough; look again when it may be so.
+
+        One whose client has not read its last answer would stay open for it.
+        """
+        self._idle_timer = None
+        if self._is_in_header or not self.cycle.response_complete:
+            return  # the end of that answer begins anew
+        left_s = self._idle_since + self.timeout_keep_alive - time.monotonic()
+        if left_s > 0:
+            self._idle_timer = self.loop.call_later(left_s, self._look_whether_idle)
+        else:
+            self._idle_timer = self.loop.call_later(READ_TIMEOUT_S, self._lose_patience)
+            self.transport.close()
+
+    def _look_at_body(self) -> None:
+        """Cut off a body that is still coming in after its answer. Before the answer, the handler watches the time."""
+        self._body_timer = None
+        if self.cycle is None or self.cycle.response_complete:
+            self._lose_patience()
+        else:
+            self._body_timer = self.loop.call_later(BODY_TIMEOUT_S, self._look_at_body)
+
+    def _stop_looking(self) -> None:
+        if self._body_timer is not None:
+            self._body_timer.cancel()
+            self._body_timer = None
+
+    def _stop_waiting(self) -> None:
+        if self._reading_timer is not None:
+            self._reading_timer.cancel()
+            self._reading_timer = None
+
+    def _lose_patience(self) -> None:
+        self.transport.abort()
+
+
+SANDBOX_HEADERS = (("Importledger-Sandbox", "true"),)
+
+
+def serve(
+    app: ASGIApp,
+    *,
+    host: str,
+    port: int,
+    fds: Sequence[int] = (),
+    counts: SharedCounts | None = None,
+    headers: Sequence[tuple[str, str]] = (),
+) -> None:
+    """Serve until SIGTERM or SIGINT; what is being answered is answered first. Every answer carries the headers.
+
+    `fds` are listening sockets that this process shares with others, in place of host and port. Their
+    connections are shared out evenly among processes that tell their `counts`.
+    """
+    for fd in fds:
+        os.set_inheritable(fd, False)  # whoever is started here must not hold the port
+    config = configuration(app, host=host, port=port, headers=headers)
+    SharingServer(config, counts).run([socket.socket(fileno=fd) for fd in fds] or None)
+
+
+def configuration(app: ASGIApp, *, host: str, port: int, headers: Sequence[tuple[str, str]] = ()) -> uvicorn.Config:
+    """How the server is set up: with our protocol and its limits, and those that uvicorn keeps itself."""
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=GuardedProtocol,
+        ws="none",
+        loop="uvloop",
+        lifespan="on",
+        access_log=False,
+        server_header=False,
+        headers=[*headers],
+        proxy_headers=False,
+        log_config=None,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=8,
+        limit_concurrency=MAX_CONNECTIONS,
+        backlog=BACKLOG,
+    )

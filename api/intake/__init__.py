@@ -1,0 +1,1 @@
+"""How what arrives is staged and counted: accounts, records, refusals, members of runs."""

@@ -1,0 +1,84 @@
+"""Append counts to the log, each batch exactly once, also where the outcome of an append is unknown.
+
+A batch of counts is a stream of its own, under a name that is drawn when it is taken. It is repeated under the same
+name until it is certain that it is stored: a stream that has its batch takes no second one.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+
+import psycopg
+
+from api.http.database import in_time
+from api.http.shared_turns import SharedTurns
+from eventstore.aggregates.aggregate import Command
+from eventstore.clock import now
+from eventstore.errors import LedgerError, StoreUnavailable
+from eventstore.log.group_commit import ANSWER_TIMEOUT_S
+from eventstore.log.ledger import Ledger
+from telemetry.supervision import supervision
+
+RETRY_S = 0.2
+
+
+def batch_name() -> str:
+    """A name for a batch of counts that no other batch has."""
+    return secrets.token_hex(8)
+
+
+class CountAppends:
+    """Appends what `take` returns, by stream; `take` is called when everything before is stored."""
+
+    def __init__(
+        self, ledger: Ledger, take: Callable[[], Awaitable[Mapping[str, Command]]], *, interval_s: float, name: str
+    ) -> None:
+        """`name` is that of the work, for its troubles."""
+        self._ledger = ledger
+        self._name = name
+        self._take = take
+        self._interval_s = interval_s
+        self._doubtful: Mapping[str, Command] = {}
+        """Batches that were taken and may or may not be stored."""
+        self._turns = SharedTurns(self._append)
+
+    async def append(self, *, within_s: float = ANSWER_TIMEOUT_S) -> None:
+        """Return when everything that was counted before this call is stored. Raises LedgerError.
+
+        While the store is unavailable, it is tried again for so many seconds.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + within_s
+        while True:
+            try:
+                return await in_time(self._turns.turn(), within_s=until - loop.time())
+            except StoreUnavailable:
+                if loop.time() + RETRY_S >= until:
+                    raise
+                await asyncio.sleep(RETRY_S)
+
+    async def keep_appending(self) -> None:
+        """Append at every interval."""
+        while True:
+            await asyncio.sleep(self._interval_s)
+            await self.append_or_log()
+
+    async def append_or_log(self) -> None:
+        """Append; what is not stored soon is kept for the next time."""
+        try:
+            await self.append()
+        except (LedgerError, psycopg.Error) as error:
+            supervision.failed(self._name, error, is_waiting=isinstance(error, LedgerError))
+        else:
+            supervision.works(self._name)
+
+    async def _append(self) -> None:
+        while commands := self._doubtful or await self._take():
+            is_repeated, self._doubtful = commands is self._doubtful, commands
+            await asyncio.to_thread(self._store, commands, is_repeated=is_repeated)
+            self._doubtful = {}
+
+    def _store(self, commands: Mapping[str, Command], *, is_repeated: bool) -> None:
+        self._ledger.execute_many(commands, at=now(), by="api")
+        if is_repeated:  # what is there already may be on the primary alone
+            self._ledger.wait_for_standby()

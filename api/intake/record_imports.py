@@ -1,0 +1,175 @@
+"""Records that are attached to accounts: how they are read, judged and told apart, one at a time or in bulk."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from eventstore.aggregates import post_account
+from eventstore.aggregates.aggregate import Aggregate
+from eventstore.aggregates.post_account import ImportRecord, Record, RecordDiffers, stream_of
+from eventstore.clock import now
+from eventstore.events import Recorded
+from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import Payload
+from market.judging import MAX_NAMES_KEPT, Terms, without_dropped
+from market.post_account import POST_ACCOUNT_BOOKS
+from market.rule import Severity
+from projections.platform.change import record_change
+from projections.platform.writing import PlatformChange
+from schemas.base import Problem, Wire
+from schemas.delivery_note import DeliveryNote, DeliveryNoteImport
+from schemas.energy_amount import EnergyAmount, EnergyAmountImport
+from schemas.invoice import MarketParticipantInvoice, MarketParticipantInvoiceImport
+from schemas.reading.meaning import meaning
+from schemas.reading.shape import Shape
+from schemas.sentence import Sentence
+
+_canonical = msgspec.json.Encoder(order="sorted", decimal_format="number")
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """A kind of record: its stream, its envelope, its field in there, what names it, what says it is cancelled."""
+
+    aggregate: Aggregate
+    envelope: type[Wire]
+    field: str
+    reference: Callable[[Any], tuple[str, ...]]
+    cancellation: tuple[str, ...]
+
+
+def _note_reference(note: DeliveryNote) -> tuple[str, ...]:
+    return (note.malo_number, note.edifact_reference_number, note.preceding_reference)
+
+
+def _amount_reference(amount: EnergyAmount) -> tuple[str, ...]:
+    return (
+        amount.malo_number,
+        amount.edifact_reference_number,
+        amount.preceding_reference,
+        amount.product_identifier,
+        amount.line_item_identifier,
+        str(amount.period_start_at.timestamp()),
+        str(amount.period_end_at.timestamp()),
+    )
+
+
+def _invoice_reference(invoice: MarketParticipantInvoice) -> tuple[str, ...]:
+    return (invoice.external_id,)
+
+
+NOTE = Kind(post_account.DELIVERY_NOTE, DeliveryNoteImport, "delivery_note", _note_reference, ("cancelled",))
+AMOUNT = Kind(
+    post_account.ENERGY_AMOUNT,
+    EnergyAmountImport,
+    "energy_amount",
+    _amount_reference,
+    ("cancelled", "cancelled_at", "cancelled_reference"),
+)
+INVOICE = Kind(
+    post_account.INVOICE, MarketParticipantInvoiceImport, "market_participant_invoice", _invoice_reference, ()
+)
+_SHAPES: dict[type[Wire], Shape[Any]] = {kind.envelope: Shape(kind.envelope) for kind in (NOTE, AMOUNT, INVOICE)}
+
+
+class Attached(msgspec.Struct, frozen=True):
+    """A record that may be attached: its stream, the command that does it, and what is written with its event."""
+
+    stream: str
+    command: ImportRecord
+    record: Any
+    payload: Payload
+    account_number: str
+
+    def change(self, recorded: Recorded) -> PlatformChange:
+        return record_change(self.record, recorded, self.account_number)
+
+
+class RecordImports:
+    """What the endpoints and bulk imports of records have in common."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def examined(self, body: bytes, kind: Kind) -> tuple[Any, Sequence[Problem]]:
+        """The envelope and its misfits. Raises NotJson."""
+        return _SHAPES[kind.envelope].examine(body)
+
+    def judged(
+        self, envelope: Any, misfits: Sequence[Problem], terms: Terms, kind: Kind
+    ) -> tuple[list[Problem], tuple[str, ...]]:
+        """What refuses the record, and the paths of fields that are left out."""
+        counting, dropped = without_dropped(misfits, terms)
+        breaches = POST_ACCOUNT_BOOKS[kind.envelope].breaches(envelope, now(), counting)
+        errors = [b.problem for b in breaches if terms.is_strict or b.severity is Severity.ERROR]
+        return [*counting, *errors], dropped
+
+    def attached(self, envelope: Any, kind: Kind, body: bytes, account_number: str, dropped: Sequence[str]) -> Attached:
+        """The record of the envelope, to be attached to this account."""
+        record, payload = getattr(envelope, kind.field), Payload.of(body)
+        stream = stream_of(
+            kind.aggregate, envelope.import_supplier, envelope.external_account_number, *kind.reference(record)
+        )
+        content, cancellation = _digests(record, kind)
+        command = ImportRecord(
+            account_number=account_number,
+            payload_sha256=payload.sha256.hex(),
+            content_sha256=content,
+            cancellation_sha256=cancellation,
+            is_cancelled=getattr(record, "cancelled", False) is True,
+            dropped_fields=tuple(dropped[:MAX_NAMES_KEPT]),
+        )
+        return Attached(stream, command, record, payload, account_number)
+
+    def as_stored(self, attached: Attached, kind: Kind) -> ImportRecord:
+        """The command with the digests of what is stored where that means the same. Raises RecordDiffers."""
+        known: Record = self._ledger.load([attached.stream])[attached.stream].state
+        body = self._ledger.payloads({attached.stream: known.payload_sha256}).get(attached.stream)
+        if body is None:
+            raise RecordDiffers
+        stored = getattr(_SHAPES[kind.envelope].stored(body), kind.field)
+        (content, cancellation), (stored_content, stored_cancellation) = (
+            _meaning(attached.record, kind),
+            _meaning(stored, kind),
+        )
+        if content != stored_content:
+            raise RecordDiffers
+        is_same = cancellation == stored_cancellation
+        return msgspec.structs.replace(
+            attached.command,
+            content_sha256=known.content_sha256,
+            cancellation_sha256=known.cancellation_sha256 if is_same else attached.command.cancellation_sha256,
+        )
+
+
+def missing_account(status: str) -> Problem:
+    """Why nothing can be attached to the account of an import in this state, "NEW" for one that is not there."""
+    if status == "NEW":
+        code = "import_process_does_not_exist"
+        detail = Sentence("There is no import of this account.", "Zu diesem Konto gibt es keinen Import.")
+    else:
+        code = "account_not_found"
+        detail = Sentence(
+            f"The account does not exist yet; its import is {status}.",
+            f"Das Konto gibt es noch nicht; sein Import ist im Status {status}.",
+        )
+    return Problem("external_account_number", code, detail)
+
+
+def _meaning(record: Any, kind: Kind) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the record says, in two parts: all but its cancellation, and its cancellation."""
+    fields = meaning(record)
+    cancellation = {name: fields.pop(name, None) or None for name in kind.cancellation}
+    return fields, cancellation
+
+
+def _digests(record: Any, kind: Kind) -> tuple[str, str]:
+    """Digests of the record as it is spelt: of all but its cancellation, and of its cancellation."""
+    fields = msgspec.to_builtins(record)
+    cancellation = {name: fields.pop(name, None) or None for name in kind.cancellation}
+    return _sha256(fields), _sha256(cancellation)
+
+
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(_canonical.encode(value)).hexdigest()

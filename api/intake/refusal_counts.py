@@ -1,0 +1,48 @@
+"""Count what is refused, by supplier, and append it to the log once a minute at most."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from api.intake.count_appends import CountAppends, batch_name
+from eventstore.aggregates.aggregate import Command
+from eventstore.aggregates.refusals import CountRefusals, stream_of
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from schemas.base import Problem, problem_name
+from schemas.reading.places import place_of
+
+INTERVAL_S = 60.0
+MAX_PLACES = 500
+OTHER = "other"
+
+
+def places_of(problems: Iterable[Problem]) -> set[str]:
+    """The problems of one request by code and place, as they are counted."""
+    return {problem_name(problem.code, place_of(problem.attr)) for problem in problems}
+
+
+class RefusalCounts(CountAppends):
+    """The counts of one api process; a crash loses the last minute's."""
+
+    def __init__(self, ledger: Ledger, *, interval_s: float = INTERVAL_S) -> None:
+        super().__init__(ledger, self._taken, interval_s=interval_s, name="refusals")
+        self._counts: dict[str, Counter[str]] = {}
+        self._since = now()
+
+    def count(self, supplier: str, places: Iterable[str]) -> None:
+        """Count each of these places of one request once."""
+        self.add(supplier, dict.fromkeys(places, 1))
+
+    def add(self, supplier: str, numbers: Mapping[str, int]) -> None:
+        """Count each of these places so many times."""
+        counts = self._counts.setdefault(supplier, Counter())
+        for name, number in numbers.items():
+            counts[name if name in counts or len(counts) < MAX_PLACES else OTHER] += number
+
+    async def _taken(self) -> Mapping[str, Command]:
+        counted, since = self._counts, self._since
+        self._counts, self._since = {}, now()
+        return {
+            stream_of(supplier, batch_name()): CountRefusals(since=since, counts=dict(counts.most_common()))
+            for supplier, counts in counted.items()
+        }

@@ -1,0 +1,65 @@
+"""Limit of new names of runs for a supplier in a day. Each name is kept forever, and a projection follows it."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection
+from datetime import UTC, date, datetime, time, timedelta
+
+from api.http.status_codes import ApiError
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from projections.views.import_run import RunKey, known_runs, runs_since
+from schemas.sentence import Sentence
+
+MAX_NEW = 1_000
+"""New names of a supplier in a day, in UTC."""
+MAX_KNOWN = 100_000
+"""Names that a process remembers."""
+TOO_MANY = "too_many_runs"
+TOO_MANY_DETAIL = Sentence(
+    f"A supplier must not have more than {MAX_NEW:,} new runs in a day (UTC). Use the name of a run that there is.",
+    f"Ein Lieferant darf an einem Tag (UTC) höchstens {MAX_NEW} neue Läufe haben. Bitte einen bestehenden Lauf nennen.",
+)
+
+
+class RunNames:
+    """Admits the names of runs. Names that other processes admit count after a second or two."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._known: set[RunKey] = set()
+        self._day = date.min
+        self._new: Counter[str] = Counter()
+        """Names that this process has admitted today, by supplier."""
+
+    async def admitted(self, names: Collection[RunKey]) -> set[RunKey]:
+        """Return the names (supplier, run) that may be used. A name must exist, or be new within the limit."""
+        unknown = sorted({*names} - self._known)
+        if unknown:
+            await asyncio.to_thread(self._learn, unknown)
+        return self._known.intersection(names)
+
+    async def refuse_new(self, supplier: str, run: str) -> None:
+        """Raises ApiError 429 for a name that is new and beyond the limit."""
+        if run and not await self.admitted([(supplier, run)]):
+            tomorrow = datetime.combine(now().date() + timedelta(days=1), time(), UTC)
+            seconds = round((tomorrow - now()).total_seconds()) + 1
+            raise ApiError(429, TOO_MANY_DETAIL, code=TOO_MANY, headers={"Retry-After": f"{seconds}"})
+
+    def _learn(self, unknown: Collection[RunKey]) -> None:
+        today = now().date()
+        if today != self._day:
+            self._day, self._new = today, Counter()
+        if len(self._known) > MAX_KNOWN:
+            self._known.clear()
+        suppliers = {supplier for supplier, _ in unknown}
+        with self._ledger.connection() as connection:
+            there = known_runs(connection, unknown)
+            midnight = datetime.combine(today, time(), UTC)
+            begun = runs_since(connection, suppliers, midnight, most=MAX_NEW)
+        self._known |= there
+        for supplier, run in unknown:
+            if (supplier, run) not in there and max(begun[supplier], self._new[supplier]) < MAX_NEW:
+                begun[supplier] += 1
+                self._new[supplier] += 1
+                self._known.add((supplier, run))

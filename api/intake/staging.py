@@ -1,0 +1,52 @@
+"""From a judged account to the command that stages it, and to what its importer is warned of."""
+
+import market
+from eventstore.aggregates.import_process import StageImport
+from eventstore.log.payloads import Payload
+from market.judging import MAX_NAMES_KEPT, Judgement, problem_names
+from schemas.base import Problem, instant
+from schemas.reading.problems import MAX_PROBLEMS, UNKNOWN_FIELD
+from schemas.sentence import Sentence
+
+UNKNOWN_SUPPLIER = Problem(
+    "import_supplier",
+    "invalid_choice",
+    Sentence("This must be one of your import suppliers.", "Dies muss einer Ihrer Lieferanten sein."),
+)
+_LEFT_OUT = Sentence(
+    "This field is not documented; it is left out.", "Dieses Feld ist nicht dokumentiert; es wird weggelassen."
+)
+
+
+def not_ongoing(status: str) -> tuple[Problem, Sentence]:
+    """What refuses an account of a supplier that is paused or closed: the problem, and its sentence alone."""
+    detail = Sentence(
+        f"The import supplier is {status}; it takes no accounts now.",
+        f"Der Lieferant ist im Status {status}; er nimmt jetzt keine Konten an.",
+    )
+    return Problem("import_supplier", "import_supplier_migration_not_ongoing", detail), detail
+
+
+def staging_of(judged: Judgement, payload: Payload, run: str = "") -> StageImport:
+    """The command that keeps this payload and has it processed, under a run where one is named."""
+    task = judged.submission.task
+    start, end = task.schedule_window_start, task.schedule_window_end
+    return StageImport(
+        payload_sha256=payload.sha256.hex(),
+        content_sha256=judged.submission.content_sha256().hex(),
+        payload_bytes=payload.received_bytes,
+        is_dry_run=task.is_dry_run,
+        not_before=instant(start) if start else None,
+        not_after=instant(end) if end else None,
+        rules_edition=market.EDITION,
+        warnings=problem_names(judged.warnings),
+        dropped_fields=judged.dropped_fields[:MAX_NAMES_KEPT],
+        dropped=len(judged.dropped_fields),
+        run=run,
+    )
+
+
+def warnings_of(judged: Judgement) -> tuple[Problem, ...]:
+    """What the market warns of, and each field that is left out."""
+    left_out = (Problem(path, UNKNOWN_FIELD, _LEFT_OUT) for path in judged.dropped_fields)
+    return (*judged.warnings, *left_out)[:MAX_PROBLEMS]

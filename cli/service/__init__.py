@@ -1,0 +1,1 @@
+"""How the roles of the service run: settings, start, health, metrics."""

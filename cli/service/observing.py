@@ -1,0 +1,79 @@
+"""What a role shows of itself: measures from its start on, a port for them, and traces where they are asked for."""
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from psycopg.conninfo import conninfo_to_dict
+
+from cli.service.exposition import ServiceCollector
+from cli.service.settings import Settings
+from eventstore.log.recorder import CODE_VERSION
+from telemetry.measures import measure_with
+from telemetry.prometheus import begin_measures, exposed, shown_as
+from telemetry.pulse import start_pulse
+from telemetry.serving import Expose, serve_metrics
+from telemetry.spans import spans, trace_with
+
+
+class Observed:
+    """A role that is measured from now on; `expose` shows what is known then."""
+
+    def __init__(self, settings: Settings, database_url: str, role: str) -> None:
+        self._stop = threading.Event()
+        _trace(settings, role)
+        is_shared = settings.metrics_folder is not None
+        kept = begin_measures(
+            settings.role_name or (f"{role}-{os.getpid()}" if is_shared else role), is_shared=is_shared
+        )
+        measure_with(kept)
+        registry = exposed(kept, settings.metrics_folder)
+        collector = ServiceCollector(
+            database_url, durability=settings.durability, certificates=watched_certificates(settings)
+        )
+        registry.register(collector)
+        self.expose: Expose = lambda accept: shown_as(registry, accept)
+
+    def look(self, *looks: Callable[[], None]) -> None:
+        """Look at these every few seconds until `stop`."""
+        start_pulse(looks, self._stop)
+
+    def serve(self, listening: Sequence[socket.socket]) -> None:
+        """Show it on these sockets."""
+        if listening:
+            serve_metrics(listening, self.expose)
+
+    def stop(self) -> None:
+        """Look no more, and send the spans that have not been sent."""
+        self._stop.set()
+        spans().close()
+
+
+def _trace(settings: Settings, role: str) -> None:
+    """Keep spans, where an exporter is asked for: OpenTelemetry is not even read where none is."""
+    if settings.traces == "none":
+        return
+    from telemetry.otlp import OpenTelemetry, exporter_of
+
+    attributes = {"service.instance.id": f"{settings.role_name or role}@{socket.gethostname()}"}
+    attributes |= {"service.version": CODE_VERSION}
+    if settings.service_name is not None:
+        attributes["service.name"] = settings.service_name
+    trace_with(OpenTelemetry(exporter_of(settings.traces), attributes, has_own_sampler=settings.has_sampler))
+
+
+def watched_certificates(settings: Settings) -> tuple[Path, ...]:
+    """Return the files that the addresses of the servers name."""
+    files: list[Path] = []
+    if settings.database_url is not None:
+        parts = conninfo_to_dict(settings.database_url)
+        files += [
+            Path(str(parts[name])) for name in ("sslcert", "sslrootcert") if parts.get(name) not in (None, "system")
+        ]
+    if settings.redis_url is not None:
+        query = parse_qs(urlsplit(settings.redis_url).query)
+        files += [Path(query[name][0]) for name in ("ssl_certfile", "ssl_ca_certs") if name in query]
+    return tuple(dict.fromkeys(files))

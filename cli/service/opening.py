@@ -1,0 +1,58 @@
+"""A role opens the log when its database has been judged: at once, or at the first contact with a node that writes."""
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from functools import partial
+
+from eventstore.log.ledger import Ledger
+from eventstore.operations.fitness import Durability, NotJudged, refuse_unsafe
+from projections.unlogged.troubles import keep_reported
+from telemetry.supervision import supervision
+
+RETRY_S = 0.5
+CONNECTING = "connection to the database"
+
+
+def opener(database_url: str, durability: Durability, role: str) -> Callable[[Ledger], None]:
+    """Return what opens a ledger on this database, for the start of a role. Raises UnsafeStore for an unfit database.
+
+    From then on the troubles of the process are reported under the role's name.
+
+    While the database is away or takes no writes, the reason is a trouble of the role, and the ledger opens later. If
+    the database turns out to be unfit then, or cannot be judged for want of rights, the process logs it and ends with
+    exit code 1.
+    """
+
+    def is_judged() -> bool:
+        try:
+            refuse_unsafe(database_url, durability)
+        except NotJudged as away:
+            supervision.failed(CONNECTING, away, is_waiting=True)
+            return False
+        supervision.works(CONNECTING)
+        return True
+
+    def open_ledger(ledger: Ledger) -> None:
+        keep_reported(ledger, f"{role}@{socket.gethostname()}:{os.getpid()}")
+        if was_judged:
+            ledger.open()
+        else:
+            supervision.thread("opening", partial(_open_later, ledger))
+
+    def _open_later(ledger: Ledger) -> None:
+        try:
+            while not is_judged():
+                time.sleep(RETRY_S)
+            ledger.open()
+        except Exception as error:  # the role would wait forever
+            from cli.service.failures import (
+                tell_failure,  # it knows the errors of every verb, and so imports all of them
+            )
+
+            tell_failure(error)
+            os._exit(1)  # nothing has been acknowledged: the log was never open
+
+    was_judged = is_judged()
+    return open_ledger

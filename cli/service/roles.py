@@ -1,0 +1,208 @@
+"""The verb that runs everything, and what the verbs of single roles begin with."""
+
+import contextlib
+import json
+import resource
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from api.http.status_codes import FAILING, STARTING, STOPPED
+from cli.service.listening import METRICS, base_url_of, listening_on, metrics_sockets, refuse_taken
+from cli.service.next_steps import next_lines
+from cli.service.reach import reach, reach_redis
+from cli.service.sealing import SEALING_KEY
+from cli.service.settings import SettingError, Settings
+from cli.service.signals import stop_on_signals
+from embedded.folder import DataFolder
+from embedded.service import Connections, Service
+from eventstore.proof.checkpoints import LogKey
+from system.connections import of_service
+from system.processors import usable_cores
+from telemetry.log import begin_process
+
+READY_TIMEOUT_S = 60.0
+COMPARED_TIMEOUT_S = 45.0
+"""Seconds that `up` waits for the comparison of the log with its checkpoints. Their place may not answer."""
+MAX_API_PROCESSES = 32
+MAX_WORKERS = 32
+MAX_DEFAULT_API_PROCESSES = 8
+MAX_DEFAULT_WORKERS = 4
+
+
+def processes_for(cores: int) -> int:
+    """How many api processes serve unless it is said: one a core, and no crowd on a large machine."""
+    return max(1, min(cores, MAX_DEFAULT_API_PROCESSES))
+
+
+def workers_for(cores: int) -> int:
+    """How many workers create accounts unless it is said: one a core, since one alone leaves half of two cores idle."""
+    return max(1, min(cores, MAX_DEFAULT_WORKERS))
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Where everything is kept.")
+@click.option(
+    "--api-processes",
+    type=click.IntRange(1, MAX_API_PROCESSES),
+    help="Processes that answer requests, on one port.  [default: one a core, at most 8]",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, MAX_WORKERS),
+    help="Processes that create accounts.  [default: one a core, at most 4]",
+)
+@click.option("--sandbox", is_flag=True, help="Let endings of account numbers ask for errors; says so in every answer.")
+def up(
+    host: str, port: int, data_dir: Path | None, api_processes: int | None, workers: int | None, *, sandbox: bool
+) -> None:
+    """Run the whole service until Ctrl-C: one process tree, nothing else needed."""
+    settings = role_settings()
+    folder = DataFolder(data_dir or settings.data_dir)
+    is_default = folder.path == DataFolder(Settings.from_environment({}).data_dir).path
+    _refuse_unusable(settings, folder, host, port)
+    stop = stop_on_signals()
+
+    def announce(base_url: str, service: Service, connections: Connections) -> None:
+        click.echo(f"The import ledger listens on {base_url} and keeps its data in {folder.path}.")
+        click.echo(f"Health: {base_url}/livez and {base_url}/readyz. Stop it with Ctrl-C.")
+        click.echo(f"Console: {base_url}/console/. `importledger user create` prints a link to sign in with.")
+        if sys.stdout.isatty():  # elsewhere, whoever reads it wants JSON and the address
+            click.echo("\n".join(next_lines(base_url, None if is_default else folder.path)))
+        service.supervisor.watch(stop)
+
+    run_service(
+        settings,
+        folder,
+        announce,
+        host=host,
+        port=port,
+        api_processes=api_processes,
+        workers=workers,
+        log_folder=None,
+        sandbox=sandbox,
+    )
+
+
+def run_service(
+    settings: Settings,
+    folder: DataFolder,
+    while_running: Callable[[str, Service, Connections], Any],
+    *,
+    host: str,
+    port: int,
+    api_processes: int | None = None,
+    workers: int | None = None,
+    log_folder: Path | None,
+    sandbox: bool = False,
+) -> None:
+    """Start everything, call back with the base URL when it is ready, and stop everything afterwards."""
+    settings.refuse_incomplete()
+    service = Service(folder, log_folder=log_folder)
+    try:
+        api_processes = api_processes or processes_for(usable_cores())
+        workers = workers or workers_for(usable_cores())
+        connections = service.start_servers(
+            settings.database_url,
+            settings.database_admin_url,
+            settings.redis_url,
+            settings.durability,
+            most_connections=of_service(api_processes, workers),
+        )
+        environment = {"IMPORTLEDGER_SANDBOX": "on"} if sandbox else {}
+        service.start_roles(
+            connections,
+            listening=listening_on(host, port),
+            api_processes=api_processes,
+            workers=workers,
+            token_key=settings.token_key or folder.secret("token_key"),
+            request_key=settings.request_key or folder.secret("request_key"),
+            environment=environment,
+            metrics=metrics_sockets(settings),
+        )
+        base_url = base_url_of(host, port)
+        _wait_until_ready(base_url, service)
+        folder.write_connections((folder.read_connections() or {}) | {"base_url": base_url})
+        while_running(base_url, service, connections)
+    finally:
+        service.stop()
+
+
+def _refuse_unusable(settings: Settings, folder: DataFolder, host: str, port: int) -> None:
+    """What any role would fail on later is said before anything is started. Raises SettingError, Unreachable."""
+    settings.refuse_incomplete()
+    kept = folder.known_secret(SEALING_KEY)
+    if settings.sealing_key is None and kept is not None:
+        LogKey.of(kept, f"The sealing key in {folder.path / 'secrets' / SEALING_KEY}")
+    refuse_taken(host, port)
+    if settings.metrics_port is not None:
+        refuse_taken(settings.metrics_host, settings.metrics_port, METRICS)
+    if settings.database_url is not None:
+        reach(settings.database_url, "DATABASE_URL", needs_schema=False)
+    if settings.database_admin_url is not None:
+        reach(settings.database_admin_url, "DATABASE_ADMIN_URL", needs_schema=False)
+    if settings.redis_url is not None:
+        reach_redis(settings.redis_url, "REDIS_URL")
+
+
+def role_settings(*, is_role: bool = True) -> Settings:
+    """Settings of a process that logs as they say. `is_role`: it continues until it is stopped.
+
+    The process and its children leave no core dump: its memory holds keys and personal data.
+    """
+    settings = Settings.from_environment()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    begin_process(settings.log_level, settings.log_format, is_role=is_role)
+    return settings
+
+
+def service_database(settings: Settings) -> str:
+    """The URL of the log's database. Raises SettingError where there is none."""
+    return required(settings.database_url, "DATABASE_URL")
+
+
+def required(value: str | None, name: str) -> str:
+    """The value of the setting. Raises SettingError where there is none."""
+    if value is None:
+        raise SettingError(f"{name} is not set.")
+    return value
+
+
+def _wait_until_ready(base_url: str, service: Service) -> None:
+    begun = time.monotonic()
+    while not _is_ready(base_url, service, waits=time.monotonic() < begun + COMPARED_TIMEOUT_S):
+        if not service.has_api() or time.monotonic() > begun + READY_TIMEOUT_S:
+            raise SettingError(f"The service could not listen on {base_url}. Is the port taken? Choose another --port.")
+        time.sleep(0.05)
+
+
+def _is_ready(base_url: str, service: Service, *, waits: bool) -> bool:
+    """True when our own api is ready, and not another program's on the same port.
+
+    A stopped intake or a failing part is no obstacle, and neither is a log that is not compared unless `waits`.
+    """
+    answer = _answer(f"{base_url}/readyz")
+    if answer.get("code") in (STOPPED, FAILING) or (answer.get("code") == STARTING and not waits):
+        answer = _answer(f"{base_url}/livez")
+    return answer.get("pid") in service.api_pids()
+
+
+def _answer(url: str) -> dict[str, Any]:
+    """The JSON that stands there, {} where nothing answers."""
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 - always http
+            return dict(json.load(answer))
+    except urllib.error.HTTPError as refusal:
+        with contextlib.suppress(ValueError), refusal:
+            return dict(json.load(refusal))
+    except (urllib.error.URLError, ConnectionError, TimeoutError, ValueError):
+        pass
+    return {}

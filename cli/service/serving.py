@@ -1,0 +1,73 @@
+"""The verb that runs the HTTP side. It reads nothing of the workers', so that it starts sooner."""
+
+import os
+import socket
+from functools import partial
+
+import click
+import msgspec
+
+from api.app import create_app
+from api.http.request_log import RequestLog
+from api.http.server import SANDBOX_HEADERS, serve
+from cli.service.listening import metrics_sockets, refuse_taken
+from cli.service.observing import Observed
+from cli.service.opening import opener
+from cli.service.roles import role_settings, service_database
+from cli.service.settings import Settings, shown_settings
+from console.access.transport import Transport
+from console.routes import console_routes
+from console.settings import ConsoleSettings
+from embedded.folder import DataFolder
+from system.shared_counts import SharedCounts
+from telemetry.log import tells, write_lines
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--fd", "fds", type=int, multiple=True, hidden=True, help="A listening socket, from whoever starts us.")
+@click.option("--metrics-fd", "metrics_fds", type=int, multiple=True, hidden=True, help="The same, for metrics.")
+@click.option("--counts-fd", type=int, hidden=True, help="Where processes of one socket tell their connections.")
+@click.option("--counts-place", type=int, default=0, hidden=True, help="Where this one tells its own there, from 0.")
+def api(
+    host: str, port: int, fds: tuple[int, ...], metrics_fds: tuple[int, ...], counts_fd: int | None, counts_place: int
+) -> None:
+    """Run the HTTP side only. Needs DATABASE_URL."""
+    settings = role_settings()
+    if not fds:
+        refuse_taken(host, port)
+    own_port = [socket.socket(fileno=fd) for fd in metrics_fds] or metrics_sockets(settings)
+    observed = Observed(settings, service_database(settings), "api")
+    folder = DataFolder(settings.data_dir)
+    app = create_app(
+        service_database(settings),
+        (settings.token_key or folder.secret("token_key")).encode(),
+        settings.redis_url,
+        request_key=settings.request_key or folder.secret("request_key"),
+        expose=None if own_port else observed.expose,
+        look=observed.look,
+        roles_file=settings.roles_file,
+        is_sandbox=settings.is_sandbox,
+        durability=settings.durability,
+        open_ledger=opener(service_database(settings), settings.durability, settings.role_name or "api"),
+        address_of=lambda request: Transport(request, settings.console.trusted_proxies).address,
+        more_routes=partial(console_routes, settings=_console(settings)),
+    )
+    observed.serve(own_port)
+    write = write_lines(settings.log_format) if tells(settings.log_level) else None
+    told = RequestLog(app, write, at_end=observed.stop)
+    counts = None
+    if counts_fd is not None:
+        counts = SharedCounts(counts_fd, counts_place)
+        os.close(counts_fd)  # whoever is started here has no part in them
+    headers = SANDBOX_HEADERS if settings.is_sandbox else ()
+    serve(told, host=host, port=port, fds=fds, counts=counts, headers=headers)
+
+
+def _console(settings: Settings) -> ConsoleSettings:
+    """What the console is told: its own settings, and all that are set, for its page about the system."""
+    has_data_here = settings.roles_file is not None
+    return msgspec.structs.replace(
+        settings.console, shown=shown_settings(), data_dir=settings.data_dir if has_data_here else None
+    )

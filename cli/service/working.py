@@ -1,0 +1,122 @@
+"""The verbs that run the relay and the workers. They read nothing of the HTTP side's, so that they start sooner."""
+
+import contextlib
+import os
+import threading
+from pathlib import Path
+
+import click
+
+from cli.service.listening import metrics_sockets
+from cli.service.log_check import log_verifier
+from cli.service.observing import Observed
+from cli.service.opening import opener
+from cli.service.role_health import answer_health
+from cli.service.roles import required, role_settings, service_database
+from cli.service.sealing import outside, sealing_key
+from cli.service.settings import Settings
+from cli.service.signals import stop_on_signals
+from embedded.folder import DataFolder
+from eventstore.log.authority import AuthorityKey
+from eventstore.log.ledger import Ledger
+from projections import FOLLOWING, INLINE
+from system import connections
+from telemetry.log import tells, write_lines
+from workers.actors.mail_server import MailServer
+from workers.followers.ended_imports import EndedImports
+from workers.followers.owner_tasks import OwnerTasks
+from workers.followers.projector import Projector
+from workers.followers.sealer import Sealer
+from workers.run import run_relay, run_worker
+
+AUTOGROUP = Path("/proc/self/autogroup")
+"""Linux shares time out among sessions first, by a niceness of their own; `up` gives each process a session."""
+
+
+@click.command()
+def relay() -> None:
+    """Run the relay and the sweeper, or stand by. Needs DATABASE_URL and REDIS_URL."""
+    settings = role_settings()
+    redis_url = required(settings.redis_url, "REDIS_URL")
+    stop = stop_on_signals()
+    observed = _observed(settings, "relay")
+    ledger = _ledger(settings, "relay", connections=connections.RELAY)
+    observed.look(ledger.look)
+    _yield_to_intake(settings.niceness)
+    followers = _followers(ledger, settings, stop)
+    run_relay(ledger, redis_url, stop=stop)
+    observed.stop()
+    for follower in followers:
+        follower.join()
+    ledger.close()
+
+
+@click.command()
+def worker() -> None:
+    """Run a worker process. Needs DATABASE_URL; without REDIS_URL the relay runs here as well."""
+    settings = role_settings()
+    stop = stop_on_signals()
+    observed = _observed(settings, "worker")
+    ledger = _ledger(settings, "worker", connections=connections.WORKER)
+    observed.look(ledger.look)
+    _yield_to_intake(settings.niceness)
+    followers = [] if settings.redis_url else _followers(ledger, settings, stop)  # the relay is here as well then
+    run_worker(
+        ledger,
+        settings.redis_url,
+        stop=stop,
+        mail_server=_mail_server(settings),
+        is_sandbox=settings.is_sandbox,
+        places=settings.console.places,
+    )
+    observed.stop()
+    for follower in followers:
+        follower.join()
+    ledger.close()
+
+
+def _observed(settings: Settings, role: str) -> Observed:
+    """The role as it is measured, and shown on the metrics' own port where one is set."""
+    listening = metrics_sockets(settings)
+    observed = Observed(settings, service_database(settings), role)
+    observed.serve(listening)
+    return observed
+
+
+def _yield_to_intake(niceness: int) -> None:
+    """Where there is not processor time enough for all, accounts are taken in first and created afterwards."""
+    with contextlib.suppress(AttributeError, OSError):  # not every system has these
+        niceness = os.nice(niceness)
+        if os.getsid(0) == os.getpid():
+            AUTOGROUP.write_text(str(niceness))
+
+
+def _ledger(settings: Settings, role: str, *, connections: int) -> Ledger:
+    """The log on the database of the settings; it opens when the database has been judged. Raises UnsafeStore."""
+    url = service_database(settings)
+    ledger = Ledger(url, views=INLINE, connections=connections, is_open=False)
+    answer_health(ledger, settings.health_port)
+    opener(url, settings.durability, settings.role_name or role)(ledger)
+    return ledger
+
+
+def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> list[threading.Thread]:
+    """What follows the log beside the relay, each in a thread of its own: the sealer and the projector."""
+    authority = AuthorityKey(settings.request_key or DataFolder(settings.data_dir).secret("request_key"))
+    sealer = Sealer(ledger, sealing_key(settings), outside(settings), authority, every_s=settings.seal_every_s)
+    ended = (
+        EndedImports(ledger, write_lines(settings.log_format)) if tells(settings.log_level) else EndedImports(ledger)
+    )
+    followers = [sealer.start(stop), Projector(ledger, FOLLOWING).start(stop), ended.start(stop)]
+    if settings.database_admin_url is not None:  # without it, what users ask the owner for waits
+        verifier = log_verifier(settings, service_database(settings))
+        followers.append(OwnerTasks(ledger, settings.database_admin_url, authority, verifier).start(stop))
+    return followers
+
+
+def _mail_server(settings: Settings) -> MailServer | None:
+    """The mail server; e-mails wait while there is none."""
+    settings.refuse_incomplete()
+    if settings.smtp_url is None or settings.mail_from is None:
+        return None
+    return MailServer(settings.smtp_url, settings.mail_from, is_plain=settings.is_smtp_plain)

@@ -1,0 +1,1 @@
+"""Who uses the console: sessions, passwords, sign-in, users."""

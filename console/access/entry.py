@@ -1,0 +1,72 @@
+"""Beginning and ending sessions, each with its event and its rows in one transaction."""
+
+import secrets
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from psycopg import Connection
+
+from api.http.status_codes import ApiError
+from console.access import cookies
+from console.access.visit import Visit
+from eventstore.aggregates.user import SetPassword, SignIn, SignInMethod, SignOut, stream_of
+from eventstore.clock import now
+from eventstore.events import Recorded
+from projections.unlogged.sessions import (
+    SESSION_LASTS,
+    begin_session,
+    end_session,
+    end_sessions,
+    forget_failures,
+    new_token,
+    use_link,
+)
+from projections.unlogged.user_details import set_password_hash
+from schemas.sentence import Sentence
+
+LINK_VOID = Sentence(
+    "This link was used already, or is older than 15 minutes. Ask for another one.",
+    "Dieser Link wurde schon benutzt oder ist älter als 15 Minuten. Bitte einen neuen erbitten.",
+)
+
+
+async def begin(visit: Visit, user_id: str, method: SignInMethod, *, link: str = "", tries: Sequence[str] = ()) -> None:
+    """Sign the user in: a new session, whatever session there was. Raises ApiError 403 for a link that is void."""
+    session, token, at = f"s_{secrets.token_hex(8)}", new_token(), now()
+    former = visit.opened.session if visit.opened else ""
+
+    def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+        if link and not use_link(connection, link, at):
+            raise ApiError(403, LINK_VOID)
+        for who in tries:
+            forget_failures(connection, who, at)
+        end_session(connection, former)
+        begin_session(connection, visit.services.authority, token, session, user_id, at)
+
+    command, by = SignIn(session=session, method=method), f"user:{user_id}"
+    await visit.written(visit.services.ledger.execute, stream_of(user_id), command, at=at, by=by, beside=beside)
+    visit.set_cookie(cookies.SESSION, token, SESSION_LASTS)
+    visit.drop_cookie(cookies.FORM)
+
+
+async def end(visit: Visit) -> None:
+    """Sign out."""
+    session = visit.person.session
+    await visit.execute(
+        stream_of(visit.person.user_id),
+        SignOut(session=session),
+        beside=lambda connection, events: end_session(connection, session),
+    )
+    visit.drop_cookie(cookies.SESSION)
+
+
+async def set_password(visit: Visit, password_hash: str, at: datetime) -> None:
+    """Keep the new password; the user's other sessions end."""
+    user_id, session = visit.person.user_id, visit.person.session
+
+    def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+        set_password_hash(connection, visit.services.authority, user_id, password_hash, at)
+        end_sessions(connection, user_id, but=session)
+
+    await visit.execute(stream_of(user_id), SetPassword(), beside=beside)

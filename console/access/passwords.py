@@ -1,0 +1,120 @@
+"""Passwords: argon2id; instead of rules about characters, a length and lists of what is common.
+
+Two are hashed at a time in a process. Hosts take turns: many tries of one host delay that host only.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from functools import cache
+
+from argon2 import PasswordHasher
+from argon2.exceptions import Argon2Error, InvalidHashError
+
+from api.http.status_codes import ApiError
+from schemas.sentence import Sentence
+
+MIN_LENGTH, MAX_LENGTH = 12, 256
+MAX_JUDGED_LENGTH = 32
+"""Characters of a password that are judged. More would take the library seconds."""
+LEAST_SCORE = 3
+"""The library's score of 100 million guesses."""
+MAX_WAITING = 50
+"""Turns that one host waits for. More are refused, since each request that waits takes memory."""
+_TOO_MANY = Sentence(
+    "Too many sign-ins from this address wait at the moment. Try again later.",
+    "Von dieser Adresse warten im Augenblick zu viele Anmeldungen. Bitte später noch einmal versuchen.",
+)
+HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+"""Parameters of OWASP's Password Storage Cheat Sheet. Hashes of other parameters are renewed at the next sign-in."""
+
+
+def misfits_password(password: str) -> bool:
+    """Return True if it is too short, or too long to have been typed."""
+    return not MIN_LENGTH <= len(password) <= MAX_LENGTH
+
+
+class Turns:
+    """Turns of a few at a time. Hosts that wait have one each, in a circle."""
+
+    def __init__(self, at_a_time: int) -> None:
+        self._free = at_a_time
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        """By host, the next one first."""
+
+    @contextlib.asynccontextmanager
+    async def turn(self, host: str) -> AsyncIterator[None]:
+        """Wait for a turn of this host, which lasts until the end of the block. Raises ApiError 429 for too many."""
+        if self._free:
+            self._free -= 1
+        else:
+            turns = self._waiting.setdefault(host, deque())
+            if len(turns) >= MAX_WAITING:
+                raise ApiError(429, _TOO_MANY, headers={"Retry-After": "10"})
+            turn = asyncio.get_running_loop().create_future()
+            turns.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if not turn.cancelled():  # it was given, and nobody is there to end it
+                    self._pass_on()
+                raise
+        try:
+            yield
+        finally:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        while self._waiting:
+            host = next(iter(self._waiting))
+            turns = self._waiting.pop(host)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[host] = turns
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+
+_turns = Turns(2)
+
+
+async def hashed_password(password: str, host: str) -> str:
+    """Return the hash that is kept of it, when it is the turn of this host."""
+    async with _turns.turn(host):
+        return await asyncio.to_thread(HASHER.hash, password)
+
+
+async def is_guessable(password: str, known: Sequence[str], host: str) -> bool:
+    """Return True for a common password, and for one that is made of words about its user."""
+    from zxcvbn import zxcvbn  # its lists take 15 MB, and passwords are chosen seldom
+
+    async with _turns.turn(host):
+        judged = await asyncio.to_thread(zxcvbn, password[:MAX_JUDGED_LENGTH], user_inputs=known)
+    return bool(judged["score"] < LEAST_SCORE)
+
+
+def is_outdated(password_hash: str) -> bool:
+    """Return True for a hash of former parameters."""
+    return HASHER.check_needs_rehash(password_hash)
+
+
+async def is_password(password_hash: str, password: str, host: str) -> bool:
+    """Return True if this is it. Takes as long where there is no such user, or where they have none."""
+    async with _turns.turn(host):
+        is_right = await asyncio.to_thread(_verify, password_hash or _nobody_s_hash(), password[: MAX_LENGTH + 1])
+    return is_right and bool(password_hash)
+
+
+def _verify(password_hash: str, password: str) -> bool:
+    try:
+        return HASHER.verify(password_hash, password)
+    except (Argon2Error, InvalidHashError):
+        return False
+
+
+@cache
+def _nobody_s_hash() -> str:
+    return HASHER.hash("nobody has this password")

@@ -1,0 +1,57 @@
+"""How signing in is slowed down after it has failed: for who tries, and never for ever for whom they try to be. Pure.
+
+An address that guesses at one account soon waits for minutes. Whoever guesses from many addresses makes the account's
+own user wait for a few seconds, and cannot keep them out.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from api.http.networks import host_of
+from projections.unlogged.sessions import Failures
+
+MAX_PAIR_WAIT_S, MAX_ADDRESS_WAIT_S, MAX_DELAY_S = 900, 60, 4
+FREE_OF_PAIR, FREE_OF_ADDRESS, FREE_OF_ACCOUNT = 5, 20, 10
+"""Tries without a wait or a delay."""
+
+
+class Tries(msgspec.Struct, frozen=True):
+    """Names under which one try is counted. A right password takes it back."""
+
+    account: str
+    address: str
+    pair: str
+
+    @classmethod
+    def of(cls, name: str, address: str) -> "Tries":
+        """Of a user by their id, or of an address that nobody has."""
+        account, host = name.strip().lower(), host_of(address)
+        return cls(f"account {account}", f"address {host}", f"pair {account} {host}")
+
+    @property
+    def names(self) -> list[str]:
+        return [self.account, self.address, self.pair]
+
+
+def wait_s(failures: Mapping[str, Failures], tries: Tries, at: datetime) -> float:
+    """For how many seconds nothing is tried: 0 where it may be tried now."""
+    return max(
+        _left_s(failures.get(tries.pair), FREE_OF_PAIR, MAX_PAIR_WAIT_S, at),
+        _left_s(failures.get(tries.address), FREE_OF_ADDRESS, MAX_ADDRESS_WAIT_S, at),
+    )
+
+
+def delay_s(failures: Mapping[str, Failures], tries: Tries) -> float:
+    """How long the answer is kept back, right or wrong."""
+    known = failures.get(tries.account)
+    return 0.0 if known is None else min(MAX_DELAY_S, max(0, known.number - FREE_OF_ACCOUNT) * 0.5)
+
+
+def _left_s(known: Failures | None, free: int, most_s: int, at: datetime) -> float:
+    """What is left of a wait that doubles with each failure."""
+    if known is None or known.number < free:
+        return 0.0
+    whole_s = float(min(most_s, 1 << min(known.number - free + 1, 20)))
+    return max(0.0, whole_s - (at - known.last_at).total_seconds())

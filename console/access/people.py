@@ -1,0 +1,61 @@
+"""Who looks at a page: a user with an open session, what they may do, and which suppliers they see."""
+
+from collections.abc import Collection
+
+import msgspec
+
+from api.access.directory import ALL_SUPPLIERS
+from projections.unlogged.sessions import OpenSession
+
+EVERYBODY = frozenset({"auditor", "support", "operator"})
+"""All roles that sign in. Auditors only look."""
+MENDERS = frozenset({"support", "operator"})
+"""Roles that may retry and cancel."""
+OPERATORS = frozenset({"operator"})
+"""Roles that may do what the operators' verbs do."""
+
+
+class Person(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who has signed in. `session` names the session, and does not open it."""
+
+    user_id: str
+    email: str
+    name: str
+    organisation: str
+    role: str
+    suppliers: Collection[str]
+    language: str
+    session: str
+
+    @classmethod
+    def of(cls, opened: OpenSession, language: str) -> "Person":
+        return cls(
+            user_id=opened.user_id,
+            email=opened.email,
+            name=opened.name,
+            organisation=opened.organisation,
+            role=opened.role,
+            suppliers=frozenset(opened.suppliers),
+            language=language,
+            session=opened.session,
+        )
+
+    @property
+    def reach(self) -> frozenset[str] | None:
+        """The codes of the suppliers that they see; None where they see all."""
+        return None if ALL_SUPPLIERS in self.suppliers else frozenset(self.suppliers)
+
+    def may_touch(self, supplier: str) -> bool:
+        return supplier in self.suppliers or ALL_SUPPLIERS in self.suppliers
+
+    def may(self, roles: frozenset[str]) -> bool:
+        return self.role in roles
+
+    @property
+    def by(self) -> str:
+        """As whom they stand beside the events that they cause."""
+        return f"user:{self.user_id}"
+
+    @property
+    def shown(self) -> str:
+        return self.name or self.email

@@ -1,0 +1,1 @@
+"""How pages say it: texts, formats, lists, timelines."""

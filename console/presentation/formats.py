@@ -1,0 +1,116 @@
+"""Times, numbers and money as people of a language write them. Times are of the German market, and say so. Pure."""
+
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from babel import Locale
+from babel.dates import format_timedelta, get_month_names
+from babel.numbers import format_currency, format_decimal, format_percent
+
+from api.http.languages import Language
+from eventstore.clock import now
+from schemas.base import MARKET_TIME
+from schemas.sentence import german_of
+
+_LOCALES: dict[Language, Locale] = {"de": Locale("de", "DE"), "en": Locale("en", "GB")}
+_ZONES: dict[Language, tuple[str, str]] = {"de": ("MEZ", "MESZ"), "en": ("CET", "CEST")}
+NOTHING = "–"
+"""What stands where there is no value."""
+
+
+class Formats:
+    """The filters of one language; each shows None as a dash."""
+
+    def __init__(self, language: Language) -> None:
+        self._language = language
+        self._locale = _LOCALES[language]
+        self._months = get_month_names("abbreviated", locale=self._locale)
+        self._groups = {"de": ".", "en": ","}[language]
+
+    def filters(self) -> dict[str, Any]:
+        """By the names that templates know."""
+        names = ("moment", "day", "ago", "number", "percent", "euros", "size", "duration", "said")
+        return {name: getattr(self, name) for name in names}
+
+    def moment(self, at: datetime | None, *, seconds: bool = True) -> str:
+        """`22.11.2026, 14:03:07 MEZ`."""
+        if at is None:
+            return NOTHING
+        local = _in_market_time(at)
+        time = f"{local:%H:%M:%S}" if seconds else f"{local:%H:%M}"
+        zone = _ZONES[self._language][bool(local.dst())] if local.tzinfo is MARKET_TIME else local.tzname()
+        return f"{self._day(local)}, {time} {zone}"
+
+    def day(self, on: date | datetime | None) -> str:
+        """`22.11.2026`, of a time its day in the market."""
+        if on is None:
+            return NOTHING
+        day = _in_market_time(on).date() if isinstance(on, datetime) else on
+        return self._day(day)
+
+    def _day(self, day: date) -> str:
+        """Written here, as a page may have hundreds, and Babel reads its pattern each time."""
+        if self._language == "de":
+            return f"{day:%d.%m}.{day.year:04}"
+        return f"{day.day} {self._months[day.month]} {day.year:04}"
+
+    def ago(self, at: datetime | None) -> str:
+        """`vor 3 Minuten`, `in 2 Stunden`."""
+        if at is None:
+            return NOTHING
+        return format_timedelta(at - now(), add_direction=True, locale=self._locale)
+
+    def duration(self, seconds: float | None) -> str:
+        """`3 Minuten`."""
+        if seconds is None:
+            return NOTHING
+        if seconds < 1:
+            return f"{self.number(round(seconds * 1000))} ms"
+        return format_timedelta(timedelta(seconds=seconds), threshold=1.5, locale=self._locale)
+
+    def number(self, value: float | Decimal | None, decimals: int = 0) -> str:
+        """`1.234.567`."""
+        if value is None:
+            return NOTHING
+        if isinstance(value, int) and not decimals:
+            return f"{value:,}".replace(",", self._groups)
+        pattern = "#,##0" + ("." + "0" * decimals if decimals else "")
+        return format_decimal(value, pattern, locale=self._locale)
+
+    def percent(self, share: float | None, decimals: int = 1) -> str:
+        """Of a share between 0 and 1: `12,3 %`."""
+        if share is None:
+            return NOTHING
+        pattern = (
+            "#,##0"
+            + ("." + "0" * decimals if decimals else "")
+            + ("\N{NO-BREAK SPACE}%" if self._language == "de" else "%")
+        )
+        return format_percent(share, pattern, locale=self._locale)
+
+    def euros(self, amount: Decimal | float | None) -> str:
+        """`1.234,56 €`."""
+        return NOTHING if amount is None else format_currency(amount, "EUR", locale=self._locale)
+
+    def size(self, count: float | None) -> str:
+        """Bytes as people read them: `1,4 GB`."""
+        if count is None:
+            return NOTHING
+        units = ["B", "kB", "MB", "GB", "TB"]
+        while abs(count) >= 1000 and len(units) > 1:
+            count /= 1000
+            units.pop(0)
+        return f"{self.number(count, 0 if units[0] == 'B' or count >= 100 else 1)}\N{NO-BREAK SPACE}{units[0]}"
+
+    def said(self, value: Any) -> str:
+        """A sentence of the API, which knows itself in German; any other text as it is."""
+        return NOTHING if value is None else str(german_of(value) if self._language == "de" else value)
+
+
+def _in_market_time(at: datetime) -> datetime:
+    """The moment in German time; at the ends of the calendar, which that would leave, as it is."""
+    try:
+        return at.astimezone(MARKET_TIME)
+    except OverflowError:
+        return at

@@ -1,0 +1,80 @@
+"""How pages are rendered: one Jinja environment for each language, with its texts, its filters and what all pages need.
+
+Everything that is inserted is escaped. What a browser may load or run is said with every page.
+"""
+
+import hashlib
+import shlex
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+from api.http.languages import Language
+from console.presentation.formats import Formats
+from console.presentation.texts import LANGUAGES, translations
+
+HERE = Path(__file__).parent.parent
+ASSETS = {
+    file.name: file
+    for folder in ("assets", "vendor/htmx", "vendor/uplot")
+    for file in (HERE / folder).iterdir()
+    if file.suffix in (".js", ".css", ".svg")
+}
+"""What pages load, by name."""
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "same-origin",
+    "Vary": "Accept-Language, Cookie, HX-Request",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""With every answer of the console: nothing is loaded from elsewhere or run from a page, framed or kept in a cache."""
+OVER_TLS = {"Strict-Transport-Security": "max-age=31536000"}
+
+
+def asset(name: str) -> str:
+    """Where a file of the console is; another address when it changes, so that browsers may keep it."""
+    return f"/console/assets/{name}?v={_version(name)}"
+
+
+def segment(text: str) -> str:
+    """A supplier's code or an account's number as one step of an address, whatever stands in it."""
+    return quote(text, safe="")
+
+
+@cache
+def _version(name: str) -> str:
+    return hashlib.sha256(ASSETS[name].read_bytes()).hexdigest()[:12]
+
+
+@cache
+def environment(language: Language) -> Environment:
+    """Renders pages in this language."""
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n"],
+        auto_reload=False,
+    )
+    made.policies["ext.i18n.trimmed"] = True
+    made.install_gettext_translations(translations(language), newstyle=True)  # type: ignore[attr-defined]
+    made.filters.update(Formats(language).filters(), segment=segment, word=shlex.quote)
+    made.globals.update(asset=asset, language=language, languages=LANGUAGES)
+    return made
+
+
+def rendered(template: str, language: Language, **values: Any) -> str:
+    """A page, or a part of one."""
+    return environment(language).get_template(template).render(**values)

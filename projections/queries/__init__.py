@@ -1,0 +1,1 @@
+"""Queries without a table of their own."""

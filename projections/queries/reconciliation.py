@@ -1,0 +1,262 @@
+"""Reconciliations: what a run adds up to. One worker at a time fills the run's row, portion by portion.
+
+The row holds the sum so far and the place where it ends, so that another worker continues where one was killed.
+Deleting the row cancels the job. All times are the database's.
+"""
+
+import secrets
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import class_row, tuple_row
+
+from eventstore.log import locks
+from eventstore.log.recorder import CODE_VERSION
+from projections.platform.totals import Totals
+from projections.queries.adding_up import run_portion
+from projections.views.import_run import RunPlace
+from projections.views.import_status import SELECT_IMPORTS_WAIT
+from schemas.sentence import Sentence
+
+LEASE = timedelta(minutes=2)
+"""Longest time for one portion. Another worker takes the job over afterwards."""
+PORTION_TIMEOUT = "60s"
+"""Longest time of one statement of a portion."""
+MAX_ATTEMPTS = 5
+"""Attempts without progress. The job has failed after the last."""
+MAX_OPEN = 3
+"""Runs of a supplier that are added up at a time."""
+UNASKED = timedelta(minutes=15)
+"""A job that nobody has asked for in this time is deleted."""
+FRESH = timedelta(minutes=1)
+"""How long a result can be read again while nothing happens in its run."""
+QUIET_S = 10.0
+"""Seconds without progress after which the reason is looked up."""
+
+
+class TooManyReconciliations(Exception):
+    """The supplier already has the greatest number of runs that are added up at a time."""
+
+
+class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as a request reads it. `totals` is JSON, and empty before the end."""
+
+    job: str
+    accounts: int
+    accounts_done: int
+    error: str
+    has_ended: bool
+    totals: str
+    seconds: float
+    """Since it was requested first."""
+    quiet_s: float
+    """Since the last progress."""
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds that the rest will take at the present rate; None before the first portion."""
+        return remaining_s(self.accounts_done, self.accounts, self.seconds)
+
+
+class Sum(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that a worker has taken: the sum of the accounts up to a place."""
+
+    supplier: str
+    run: str
+    job: str
+    accounts_done: int
+    totals: Totals
+    place: RunPlace
+
+
+def remaining_s(done: int, total: int, seconds: float) -> float | None:
+    """Return the seconds for the rest at the same rate, None while nothing is done. Pure."""
+    if done >= total:
+        return 0.0
+    return round((total - done) * seconds / done, 1) if done > 0 and seconds > 0 else None
+
+
+_IS_TAKEN = """(r.worker <> 0 AND r.lease_until > clock_timestamp() AND EXISTS (
+    SELECT FROM pg_locks
+    WHERE locktype = 'advisory' AND classid = %(lock_class)s::bigint::oid AND objid::bigint = r.worker AND granted
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())))"""
+_OF_LOCKS = {"lock_class": locks.WORKERS}
+_IS_USABLE = """(ended_at IS NULL OR (ended_at > clock_timestamp() - %(fresh)s
+    AND (delivered_at IS NULL OR reached = %(reached)s)))"""
+_COLUMNS = """job, accounts, accounts_done, error, ended_at IS NOT NULL AS has_ended,
+    CASE WHEN ended_at IS NULL THEN '' ELSE totals END AS totals,
+    extract(epoch FROM clock_timestamp() - asked_at)::float8 AS seconds,
+    extract(epoch FROM clock_timestamp() - worked_at)::float8 AS quiet_s"""
+_SELECT_REQUESTED = f"""
+UPDATE reconciliations
+SET requested_at = clock_timestamp()
+WHERE supplier = %(supplier)s AND run = %(run)s AND {_IS_USABLE}
+RETURNING {_COLUMNS}
+"""  # noqa: S608 - constants
+_CANCEL = f"DELETE FROM reconciliations WHERE supplier = %s AND run = %s RETURNING {_COLUMNS}"  # noqa: S608 - constants
+_DELETE_UNUSABLE = f"""
+DELETE FROM reconciliations WHERE supplier = %(supplier)s AND run = %(run)s AND NOT {_IS_USABLE}
+"""  # noqa: S608 - constants
+_INSERT = """
+INSERT INTO reconciliations (supplier, run, job, reached, accounts)
+SELECT %(supplier)s, %(run)s, %(job)s, %(reached)s, %(accounts)s
+WHERE (SELECT count(*) FROM reconciliations WHERE supplier = %(supplier)s AND ended_at IS NULL) < %(most)s
+ON CONFLICT DO NOTHING
+"""
+_SELECT_HOLDERS = """
+SELECT count(*) FILTER (WHERE classid::bigint = %(lock_class)s AND objsubid = 2),
+       count(*) FILTER (WHERE classid = 0 AND objid::bigint = %(relay)s AND objsubid = 1)
+FROM pg_locks
+WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+
+async def request(
+    connection: AsyncConnection[Any], supplier: str, run: str, *, reached: int, accounts: int
+) -> Reconciliation:
+    """Return the run's job, or a new one. Raises TooManyReconciliations.
+
+    `reached` is the position of the run's last event, `accounts` about how many the run has. A result is returned once,
+    and for a minute again while the position stays.
+    """
+    wanted: Mapping[str, Any] = {
+        "supplier": supplier, "run": run, "job": secrets.token_hex(8), "reached": reached, "accounts": accounts,
+        "fresh": FRESH, "most": MAX_OPEN,
+    }  # fmt: skip
+    async with connection.cursor(row_factory=class_row(Reconciliation)) as cursor:
+        for _ in range(2):
+            await cursor.execute(_SELECT_REQUESTED.encode(), wanted)
+            if (job := await cursor.fetchone()) is not None:
+                return job
+            await cursor.execute(_DELETE_UNUSABLE.encode(), wanted)
+            await cursor.execute(_INSERT, wanted)
+        await cursor.execute(_SELECT_REQUESTED.encode(), wanted)
+        if (job := await cursor.fetchone()) is None:
+            raise TooManyReconciliations
+        return job
+
+
+async def note_delivery(connection: AsyncConnection[Any], job: str) -> None:
+    """The result is on its way to whoever has asked."""
+    await connection.execute("UPDATE reconciliations SET delivered_at = clock_timestamp() WHERE job = %s", (job,))
+
+
+async def cancel(connection: AsyncConnection[Any], supplier: str, run: str) -> Reconciliation | None:
+    """Delete the run's job and its result; return it as it was."""
+    async with connection.cursor(row_factory=class_row(Reconciliation)) as cursor:
+        await cursor.execute(_CANCEL.encode(), (supplier, run))
+        return await cursor.fetchone()
+
+
+async def why_quiet(connection: AsyncConnection[Any]) -> Sentence | None:
+    """Return why no job makes progress, as far as the database shows it."""
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        await cursor.execute(_SELECT_HOLDERS, _OF_LOCKS | {"relay": locks.RELAY})
+        [workers, relays] = await cursor.fetchone() or (0, 0)
+        await cursor.execute(SELECT_IMPORTS_WAIT)
+        [imports_wait] = await cursor.fetchone() or (False,)
+    if not workers:
+        return _NO_WORKER
+    if not relays:
+        return _NO_RELAY
+    return _IMPORTS_WAIT if imports_wait else None
+
+
+_NO_WORKER = Sentence(
+    "No worker process runs. Start one: `importledger worker`.",
+    "Es läuft kein Worker-Prozess. Bitte einen starten: `importledger worker`.",
+)
+_NO_RELAY = Sentence(
+    "No relay runs, which rings for the workers. Start one: `importledger relay`.",
+    "Es läuft kein Relay, das den Workern Bescheid gibt. Bitte eines starten: `importledger relay`.",
+)
+_IMPORTS_WAIT = Sentence("Imports wait, and come first.", "Importe warten und gehen vor.")
+
+_DELETE_UNASKED = "DELETE FROM reconciliations WHERE requested_at < clock_timestamp() - %s"
+_END_FAILED = f"""
+UPDATE reconciliations AS r
+SET ended_at = clock_timestamp(), error = CASE error WHEN '' THEN 'each worker that took it has died' ELSE error END
+WHERE ended_at IS NULL AND attempt >= %(attempts)s AND NOT {_IS_TAKEN}
+"""  # noqa: S608 - constants
+_SELECT_WAITING = f"""
+SELECT job FROM reconciliations AS r WHERE ended_at IS NULL AND NOT {_IS_TAKEN} ORDER BY worked_at
+"""  # noqa: S608 - constants
+_SELECT_OTHER = f"""
+SELECT FROM reconciliations AS r WHERE job <> %(job)s AND ended_at IS NULL AND NOT {_IS_TAKEN} LIMIT 1
+"""
+_TAKE = f"""
+UPDATE reconciliations AS r
+SET worker = %(worker)s, attempt = attempt + 1, lease_until = clock_timestamp() + %(lease)s
+WHERE job = %(job)s AND ended_at IS NULL AND NOT {_IS_TAKEN}
+RETURNING supplier, run, accounts_done, totals, after_place, code_version
+"""  # noqa: S608 - constants
+_OF_MINE = "WHERE job = %(job)s AND worker = %(worker)s AND ended_at IS NULL"
+_SAVE = f"""
+UPDATE reconciliations
+SET accounts_done = %(done)s, totals = %(totals)s, after_place = %(place)s, code_version = %(code_version)s,
+    attempt = 0, error = '', lease_until = clock_timestamp() + %(lease)s, worked_at = clock_timestamp(),
+    ended_at = CASE WHEN %(has_ended)s THEN clock_timestamp() END
+{_OF_MINE}
+"""  # noqa: S608 - constants
+_GIVE_BACK = f"UPDATE reconciliations SET worker = 0, error = %(error)s {_OF_MINE}"  # noqa: S608 - constants
+
+
+def waiting_jobs(connection: Connection[Any]) -> list[str]:
+    """Return the jobs that a worker may take, after deleting those that nobody asks for and ending those that fail."""
+    connection.execute(_DELETE_UNASKED, (UNASKED,))
+    connection.execute(_END_FAILED.encode(), _OF_LOCKS | {"attempts": MAX_ATTEMPTS})
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return [str(job) for (job,) in cursor.execute(_SELECT_WAITING.encode(), _OF_LOCKS)]
+
+
+def other_waits(connection: Connection[Any], job: str) -> bool:
+    """Return whether a worker may take another job."""
+    return connection.execute(_SELECT_OTHER.encode(), _OF_LOCKS | {"job": job}).fetchone() is not None
+
+
+def take(connection: Connection[Any], job: str, worker: int) -> Sum | None:
+    """Take a job, with what another worker of this release has done of it; None when it is not to be taken."""
+    wanted = _OF_LOCKS | {"job": job, "worker": worker, "lease": LEASE}
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute(_TAKE.encode(), wanted).fetchone()
+    if row is None:
+        return None
+    supplier, run, done, totals, place, code_version = row
+    if code_version != CODE_VERSION:
+        return Sum(supplier=supplier, run=run, job=job, accounts_done=0, totals=Totals(), place=(-1, ""))
+    return Sum(
+        supplier=supplier,
+        run=run,
+        job=job,
+        accounts_done=done,
+        totals=msgspec.json.decode(totals, type=Totals),
+        place=msgspec.json.decode(place, type=RunPlace),
+    )
+
+
+def add_portion(connection: Connection[Any], before: Sum, worker: int) -> Sum | None:
+    """Add the next portion and save the sum; None when that was the last, or the job is this worker's no more."""
+    with connection.transaction():
+        connection.execute(f"SET LOCAL statement_timeout = '{PORTION_TIMEOUT}'")
+        portion, count, place = run_portion(connection, before.supplier, before.run, before.place)
+        after = msgspec.structs.replace(
+            before,
+            accounts_done=before.accounts_done + count,
+            totals=before.totals.merge(portion),
+            place=place or before.place,
+        )
+        saved = {
+            "job": before.job, "worker": worker, "lease": LEASE, "done": after.accounts_done,
+            "totals": msgspec.json.encode(after.totals).decode(), "place": msgspec.json.encode(after.place).decode(),
+            "code_version": CODE_VERSION, "has_ended": place is None,
+        }  # fmt: skip
+        is_mine = connection.execute(_SAVE.encode(), saved).rowcount == 1
+    return after if is_mine and place is not None else None
+
+
+def leave_to_others(connection: Connection[Any], job: str, worker: int, error: str = "") -> None:
+    """Let another worker take it. The error is the last one that its caller reads when all attempts have failed."""
+    connection.execute(_GIVE_BACK.encode(), {"job": job, "worker": worker, "error": error[:1000]})

@@ -1,0 +1,141 @@
+"""How suppliers' imports stand: counts by state, pace, how long what waits will take, and since when it waits."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from psycopg import AsyncConnection
+from psycopg.rows import tuple_row
+
+from eventstore.aggregates.import_process import STATUSES, WAITING
+from projections.views.throughput import RATE_MINUTES, late_counts
+
+ORDER = ["ongoing", "paused", "complete"]
+"""Of suppliers with these states, those of the first are looked at most."""
+StandingPlace = tuple[int, str]
+"""What suppliers are sorted by: the place of their state, and their code."""
+FAILED = ("ERRORED", "DRY_RUN_ERRORED")
+
+
+class SupplierStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """One supplier: its status and reason, its imports by state, and how they go on."""
+
+    code: str
+    status: str
+    reason: str
+    by_status: dict[str, int]
+    per_minute: float
+    """Imports that ended in a minute, of the last whole minutes."""
+    received_per_minute: float
+    oldest_waiting_at: datetime | None
+    """Since when the import that waits longest has been waiting."""
+
+    @property
+    def place(self) -> StandingPlace:
+        """Where the list stands with it: the next page begins after the last."""
+        return (ORDER.index(self.status) + 1 if self.status in ORDER else 9), self.code
+
+    @property
+    def total(self) -> int:
+        return sum(self.by_status.values())
+
+    @property
+    def waiting(self) -> int:
+        return sum(self.by_status.get(status, 0) for status in WAITING)
+
+    @property
+    def failed(self) -> int:
+        return sum(self.by_status.get(status, 0) for status in FAILED)
+
+    @property
+    def error_share(self) -> float | None:
+        """Of the imports that have ended, those that failed; None where none has."""
+        ended = self.total - self.waiting - self.by_status.get("CANCELLED", 0)
+        return self.failed / ended if ended else None
+
+    @property
+    def eta_s(self) -> float | None:
+        """How long what waits will take at the present pace; 0 where nothing waits, None where nothing ends."""
+        if not self.waiting:
+            return 0.0
+        return self.waiting / self.per_minute * 60 if self.per_minute else None
+
+    @property
+    def shares(self) -> list[tuple[str, int, float]]:
+        """(state, number, share) of each state that imports are in, in the order of a process."""
+        present = [(status, self.by_status.get(status, 0)) for status in STATUSES]
+        return [(status, number, number / self.total) for status, number in present if number]
+
+
+_SELECT_CODES = """
+SELECT code
+FROM import_supplier
+WHERE %(reach)s::text[] IS NULL OR code = ANY(%(reach)s)
+ORDER BY code
+"""
+_SELECT_PAGE = """
+SELECT code, status, reason
+FROM (
+    SELECT code, status, reason, coalesce(array_position(%(order)s::text[], status), 9) AS rank FROM import_supplier
+    WHERE %(reach)s::text[] IS NULL OR code = ANY(%(reach)s)
+) AS ranked
+WHERE %(rank)s::bigint IS NULL OR (rank, code) > (%(rank)s::bigint, %(code)s)
+ORDER BY rank, code
+LIMIT %(limit)s
+"""
+_SELECT_COUNTS = "SELECT supplier, status, number FROM import_progress WHERE supplier = ANY(%s) AND number > 0"
+_SELECT_OLDEST = """
+SELECT mine.code, (
+    SELECT created_at
+    FROM import_status
+    WHERE supplier = mine.code AND status = 'PENDING'
+    ORDER BY created_position
+    LIMIT 1)
+FROM unnest(%s::text[]) AS mine (code)
+"""
+
+
+async def supplier_codes(connection: AsyncConnection[Any], reach: Sequence[str] | None) -> list[str]:
+    """The codes of all suppliers, or of those within reach."""
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        wanted = {"reach": None if reach is None else list(reach)}
+        return [code for (code,) in await (await cursor.execute(_SELECT_CODES, wanted)).fetchall()]
+
+
+async def supplier_standings(
+    connection: AsyncConnection[Any],
+    reach: Sequence[str] | None,
+    at: datetime,
+    *,
+    after: StandingPlace | None = None,
+    limit: int | None = None,
+) -> list[SupplierStanding]:
+    """All suppliers, or those within reach: ongoing ones first, then by code; so many at most, after a place."""
+    rank, code = after or (None, "")
+    wanted = {"reach": None if reach is None else list(reach), "order": ORDER, "rank": rank, "code": code}
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        suppliers = await (await cursor.execute(_SELECT_PAGE, wanted | {"limit": limit})).fetchall()
+    codes = [code for code, _, _ in suppliers]
+    late = await late_counts(connection, codes, at)
+    counts: dict[str, dict[str, int]] = {}
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        for code, status, number in await (await cursor.execute(_SELECT_COUNTS, (codes,))).fetchall():
+            counts.setdefault(code, {})[status] = number
+        oldest: dict[str, datetime | None] = dict(await (await cursor.execute(_SELECT_OLDEST, (codes,))).fetchall())
+    return [
+        SupplierStanding(
+            code=code,
+            status=status,
+            reason=reason,
+            by_status=counts.get(code, {}),
+            per_minute=_a_minute(late.get(code, {}), "processed", "failed"),
+            received_per_minute=_a_minute(late.get(code, {}), "received"),
+            oldest_waiting_at=oldest.get(code),
+        )
+        for code, status, reason in suppliers
+    ]
+
+
+def _a_minute(counts: Mapping[str, int], *kinds: str) -> float:
+    return sum(counts.get(kind, 0) for kind in kinds) / RATE_MINUTES

@@ -1,0 +1,132 @@
+"""Erasing persons: the key, the payloads, the answers that repeat them and the platform's records are gone.
+
+What stays is the history without content, and in the platform the account's number, its keys and when it was erased.
+Of a market participant, whose contacts are erased, the record without them stays.
+Every version of every projection is reached in the same transaction, those that are retired, ready or being built too.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from psycopg import Connection
+
+from eventstore.aggregates import participant
+from eventstore.aggregates.import_process import EraseSubject, stream_of
+from eventstore.aggregates.participant import EraseContacts, ParticipantImported
+from eventstore.errors import IllegalTransition
+from eventstore.events import Recorded
+from eventstore.log import locks
+from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import Payload
+from projections import PROJECTIONS
+from projections.platform.change import platform_change
+from projections.platform.writing import apply_change
+from projections.queries.history import read_account_history
+from projections.unlogged.refused_attempts import DELETE_ATTEMPTS
+from projections.unlogged.typed_reasons import DELETE_REASONS
+from projections.versions.forgetting import be_alone
+from projections.versions.projection import Projection
+from projections.versions.versions import versions
+
+_ERASE = (
+    "DELETE FROM payloads WHERE stream = ANY(%(streams)s)",
+    "DELETE FROM remembered_answers WHERE command_id IN"
+    " (SELECT command_id FROM events WHERE stream = ANY(%(streams)s) AND command_id IS NOT NULL)",
+    "INSERT INTO payload_keys (stream, erased_at) VALUES (%(subject)s, %(at)s)"
+    " ON CONFLICT (stream) DO UPDATE SET key = NULL, erased_at = excluded.erased_at",
+    DELETE_REASONS,
+    "UPDATE parked_streams SET error = split_part(error, ':', 1) WHERE stream = ANY(%(streams)s)",
+)
+
+
+def forget_attempts(ledger: Ledger, supplier: str, external: str) -> int:
+    """Delete what was refused about an account, which may have no import at all; how many attempts that were."""
+    with ledger.connection() as connection:
+        return connection.execute(DELETE_ATTEMPTS, {"supplier": supplier, "external": external}).rowcount
+
+
+def erase(ledger: Ledger, supplier: str, external: str, *, reason: str, at: datetime, by: str) -> Recorded | None:
+    """Erase the person behind an import, in one transaction; None when that was done before.
+
+    Needs a ledger on the administrator's URL. Safe to repeat. Raises IllegalTransition while the import is being
+    processed, or where there is none.
+    """
+    subject = stream_of(supplier, external)
+
+    def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+        _be_alone(connection)
+        streams = sorted({recorded.stream for recorded in read_account_history(connection, supplier, external)})
+        connection.execute(DELETE_ATTEMPTS.encode(), {"supplier": supplier, "external": external})
+        _forget(connection, streams, subject, at, events, None)
+
+    return ledger.execute(subject, EraseSubject(reason=reason), at=at, by=by, beside=beside)
+
+
+def erase_contacts(ledger: Ledger, stream: str, *, reason: str, at: datetime, by: str) -> Recorded | None:
+    """Erase the contacts of a market participant, in one transaction; None when that was done before.
+
+    The rest of its record stays; where the key is gone already, only the code. Needs a ledger on the
+    administrator's URL. Safe to repeat. Raises IllegalTransition where there is no such participant.
+    """
+    imported = next(iter(ledger.history(stream)), None)
+    if imported is None or not isinstance(imported.event, ParticipantImported):
+        raise IllegalTransition("unknown", EraseContacts.__name__)
+    sent = ledger.payloads({stream: imported.event.payload_sha256}).get(stream, b"{}")
+    left = {"code": participant.identity_of(stream)[1]} | msgspec.json.decode(sent)
+    left.pop("contact_details", None)
+    body = msgspec.json.encode(left)
+    payload = Payload.of(body, has_person=False)
+    command = EraseContacts(payload_sha256=payload.sha256.hex(), imported_at=imported.event.imported_at, reason=reason)
+
+    def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+        _be_alone(connection)
+        _forget(connection, [stream], stream, at, events, body)
+
+    return ledger.execute(stream, command, at=at, by=by, payload=payload, beside=beside)
+
+
+def _be_alone(connection: Connection[Any]) -> None:
+    """Wait until nothing about the person can be attached while the transaction runs, or after it."""
+    connection.execute("SET LOCAL statement_timeout = 0")
+    connection.execute("SET LOCAL lock_timeout = '60s'")
+    be_alone(connection)
+    connection.execute("SET LOCAL lock_timeout = '5s'")
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
+
+
+def _forget(
+    connection: Connection[Any],
+    streams: Sequence[str],
+    subject: str,
+    at: datetime,
+    events: Sequence[Recorded],
+    left: bytes | None,
+) -> None:
+    """Delete what is kept beside these streams, then what each version of each projection says of the person."""
+    for statement in _ERASE:
+        connection.execute(statement.encode(), {"streams": streams, "subject": subject, "at": at})
+    for erasure in events:
+        if (change := platform_change(erasure, left)) is not None:
+            apply_change(connection, change)
+        for projection, schema in _places(connection):
+            projection.forget_person(connection, schema, erasure)
+
+
+def _places(connection: Connection[Any]) -> Iterator[tuple[Projection, str]]:
+    """Every version of every projection, as the schema that its tables are in; but for one whose tables are not made.
+
+    The live platform is not among them: the event itself changes that, and so are not the live views of the append.
+    """
+    for projection in PROJECTIONS:
+        for version in versions(connection, projection.name):
+            is_live = version.state == "live"
+            schema = projection.home if is_live else version.schema
+            if not (is_live and projection.is_inline) and _has_tables(connection, schema, projection.tables):
+                yield projection, schema
+
+
+def _has_tables(connection: Connection[Any], schema: str, tables: Sequence[str]) -> bool:
+    query = "SELECT FROM pg_tables WHERE schemaname = %s AND tablename = ANY(%s) LIMIT 1"
+    return connection.execute(query, (schema, list(tables))).fetchone() is not None

@@ -1,0 +1,85 @@
+"""The troubles of all processes of the service, in a table: for `/readyz`, `doctor`, metrics and the console.
+
+A process repeats its troubles while they last. What it has not repeated for a while is over, or the process is gone.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import class_row
+
+from eventstore.errors import StoreUnavailable
+from eventstore.log.ledger import Ledger
+from redaction.shown import cleaned
+from telemetry.supervision import Trouble, supervision
+
+REPEATED_EVERY_S = 5.0
+_SELECT = """
+SELECT process, name, error, since, times, is_waiting, clock_timestamp() - since > interval '2 seconds' AS is_lasting
+FROM troubles
+WHERE seen_at > clock_timestamp() - interval '20 seconds'
+ORDER BY since, process, name
+"""
+_DELETE = """
+DELETE FROM troubles
+WHERE (process = %s AND NOT name = ANY(%s)) OR seen_at < clock_timestamp() - interval '1 hour'
+"""
+_UPSERT = """
+INSERT INTO troubles (process, name, error, times, is_waiting) VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (process, name) DO UPDATE
+SET error = excluded.error, times = excluded.times, is_waiting = excluded.is_waiting, seen_at = clock_timestamp()
+"""
+
+
+class ReportedTrouble(msgspec.Struct, frozen=True, kw_only=True):
+    """A trouble and the process that has it; `since` is by the database's clock."""
+
+    process: str
+    name: str
+    error: str
+    since: datetime
+    times: int
+    is_waiting: bool
+    is_lasting: bool
+    """Whether it is more than one failure that a second try has mended."""
+
+
+def keep_reported(ledger: Ledger, process: str) -> None:
+    """Report the troubles of this process until it ends, in a thread that does nothing while there are none."""
+
+    def report() -> None:
+        is_reported = False
+        while True:
+            supervision.changed.wait(REPEATED_EVERY_S)
+            supervision.changed.clear()
+            troubles = supervision.troubles()
+            if troubles or is_reported:
+                with suppress(StoreUnavailable), ledger.connection() as connection:
+                    report_troubles(connection, process, troubles)
+                    is_reported = bool(troubles)
+
+    supervision.thread("reports of troubles", report)
+
+
+def report_troubles(connection: Connection[Any], process: str, troubles: Sequence[Trouble]) -> None:
+    """Replace what was reported of a process."""
+    with connection.transaction(), connection.cursor() as cursor:
+        cursor.execute(_DELETE, (process, [one.name for one in troubles]))
+        rows = [(process, one.name, cleaned(one.error), one.times, one.is_waiting) for one in troubles]
+        cursor.executemany(_UPSERT, rows)
+
+
+def reported_troubles(connection: Connection[Any]) -> list[ReportedTrouble]:
+    """Return the present troubles of all processes, the oldest first."""
+    with connection.cursor(row_factory=class_row(ReportedTrouble)) as cursor:
+        return cursor.execute(_SELECT).fetchall()
+
+
+async def read_troubles(connection: AsyncConnection[Any]) -> list[ReportedTrouble]:
+    """Return the same from the event loop."""
+    async with connection.cursor(row_factory=class_row(ReportedTrouble)) as cursor:
+        return await (await cursor.execute(_SELECT)).fetchall()

@@ -1,0 +1,429 @@
+"""Making a projection's tables anew from the log, beside the live ones: in bulk first, then catching up.
+
+The bulk is read as the last event of each stream and written by COPY into tables without indexes, by as many processes
+as asked for; indexes come afterwards. Memory does not grow with the log.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import as_completed
+from contextlib import contextmanager
+from functools import partial
+from itertools import count, pairwise
+from typing import Any, TypeVar, cast
+
+import psycopg
+from psycopg import Connection
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+from psycopg.sql import SQL, Identifier
+
+from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces
+from projections.versions.forgetting import read_erasures, wait_for_erasures
+from projections.versions.projection import Projection, Rows, keep_off_statistics
+from projections.versions.reading import (
+    BATCH,
+    PayloadsDetached,
+    Poison,
+    Seen,
+    Slice,
+    read_last,
+    read_ordered,
+    slices,
+    with_bodies,
+)
+from redaction.shown import said_by
+from system.parallel import processes
+
+SLICES_A_JOB = 12
+_SLICE_EVENTS = 15_000
+"""Of a slice, about: what 5,000 accounts have in the platform's tables is 40 MB, which Postgres still has at hand."""
+_MOST_SLICES = 2_000
+_LOAD_BYTES = 50_000_000
+"""Rows of so many bytes of payloads are loaded, however few they are: those of five thousand accounts, or of five."""
+_TOO_LARGE = "54"
+"""SQLSTATE class of values that are too large or too deep for a row or an index."""
+ORDERED = 2_000
+"""Events that are read at a time where each of them is applied."""
+
+Piece = TypeVar("Piece")
+PieceResult = TypeVar("PieceResult")
+Progress = Callable[[int], None]
+"""Told how many events have been looked at."""
+
+
+@contextmanager
+def administrator(admin_url: str) -> Iterator[Connection[Any]]:
+    """A connection that may make tables, in autocommit and without time limits."""
+    with _administrator(admin_url) as connection:
+        yield connection
+
+
+def _administrator(admin_url: str) -> Connection[Any]:
+    connection: Connection[Any] = psycopg.connect(admin_url, autocommit=True)
+    connection.execute("SET statement_timeout = 0; SET lock_timeout = 0; SET TIME ZONE 'UTC'")
+    connection.execute("SET synchronous_commit = on; SET maintenance_work_mem = '128MB'")
+    connection.execute(_WITHOUT_COMPRESSION)
+    return connection
+
+
+def make_tables(connection: Connection[Any], projection: Projection, schema: str) -> None:
+    """Empty tables in the schema. Nobody reads them before they are whole, so that no vacuum comes near them."""
+    projection.create(connection, schema)
+    keep_off_statistics(connection, projection, schema)
+    for table in projection.tables:
+        connection.execute(SQL("ALTER TABLE {} SET (autovacuum_enabled = off)").format(Identifier(schema, table)))
+
+
+def _finish(connection: Connection[Any], table: str, *, projection: Projection, schema: str) -> None:
+    """What a table has besides its rows, once they are in it: indexes and statistics. It can be repeated."""
+    keyed = "SELECT FROM pg_index WHERE indisprimary AND indrelid = to_regclass(format('%%I.%%I', %s::text, %s::text))"
+    if connection.execute(keyed, (schema, table)).fetchone() is None:
+        with connection.transaction():
+            projection.index(connection, schema, table)
+    _analyze(connection, table, schema=schema)
+
+
+def build(
+    admin_url: str,
+    connection: Connection[Any],
+    projection: Projection,
+    schema: str,
+    *,
+    upto: int,
+    jobs: int = 1,
+    is_kept: bool = True,
+    progress: Progress = lambda done: None,
+) -> list[Poison]:
+    """Fill empty tables with what the log says up to a position; the streams that had to be left out.
+
+    Without `is_kept` the caller's transaction undoes it all, and erasures need not wait for that.
+    """
+    if projection.folds_all:
+        for table in projection.tables:
+            projection.index(connection, schema, table)
+        parked = _folded(admin_url, connection, projection, schema, upto=upto, jobs=jobs, progress=progress)
+        for table in projection.tables:
+            _analyze(connection, table, schema=schema)
+        return parked
+    workers = _Workers(admin_url, connection, jobs)
+    count = max(SLICES_A_JOB * jobs, min(upto // _SLICE_EVENTS, _MOST_SLICES))
+    parts = slices(connection, count, upto=upto)
+    parked = []
+    building = partial(build_slice, projection=projection, schema=schema, upto=upto, is_kept=is_kept)
+    for done, poisoned in enumerate(workers.each(building, parts), 1):
+        parked += poisoned
+        progress(upto * done // len(parts))
+    finishing = partial(_finish, projection=projection, schema=schema)
+    for _ in workers.each(finishing, _largest_first(connection, projection, schema)):
+        pass
+    return parked
+
+
+def _folded(
+    admin_url: str,
+    connection: Connection[Any],
+    projection: Projection,
+    schema: str,
+    *,
+    upto: int,
+    jobs: int,
+    progress: Progress,
+) -> list[Poison]:
+    """Fill tables from every event: in order, or where that does not matter in as many processes as asked for.
+
+    A stream that is to be parked counts up to its poisoned event: where there is one, all is done in order again.
+    """
+    count = SLICES_A_JOB * jobs
+    if projection.adds_up and jobs > 1 and upto >= BATCH * count:
+        bounds = [upto * number // count for number in range(count + 1)]
+        folding = partial(_fold, projection=projection, schema=schema)
+        spans = [*pairwise(bounds)]
+        poisoned = False
+        for done, poisons in enumerate(_Workers(admin_url, connection, jobs).each(folding, spans), 1):
+            poisoned = poisoned or bool(poisons)
+            progress(upto * done // count)
+        if not poisoned:
+            return []
+        for table in projection.tables:
+            connection.execute(SQL("TRUNCATE {}").format(Identifier(schema, table)))
+    return apply_events(connection, projection, schema, after=0, upto=upto, progress=progress)
+
+
+def _fold(connection: Connection[Any], span: tuple[int, int], *, projection: Projection, schema: str) -> list[Poison]:
+    after, upto = span
+    return apply_events(connection, projection, schema, after=after, upto=upto)
+
+
+class _Workers:
+    """Does work on connections of as many processes as asked for; for one job in this process, on its connection."""
+
+    def __init__(self, admin_url: str, connection: Connection[Any], jobs: int) -> None:
+        self._admin_url = admin_url
+        self._connection = connection
+        self._jobs = jobs
+
+    def each(
+        self, work: Callable[[Connection[Any], Piece], PieceResult], items: Sequence[Piece]
+    ) -> Iterator[PieceResult]:
+        """Do the work for each item; give the results in the order in which they come."""
+        if self._jobs == 1 or len(items) == 1:
+            for item in items:
+                yield work(self._connection, item)
+            return
+        number = next(_numbers)
+        _inherited[number] = work
+        try:
+            with processes(self._jobs) as pool:
+                futures = [pool.submit(_alone, self._admin_url, number, item) for item in items]
+                for future in as_completed(futures):
+                    yield future.result()
+        finally:
+            del _inherited[number]
+
+
+_numbers = count(1)
+_inherited: dict[int, Callable[[Connection[Any], Any], Any]] = {}
+"""What forked processes are to do, by number: they have it from this one, since not every projection can be pickled."""
+
+
+_opened: dict[str, Connection[Any]] = {}
+"""The connection of a forked process, which all its pieces of work use and which ends with it."""
+
+
+def _alone(admin_url: str, number: int, item: Any) -> Any:
+    connection = _opened.get(admin_url)
+    if connection is None or connection.closed:
+        connection = _opened[admin_url] = _administrator(admin_url)
+        connection.execute("SET max_parallel_maintenance_workers = 0")  # the processes are the parallel workers
+    return _inherited[number](connection, item)
+
+
+def _largest_first(connection: Connection[Any], projection: Projection, schema: str) -> list[str]:
+    """The tables by size, the largest first, so that no worker starts on a large one at the end."""
+    query = "SELECT pg_relation_size(to_regclass(format('%%I.%%I', %s::text, %s::text)))"
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        sizes = {table: cursor.execute(query, (schema, table)).fetchone() for table in projection.tables}
+    return sorted(projection.tables, key=lambda table: sizes[table] or (0,), reverse=True)
+
+
+def _analyze(connection: Connection[Any], table: str, *, schema: str) -> None:
+    """What questions are planned by, from a third of the usual sample.
+
+    A whole one takes longer than the indexes of a hundred thousand accounts, since there are so many columns; Postgres
+    takes it by itself when enough has changed.
+    """
+    with connection.transaction():
+        connection.execute("SET LOCAL default_statistics_target = 30")
+        connection.execute(SQL("ANALYZE {}").format(Identifier(schema, table)))
+
+
+def apply_events(
+    connection: Connection[Any],
+    projection: Projection,
+    schema: str,
+    *,
+    after: int,
+    upto: int,
+    parked: Sequence[str] = (),
+    streams: Sequence[str] | None = None,
+    progress: Progress = lambda done: None,
+) -> list[Poison]:
+    """Change the tables for the events after one position and up to another, but for parked streams.
+
+    `streams` restricts it to these. Returns the streams that had to be parked on the way.
+    """
+    left = set(parked)
+    poisons: list[Poison] = []
+    topics, with_previous = projection.topics, projection.reads_previous
+    while after < upto:
+        batch = read_ordered(
+            connection,
+            topics,
+            after=after,
+            upto=upto,
+            streams=streams,
+            limit=BATCH if projection.reads_payloads else ORDERED,
+            with_previous=with_previous,
+        )
+        if not batch:
+            break
+        after = batch[-1].position
+        for poison in apply_batch(connection, projection, schema, batch, left):
+            left.add(poison.stream)
+            poisons.append(poison)
+        progress(after)
+    progress(upto)
+    return poisons
+
+
+def apply_batch(
+    connection: Connection[Any], projection: Projection, schema: str, read: Sequence[Seen | Poison], parked: set[str]
+) -> list[Poison]:
+    """Apply what can be applied; what cannot be read or applied parks its stream, and nothing else."""
+    poisons, good = _without_poison(read, parked)
+    batch = projection.unwritten(connection, schema, good)
+    left = parked | {poison.stream for poison in poisons}
+    for piece in _pieces(connection, projection, batch):
+        more, good = _without_poison(piece, left)
+        more += _applied(connection, projection, schema, good)
+        poisons += more
+        left |= {poison.stream for poison in more}
+    return poisons
+
+
+def _pieces(
+    connection: Connection[Any], projection: Projection, batch: Sequence[Seen]
+) -> Iterable[Sequence[Seen | Poison]]:
+    """All of the events, or, where the projection reads payloads, as many at a time as may be open together."""
+    if not projection.reads_payloads:
+        return (batch,)
+    return in_pieces(with_bodies(connection, batch), _open_bytes, MAX_OPEN_BYTES)
+
+
+def _open_bytes(seen: Seen | Poison) -> int:
+    return len(seen.body or b"") if isinstance(seen, Seen) else 0
+
+
+def _applied(connection: Connection[Any], projection: Projection, schema: str, batch: Sequence[Seen]) -> list[Poison]:
+    """Apply a batch, and where that fails, its halves: the event that fails alone parks its stream.
+
+    Raises errors that no event's content causes.
+    """
+    if not batch:
+        return []
+    try:
+        with connection.transaction():
+            projection.apply(connection, schema, batch)
+        return []
+    except Exception as error:
+        if not _is_of_content(error):
+            raise
+        if len({seen.stream for seen in batch}) == 1:
+            return [Poison(batch[0].stream, batch[0].position, said_by(error))]
+    middle = len(batch) // 2
+    streams = {seen.stream for seen in batch[:middle]}
+    first = [seen for seen in batch if seen.stream in streams]
+    second = [seen for seen in batch if seen.stream not in streams]
+    if not second:  # one stream more in the first half: take the streams one by one
+        return [p for s in streams for p in _applied(connection, projection, schema, _of(batch, s))]
+    return _applied(connection, projection, schema, first) + _applied(connection, projection, schema, second)
+
+
+def _is_of_content(error: Exception) -> bool:
+    """Return whether the content of one event causes the error, and not rights, tables, room, time-outs or archives."""
+    if isinstance(error, psycopg.Error):
+        is_too_large = (error.sqlstate or "").startswith(_TOO_LARGE)
+        return isinstance(error, psycopg.DataError | psycopg.IntegrityError) or is_too_large
+    return not isinstance(error, MemoryError | OSError | PayloadsDetached)
+
+
+def _of(batch: Sequence[Seen], stream: str) -> list[Seen]:
+    return [seen for seen in batch if seen.stream == stream]
+
+
+def _without_poison(batch: Sequence[Seen | Poison], parked: set[str]) -> tuple[list[Poison], list[Seen]]:
+    """The poisoned events, the first of each stream, and the others but for those of parked streams."""
+    if not parked and Poison not in set(map(type, batch)):  # as good as always
+        return [], cast("list[Seen]", batch)
+    left = set(parked)
+    poisons: list[Poison] = []
+    good: list[Seen] = []
+    for one in batch:
+        if one.stream in left:
+            continue
+        if isinstance(one, Poison):
+            left.add(one.stream)
+            poisons.append(one)
+        else:
+            good.append(one)
+    return poisons, good
+
+
+def build_slice(
+    connection: Connection[Any],
+    part: Slice,
+    *,
+    projection: Projection,
+    schema: str,
+    upto: int,
+    is_kept: bool,
+) -> list[Poison]:
+    """The rows of some streams, from the last event of each; who was erased meanwhile is not among them."""
+    is_committed_here = connection.info.transaction_status is TransactionStatus.IDLE
+    ends = _ends(connection, projection, schema) if is_committed_here else {}
+    with connection.transaction():
+        parked = _build_slice(connection, part, projection, schema, upto)
+        if is_kept and projection.holds_persons:
+            wait_for_erasures(connection)
+            for erasure in read_erasures(connection, after=upto):
+                projection.forget_person(connection, schema, erasure)
+    _read_once(connection, schema, ends)
+    return parked
+
+
+def _ends(connection: Connection[Any], projection: Projection, schema: str) -> dict[str, int]:
+    """How many pages each table has."""
+    pages = SQL("SELECT pg_relation_size({}) / current_setting('block_size')::bigint")
+    ends: dict[str, int] = {}
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        for table in projection.tables:
+            name = Identifier(schema, table).as_string(connection)
+            row = cursor.execute(pages.format(name)).fetchone()
+            assert row is not None
+            ends[table] = row[0]
+    return ends
+
+
+def _read_once(connection: Connection[Any], schema: str, ends: Mapping[str, int]) -> None:
+    """Have Postgres note on the pages from these on that what is there was committed, as the first reader does.
+
+    They are at hand now. Later they would have to be read and written once more, and where a checkpoint has begun
+    meanwhile, whole into the write-ahead log as well: as many bytes as all rows.
+    """
+    reading = SQL("SELECT count(*) FROM {} WHERE ctid >= {}::tid")
+    for table, pages in ends.items():
+        connection.execute(reading.format(Identifier(schema, table), f"({pages},0)"))
+
+
+def _build_slice(
+    connection: Connection[Any],
+    part: Slice,
+    projection: Projection,
+    schema: str,
+    upto: int,
+) -> list[Poison]:
+    parked: list[Poison] = []
+    rows: dict[str, list[Any]] = {}
+    size = 0
+    for read in read_last(connection, projection.topics, part, upto=upto, skipped=projection.skipped):
+        poisons, batch = _without_poison(read, set())
+        for piece in _pieces(connection, projection, batch):
+            more, good = _without_poison(piece, set())
+            poisons += more
+            for seen in good:
+                try:
+                    _add(rows, projection.rows(seen))
+                except Exception as error:
+                    if not _is_of_content(error):
+                        raise
+                    poisons.append(Poison(seen.stream, seen.position, said_by(error), seen.first_position))
+            if projection.reads_payloads:
+                size += sum(map(_open_bytes, good))
+            if size > _LOAD_BYTES or sum(map(len, rows.values())) > projection.load_rows:
+                projection.load(connection, schema, rows)
+                rows, size = {}, 0
+        # Nothing of these streams is in the tables: they are left out from their first event on.
+        parked += [Poison(p.stream, p.first_position, f"at position {p.position}: {p.error}") for p in poisons]
+    projection.load(connection, schema, rows)
+    return parked
+
+
+def _add(rows: dict[str, list[Any]], more: Rows) -> None:
+    for table, values in more.items():
+        rows.setdefault(table, []).extend(values)
+
+
+_WITHOUT_COMPRESSION = """
+SELECT set_config('wal_compression', 'off', false) WHERE has_parameter_privilege('wal_compression', 'SET')
+"""
+"""Compressing every page of a new index takes a third of the time of making it; not everybody may say so."""

@@ -1,0 +1,155 @@
+"""Bringing a database to what this code needs: the log's schema, then the tables of projections, and rights on them.
+
+Projections bring their own tables: a new one, or a new column, needs no migration.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import structlog
+from psycopg import Connection
+from psycopg.rows import tuple_row
+from psycopg.sql import SQL, Identifier
+
+from eventstore.log import locks
+from eventstore.operations.migrate import migrate, patiently
+from eventstore.operations.rights import grant_rights
+from projections import PROJECTIONS
+from projections.versions.build import administrator
+from projections.versions.projection import Platform, Projection, keep_off_statistics
+from projections.versions.reading import head
+from projections.versions.versions import add_version, alone, build_version, has_live, switch, versions
+
+logger = structlog.get_logger()
+
+
+def migrate_all(admin_url: str, *, service_role: str | None = None) -> list[str]:
+    """Migrate, and set up projections that are new; return the migrations that were applied. Two at once are safe.
+
+    After a kill, the next run continues: a version that was ready is used, an unfinished one is built again.
+    """
+    applied = migrate(admin_url, service_role=service_role)
+    with administrator(admin_url) as connection:
+        install(connection, PROJECTIONS, service_role)
+    return applied
+
+
+def install(connection: Connection[Any], projections: Sequence[Projection], service_role: str | None) -> None:
+    """Set up what is new among these: tables, columns and rights, and the rows that follow from the log.
+
+    The connection must be in autocommit. The service may run meanwhile: whatever is written with the append is built
+    beside it and switched in. A migrated live version gets the definition of this code; versions that were retired
+    before keep theirs, and cannot be switched in any more.
+    """
+    _add_columns_beside(connection, projections)
+    for projection in projections:
+        if projection.is_inline and not is_whole(connection, projection):
+            _build_beside(connection, projection)
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (locks.VERSIONS,))
+        for projection in projections:
+            if projection.is_inline:
+                connection.execute(_DECLARE_LIVE, (projection.definition, projection.name))
+            elif not versions(connection, projection.name):
+                _make_empty(connection, projection)
+            for table in projection.tables:
+                place = Identifier(projection.home, table)
+                grant_rights(connection, place, projection.rights_on(table), service_role)
+
+
+_DECLARE_LIVE = """
+UPDATE projection_versions SET definition = %s
+WHERE name = %s AND state = 'live'
+"""
+
+
+def _build_beside(connection: Connection[Any], projection: Projection) -> None:
+    """Build declared tables from the log beside what there is, and switch to them; a former live version is retired."""
+    with alone(connection, projection, waits=True):
+        if is_whole(connection, projection):
+            return  # another `migrate` has built it meanwhile
+        present = versions(connection, projection.name)
+        ready = [one for one in present if one.state == "ready" and one.definition == projection.definition]
+        if not ready:
+            if head(connection):
+                logger.info("projection is built beside the service", projection=projection.name)
+            ready = [build_version("", connection, projection)]
+        switch(connection, projection, ready[-1].version)
+
+
+def _make_empty(connection: Connection[Any], projection: Projection) -> None:
+    """Make the tables of a projection that follows the log, from its beginning on.
+
+    Tables whose version is gone are made again: nobody knows which events are in them.
+    """
+    for table in projection.tables:
+        connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(projection.home, table)))
+    projection.create(connection, projection.home)
+    keep_off_statistics(connection, projection, projection.home)
+    for table in projection.tables:
+        projection.index(connection, projection.home, table)
+    connection.execute("DELETE FROM parked_streams WHERE name = %s", (projection.name,))
+    add_version(connection, projection, 1, "live", 0)
+
+
+def is_whole(connection: Connection[Any], projection: Projection) -> bool:
+    """Return whether there is a live version with all its tables, in the declared form."""
+    has_tables = all(_columns(connection, projection.home, table) for table in projection.tables)
+    return has_tables and has_live(connection, projection.name) and fits(connection, projection)
+
+
+def fits(connection: Connection[Any], projection: Projection) -> bool:
+    """Whether the live tables of the platform, where there are any, can hold rows as they are declared now."""
+    if not isinstance(projection, Platform):
+        return True
+    for table in projection.tables:
+        declared = dict(projection.declared_columns(table))
+        present = _columns(connection, projection.home, table)
+        if present and not present.keys() >= set(projection.key_of(table)):
+            return False
+        if any(declared.get(name) != kind for name, kind in present.items()):
+            return False
+    return True
+
+
+def _add_columns_beside(connection: Connection[Any], projections: Sequence[Projection]) -> None:
+    """Columns of tables that the service writes meanwhile: nobody waits longer for them than the time-out."""
+
+    def add(projection: Projection) -> None:
+        with connection.transaction():
+            connection.execute(SQL("SET LOCAL lock_timeout = {}").format(locks.WAIT_MS))
+            _add_columns(connection, projection)
+
+    for projection in projections:
+        if missing_columns(connection, projection) and fits(connection, projection):
+            patiently(partial(add, projection))
+
+
+def missing_columns(connection: Connection[Any], projection: Projection) -> list[tuple[str, str, str]]:
+    """(table, column, declaration) of what live tables do not have yet; nothing of tables that are not there."""
+    missing = []
+    for table in projection.tables:
+        present = _columns(connection, projection.home, table)
+        declared = projection.declared_columns(table) if present else ()
+        missing += [(table, name, kind) for name, kind in declared if name not in present]
+    return missing
+
+
+def _add_columns(connection: Connection[Any], projection: Projection) -> None:
+    for table, name, declared in missing_columns(connection, projection):
+        adding = SQL("ALTER TABLE {} ADD COLUMN {} ").format(Identifier(projection.home, table), Identifier(name))
+        connection.execute(adding + SQL(declared))  # written in our own files
+    keep_off_statistics(connection, projection, projection.home)
+
+
+def _columns(connection: Connection[Any], schema: str, table: str) -> dict[str, str]:
+    """The columns of a table and their types; none where there is no such table."""
+    query = (
+        "SELECT attname, CASE atttypid::regtype::text WHEN 'timestamp with time zone' THEN 'timestamptz'"
+        " ELSE atttypid::regtype::text END"
+        " FROM pg_attribute WHERE attrelid = to_regclass(format('%%I.%%I', %s::text, %s::text))"
+        " AND attnum > 0 AND NOT attisdropped"
+    )
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return dict(cursor.execute(query, (schema, table)).fetchall())

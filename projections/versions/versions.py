@@ -1,0 +1,438 @@
+"""The versions of each projection: one is live, others are built beside it, wait to be switched in, or are retired.
+
+A version that is not live has its tables in the schema NAME_vN. A switch moves tables between schemas in one
+transaction: readers see the old ones until it commits. Whatever is killed leaves the live version as it was.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import psycopg
+from psycopg import Connection
+from psycopg.rows import class_row, tuple_row
+from psycopg.sql import SQL, Identifier
+
+from eventstore.clock import now
+from eventstore.log import locks
+from projections.versions.build import Progress, apply_events, build, make_tables
+from projections.versions.forgetting import wait_for_erasures
+from projections.versions.projection import Projection
+from projections.versions.reading import Poison, head
+
+KEPT = timedelta(days=7)
+"""How long a retired version can be switched in again."""
+AT_ONCE = 5_000
+"""Events that are caught up with in one transaction: erasures wait for its end."""
+CLOSE = 500
+"""Events behind the log at which a version is close enough to be switched in, and most that a switch applies while
+writers wait."""
+SWITCH_TRIES = 40
+VACUUM_TIMEOUT = "10s"
+"""How long a switch waits for a vacuum, while nobody waits for it; Postgres ends its own vacuum after a second."""
+
+
+_HOLD_TRIES = 3
+_NOT_SET_UP = "{} is not set up. Run `importledger migrate`."
+
+
+class NotPossible(Exception):
+    """The projection cannot be built or switched like this; the message says why."""
+
+
+class ProjectionVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of `projection_versions`."""
+
+    name: str
+    version: int
+    state: str
+    position: int
+    definition: str
+    built_at: datetime
+    retired_at: datetime | None
+    verified_at: datetime | None
+    differences: int | None
+
+    @property
+    def schema(self) -> str:
+        return schema_of(self.name, self.version)
+
+    def is_outdated(self, projection: Projection) -> bool:
+        """Whether it was made as another release declares the projection; nothing follows into it then."""
+        return self.definition != projection.definition
+
+
+def schema_of(name: str, version: int) -> str:
+    return f"{name}_v{version}"
+
+
+_SELECT = SQL("SELECT {} FROM projection_versions ").format(
+    SQL(", ").join(map(Identifier, ProjectionVersion.__struct_fields__))
+)
+_SELECT_VERSIONS = _SELECT + SQL("WHERE name = %s ORDER BY version")
+_HOLD = _SELECT + SQL("WHERE name = %s AND state = 'live' FOR UPDATE")
+
+
+def versions(connection: Connection[Any], name: str) -> list[ProjectionVersion]:
+    """All versions of a projection, the oldest first."""
+    with connection.cursor(row_factory=class_row(ProjectionVersion)) as cursor:
+        return cursor.execute(_SELECT_VERSIONS, (name,)).fetchall()
+
+
+def live_version(connection: Connection[Any], name: str) -> ProjectionVersion:
+    """The live version of a projection. Raises NotPossible where `migrate` has not set it up."""
+    for version in versions(connection, name):
+        if version.state == "live":
+            return version
+    raise NotPossible(_NOT_SET_UP.format(name))
+
+
+def has_live(connection: Connection[Any], name: str) -> bool:
+    """Return whether the projection has a live version."""
+    return any(one.state == "live" for one in versions(connection, name))
+
+
+def held(connection: Connection[Any], name: str) -> ProjectionVersion:
+    """The live version, which stays as it is until the transaction ends: followers, switches and healing wait."""
+    with connection.cursor(row_factory=class_row(ProjectionVersion)) as cursor:
+        for _ in range(_HOLD_TRIES):  # nothing comes back where another was switched in while this waited
+            if (live := cursor.execute(_HOLD, (name,)).fetchone()) is not None:
+                return live
+    raise NotPossible(_NOT_SET_UP.format(name))
+
+
+def add_version(connection: Connection[Any], projection: Projection, version: int, state: str, position: int) -> None:
+    connection.execute(
+        "INSERT INTO projection_versions (name, version, state, position, definition) VALUES (%s, %s, %s, %s, %s)",
+        (projection.name, version, state, position, projection.definition),
+    )
+
+
+@contextmanager
+def alone(connection: Connection[Any], projection: Projection, *, waits: bool = False) -> Iterator[None]:
+    """Hold the projection's lock, so that no other process builds or switches it.
+
+    Raises NotPossible when one does, unless it `waits` for that.
+    """
+    key = locks.VERSIONS, projection.name
+    if waits:
+        connection.execute("SELECT pg_advisory_lock(%s, hashtext(%s))", key)
+    else:
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            row = cursor.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", key).fetchone()
+        if not (row and row[0]):
+            raise NotPossible(f"{projection.name} is being built or switched by somebody else.")
+    try:
+        yield
+    finally:
+        if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.INERROR:
+            connection.execute("SELECT pg_advisory_unlock(%s, hashtext(%s))", (locks.VERSIONS, projection.name))
+
+
+def build_version(
+    admin_url: str,
+    connection: Connection[Any],
+    projection: Projection,
+    *,
+    jobs: int = 1,
+    progress: Progress = lambda done: None,
+) -> ProjectionVersion:
+    """Build a new version beside the live one, close to the log's end; it is `ready` then.
+
+    The caller must hold `alone`.
+
+    When it is cancelled, nothing remains of it; when it is killed, the next build clears it away.
+    """
+    begun = begin_version(connection, projection)
+    try:
+        parked = build(
+            admin_url, connection, projection, begun.schema, upto=begun.position, jobs=jobs, progress=progress
+        )
+        return finish_version(connection, projection, begun.version, parked)
+    except BaseException:
+        drop_version(connection, projection, begun.version)
+        raise
+
+
+def begin_version(connection: Connection[Any], projection: Projection) -> ProjectionVersion:
+    """A new version with empty tables, for what the log says up to its position. The caller must hold `alone`."""
+    drop_versions(connection, projection, unfinished=True)
+    present = versions(connection, projection.name)
+    version = max((one.version for one in present), default=0) + 1
+    schema = schema_of(projection.name, version)
+    add_version(connection, projection, version, "building", head(connection))
+    try:
+        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
+        make_tables(connection, projection, schema)
+    except BaseException:
+        drop_version(connection, projection, version)
+        raise
+    return known_version(connection, projection.name, version)
+
+
+def finish_version(
+    connection: Connection[Any], projection: Projection, version: int, parked: Sequence[Poison]
+) -> ProjectionVersion:
+    """A version whose tables are filled is brought close to the log's end, and `ready` then."""
+    park(connection, projection.name, version, parked)
+    catch_up(connection, projection, version)
+    connection.execute(
+        "UPDATE projection_versions SET state = 'ready', built_at = clock_timestamp() WHERE name = %s AND version = %s",
+        (projection.name, version),
+    )
+    return known_version(connection, projection.name, version)
+
+
+def known_version(connection: Connection[Any], name: str, version: int) -> ProjectionVersion:
+    """The version of this number, which there is."""
+    return next(one for one in versions(connection, name) if one.version == version)
+
+
+def make_anew(admin_url: str, connection: Connection[Any], projection: Projection, *, jobs: int = 1) -> None:
+    """Build a new version and switch to it; what was live before is dropped."""
+    with alone(connection, projection):
+        built = build_version(admin_url, connection, projection, jobs=jobs)
+        switch(connection, projection, built.version, retires=False)
+
+
+def catch_up(connection: Connection[Any], projection: Projection, version: int) -> int:
+    """Bring a version that is not live close to the log's end; its position then."""
+    [present] = [one for one in versions(connection, projection.name) if one.version == version]
+    position = present.position
+    while True:
+        end = head(connection)
+        reached = min(end, position + AT_ONCE)
+        with connection.transaction():
+            advance(connection, projection, present.schema, version, after=position, upto=reached)
+        if reached == end and reached - position < CLOSE:
+            return reached
+        position = reached
+
+
+def advance(
+    connection: Connection[Any], projection: Projection, schema: str, version: int, *, after: int, upto: int
+) -> None:
+    """Apply the events after one position and up to another to a version's tables, and note the position."""
+    if projection.holds_persons:
+        wait_for_erasures(connection)
+    left = parked_streams(connection, projection.name, version)
+    poisons = apply_events(connection, projection, schema, after=after, upto=upto, parked=left)
+    park(connection, projection.name, version, poisons)
+    connection.execute(
+        "UPDATE projection_versions SET position = %s WHERE name = %s AND version = %s",
+        (upto, projection.name, version),
+    )
+
+
+def switch(
+    connection: Connection[Any],
+    projection: Projection,
+    version: int,
+    *,
+    retires: bool = True,
+    tries: Callable[[int], None] = lambda number: None,
+) -> int:
+    """Replace the live version, if any, with one that is ready or retired; return its position then.
+
+    The caller must hold `alone`. It is one transaction, in which writers wait while at most `CLOSE` events are applied.
+    When others would wait for long, it gives everything back and tries again. Raises NotPossible.
+    """
+    chosen = next((one for one in versions(connection, projection.name) if one.version == version), None)
+    if chosen is None or chosen.state not in ("ready", "retired"):
+        raise NotPossible(f"{projection.name} has no version {version} that could be switched in.")
+    if chosen.retired_at is not None and now() - chosen.retired_at > KEPT:
+        raise NotPossible(f"Version {version} of {projection.name} was retired more than {KEPT.days} days ago.")
+    if projection.definition != chosen.definition:
+        raise NotPossible(f"Version {version} of {projection.name} was made by other code. Rebuild it.")
+    for number in range(SWITCH_TRIES):
+        position = catch_up(connection, projection, version)
+        try:
+            with connection.transaction():
+                return _switch(connection, projection, chosen, position, retires=retires)
+        except _STEPPED_BACK:
+            tries(number + 1)
+    raise NotPossible(f"{projection.name} is read or vacuumed all the time: the switch was tried {SWITCH_TRIES} times.")
+
+
+class _Behind(Exception):
+    """Too many events were appended while the switch waited for its locks."""
+
+
+_STEPPED_BACK = (
+    _Behind,
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.QueryCanceled,
+    psycopg.errors.DeadlockDetected,
+)
+
+
+def _switch(
+    connection: Connection[Any], projection: Projection, chosen: ProjectionVersion, position: int, *, retires: bool
+) -> int:
+    """Tables before the log, as writers take them: their statement locks the view's table before the log.
+
+    Live tables may be of another form: one that is declared now may be missing. Tables that belong to no version are
+    dropped.
+    """
+    name = projection.name
+    present = _present(connection, projection.home, projection.tables)
+    connection.execute(f"SET LOCAL lock_timeout = '{VACUUM_TIMEOUT}'")
+    live = held(connection, name) if has_live(connection, name) else None
+    # Against vacuums only: a long one would outlast every try.
+    for schema, tables in ((projection.home, present), (chosen.schema, projection.tables)):
+        for table in tables:
+            locking = SQL("LOCK TABLE {} IN SHARE UPDATE EXCLUSIVE MODE")
+            connection.execute(locking.format(Identifier(schema, table)))
+    meanwhile = head(connection)
+    advance(connection, projection, chosen.schema, chosen.version, after=position, upto=meanwhile)
+    connection.execute(SQL("SET LOCAL lock_timeout = {}").format(locks.WAIT_MS))
+    if projection.home == "platform":
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
+    if present:  # in one statement, whose time-out holds for all of them together
+        connection.execute(SQL("SET LOCAL statement_timeout = {}").format(locks.WAIT_MS))
+        names = SQL(", ").join(Identifier(projection.home, table) for table in present)
+        connection.execute(SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names))
+        connection.execute("SET LOCAL statement_timeout = 0")
+    if projection.is_inline and projection.home == "public":
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.LOG,))
+    reached = head(connection)
+    if reached - meanwhile > CLOSE:
+        raise _Behind
+    advance(connection, projection, chosen.schema, chosen.version, after=meanwhile, upto=reached)
+    _move_tables(connection, projection, chosen, present, retired=live.schema if live and retires else None)
+    if live:
+        at = reached if projection.is_inline else live.position
+        connection.execute(
+            "UPDATE projection_versions SET state = 'retired', retired_at = %s, position = %s"
+            " WHERE name = %s AND version = %s",
+            (now(), at, name, live.version),
+        )
+    connection.execute(
+        "UPDATE projection_versions SET state = 'live', retired_at = NULL WHERE name = %s AND version = %s",
+        (name, chosen.version),
+    )
+    if not retires and live:
+        _forget(connection, projection, live.version)
+    return reached
+
+
+def _move_tables(
+    connection: Connection[Any],
+    projection: Projection,
+    chosen: ProjectionVersion,
+    present: Sequence[str],
+    *,
+    retired: str | None,
+) -> None:
+    """Replace the tables that are there with a version's; they are moved to a schema or dropped."""
+    if retired:
+        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(retired)))
+    rights = {table: _rights(connection, projection.home, table) for table in present}
+    for table in present:
+        if retired:
+            move = SQL("ALTER TABLE {} SET SCHEMA {}")
+            connection.execute(move.format(Identifier(projection.home, table), Identifier(retired)))
+        else:
+            connection.execute(SQL("DROP TABLE {}").format(Identifier(projection.home, table)))
+    for table in projection.tables:
+        move = SQL("ALTER TABLE {} SET SCHEMA {}")
+        connection.execute(move.format(Identifier(chosen.schema, table), Identifier(projection.home)))
+        vacuuming = SQL("ALTER TABLE {} RESET (autovacuum_enabled)")
+        connection.execute(vacuuming.format(Identifier(projection.home, table)))
+        grant(connection, projection.home, table, rights.get(table, ()))
+    connection.execute(SQL("DROP SCHEMA {}").format(Identifier(chosen.schema)))
+
+
+def drop_versions(connection: Connection[Any], projection: Projection, *, unfinished: bool) -> None:
+    """Drop what a killed build left behind, and what was retired too long ago. The caller must hold `alone`."""
+    for one in versions(connection, projection.name):
+        is_old = one.retired_at is not None and now() - one.retired_at > KEPT and one.state == "retired"
+        if is_old or (unfinished and one.state == "building"):
+            drop_version(connection, projection, one.version)
+
+
+def drop_version(connection: Connection[Any], projection: Projection, version: int) -> None:
+    if connection.closed:
+        return
+    with connection.transaction():
+        schema = Identifier(schema_of(projection.name, version))
+        connection.execute(SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(schema))
+        _forget(connection, projection, version)
+
+
+def park(connection: Connection[Any], name: str, version: int, poisons: Sequence[Poison]) -> None:
+    """Note the streams that a version leaves out, each from the position of its poisoned event on.
+
+    A stream that was accepted for another version of the projection stays accepted.
+    """
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            _PARK,
+            [(version, poison.position, poison.error[:500], name, poison.stream) for poison in poisons],
+        )
+
+
+_PARK = """
+INSERT INTO parked_streams (name, version, stream, position, error, accepted_at, accepted_by)
+SELECT p.name, %s, p.stream, %s, %s, accepted.accepted_at, accepted.accepted_by
+FROM (SELECT %s::text, %s::text) AS p (name, stream)
+LEFT JOIN LATERAL (
+    SELECT accepted_at, accepted_by FROM parked_streams AS o
+    WHERE o.name = p.name AND o.stream = p.stream AND accepted_at IS NOT NULL
+    LIMIT 1
+) AS accepted ON true
+ON CONFLICT DO NOTHING
+"""
+_ACCEPT = """
+UPDATE parked_streams SET accepted_at = clock_timestamp(), accepted_by = %s WHERE stream = %s RETURNING name
+"""
+
+
+def accept_parked(connection: Connection[Any], stream: str, by: str) -> list[str]:
+    """Note that projections leave a stream out for good, and return their names. Healing it ends that."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return sorted({name for (name,) in cursor.execute(_ACCEPT, (by, stream))})
+
+
+def parked_streams(connection: Connection[Any], name: str, version: int, *, is_open: bool = False) -> list[str]:
+    """Return the streams that a version leaves out: all, or with `is_open` those that no operator has accepted."""
+    query = (
+        "SELECT stream FROM parked_streams WHERE name = %s AND version = %s AND (accepted_at IS NULL OR NOT %s)"
+        " ORDER BY stream"
+    )
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return [stream for (stream,) in cursor.execute(query, (name, version, is_open))]
+
+
+def _forget(connection: Connection[Any], projection: Projection, version: int) -> None:
+    for table in ("projection_versions", "parked_streams"):
+        query = SQL("DELETE FROM {} WHERE name = %s AND version = %s").format(Identifier(table))
+        connection.execute(query, (projection.name, version))
+
+
+def _present(connection: Connection[Any], schema: str, tables: Sequence[str]) -> list[str]:
+    """Those of the tables that are there, in their order."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (schema,))
+        there = {name for (name,) in cursor.fetchall()}
+    return [table for table in tables if table in there]
+
+
+def _rights(connection: Connection[Any], schema: str, table: str) -> list[tuple[str, str]]:
+    """The (role, right) pairs that are granted on a table, except its owner's."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute(
+            "SELECT grantee, privilege_type FROM information_schema.role_table_grants"
+            " WHERE table_schema = %s AND table_name = %s AND grantee <> current_user",
+            (schema, table),
+        )
+        return cursor.fetchall()
+
+
+def grant(connection: Connection[Any], schema: str, table: str, rights: Sequence[tuple[str, str]]) -> None:
+    """Give each (role, right) on the table."""
+    for role, right in rights:
+        granting = SQL("GRANT {} ON {} TO {}")
+        connection.execute(granting.format(SQL(right), Identifier(schema, table), Identifier(role)))

@@ -1,0 +1,171 @@
+"""The keys that may call the service: digest, role and suppliers. Table `access_key`; written with the append."""
+
+from collections.abc import Collection, Iterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import class_row, tuple_row
+
+from eventstore.aggregates.organisation import ORGANISATION, KeyConfirmed, KeyCreated, KeyRevoked
+from eventstore.events import Recorded, read_event
+from eventstore.operations.rights import READ
+from projections.versions.view import View
+
+
+class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One key. Later events change `revoked_at` only; the rest of its row stays as it was."""
+
+    key_id: str
+    organisation: str
+    role: str
+    suppliers: str
+    rate_per_s: int
+    secret_sha256: str
+    created_at: datetime
+    revoked_at: datetime | None
+    position: int
+
+
+def key_row(recorded: Recorded, position: int) -> KeyRow | None:
+    """The row that the event makes, or None for events of other aggregates."""
+    organisation = recorded.stream.split("/", 1)[1]
+    match recorded.event:
+        case KeyCreated() as event:
+            return KeyRow(
+                key_id=event.key_id,
+                organisation=organisation,
+                role=event.role,
+                suppliers=",".join(event.suppliers),
+                rate_per_s=event.rate_per_s,
+                secret_sha256=event.secret_sha256,
+                created_at=recorded.recorded_at,
+                revoked_at=None,
+                position=position,
+            )
+        case KeyRevoked() | KeyConfirmed() as event:
+            return KeyRow(
+                key_id=event.key_id,
+                organisation=organisation,
+                role="",
+                suppliers="",
+                rate_per_s=0,
+                secret_sha256="",
+                created_at=recorded.recorded_at,
+                revoked_at=recorded.recorded_at if isinstance(event, KeyRevoked) else None,
+                position=position,
+            )
+        case _:
+            return None
+
+
+def _key_of(stream: str) -> dict[str, str] | None:
+    return {"organisation": stream.split("/", 1)[1]} if stream.startswith("organisation/") else None
+
+
+ACCESS_KEY = View(
+    "access_key",
+    KeyRow,
+    key_row,
+    events=ORGANISATION.topics.values(),
+    key=("key_id",),
+    key_of=_key_of,
+    recorded=("created_at", "revoked_at"),
+    first=("organisation", "role", "suppliers", "rate_per_s", "secret_sha256", "created_at"),
+    types={"suppliers": "text[]", "rate_per_s": "integer"},
+    folds_all=True,
+    rights=READ,
+)
+"""Only the database's owner gives and takes keys. Codes of suppliers hold no comma: a row carries them as one text."""
+
+
+def wrong_keys(connection: Connection[Any]) -> Iterator[str]:
+    """A sentence for each key in the table that differs from the log: such a key would open the service."""
+    made: dict[str, tuple[Any, ...]] = {}
+    revoked: set[str] = set()
+    with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+        query = "SELECT stream, topic, state FROM events WHERE topic = ANY(%s) ORDER BY position"
+        for stream, topic, state in cursor.execute(query, (list(ORGANISATION.topics),)).fetchall():
+            match read_event(stream, topic, state):
+                case KeyCreated() as event:
+                    suppliers = sorted(event.suppliers)
+                    organisation = stream.split("/", 1)[1]
+                    made[event.key_id] = (organisation, event.role, suppliers, event.rate_per_s, event.secret_sha256)
+                case KeyRevoked() as event:
+                    revoked.add(event.key_id)
+                case KeyConfirmed() as event:
+                    revoked.discard(event.key_id)
+                case _:
+                    return  # an event that this version cannot read may have made any key
+        rows = cursor.execute(_SELECT_ALL).fetchall()
+    for key_id, is_revoked, organisation, role, suppliers, rate_per_s, secret_sha256 in rows:
+        row = (organisation, role, sorted(suppliers), rate_per_s, secret_sha256)
+        if key_id not in made:
+            yield f"the access key {key_id} of {organisation} is one that no event speaks of"
+        elif made[key_id] != row or is_revoked != (key_id in revoked):
+            yield f"the access key {key_id} of {organisation} is not what the log says"
+
+
+_SELECT_ALL = """
+SELECT key_id, revoked_at IS NOT NULL, organisation, role, suppliers, rate_per_s, secret_sha256
+FROM access_key
+ORDER BY key_id
+"""
+
+SELECT_KEYS = """
+SELECT key_id, organisation, role, suppliers, secret_sha256, created_at, revoked_at, position, rate_per_s
+FROM access_key
+WHERE position > %s
+ORDER BY key_id
+"""
+
+_SELECT_REACH = """
+SELECT DISTINCT unnest(suppliers) AS supplier FROM access_key
+WHERE organisation = %s AND revoked_at IS NULL
+ORDER BY supplier
+"""
+
+
+def organisation_reach(connection: Connection[Any], organisation: str) -> tuple[str, ...]:
+    """The suppliers that the organisation's valid keys may touch."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return tuple(row[0] for row in cursor.execute(_SELECT_REACH, (organisation,)))
+
+
+class KeyListed(msgspec.Struct, frozen=True, kw_only=True):
+    """A key as operators see it, without its digest."""
+
+    key_id: str
+    organisation: str
+    role: str
+    suppliers: list[str]
+    rate_per_s: int
+    created_at: datetime
+    revoked_at: datetime | None
+
+
+_SELECT_LISTED = "SELECT key_id, organisation, role, suppliers, rate_per_s, created_at, revoked_at FROM access_key"
+_SELECT_PAGE = f"""{_SELECT_LISTED}
+WHERE (%(organisation)s = '' OR organisation = %(organisation)s) AND key_id > %(after)s
+  AND (%(within)s::text[] IS NULL OR suppliers <@ %(within)s::text[])
+ORDER BY key_id
+LIMIT %(limit)s
+"""
+_SELECT_ONE = f"{_SELECT_LISTED} WHERE key_id = %s"
+
+
+async def keys_page(
+    connection: AsyncConnection[Any], organisation: str, after: str, limit: int, within: Collection[str] | None = None
+) -> list[KeyListed]:
+    """Keys after an id, of an organisation or "" for all; those that reach no further than `within`."""
+    wanted: dict[str, Any] = {"organisation": organisation, "after": after, "limit": limit}
+    wanted["within"] = None if within is None else list(within)
+    async with connection.cursor(row_factory=class_row(KeyListed)) as cursor:
+        return await (await cursor.execute(_SELECT_PAGE, wanted)).fetchall()
+
+
+async def key_listed(connection: AsyncConnection[Any], key_id: str) -> KeyListed | None:
+    """One key; None where there is none."""
+    async with connection.cursor(row_factory=class_row(KeyListed)) as cursor:
+        return await (await cursor.execute(_SELECT_ONE, (key_id,))).fetchone()

@@ -1,0 +1,137 @@
+"""The users of the console, what they may do and see. Table `console_user`; written in the append's transaction."""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import class_row
+
+from eventstore.aggregates.user import (
+    UserCreated,
+    UserDisabled,
+    UserEnabled,
+    UserErased,
+    UserRoleChanged,
+    UserStatus,
+)
+from eventstore.events import Recorded
+from eventstore.operations.rights import Rights
+from projections.versions.view import View
+
+
+class ConsoleUserRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One user. None leaves a column as it is."""
+
+    user_id: str
+    organisation: str | None = None
+    role: str | None = None
+    suppliers: str | None = None
+    status: str | None = None
+    created_at: datetime
+    modified_at: datetime
+    position: int
+
+
+def console_user_row(recorded: Recorded, position: int) -> ConsoleUserRow | None:
+    """The row that the event makes, or None for other events."""
+    said: dict[str, str]
+    match recorded.event:
+        case UserCreated(organisation=organisation, role=role, suppliers=suppliers):
+            said = {"organisation": organisation, "role": role, "suppliers": ",".join(suppliers), "status": "active"}
+        case UserRoleChanged(role=role, suppliers=suppliers):
+            said = {"role": role, "suppliers": ",".join(suppliers)}
+        case UserDisabled() | UserEnabled() | UserErased() as event:
+            said = {"status": _STATUS_AFTER[type(event)]}
+        case _:
+            return None
+    return ConsoleUserRow(
+        user_id=recorded.stream.split("/", 1)[1],
+        created_at=recorded.recorded_at,
+        modified_at=recorded.recorded_at,
+        position=position,
+        **said,
+    )
+
+
+_STATUS_AFTER: dict[type[Any], UserStatus] = {
+    UserDisabled: "disabled",
+    UserEnabled: "active",
+    UserErased: "erased",
+}
+
+
+def _key_of(stream: str) -> dict[str, str] | None:
+    return {"user_id": stream.split("/", 1)[1]} if stream.startswith("user/") else None
+
+
+CONSOLE_USER = View(
+    "console_user",
+    ConsoleUserRow,
+    console_user_row,
+    events=(UserCreated, UserRoleChanged, *_STATUS_AFTER),
+    rights=Rights(worker=""),
+    key=("user_id",),
+    key_of=_key_of,
+    first=("created_at",),
+    types={"suppliers": "text[]"},
+    leaves_none=True,
+    folds_all=True,
+    indexes={"console_user_of_organisation": "(organisation, user_id)"},
+)
+"""Codes of suppliers hold no comma: a row carries them as one text."""
+
+
+class UserListed(msgspec.Struct, frozen=True, kw_only=True):
+    """A user as operators see them; `email` is "" for one who was erased."""
+
+    user_id: str
+    email: str
+    name: str
+    organisation: str
+    role: str
+    suppliers: list[str]
+    status: str
+    created_at: datetime
+    has_password: bool
+    sessions: int
+
+
+_SELECT_LISTED = """
+SELECT u.user_id, coalesce(d.email, '') AS email, coalesce(d.name, '') AS name, u.organisation, u.role, u.suppliers,
+       u.status, u.created_at, coalesce(d.password_hash, '') <> '' AS has_password,
+       (SELECT count(*) FROM user_sessions AS s WHERE s.user_id = u.user_id AND s.expires_at > now()) AS sessions
+FROM console_user AS u
+LEFT JOIN user_details AS d USING (user_id)
+"""
+_SELECT_ALL = f"{_SELECT_LISTED} ORDER BY lower(coalesce(d.email, '')), u.user_id"
+_SELECT_PAGE = f"""{_SELECT_LISTED}
+WHERE (%(organisation)s = '' OR u.organisation = %(organisation)s) AND u.user_id > %(after)s
+  AND (%(within)s::text[] IS NULL OR u.suppliers <@ %(within)s::text[])
+ORDER BY u.user_id
+LIMIT %(limit)s
+"""
+_SELECT_ONE = f"{_SELECT_LISTED} WHERE u.user_id = %s"
+
+
+def list_users(connection: Connection[Any]) -> list[UserListed]:
+    """Every user, for the command line."""
+    with connection.cursor(row_factory=class_row(UserListed)) as cursor:
+        return cursor.execute(_SELECT_ALL).fetchall()
+
+
+async def users_page(
+    connection: AsyncConnection[Any], organisation: str, after: str, limit: int, within: Collection[str] | None = None
+) -> list[UserListed]:
+    """Users after an id, of an organisation or "" for all; those that reach no further than `within`."""
+    wanted: dict[str, Any] = {"organisation": organisation, "after": after, "limit": limit}
+    wanted["within"] = None if within is None else list(within)
+    async with connection.cursor(row_factory=class_row(UserListed)) as cursor:
+        return await (await cursor.execute(_SELECT_PAGE, wanted)).fetchall()
+
+
+async def user_listed(connection: AsyncConnection[Any], user_id: str) -> UserListed | None:
+    """One user; None where there is none."""
+    async with connection.cursor(row_factory=class_row(UserListed)) as cursor:
+        return await (await cursor.execute(_SELECT_ONE, (user_id,))).fetchone()

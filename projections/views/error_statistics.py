@@ -1,0 +1,161 @@
+"""What goes wrong, by supplier, day, code and place: refused requests and failed imports. Follows the log."""
+
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+from typing import Any
+
+import msgspec
+from psycopg import AsyncConnection
+from psycopg.rows import class_row, tuple_row
+
+from eventstore.aggregates.import_process import DryRunErrored, ImportErrored
+from eventstore.aggregates.refusals import RequestsRefused
+from eventstore.aggregates.run import RunCounted
+from projections.versions.following import Counter
+from projections.versions.reading import Seen
+from schemas.base import MARKET_TIME, code_and_path, problem_name
+from schemas.reading.places import place_of
+from schemas.status import ErrorCount
+
+MAX_ROWS = 10_000
+
+_SOURCES: dict[type[Any], str] = {
+    RequestsRefused: "request",
+    RunCounted: "request",
+    ImportErrored: "import",
+    DryRunErrored: "dry_run",
+}
+
+
+def project(seen: Seen) -> Iterator[tuple[str, date, str, str, str, int]]:
+    """(supplier, day in German market time, source, code, path, number). Pure.
+
+    A failed import counts once: at the first of its problems, or under its own code where it names none.
+    """
+    event = seen.recorded.event
+    supplier, day = seen.recorded.supplier or "", seen.recorded.recorded_at.astimezone(MARKET_TIME).date()
+    source = _SOURCES[type(event)]
+    match event:
+        case RequestsRefused(counts=counts) | RunCounted(counts=counts):
+            counted = counts
+        case ImportErrored(code=code, problems=problems) | DryRunErrored(code=code, problems=problems):
+            counted = {failure_name(code, problems): 1}
+        case _:
+            counted = {}
+    for name, number in counted.items():
+        yield supplier, day, source, *code_and_path(name), number
+
+
+def failure_name(code: str, problems: Sequence[str]) -> str:
+    """What a failed import counts as: the first of its problems, with [] for any item of an array, else its code."""
+    if not problems:
+        return code
+    first, attr = code_and_path(problems[0])
+    return problem_name(first, place_of(attr))
+
+
+ERROR_STATISTICS = Counter(
+    "error_statistics",
+    events=tuple(_SOURCES),
+    columns="supplier text NOT NULL, day date NOT NULL, source text NOT NULL, code text NOT NULL, path text NOT NULL,"
+    " number bigint NOT NULL, PRIMARY KEY (supplier, day, source, code, path)",
+    key=("supplier", "day", "source", "code", "path"),
+    folds_all=True,
+    edition="3: a failure counts once, whatever it names",
+    project=project,
+)
+
+_SELECT = f"""
+SELECT day, source, code, path, number
+FROM error_statistics
+WHERE supplier = %s AND (%s::date IS NULL OR day >= %s) AND (%s::date IS NULL OR day <= %s)
+ORDER BY day, number DESC, source, code, path
+LIMIT {MAX_ROWS}
+"""  # noqa: S608 - constants
+
+
+async def supplier_errors(
+    connection: AsyncConnection[Any], supplier: str, first: date | None, last: date | None
+) -> list[ErrorCount]:
+    """What went wrong from one day to another, the most frequent of a day first; 10,000 rows at most."""
+    async with connection.cursor(row_factory=class_row(ErrorCount)) as cursor:
+        await cursor.execute(_SELECT, (supplier, first, first, last, last))
+        return await cursor.fetchall()
+
+
+class CountByDay(msgspec.Struct, frozen=True, kw_only=True):
+    """How often something went wrong at a supplier, for a code at a place."""
+
+    supplier: str
+    code: str
+    path: str
+    days: tuple[int, ...]
+    """How often on each of the last days, the oldest first; the last is today."""
+
+
+class RefusalCount(CountByDay, frozen=True, kw_only=True):
+    """How often requests for a supplier were refused for a code at a place, of late and by day."""
+
+    number: int
+
+    @property
+    def place(self) -> "RefusalPlace":
+        """Where the list stands with it: the next page begins after the last."""
+        return self.number, self.supplier, self.code, self.path
+
+
+RefusalPlace = tuple[int, str, str, str]
+"""What the list is sorted by: how often, supplier, code, path."""
+
+SELECT_REFUSALS = b"""
+SELECT sum(number)::bigint AS number, code, path
+FROM error_statistics
+WHERE supplier = %s AND source = 'request'
+GROUP BY code, path
+ORDER BY number DESC, code, path
+"""
+"""What requests for a supplier were refused for, the most frequent first."""
+
+_SELECT_REFUSED = """
+SELECT * FROM (
+    SELECT supplier, code, path, sum(number)::bigint AS number, array_agg(day), array_agg(number)
+    FROM error_statistics
+    WHERE supplier = ANY(%(suppliers)s) AND day >= %(first)s AND source = 'request'
+    GROUP BY supplier, code, path
+) AS counted (supplier, code, path, number, days, numbers)
+WHERE %(number)s::bigint IS NULL
+   OR (-number, supplier, code, path) > (-%(number)s::bigint, %(after_supplier)s, %(after_code)s, %(after_path)s)
+ORDER BY number DESC, supplier, code, path
+LIMIT %(limit)s
+"""
+
+
+async def refused_requests(
+    connection: AsyncConnection[Any],
+    suppliers: Sequence[str],
+    today: date,
+    *,
+    days: int,
+    after: RefusalPlace | None = None,
+    limit: int = 50,
+) -> list[RefusalCount]:
+    """What requests were refused for, the most frequent first; `today` is in German market time.
+
+    Those that come after a place.
+    """
+    listed = [today - timedelta(days=back) for back in range(days - 1, -1, -1)]
+    names = ("number", "after_supplier", "after_code", "after_path")
+    wanted = {"suppliers": list(suppliers), "first": listed[0], "limit": limit}
+    wanted |= dict(zip(names, after or (None,) * len(names), strict=True))
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = await (await cursor.execute(_SELECT_REFUSED, wanted)).fetchall()
+    return [
+        RefusalCount(
+            supplier=supplier,
+            code=code,
+            path=path,
+            number=int(number),
+            days=tuple(dict(zip(named, numbers, strict=True)).get(day, 0) for day in listed),
+        )
+        for supplier, code, path, number, named, numbers in rows
+    ]

@@ -1,0 +1,268 @@
+"""Which imports failed for which code at which place, and which of them were mended since. Follows the log.
+
+Two tables: `import_failure` has a row for each problem of each import's last failure, `import_failure_count` adds up by
+code and place: accounts that are `open`, accounts that are `mended`, and failures of each day.
+"""
+
+from collections import Counter as Sums
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import msgspec
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import tuple_row
+from psycopg.sql import SQL, Identifier
+
+from eventstore.aggregates.aggregate import Event
+from eventstore.aggregates.import_process import (
+    DryRunErrored,
+    DryRunSucceeded,
+    ImportCancelled,
+    ImportErrored,
+    ImportProcessed,
+    SubjectErased,
+    identity_of,
+)
+from projections.versions.following import Following
+from projections.versions.projection import Rows
+from projections.versions.reading import Seen
+from projections.views.error_statistics import CountByDay
+from schemas.base import MARKET_TIME, code_and_path
+from schemas.reading.places import place_of
+
+MAX_PROBLEMS = 50
+"""Different problems of one failure that are kept."""
+PAGE = 50
+"""Codes and places on a page of `failure_counts`."""
+OPEN, MENDED = "open", "mended"
+
+_TABLES = {
+    "import_failure": "stream text NOT NULL, code text NOT NULL, path text NOT NULL, supplier text NOT NULL,"
+    " external_account_number text NOT NULL, position bigint NOT NULL, failed_at timestamptz NOT NULL,"
+    " mended_at timestamptz, PRIMARY KEY (stream, code, path)",
+    "import_failure_count": "supplier text NOT NULL, code text NOT NULL, path text NOT NULL, kind text NOT NULL,"
+    " number bigint NOT NULL, PRIMARY KEY (supplier, code, path, kind)",
+}
+_INDEXES = (
+    "(supplier, code, position)",
+    "(supplier, code, path, position)",
+    "(supplier, code, path, position) WHERE mended_at IS NULL",
+    "(supplier, code, path, position) WHERE mended_at IS NOT NULL",
+)
+_EDITION = "1"
+
+
+class _Failed(msgspec.Struct):
+    """The last failure of an import: its problems by code and place, and when it was mended."""
+
+    problems: tuple[tuple[str, str], ...]
+    position: int
+    failed_at: datetime
+    mended_at: datetime | None = None
+
+
+class ImportFailures(Following):
+    """The projection of failures, in two tables; the module says what they hold."""
+
+    folds_all = True
+    reads_previous = False
+
+    def __init__(self) -> None:
+        events: tuple[type[Event], ...] = (
+            ImportErrored,
+            DryRunErrored,
+            ImportProcessed,
+            DryRunSucceeded,
+            ImportCancelled,
+            SubjectErased,
+        )
+        super().__init__("import_failure", events=events, columns=_TABLES["import_failure"], project=lambda seen: ())
+        self.tables = tuple(_TABLES)
+        self.definition = "; ".join((*_TABLES.values(), *_INDEXES, _EDITION))
+
+    def create(self, connection: Connection[Any], schema: str) -> None:
+        """Make the two tables, empty."""
+        for name, columns in _TABLES.items():
+            table = SQL("{}").format(Identifier(schema, name)).as_string(connection)
+            connection.execute(f"CREATE TABLE {table} ({columns})".encode())
+        table = SQL("{}").format(Identifier(schema, "import_failure")).as_string(connection)
+        for index in _INDEXES:
+            connection.execute(f"CREATE INDEX ON {table} {index}".encode())
+
+    def rows(self, seen: Seen) -> Rows:
+        raise NotImplementedError("what was mended needs every event")
+
+    def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:
+        return False
+
+    def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
+        before = _failures(connection, schema, list({seen.stream for seen in batch}))
+        after: dict[str, _Failed | None] = dict(before)
+        counts: Sums[tuple[str, str, str, str]] = Sums()
+        for seen in batch:
+            failure = after_event(after.get(seen.stream), seen)
+            if isinstance(seen.recorded.event, ImportErrored | DryRunErrored) and failure is not None:
+                supplier, _ = identity_of(seen.stream)
+                counts.update((supplier, *problem, _day(failure.failed_at)) for problem in failure.problems)
+            after[seen.stream] = failure
+        changed = {stream: one for stream, one in after.items() if one != before.get(stream)}
+        for stream, one in changed.items():
+            supplier, _ = identity_of(stream)
+            counts.subtract(_standing(supplier, before.get(stream)))
+            counts.update(_standing(supplier, one))
+        _write(connection, schema, changed, counts)
+
+
+IMPORT_FAILURE = ImportFailures()
+
+
+def after_event(failure: _Failed | None, seen: Seen) -> _Failed | None:
+    """The last failure of an import after an event; None where nothing has failed, or was given up. Pure."""
+    match seen.recorded.event:
+        case ImportErrored() | DryRunErrored() as event:
+            return _Failed(problem_places(event.code, event.problems), seen.position, seen.recorded.recorded_at)
+        case ImportProcessed() | DryRunSucceeded() if failure is not None and failure.mended_at is None:
+            return msgspec.structs.replace(failure, mended_at=seen.recorded.recorded_at)
+        case ImportCancelled() | SubjectErased():
+            return None
+        case _:
+            return failure
+
+
+def problem_places(code: str, problems: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The different (code, place) of a failure, with [] for any item of an array; its own code where it names none."""
+    if not problems:
+        return ((code, ""),)
+    named = (code_and_path(name) for name in problems)
+    return tuple(sorted({(one, place_of(attr) if attr else "") for one, attr in named})[:MAX_PROBLEMS])
+
+
+def _standing(supplier: str, failure: _Failed | None) -> list[tuple[str, str, str, str]]:
+    if failure is None:
+        return []
+    kind = OPEN if failure.mended_at is None else MENDED
+    return [(supplier, *problem, kind) for problem in failure.problems]
+
+
+def _day(at: datetime) -> str:
+    return at.astimezone(MARKET_TIME).date().isoformat()
+
+
+def _failures(connection: Connection[Any], schema: str, streams: list[str]) -> dict[str, _Failed | None]:
+    query = SQL(
+        "SELECT stream, array_agg(code ORDER BY code, path), array_agg(path ORDER BY code, path), min(position),"
+        " min(failed_at), min(mended_at) FROM {} WHERE stream = ANY(%s) GROUP BY stream"
+    ).format(Identifier(schema, "import_failure"))
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return {
+            stream: _Failed(tuple(zip(codes, paths, strict=True)), position, failed_at, mended_at)
+            for stream, codes, paths, position, failed_at, mended_at in cursor.execute(query, (streams,))
+        }
+
+
+_ROWS_AT_A_TIME = 20_000
+"""Many imports that fail for many reasons each have more than one statement writes within its time."""
+
+
+def _write(
+    connection: Connection[Any],
+    schema: str,
+    changed: dict[str, _Failed | None],
+    counts: Sums[tuple[str, str, str, str]],
+) -> None:
+    table, sums = Identifier(schema, "import_failure"), Identifier(schema, "import_failure_count")
+    if changed:
+        connection.execute(SQL("DELETE FROM {} WHERE stream = ANY(%s)").format(table), (list(changed),))
+    rows = [
+        (stream, code, path, *identity_of(stream), one.position, one.failed_at, one.mended_at)
+        for stream, one in changed.items()
+        if one is not None
+        for code, path in one.problems
+    ]
+    numbers = [(*key, number) for key, number in sorted(counts.items()) if number]
+    with connection.cursor() as cursor:
+        for first in range(0, len(rows), _ROWS_AT_A_TIME):
+            columns = zip(*rows[first : first + _ROWS_AT_A_TIME], strict=True)
+            cursor.execute(SQL(_INSERT).format(table=table), [list(column) for column in columns])
+        cursor.executemany(SQL(_ADD).format(table=sums), numbers)
+    if any(number < 0 for *_, number in numbers):
+        connection.execute(SQL("DELETE FROM {} WHERE number = 0").format(sums))
+
+
+_INSERT = """
+INSERT INTO {table} (stream, code, path, supplier, external_account_number, position, failed_at, mended_at)
+SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::timestamptz[],
+                     %s::timestamptz[])
+"""
+_ADD = """
+INSERT INTO {table} AS row (supplier, code, path, kind, number) VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (supplier, code, path, kind) DO UPDATE SET number = row.number + excluded.number
+"""
+
+
+class FailureCount(CountByDay, frozen=True, kw_only=True):
+    """How many accounts of a supplier failed for a code at a place: now, mended since, and failures by day."""
+
+    open: int
+    mended: int
+
+    @property
+    def place(self) -> "FailurePlace":
+        """Where the list stands with it: the next page begins after the last."""
+        return self.open, self.mended, self.supplier, self.code, self.path
+
+
+FailurePlace = tuple[int, int, str, str, str]
+"""What the list is sorted by: accounts that still fail, accounts that were mended, supplier, code, path."""
+
+_SELECT_COUNTS = """
+SELECT * FROM (
+    SELECT supplier, code, path,
+           coalesce(sum(number) FILTER (WHERE kind = 'open'), 0)::bigint AS open,
+           coalesce(sum(number) FILTER (WHERE kind = 'mended'), 0)::bigint AS mended,
+           array_agg(kind) FILTER (WHERE kind >= %(first)s AND kind < 'a') AS days,
+           array_agg(number) FILTER (WHERE kind >= %(first)s AND kind < 'a') AS numbers
+    FROM import_failure_count
+    WHERE supplier = ANY(%(suppliers)s) AND kind >= %(first)s AND (%(code)s = '' OR code = %(code)s)
+    GROUP BY supplier, code, path
+) AS counted
+WHERE %(open)s::bigint IS NULL
+   OR (-open, -mended, supplier, code, path)
+      > (-%(open)s::bigint, -%(mended)s::bigint, %(after_supplier)s, %(after_code)s, %(after_path)s)
+ORDER BY open DESC, mended DESC, supplier, code, path
+LIMIT %(limit)s
+"""
+
+
+async def failure_counts(
+    connection: AsyncConnection[Any],
+    suppliers: Sequence[str],
+    today: date,
+    *,
+    days: int,
+    code: str = "",
+    after: FailurePlace | None = None,
+    limit: int = PAGE,
+) -> list[FailureCount]:
+    """What imports failed for, what concerns most accounts now first; `today` is in German market time.
+
+    Of one code or "" for all, and of those that come after a place.
+    """
+    listed = [(today - timedelta(days=back)).isoformat() for back in range(days - 1, -1, -1)]
+    names = ("open", "mended", "after_supplier", "after_code", "after_path")
+    wanted = {"suppliers": list(suppliers), "first": listed[0], "code": code, "limit": limit}
+    wanted |= dict(zip(names, after or (None,) * len(names), strict=True))
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = await (await cursor.execute(_SELECT_COUNTS, wanted)).fetchall()
+    return [
+        FailureCount(
+            supplier=supplier,
+            code=code,
+            path=path,
+            open=still,
+            mended=mended,
+            days=tuple(dict(zip(named or (), numbers or (), strict=True)).get(day, 0) for day in listed),
+        )
+        for supplier, code, path, still, mended, named, numbers in rows
+    ]

@@ -1,0 +1,597 @@
+"""Runs: how far what was sent under one name is, and which accounts belong to it. Follows the log.
+
+Three tables: `import_run` has a row for each run, `import_run_account` one for each account of it, `import_run_count`
+adds up states, errors, warnings, and how many imports have ended in each ten seconds.
+"""
+
+from collections import Counter as Sums
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, LiteralString
+
+import msgspec
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import tuple_row
+from psycopg.sql import SQL, Identifier
+
+from eventstore.aggregates.aggregate import Event
+from eventstore.aggregates.import_process import (
+    STATUS_AFTER,
+    STATUS_AFTER_TOPIC,
+    WAITING,
+    DryRunErrored,
+    DryRunSucceeded,
+    ImportErrored,
+    ImportProcessed,
+    ImportStaged,
+    SubjectErased,
+    identity_of,
+    status_after,
+    status_after_erasure,
+    stream_of,
+)
+from eventstore.aggregates.run import AccountsReplayed, RunCounted, run_of
+from eventstore.clock import now
+from eventstore.log.columns import SELECT_HEAD
+from projections.versions.following import Following
+from projections.versions.projection import Rows
+from projections.versions.reading import Seen
+from projections.views.error_statistics import failure_name
+from projections.views.import_status import status_of_row
+from schemas.base import code_and_path
+from schemas.reading.places import place_of
+from schemas.run import RunError, RunImport, RunRecord
+
+SPAN_S = 10
+"""Ended imports are counted by spans of so many seconds."""
+RATE_OVER_S = 60
+"""A rate is taken over the last so many seconds in which anything ended."""
+STALLED_AFTER_S = 30
+MAX_ERRORS = 1_000
+PAGE = 1_000
+EDITION = "3: warnings are counted, too"
+
+_ENDED = (ImportProcessed, ImportErrored, DryRunSucceeded, DryRunErrored)
+
+_TABLES = {
+    "import_run": "supplier text NOT NULL, run text NOT NULL, mode text NOT NULL, started_at timestamptz NOT NULL,"
+    " last_at timestamptz NOT NULL, position bigint NOT NULL, valid bigint NOT NULL, refused bigint NOT NULL,"
+    " PRIMARY KEY (supplier, run)",
+    "import_run_account": "supplier text NOT NULL, external_account_number text NOT NULL, run text NOT NULL,"
+    " position bigint NOT NULL, PRIMARY KEY (supplier, external_account_number, run)",
+    "import_run_count": "supplier text NOT NULL, run text NOT NULL, kind text NOT NULL, name text NOT NULL,"
+    " path text NOT NULL, number bigint NOT NULL, PRIMARY KEY (supplier, run, kind, name, path)",
+}
+_INDEXES = {
+    "import_run": "(supplier, started_at, run)",
+    "import_run_account": "(supplier, run, position, external_account_number)",
+}
+
+AccountKey = tuple[str, str]
+"""Supplier and external account number."""
+RunKey = tuple[str, str]
+"""Supplier and name."""
+RunPlace = tuple[int, str]
+"""Where an account stands in its run: by the position at which it joined, and its external number."""
+
+
+class _Changes:
+    """What a batch of events changes."""
+
+    def __init__(self, members: dict[AccountKey, set[str]], previous: "_Previous") -> None:
+        self.members = members
+        self.previous = previous
+        self.joined: list[tuple[str, str, str, int]] = []
+        self.counts: Sums[tuple[str, str, str, str, str]] = Sums()
+        self.runs: dict[RunKey, list[Any]] = {}
+        """mode, first and last time, position, valid, refused."""
+
+    def touch(self, run: RunKey, seen: Seen, mode: str = "") -> list[Any]:
+        at = seen.recorded.recorded_at
+        row = self.runs.setdefault(run, ["", at, at, 0, 0, 0])
+        row[0], row[1], row[2], row[3] = mode or row[0], min(row[1], at), max(row[2], at), seen.position
+        return row
+
+    def count(self, run: RunKey, kind: str, name: str, path: str = "", number: int = 1) -> None:
+        self.counts[(*run, kind, name, path)] += number
+
+    def join(self, account: AccountKey, run: str, position: int) -> bool:
+        """Note that the account belongs to the run; return whether it was new there."""
+        runs = self.members.setdefault(account, set())
+        if run in runs:
+            return False
+        runs.add(run)
+        self.joined.append((*account, run, position))
+        return True
+
+
+class ImportRuns(Following):
+    """The projection of runs, in three tables; the module says what they hold."""
+
+    folds_all = True
+    reads_previous = False  # it looks that up itself, for the few that it matters of
+
+    def __init__(self) -> None:
+        events: tuple[type[Event], ...] = (*STATUS_AFTER, SubjectErased, RunCounted, AccountsReplayed)
+        super().__init__("import_run", events=events, columns=_TABLES["import_run"], project=lambda seen: ())
+        self.tables = tuple(_TABLES)
+        self.definition = "; ".join((*_TABLES.values(), *_INDEXES.values(), EDITION))
+
+    def create(self, connection: Connection[Any], schema: str) -> None:
+        """Make the three tables, empty."""
+        for name, columns in _TABLES.items():
+            table = SQL("{}").format(Identifier(schema, name)).as_string(connection)
+            connection.execute(f"CREATE TABLE {table} ({columns})".encode())
+        for name, columns in _INDEXES.items():
+            table = SQL("{}").format(Identifier(schema, name)).as_string(connection)
+            connection.execute(f"CREATE INDEX ON {table} {columns}".encode())
+
+    def rows(self, seen: Seen) -> Rows:
+        raise NotImplementedError("a run needs every event")
+
+    def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:
+        return False
+
+    def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
+        batch = _of_suppliers_with_runs(connection, schema, batch)
+        if not batch:
+            return
+        changes = _Changes(_members(connection, schema, _accounts_in(batch)), _Previous(connection, batch))
+        statuses = _statuses(connection, batch, changes.members)
+        for seen in batch:
+            match seen.recorded.event:
+                case RunCounted() as event:
+                    _add_counts(changes, seen, event)
+                case AccountsReplayed() as event:
+                    _add_replayed(changes, seen, event, statuses)
+                case _:
+                    _add_import(changes, seen)
+        _write(connection, schema, changes)
+
+
+IMPORT_RUN = ImportRuns()
+
+
+def _add_counts(changes: _Changes, seen: Seen, event: RunCounted) -> None:
+    run = run_of(seen.stream)
+    row = changes.touch(run, seen, event.mode)
+    row[4] += event.valid
+    row[5] += event.refused
+    for name, number in event.counts.items():
+        changes.count(run, "error", *code_and_path(name), number)
+    changes.count(run, "warned", "", number=event.warned)
+    for name, number in event.warnings.items():
+        changes.count(run, "warning", *code_and_path(name), number)
+
+
+def _add_replayed(
+    changes: _Changes, seen: Seen, event: AccountsReplayed, statuses: Mapping[tuple[str, int], str]
+) -> None:
+    supplier, name = run_of(seen.stream)
+    changes.touch((supplier, name), seen, event.mode)
+    for external in event.accounts:
+        if changes.join((supplier, external), name, seen.position):
+            status = statuses.get((stream_of(supplier, external), seen.position))
+            if status is not None:
+                changes.count((supplier, name), "status", status)
+
+
+def _add_import(changes: _Changes, seen: Seen) -> None:
+    """One more in the state after the event, and one less in the state before it where that was counted."""
+    account, event = identity_of(seen.stream), seen.recorded.event
+    before = set(changes.members.get(account, ()))
+    if isinstance(event, ImportStaged) and event.run:
+        changes.join(account, event.run, seen.position)
+    for name in changes.members.get(account, ()):
+        run = (account[0], name)
+        is_own = isinstance(event, ImportStaged) and event.run == name
+        mode = ("dry_run" if event.is_dry_run else "create") if is_own and isinstance(event, ImportStaged) else ""
+        changes.touch(run, seen, mode)
+        changes.count(run, "status", status_after(event))
+        if name in before and (previous := changes.previous.topic(seen)) is not None:
+            changes.count(run, "status", STATUS_AFTER_TOPIC[previous], number=-1)
+        if isinstance(event, _ENDED):
+            changes.count(run, "ended", _span(seen.recorded.recorded_at))
+        if isinstance(event, ImportErrored | DryRunErrored):
+            changes.count(run, "error", *code_and_path(failure_name(event.code, event.problems)))
+        if is_own and isinstance(event, ImportStaged) and event.warnings:
+            changes.count(run, "warned", "")
+            for code, place in {(code, place_of(attr)) for code, attr in map(code_and_path, event.warnings)}:
+                changes.count(run, "warning", code, place)
+
+
+def _span(at: datetime) -> str:
+    return f"{int(at.timestamp()) // SPAN_S * SPAN_S}"
+
+
+def _accounts_in(batch: Iterable[Seen]) -> set[AccountKey]:
+    accounts: set[AccountKey] = set()
+    for seen in batch:
+        match seen.recorded.event:
+            case AccountsReplayed(accounts=replayed):
+                supplier, _ = run_of(seen.stream)
+                accounts.update((supplier, external) for external in replayed)
+            case RunCounted():
+                pass
+            case _:
+                accounts.add(identity_of(seen.stream))
+    return accounts
+
+
+def _of_suppliers_with_runs(connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> Sequence[Seen]:
+    """The events of suppliers that have runs, or get one here. Most suppliers' accounts come without any."""
+    suppliers = {seen.recorded.supplier for seen in batch}
+    having = SQL("SELECT DISTINCT supplier FROM {} WHERE supplier = ANY(%s)").format(Identifier(schema, "import_run"))
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        with_runs = {supplier for (supplier,) in cursor.execute(having, (list(suppliers),))}
+    if suppliers - with_runs:
+        with_runs |= {seen.recorded.supplier for seen in batch if _is_of_run(seen.recorded.event)}
+    return [seen for seen in batch if seen.recorded.supplier in with_runs]
+
+
+def _is_of_run(event: Event) -> bool:
+    return event.run != "" if isinstance(event, ImportStaged) else isinstance(event, RunCounted | AccountsReplayed)
+
+
+class _Previous:
+    """What came before events in their streams: as good as always it is in the same batch; else it is looked up."""
+
+    def __init__(self, connection: Connection[Any], batch: Sequence[Seen]) -> None:
+        self._connection = connection
+        self._batch = batch
+        self._topics: dict[tuple[str, int], str] | None = None
+
+    def topic(self, seen: Seen) -> str | None:
+        """The topic of the event before this one; None for a stream's first."""
+        if self._topics is None:
+            self._topics = self._looked_up()
+        return self._topics.get((seen.stream, seen.recorded.version - 1))
+
+    def _looked_up(self) -> dict[tuple[str, int], str]:
+        topics = {(seen.stream, seen.recorded.version): seen.topic for seen in self._batch}
+        wanted = {(seen.stream, seen.recorded.version - 1) for seen in self._batch if seen.recorded.version > 1}
+        missing = [*zip(*(wanted - topics.keys()), strict=True)]
+        if missing:
+            with self._connection.cursor(row_factory=tuple_row) as cursor:
+                cursor.execute(_SELECT_TOPICS, [list(values) for values in missing])
+                topics |= {(stream, version): topic for stream, version, topic in cursor}
+        return topics
+
+
+_SELECT_TOPICS = """
+SELECT stream, version, topic
+FROM events
+JOIN unnest(%s::text[], %s::bigint[]) AS wanted (s, v) ON stream = s AND version = v
+"""
+
+
+def _members(connection: Connection[Any], schema: str, accounts: Collection[AccountKey]) -> dict[AccountKey, set[str]]:
+    """The runs that these accounts belong to."""
+    if not accounts:
+        return {}
+    members: dict[AccountKey, set[str]] = defaultdict(set)
+    query = SQL(
+        "SELECT supplier, external_account_number, run FROM {}"
+        " JOIN unnest(%s::text[], %s::text[]) AS wanted (s, e) ON supplier = s AND external_account_number = e"
+    ).format(Identifier(schema, "import_run_account"))
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute(query, [list(column) for column in zip(*accounts, strict=True)])
+        for supplier, external, run in cursor:
+            members[supplier, external].add(run)
+    return dict(members)
+
+
+_SELECT_LAST = """
+SELECT stream, upto, last.topic, last.has_account
+FROM unnest(%s::text[], %s::bigint[]) AS wanted (stream, upto)
+CROSS JOIN LATERAL (
+    SELECT topic, encode(state, 'escape') LIKE '%%"account_number":%%' AS has_account
+    FROM events AS e
+    WHERE e.stream = wanted.stream AND e.position <= wanted.upto
+    ORDER BY version DESC
+    LIMIT 1
+) AS last
+"""
+
+
+def _statuses(
+    connection: Connection[Any], batch: Iterable[Seen], members: Mapping[AccountKey, Collection[str]]
+) -> dict[tuple[str, int], str]:
+    """The states of the accounts that a batch adds to runs, by stream and position of the event that adds them."""
+    wanted: list[tuple[str, int]] = []
+    for seen in batch:
+        if isinstance(event := seen.recorded.event, AccountsReplayed):
+            supplier, run = run_of(seen.stream)
+            new = (external for external in event.accounts if run not in members.get((supplier, external), ()))
+            wanted += [(stream_of(supplier, external), seen.position) for external in new]
+    if not wanted:
+        return {}
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = cursor.execute(_SELECT_LAST, [list(column) for column in zip(*wanted, strict=True)]).fetchall()
+    return {
+        (stream, upto): STATUS_AFTER_TOPIC.get(topic) or status_after_erasure(has_account)
+        for stream, upto, topic, has_account in rows
+    }
+
+
+def _write(connection: Connection[Any], schema: str, changes: _Changes) -> None:
+    with connection.cursor() as cursor:
+        if changes.joined:
+            insert = SQL("INSERT INTO {} SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])")
+            columns = [list(column) for column in zip(*changes.joined, strict=True)]
+            cursor.execute(insert.format(Identifier(schema, "import_run_account")), columns)
+        counts = [(*key, number) for key, number in sorted(changes.counts.items()) if number]
+        runs = [(*run, *row) for run, row in sorted(changes.runs.items())]
+        for statement, table, rows in (
+            (_UPSERT_COUNT, "import_run_count", counts),
+            (_DELETE_NONE, "import_run_count", [row[:-1] for row in counts if row[-1] < 0]),
+            (_UPSERT_RUN, "import_run", runs),
+        ):
+            if rows:
+                columns = [list(column) for column in zip(*rows, strict=True)]
+                cursor.execute(SQL(statement).format(table=Identifier(schema, table)), columns)
+
+
+_UPSERT_COUNT = """
+INSERT INTO {table} AS row (supplier, run, kind, name, path, number)
+SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])
+ON CONFLICT (supplier, run, kind, name, path) DO UPDATE SET number = row.number + excluded.number
+"""
+_DELETE_NONE = """
+DELETE FROM {table} AS row
+USING unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[]) AS less (supplier, run, kind, name, path)
+WHERE (row.supplier, row.run, row.kind, row.name, row.path)
+    = (less.supplier, less.run, less.kind, less.name, less.path) AND row.number = 0
+"""
+_UPSERT_RUN = """
+INSERT INTO {table} AS row (supplier, run, mode, started_at, last_at, position, valid, refused)
+SELECT * FROM unnest(
+    %s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::timestamptz[], %s::bigint[], %s::bigint[], %s::bigint[])
+ON CONFLICT (supplier, run) DO UPDATE SET
+    mode = CASE excluded.mode WHEN '' THEN row.mode ELSE excluded.mode END,
+    started_at = least(row.started_at, excluded.started_at), last_at = greatest(row.last_at, excluded.last_at),
+    position = greatest(row.position, excluded.position),
+    valid = row.valid + excluded.valid, refused = row.refused + excluded.refused
+"""
+
+
+_SELECT_KNOWN = """
+SELECT supplier, run
+FROM import_run
+JOIN unnest(%s::text[], %s::text[]) AS named (supplier, run) USING (supplier, run)
+"""
+_COUNT_SINCE = """
+SELECT supplier, (
+    SELECT count(*) FROM (SELECT FROM import_run AS r WHERE r.supplier = s.supplier AND started_at >= %s LIMIT %s) AS t)
+FROM unnest(%s::text[]) AS s (supplier)
+"""
+
+
+def known_runs(connection: Connection[Any], names: Collection[RunKey]) -> set[RunKey]:
+    """Return the runs among these that exist."""
+    suppliers, runs = (list(column) for column in zip(*names, strict=True))
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return {(supplier, run) for supplier, run in cursor.execute(_SELECT_KNOWN, (suppliers, runs))}
+
+
+def runs_since(
+    connection: Connection[Any], suppliers: Collection[str], since: datetime, *, most: int
+) -> dict[str, int]:
+    """Count the runs of each supplier that began at this time or later, up to `most`."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return dict(cursor.execute(_COUNT_SINCE, (since, most, [*suppliers])).fetchall())
+
+
+def not_in_run(connection: Connection[Any], supplier: str, run: str, accounts: Sequence[str]) -> list[str]:
+    """The external numbers among these that are not known to belong to the run."""
+    query = (
+        "SELECT external_account_number FROM import_run_account"
+        " WHERE supplier = %s AND run = %s AND external_account_number = ANY(%s)"
+    )
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        known = {external for (external,) in cursor.execute(query, (supplier, run, list(accounts)))}
+    return [external for external in accounts if external not in known]
+
+
+_SELECT_RUN = """
+SELECT run, mode, started_at, last_at, position, valid, refused
+FROM import_run
+WHERE supplier = %(supplier)s AND run = %(run)s
+"""
+_SELECT_RUNS = """
+SELECT run, mode, started_at, last_at, position, valid, refused
+FROM import_run
+WHERE supplier = %(supplier)s AND (%(after)s = '' OR (started_at, run) > (
+    SELECT started_at, run FROM import_run WHERE supplier = %(supplier)s AND run = %(after)s))
+ORDER BY started_at, run
+LIMIT %(limit)s
+"""
+_SELECT_COUNTS = """
+SELECT run, kind, name, path, number
+FROM import_run_count
+WHERE supplier = %(supplier)s AND run = ANY(%(runs)s) AND kind <> 'ended'
+ORDER BY run, kind, number DESC, name, path
+"""
+_SELECT_ENDED = """
+SELECT r.run, e.name::bigint, e.number
+FROM unnest(%(runs)s::text[]) AS r (run), LATERAL (
+    SELECT name, number
+    FROM import_run_count AS c
+    WHERE c.supplier = %(supplier)s AND c.run = r.run AND kind = 'ended'
+    ORDER BY name DESC
+    LIMIT %(spans)s
+) AS e
+"""
+
+
+class RunState(msgspec.Struct, frozen=True):
+    """A run's record, and the position of the last event that it follows from."""
+
+    record: RunRecord
+    position: int
+
+    @property
+    def named(self) -> tuple[str, str]:
+        """Supplier and name."""
+        return self.record.import_supplier, self.record.run
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an import of the run has not ended yet."""
+        return any(self.record.by_status.get(status) for status in WAITING)
+
+
+async def run_state(connection: AsyncConnection[Any], supplier: str, run: str) -> RunState | None:
+    """The supplier's run of this name; None where there is none."""
+    states = await _states(connection, _SELECT_RUN, {"supplier": supplier, "run": run})
+    return states[0] if states else None
+
+
+async def runs_page(
+    connection: AsyncConnection[Any], supplier: str, *, after: str, limit: int
+) -> tuple[list[RunState], str]:
+    """A supplier's runs after the one of this name, in the order in which they began.
+
+    The last name of the page is returned too, "" where there are no more.
+    """
+    wanted = {"supplier": supplier, "after": after, "limit": limit + 1}
+    states = await _states(connection, _SELECT_RUNS, wanted)
+    return states[:limit], states[limit - 1].record.run if len(states) > limit else ""
+
+
+async def _states(connection: AsyncConnection[Any], query: LiteralString, wanted: dict[str, Any]) -> list[RunState]:
+    supplier = wanted["supplier"]
+    async with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
+        rows = await (await cursor.execute(query, wanted, prepare=True)).fetchall()
+        named = {"supplier": supplier, "runs": [row[0] for row in rows], "spans": RATE_OVER_S // SPAN_S + 1}
+        counts: dict[str, list[Any]] = {run: [] for run in named["runs"]}
+        for run, *count in await (await cursor.execute(_SELECT_COUNTS, named, prepare=True)).fetchall():
+            counts[run].append(count)
+        ended: dict[str, dict[int, int]] = {run: {} for run in named["runs"]}
+        for run, span, number in await (await cursor.execute(_SELECT_ENDED, named, prepare=True)).fetchall():
+            ended[run][span] = number
+    return [_state(supplier, row, counts[row[0]], ended[row[0]]) for row in rows]
+
+
+def _state(supplier: str, row: Sequence[Any], counts: Sequence[Sequence[Any]], ended: Mapping[int, int]) -> RunState:
+    run, mode, started_at, last_at, position, valid, refused = row
+    by_status = {name: number for kind, name, _, number in counts if kind == "status"}
+    if valid:
+        by_status["VALID"] = valid
+    problems: dict[str, list[RunError]] = {"error": [], "warning": []}
+    for kind, code, path, number in counts:
+        if kind in problems:
+            problems[kind].append(RunError(code=code, path=path, number=number))
+    waiting = sum(by_status.get(status, 0) for status in WAITING)
+    rate = rate_of(ended, started_at, last_at, now() if waiting else last_at)
+    record = RunRecord(
+        run=run,
+        import_supplier=supplier,
+        mode=mode,
+        started_at=started_at,
+        last_at=last_at,
+        total=sum(by_status.values()),
+        refused=refused,
+        by_status=dict(sorted(by_status.items())),
+        processed_per_s=round(rate, 2),
+        eta_s=0.0 if not waiting else round(waiting / rate, 1) if rate else None,
+        errors=tuple(problems["error"][:MAX_ERRORS]),
+        warned=sum(number for kind, _, _, number in counts if kind == "warned"),
+        warnings=tuple(problems["warning"][:MAX_ERRORS]),
+    )
+    return RunState(record, position)
+
+
+def rate_of(ended: Mapping[int, int], started_at: datetime, last_at: datetime, at: datetime) -> float:
+    """Imports a second that have ended of late, by spans' beginnings; 0 when nothing has ended for a while. Pure."""
+    if not ended:
+        return 0.0
+    newest = max(ended)
+    if at.timestamp() > newest + SPAN_S + STALLED_AFTER_S:
+        return 0.0
+    late = {span: number for span, number in ended.items() if span > newest - RATE_OVER_S}
+    first = max(float(min(late)), started_at.timestamp())
+    last = min(float(newest + SPAN_S), max(last_at.timestamp(), first))
+    return sum(late.values()) / max(last - first, 0.1)
+
+
+_SELECT_IMPORTS = """
+SELECT a.position, a.external_account_number, s.status, s.account_number, s.created_at, s.modified_at, s.error_code,
+       s.error_detail, s.error_domain
+FROM (
+    SELECT *
+    FROM import_run_account
+    WHERE supplier = %(supplier)s AND run = %(run)s AND (position, external_account_number) > (%(after)s, %(last)s)
+    ORDER BY position, external_account_number
+    LIMIT %(candidates)s
+) AS a
+JOIN import_status AS s USING (supplier, external_account_number)
+WHERE %(status)s::text IS NULL OR s.status = %(status)s
+ORDER BY a.position, a.external_account_number
+LIMIT %(limit)s
+"""
+_SELECT_LAST_CANDIDATE = """
+SELECT position, external_account_number
+FROM import_run_account
+WHERE supplier = %(supplier)s AND run = %(run)s AND (position, external_account_number) > (%(after)s, %(last)s)
+ORDER BY position, external_account_number
+OFFSET %(candidates)s - 1 LIMIT 1
+"""
+_MAX_CANDIDATES = 10 * PAGE
+"""Accounts of a run that a page looks at for those in one state; a page may then be short before the end."""
+
+
+async def run_imports(
+    connection: AsyncConnection[Any], after: RunPlace, *, supplier: str, run: str, status: str | None
+) -> tuple[list[RunImport], RunPlace | None]:
+    """Return the next of a run's imports, in the order in which they were sent, and where they end; None at the end."""
+    wanted = {"supplier": supplier, "run": run, "status": status, "after": after[0], "last": after[1], "limit": PAGE}
+    wanted["candidates"] = PAGE if status is None else _MAX_CANDIDATES
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = await (await cursor.execute(_SELECT_IMPORTS, wanted)).fetchall()
+        imports = [_run_import(*row[1:]) for row in rows]
+        if len(rows) == PAGE:
+            return imports, (rows[-1][0], rows[-1][1])
+        last = await (await cursor.execute(_SELECT_LAST_CANDIDATE, wanted)).fetchone()
+    return imports, (last[0], last[1]) if last else None
+
+
+def _run_import(external: str, *columns: Any) -> RunImport:
+    return RunImport(external_account_number=external, **msgspec.structs.asdict(status_of_row(*columns)))
+
+
+_SELECT_ACCOUNTS = b"""
+SELECT a.position, a.external_account_number, s.account_number
+FROM import_run_account AS a
+JOIN import_status AS s USING (supplier, external_account_number)
+WHERE a.supplier = %(supplier)s AND a.run = %(run)s AND (a.position, a.external_account_number) > (%(after)s, %(last)s)
+ORDER BY a.position, a.external_account_number
+LIMIT %(limit)s
+"""
+
+
+def run_accounts(
+    connection: Connection[Any], supplier: str, run: str, after: RunPlace, limit: int
+) -> tuple[int, list[tuple[str, str]], RunPlace | None]:
+    """Return the number of the next accounts of a run, (account number, external number) of those that exist, and where
+    they end; None at the end.
+    """
+    wanted = {"supplier": supplier, "run": run, "after": after[0], "last": after[1], "limit": limit}
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = cursor.execute(_SELECT_ACCOUNTS, wanted).fetchall()
+    accounts = [(number, external) for _, external, number in rows if number is not None]
+    return len(rows), accounts, (rows[-1][0], rows[-1][1]) if len(rows) == limit else None
+
+
+_IS_UP = f"""
+SELECT position >= ({SELECT_HEAD})
+FROM projection_versions
+WHERE name = 'import_run' AND state = 'live'
+"""  # noqa: S608 - a constant of ours
+
+
+async def is_up(connection: AsyncConnection[Any]) -> bool:
+    """Whether everything that is in the log has been taken in."""
+    row = await (await connection.execute(_IS_UP, prepare=True)).fetchone()
+    return row is not None and bool(row[0])

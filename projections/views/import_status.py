@@ -1,0 +1,347 @@
+"""The status of every import process: one row each, for v1 status, v2 status and the per-supplier lists.
+
+Table `import_status`; written in the append's transaction.
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any, Literal, LiteralString
+
+import msgspec
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import tuple_row
+
+from eventstore.aggregates.import_process import (
+    IMPORT_PROCESS,
+    STATUSES,
+    DryRunErrored,
+    DryRunSucceeded,
+    ImportCancelled,
+    ImportErrored,
+    ImportPostponed,
+    ImportProcessed,
+    ImportRetried,
+    ImportStaged,
+    ImportStarted,
+    SubjectErased,
+    identity_of,
+    status_after,
+)
+from eventstore.events import Recorded
+from projections.versions.view import View
+from schemas.status import ImportListItem, ImportState, ImportStatus, LatestError, ListedImport, TransferStatus
+
+LEAVES_STATUS: LiteralString = (
+    """e.topic = 'subject_erased.v1' AND encode(e.state, 'escape') LIKE '%%"account_number":%%'"""
+)
+"""An erasure where there is an account: the import stays PROCESSED. Whatever bytes there are, it can be asked."""
+
+
+class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What an event makes of the row. `created_at` and `created_position` count only for a new row."""
+
+    supplier: str
+    external_account_number: str
+    status: str
+    created_at: datetime
+    created_position: int
+    modified_at: datetime
+    position: int
+    version: int
+    account_number: str | None = None
+    account_created_at: datetime | None = None
+    error_code: str | None = None
+    error_detail: str | None = None
+    error_domain: str | None = None
+    due_at: datetime | None = None
+    lease_until: datetime | None = None
+    worker: int | None = None
+    attempt: int | None = None
+
+
+def status_row(recorded: Recorded, position: int) -> StatusRow | None:
+    """The row after the event: every event of a process says all that its row shows.
+
+    None for other events, and for an erasure that leaves the row as it is, because there is an account.
+    """
+    match recorded.event:
+        case ImportStaged(not_before=due_at):
+            return _row(recorded, position, due_at=due_at)
+        case ImportStarted(attempt=attempt, worker=worker, lease_until=lease_until):
+            return _row(recorded, position, attempt=attempt, worker=worker, lease_until=lease_until)
+        case ImportPostponed(attempt=attempt, due_at=due_at):
+            return _row(recorded, position, attempt=attempt, due_at=due_at)
+        case ImportProcessed(attempt=attempt, account_number=number, created_at=at):
+            return _row(recorded, position, attempt=attempt, account_number=number, account_created_at=at)
+        case ImportErrored() | DryRunErrored() as event:
+            return _row(
+                recorded,
+                position,
+                attempt=event.attempt,
+                error_code=event.code,
+                error_detail=event.detail,
+                error_domain=event.domain,
+            )
+        case DryRunSucceeded(attempt=attempt):
+            return _row(recorded, position, attempt=attempt)
+        case ImportRetried() | ImportCancelled() | SubjectErased(account_number=""):
+            return _row(recorded, position)
+        case _:
+            return None
+
+
+def _row(recorded: Recorded, position: int, **fields: Any) -> StatusRow:
+    supplier, external = identity_of(recorded.stream)
+    return StatusRow(
+        supplier=supplier,
+        external_account_number=external,
+        status=status_after(recorded.event),
+        created_at=recorded.recorded_at,
+        created_position=position,
+        modified_at=recorded.recorded_at,
+        position=position,
+        version=recorded.version,
+        **fields,
+    )
+
+
+def _key_of(stream: str) -> dict[str, str] | None:
+    names = ("supplier", "external_account_number")
+    return dict(zip(names, identity_of(stream), strict=True)) if stream.startswith("import/") else None
+
+
+IMPORT_STATUS = View(
+    "import_status",
+    StatusRow,
+    status_row,
+    events=IMPORT_PROCESS.topics.values(),
+    key=("supplier", "external_account_number"),
+    key_of=_key_of,
+    first=("created_at", "created_position"),
+    relative=("created_position", "position"),
+    types={"version": "integer", "attempt": "integer"},
+    indexes={
+        "import_status_in_order": "(supplier, created_position)",
+        "import_status_open": "(status, modified_at) WHERE status IN ('PENDING', 'IN_PROGRESS')",
+        "import_status_by_status": "(supplier, status, created_position)"
+        " WHERE status IN ('PENDING', 'ERRORED', 'CANCELLED', 'DRY_RUN_SUCCEEDED', 'DRY_RUN_ERRORED')",
+        "import_status_by_error": "(supplier, error_code, created_position) WHERE error_code IS NOT NULL",
+        "import_status_by_error_and_status": "(supplier, status, error_code, created_position)"
+        " WHERE error_code IS NOT NULL",
+        "import_status_with_error": "(supplier, created_position) WHERE error_code IS NOT NULL",
+    },
+    skipped=LEAVES_STATUS,
+)
+
+SELECT_IMPORTS_WAIT: LiteralString = """
+SELECT EXISTS (
+    SELECT FROM import_status
+    WHERE status = 'PENDING' AND (due_at IS NULL OR due_at <= clock_timestamp())
+      AND NOT EXISTS (SELECT FROM import_supplier AS s WHERE s.code = supplier AND s.status = 'paused')) AS waits
+"""
+"""Whether there is an import that could be processed now."""
+_SELECT_STATUSES = """
+SELECT supplier, external_account_number,
+       status, account_number, created_at, modified_at, error_code, error_detail, error_domain
+FROM unnest(%s::text[], %s::text[]) AS asked (supplier, external_account_number)
+JOIN import_status USING (supplier, external_account_number)
+"""
+
+
+_HAS_PROBLEM: LiteralString = """
+EXISTS (SELECT FROM events AS e
+        WHERE e.stream = 'import/' || s.supplier || '/' || s.external_account_number AND e.version = s.version
+          AND strpos(encode(e.state, 'escape'), '"' || %(code)s || '@') > 0)"""
+"""An SQL condition on a failed import `s`: its last event names a problem with this code."""
+
+SELECT_EXTERNALS = f"""
+SELECT external_account_number
+FROM import_status AS s
+WHERE supplier = %(supplier)s AND status = %(status)s
+  AND (%(code)s::text IS NULL OR error_code = %(code)s OR (error_code IS NOT NULL AND {_HAS_PROBLEM}))
+ORDER BY created_position
+"""  # noqa: S608 - constants
+
+
+_SELECT_LEASED = """
+SELECT supplier, external_account_number
+FROM import_status
+WHERE status = 'IN_PROGRESS' AND worker = %s AND lease_until = %s
+"""
+
+
+def leased_imports(connection: Connection[Any], worker: int, lease_until: datetime) -> list[tuple[str, str]]:
+    """(supplier, external account number) of the imports that a worker has in hand under a lease that ends then."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return cursor.execute(_SELECT_LEASED, (worker, lease_until)).fetchall()
+
+
+def imports_wait(connection: Connection[Any]) -> bool:
+    """Whether there is an import that could be processed now."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute(SELECT_IMPORTS_WAIT).fetchone()
+    return bool(row and row[0])
+
+
+def _candidates(conditions: LiteralString) -> LiteralString:
+    return f"""
+SELECT *
+FROM import_status
+WHERE supplier = %(supplier)s AND created_position > %(after)s{conditions}
+ORDER BY created_position
+LIMIT %(candidates)s"""  # noqa: S608 - constants
+
+
+def _select_page(candidates: LiteralString, condition: LiteralString) -> LiteralString:
+    return f"""
+SELECT external_account_number, status, account_number, created_at, modified_at, error_code, error_detail,
+       error_domain, created_position
+FROM ({candidates}) AS s
+WHERE {condition}
+ORDER BY created_position
+LIMIT %(limit)s
+"""  # noqa: S608 - constants
+
+
+_MAX_CANDIDATES = 10_000
+"""So many failed imports are asked for a problem's code at a time; a page may then be short, and says how to go on."""
+
+STATUS_CONDITIONS: dict[str, LiteralString] = {status: f" AND status = '{status}'" for status in STATUSES}
+"""A condition for each status, which names it in the query's text, so that Postgres uses the partial indexes."""
+
+PENDING_STATES = ("PENDING", "IN_PROGRESS", "ERRORED", "DRY_RUN_SUCCEEDED", "DRY_RUN_ERRORED")
+"""Every process without an account, except those that were cancelled."""
+IMPORTED_STATES = ("PROCESSED",)
+ALL_STATES = (*PENDING_STATES, *IMPORTED_STATES)
+
+_TRANSFER_STATES: dict[ImportState, Literal["COMPLETED", "IN_PROGRESS"]] = {
+    "PROCESSED": "COMPLETED",
+    "IN_PROGRESS": "IN_PROGRESS",
+}
+
+
+async def import_statuses(
+    connection: AsyncConnection[Any], identities: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], ImportStatus]:
+    """The v2 status records of the import processes that there are, by supplier and external account number."""
+    suppliers, externals = (list(names) for names in zip(*identities, strict=True))
+    cursor = await connection.execute(_SELECT_STATUSES, (suppliers, externals), prepare=True)
+    return {(supplier, external): status_of_row(*row) for supplier, external, *row in await cursor.fetchall()}
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of a supplier's imports to list: by status, by the code they failed with, after a position, how many."""
+
+    status: str | None = None
+    code: str | None = None
+    is_problem: bool = False
+    """Whether the code is one of an import's problems rather than of its `latest_error`."""
+    after: int = 0
+    limit: int = 100
+
+
+class ImportPage(msgspec.Struct, frozen=True):
+    """Imports in order of creation; `next_after` is where the next page begins, None when there is none."""
+
+    imports: list[ListedImport]
+    next_after: int | None
+
+
+async def imports_page(connection: AsyncConnection[Any], supplier: str, wanted: Wanted) -> ImportPage:
+    """A page of a supplier's imports. Every page costs the same, however many imports there are."""
+    conditions: LiteralString = STATUS_CONDITIONS[wanted.status] if wanted.status is not None else ""
+    matches: LiteralString = "true"
+    most = wanted.limit + 1
+    if wanted.code is not None and wanted.is_problem:
+        conditions += " AND error_code IS NOT NULL"
+        most, matches = _MAX_CANDIDATES, _HAS_PROBLEM
+    elif wanted.code is not None:
+        conditions += " AND error_code = %(code)s"
+    candidates = _candidates(conditions)
+    parameters = {
+        "supplier": supplier,
+        "code": wanted.code,
+        "after": wanted.after,
+        "limit": wanted.limit + 1,
+        "candidates": most,
+    }
+    rows = await (await connection.execute(_select_page(candidates, matches), parameters)).fetchall()
+    listed, next_after = [_listed(*row[:-1]) for row in rows[: wanted.limit]], None
+    if len(rows) > wanted.limit:
+        next_after = rows[wanted.limit - 1][-1]
+    elif most == _MAX_CANDIDATES:
+        last = f"SELECT created_position FROM ({candidates}) AS s ORDER BY created_position DESC LIMIT 1"  # noqa: S608
+        count = f"SELECT count(*), ({last}) FROM ({candidates}) AS s"  # noqa: S608 - constants
+        row = await (await connection.execute(count, parameters)).fetchone()
+        next_after = row[1] if row is not None and row[0] == most else None
+    return ImportPage(listed, next_after)
+
+
+def _listed(external: str, *columns: Any) -> ListedImport:
+    return ListedImport(external_account_number=external, **msgspec.structs.asdict(status_of_row(*columns)))
+
+
+def status_of_row(
+    status: ImportState,
+    account_number: str | None,
+    created_at: datetime,
+    modified_at: datetime,
+    code: str | None,
+    detail: str | None,
+    domain: str | None,
+) -> ImportStatus:
+    """The v2 status record, from the columns of `import_status` that say it."""
+    error = LatestError(code=code, detail=detail or "", domain=domain or "") if code is not None else None
+    return ImportStatus(
+        status=status,
+        service_identifier=account_number,
+        created_at=created_at,
+        modified_at=modified_at,
+        latest_error=error,
+    )
+
+
+def transfer_status(status: ImportStatus) -> TransferStatus:
+    """The v1 status of the same import process."""
+    return TransferStatus(
+        status=_TRANSFER_STATES.get(status.status, "UNKNOWN"),
+        service_account_number=status.service_identifier or "",
+    )
+
+
+_SELECT_LIST: LiteralString = f"""
+SELECT external_account_number, account_number, account_created_at, created_position
+FROM ({_candidates("")}) AS s
+WHERE status = ANY(%(states)s)
+ORDER BY created_position
+LIMIT %(limit)s
+"""  # noqa: S608 - constants
+_SELECT_LAST_CANDIDATE = """
+SELECT created_position
+FROM import_status
+WHERE supplier = %(supplier)s AND created_position > %(after)s
+ORDER BY created_position
+OFFSET %(candidates)s - 1 LIMIT 1
+"""
+_LIST_PAGE = 1_000
+
+
+async def import_list(
+    connection: AsyncConnection[Any], after: int, *, supplier: str, states: Collection[str]
+) -> tuple[list[ImportListItem], int | None]:
+    """Return the next of a supplier's imports in these states, and where the next page begins; None at the end.
+
+    They are in order of creation. A page looks at a bounded number of imports, so it may be empty before the end.
+    """
+    wanted = {"supplier": supplier, "states": list(states), "after": after, "limit": _LIST_PAGE}
+    wanted["candidates"] = _MAX_CANDIDATES
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = await (await cursor.execute(_SELECT_LIST, wanted)).fetchall()
+        items = [
+            ImportListItem(external_account_number=external, service_account_number=number, account_created_at=at)
+            for external, number, at, _ in rows
+        ]
+        if len(rows) == _LIST_PAGE:
+            return items, rows[-1][3]
+        last = await (await cursor.execute(_SELECT_LAST_CANDIDATE, wanted)).fetchone()
+    return items, last[0] if last else None

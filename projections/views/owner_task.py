@@ -1,0 +1,199 @@
+"""What users have asked the database's owner for, and how far it is. Table `owner_task`; written with the append."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import args_row, tuple_row
+
+from eventstore.aggregates.owner_task import (
+    OWNER_TASK,
+    OwnerTaskFailed,
+    OwnerTaskFinished,
+    OwnerTaskRequested,
+    OwnerTaskStarted,
+)
+from eventstore.events import Recorded
+from eventstore.operations.rights import Rights
+from projections.versions.view import View
+
+
+class OwnerTaskRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One task. None leaves a column as it is."""
+
+    task_id: str
+    kind: str | None = None
+    arguments: str | None = None
+    user_id: str | None = None
+    reason: str | None = None
+    status: str | None = None
+    error: str | None = None
+    requested_at: datetime
+    modified_at: datetime
+    position: int
+
+
+class OwnerTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task as it is shown. `outcome` is JSON, "" while there is none."""
+
+    task_id: str
+    kind: str
+    arguments: dict[str, str]
+    user_id: str
+    reason: str
+    status: str
+    error: str
+    requested_at: datetime
+    modified_at: datetime
+    done: int
+    total: int
+    outcome: str
+
+    @property
+    def place(self) -> "TaskPlace":
+        """Where a list of tasks stands with it: the next page begins after the last."""
+        return self.requested_at, self.task_id
+
+    @property
+    def is_open(self) -> bool:
+        return self.status in ("REQUESTED", "RUNNING")
+
+
+TaskPlace = tuple[datetime, str]
+"""What lists of tasks are sorted by: when they were asked for, and their ids."""
+
+
+def owner_task_row(recorded: Recorded, position: int) -> OwnerTaskRow | None:
+    """The row that the event makes, or None for events of other aggregates."""
+    said: dict[str, str]
+    match recorded.event:
+        case OwnerTaskRequested() as event:
+            arguments = msgspec.json.encode(event.arguments).decode()
+            said = {"kind": event.kind, "arguments": arguments, "user_id": event.user, "reason": event.reason}
+            said |= {"status": "REQUESTED", "error": ""}
+        case OwnerTaskStarted():
+            said = {"status": "RUNNING"}
+        case OwnerTaskFinished():
+            said = {"status": "DONE"}
+        case OwnerTaskFailed(error=error):
+            said = {"status": "FAILED", "error": error}
+        case _:
+            return None
+    return OwnerTaskRow(
+        task_id=recorded.stream.split("/", 1)[1],
+        requested_at=recorded.recorded_at,
+        modified_at=recorded.recorded_at,
+        position=position,
+        **said,
+    )
+
+
+def _key_of(stream: str) -> dict[str, str] | None:
+    return {"task_id": stream.split("/", 1)[1]} if stream.startswith("owner-task/") else None
+
+
+OWNER_TASK_VIEW = View(
+    "owner_task",
+    OwnerTaskRow,
+    owner_task_row,
+    events=OWNER_TASK.topics.values(),
+    rights=Rights(api="SIU", worker="", relay="SIU"),
+    key=("task_id",),
+    key_of=_key_of,
+    first=("requested_at",),
+    recorded=("requested_at", "modified_at"),
+    leaves_none=True,
+    folds_all=True,
+    indexes={
+        "owner_task_open": "(requested_at) WHERE status IN ('REQUESTED', 'RUNNING')",
+        "owner_task_newest": "(requested_at DESC, task_id)",
+    },
+)
+
+_SELECT = """
+SELECT t.task_id, t.kind, t.arguments, t.user_id, t.reason, t.status, t.error, t.requested_at, t.modified_at,
+       coalesce(p.done, 0), coalesce(p.total, 0), coalesce(p.outcome, '')
+FROM owner_task AS t
+LEFT JOIN owner_task_progress AS p USING (task_id)
+"""
+_SELECT_NEWEST = f"""{_SELECT}
+WHERE (%(kind)s = '' OR t.kind = %(kind)s) AND t.arguments::jsonb @> %(arguments)s::jsonb
+ORDER BY t.requested_at DESC, t.task_id
+LIMIT %(limit)s
+"""
+_SELECT_PAGE = f"""{_SELECT}
+WHERE (%(suppliers)s::text[] IS NULL OR t.arguments::jsonb ->> 'supplier' = ANY(%(suppliers)s))
+  AND (%(at)s::timestamptz IS NULL OR t.requested_at < %(at)s OR (t.requested_at = %(at)s AND t.task_id > %(after)s))
+ORDER BY t.requested_at DESC, t.task_id
+LIMIT %(limit)s
+"""
+_SELECT_ONE = f"{_SELECT} WHERE t.task_id = %(task_id)s"
+_SELECT_OPEN = """
+SELECT task_id
+FROM (
+    SELECT task_id, status, requested_at, row_number() OVER (PARTITION BY user_id ORDER BY requested_at) AS turn
+    FROM owner_task
+    WHERE requested_at
+        > (SELECT min(requested_at) FROM owner_task WHERE status IN ('REQUESTED', 'RUNNING')) - interval '1 hour'
+) AS recent
+WHERE status IN ('REQUESTED', 'RUNNING')
+ORDER BY turn, requested_at
+LIMIT 100
+"""
+_SELECT_ALL_OPEN = f"{_SELECT} WHERE t.status IN ('REQUESTED', 'RUNNING') ORDER BY t.requested_at LIMIT %(limit)s"
+
+
+async def owner_tasks(
+    connection: AsyncConnection[Any], kind: str, arguments: Mapping[str, str], limit: int
+) -> list[OwnerTask]:
+    """The newest tasks, those of a kind or "" for all, that have these arguments."""
+    wanted = {"kind": kind, "arguments": msgspec.json.encode(arguments).decode(), "limit": limit}
+    async with connection.cursor(row_factory=args_row(_task)) as cursor:
+        return await (await cursor.execute(_SELECT_NEWEST, wanted)).fetchall()
+
+
+async def owner_tasks_page(
+    connection: AsyncConnection[Any],
+    suppliers: Collection[str] | None,
+    *,
+    after: TaskPlace | None = None,
+    limit: int,
+) -> list[OwnerTask]:
+    """All tasks, or those about imports of these suppliers, the newest first; those that come after a place."""
+    at, task_id = after or (None, "")
+    wanted = {"suppliers": None if suppliers is None else list(suppliers), "at": at, "after": task_id, "limit": limit}
+    async with connection.cursor(row_factory=args_row(_task)) as cursor:
+        return await (await cursor.execute(_SELECT_PAGE, wanted)).fetchall()
+
+
+async def open_owner_tasks(connection: AsyncConnection[Any], limit: int) -> list[OwnerTask]:
+    """What is not carried out yet, in the order in which it was asked for."""
+    async with connection.cursor(row_factory=args_row(_task)) as cursor:
+        return await (await cursor.execute(_SELECT_ALL_OPEN, {"limit": limit})).fetchall()
+
+
+async def owner_task(connection: AsyncConnection[Any], task_id: str) -> OwnerTask | None:
+    """One task; None where there is none."""
+    async with connection.cursor(row_factory=args_row(_task)) as cursor:
+        return await (await cursor.execute(_SELECT_ONE, {"task_id": task_id})).fetchone()
+
+
+def open_tasks(connection: Connection[Any]) -> list[str]:
+    """The ids of tasks that are not carried out, by turns of the users who have asked lately."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return [task_id for (task_id,) in cursor.execute(_SELECT_OPEN)]
+
+
+def read_owner_task(connection: Connection[Any], task_id: str) -> OwnerTask:
+    """A task that there is, as it is shown."""
+    with connection.cursor(row_factory=args_row(_task)) as cursor:
+        row = cursor.execute(_SELECT_ONE, {"task_id": task_id}).fetchone()
+    assert row is not None
+    return row
+
+
+def _task(*columns: Any) -> OwnerTask:
+    values = dict(zip(OwnerTask.__struct_fields__, columns, strict=True))
+    return OwnerTask(**values | {"arguments": msgspec.json.decode(values["arguments"], type=dict[str, str])})

@@ -1,0 +1,165 @@
+"""How many imports arrive, are processed, fail and are refused, by minute and by hour: what charts are drawn from.
+
+Follows the log. Hours are kept beside minutes, so that a chart of a week reads as few rows as one of an hour.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from psycopg import AsyncConnection
+from psycopg.rows import tuple_row
+
+from eventstore.aggregates.import_process import (
+    DryRunErrored,
+    DryRunSucceeded,
+    ImportErrored,
+    ImportProcessed,
+    ImportStaged,
+)
+from eventstore.aggregates.refusals import RequestsRefused
+from eventstore.aggregates.run import RunCounted
+from projections.versions.following import Counter
+from projections.versions.reading import Seen
+
+KINDS = ("received", "processed", "failed", "refused")
+
+
+class _Grid(msgspec.Struct, frozen=True):
+    """Of which kept spans a chart is made, how wide its bars are, and how many it has."""
+
+    span: str
+    bar: timedelta
+    bars: int
+
+
+_GRIDS: dict[str, _Grid] = {
+    "hour": _Grid("minute", timedelta(minutes=1), 60),
+    "day": _Grid("minute", timedelta(minutes=10), 144),
+    "week": _Grid("hour", timedelta(hours=1), 168),
+}
+PERIODS = tuple(_GRIDS)
+
+_KIND_OF: dict[type[Any], str] = {
+    ImportStaged: "received",
+    ImportProcessed: "processed",
+    DryRunSucceeded: "processed",
+    ImportErrored: "failed",
+    DryRunErrored: "failed",
+    RequestsRefused: "refused",
+    RunCounted: "refused",
+}
+
+
+def project(seen: Seen) -> Iterator[tuple[str, str, datetime, str, int]]:
+    """(supplier, span, its beginning, kind, number) of one event, for its minute and for its hour. Pure."""
+    event = seen.recorded.event
+    match event:
+        case RequestsRefused(counts=counts):
+            number = sum(counts.values())
+        case RunCounted(refused=refused):
+            number = refused
+        case _:
+            number = 1
+    if number:
+        supplier, kind = seen.recorded.supplier or "", _KIND_OF[type(event)]
+        minute, hour = _beginnings(int(seen.recorded.recorded_at.timestamp()) // 60)
+        yield supplier, "minute", minute, kind, number
+        yield supplier, "hour", hour, kind, number
+
+
+@lru_cache(maxsize=256)
+def _beginnings(minute: int) -> tuple[datetime, datetime]:
+    """When this minute began, counted from 1970 on, and when its hour did: events come minute by minute."""
+    at = datetime.fromtimestamp(minute * 60, UTC)
+    return at, _floor(at, 3_600)
+
+
+def _floor(at: datetime, seconds: int) -> datetime:
+    return datetime.fromtimestamp(int(at.timestamp()) // seconds * seconds, UTC)
+
+
+THROUGHPUT = Counter(
+    "throughput",
+    events=tuple(_KIND_OF),
+    columns="supplier text NOT NULL, span text NOT NULL, at timestamptz NOT NULL, kind text NOT NULL,"
+    " number bigint NOT NULL, PRIMARY KEY (supplier, span, at, kind)",
+    key=("supplier", "span", "at", "kind"),
+    folds_all=True,
+    project=project,
+)
+
+
+class Bar(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened in one span of a chart, which begins `at` (UTC)."""
+
+    at: datetime
+    received: int = 0
+    processed: int = 0
+    failed: int = 0
+    refused: int = 0
+
+
+_SELECT = """
+SELECT date_bin(%(bar)s, at, to_timestamp(0)) AS begins, kind, sum(number)::bigint
+FROM throughput
+WHERE supplier = ANY(%(suppliers)s) AND span = %(span)s AND at >= %(first)s AND at < %(end)s
+GROUP BY begins, kind
+"""
+
+_SELECT_LATE = """
+SELECT supplier, kind, sum(number)::bigint
+FROM throughput
+WHERE supplier = ANY(%s) AND span = 'minute' AND at >= %s AND at < %s
+GROUP BY supplier, kind
+"""
+
+
+def bars_of(rows: Sequence[tuple[datetime, str, int]], period: str, at: datetime) -> list[Bar]:
+    """The chart of a period that ends with the bar of `at`, from rows (beginning, kind, number); gaps are 0. Pure."""
+    grid = _GRIDS[period]
+    width = int(grid.bar.total_seconds())
+    last = _floor(at, width)
+    sums: dict[datetime, dict[str, int]] = {}
+    for begins, kind, number in rows:
+        bar = sums.setdefault(_floor(begins, width), {})
+        bar[kind] = bar.get(kind, 0) + number
+    begins_at = [last - grid.bar * back for back in range(grid.bars - 1, -1, -1)]
+    return [Bar(at=begins, **sums.get(begins, {})) for begins in begins_at]
+
+
+async def throughput(
+    connection: AsyncConnection[Any], suppliers: Sequence[str], period: str, at: datetime
+) -> list[Bar]:
+    """The bars of the last hour, day or week of these suppliers together."""
+    grid = _GRIDS[period]
+    last = _floor(at, int(grid.bar.total_seconds()))
+    wanted = {
+        "suppliers": list(suppliers),
+        "span": grid.span,
+        "bar": grid.bar,
+        "first": last - grid.bar * (grid.bars - 1),
+        "end": last + grid.bar,
+    }
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = await (await cursor.execute(_SELECT, wanted)).fetchall()
+    return bars_of(rows, period, at)
+
+
+RATE_MINUTES = 5
+"""A pace is taken over so many whole minutes."""
+
+
+async def late_counts(
+    connection: AsyncConnection[Any], suppliers: Sequence[str], at: datetime
+) -> dict[str, dict[str, int]]:
+    """What happened in the last five whole minutes, by supplier and kind."""
+    upto = _floor(at, 60)
+    wanted = (list(suppliers), upto - timedelta(minutes=RATE_MINUTES), upto)
+    counts: dict[str, dict[str, int]] = {}
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        for supplier, kind, number in await (await cursor.execute(_SELECT_LATE, wanted)).fetchall():
+            counts.setdefault(supplier, {})[kind] = number
+    return counts

@@ -1,0 +1,174 @@
+"""What may be shown, in a log or on a terminal: no secret, no address, no character that deceives the reader.
+
+`shown` is for text that importers chose. `cleaned` is for whatever goes to a log, as the last thing before it.
+"""
+
+import contextlib
+import json
+import re
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+MAX_CLEANED = 20_000
+"""Characters of one text that a log gets; what is longer is cut."""
+_KEPT = {"\n", "\t"}
+_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Control characters, bidirectional marks, characters without width, line and paragraph separators."""
+
+_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(
+            r"(?i)(authorization['\"\\]{0,3}\s{0,3}[:=,]\s{0,3}b?['\"\\]{0,3})"
+            r"(?:[a-z]{1,16}\s{1,3})?[^\s'\"\\,;)\]}]+"
+        ),
+        r"\1[secret]",
+    ),
+    (
+        re.compile(
+            r"(?i)((?:password|passwd|pwd|secret|token|token_key|sealing_key|api_?key|secretkey|refresh_?token)"
+            r"['\"\\]{0,3}\s{0,2}[:=]\s{0,2}b?['\"\\]{0,3})[^\s'\"\\,;)&\]}]+"
+        ),
+        r"\1[secret]",
+    ),
+    (re.compile(r"(://[^\s:/@'\"\\]{0,128}):[^\s'\"\\]{1,512}@"), r"\1:[secret]@"),
+    (re.compile(r"ilk_[A-Za-z0-9_-]+"), "[key]"),
+    (re.compile(r"eyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*){1,4}"), "[token]"),
+    (re.compile(r"(?i)\b(token|bearer|jwt|basic) [A-Za-z0-9._~+/=-]{16,}"), r"\1 [secret]"),
+    (re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}"), "[e-mail]"),
+)
+"""What is taken out, and what stands there instead. Lengths are bounded, so that hostile text costs no time."""
+_ACCOUNT = re.compile(
+    r"(?ia)(?<![A-Z0-9])[A-Z]{2}[0-9]{2}(?:[A-Z0-9]{11,30}|(?:[ -][A-Z0-9]{4}){2,7}(?:[ -][A-Z0-9]{1,4})?)(?![A-Z0-9])"
+)
+
+_MARKS = frozenset("@:=,")
+_SHORTEST_ACCOUNT = 14
+_MAY_BE_ONE = re.compile(r"[A-Za-z]{2}[0-9]{2}|(?i:token|bearer|jwt|basic) ")
+"""What a longer text has where it holds an IBAN, or a token after its kind."""
+
+OURS = frozenset(
+    {
+        "api",
+        "cli",
+        "console",
+        "redaction",
+        "embedded",
+        "eventstore",
+        "market",
+        "projections",
+        "system",
+        "schemas",
+        "telemetry",
+        "workers",
+    }
+)
+"""Packages whose errors are sentences of ours."""
+_WITHOUT_VALUES = ("25", "40", "42501", "42703", "42P01", "53", "55", "57", "58")
+"""Beginnings of SQLSTATEs whose first sentence names roles, tables and limits alone."""
+_QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`")
+
+
+def shown(text: object, *, keeps: frozenset[str] | set[str] = frozenset()) -> str:
+    r"""The text with every character that a reader would not see, or that a terminal would obey, as \uXXXX.
+
+    In JSON that is the same text. `keeps` are characters that stay.
+    """
+    said = str(text)
+    if said.isascii() and said.isprintable():
+        return said
+    return "".join(_escaped(c) if c not in keeps and unicodedata.category(c) in _HIDDEN else c for c in said)
+
+
+def _escaped(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[n : n + 2].hex()}" for n in range(0, len(units), 2))
+
+
+def shown_lines(text: object) -> str:
+    """The same for a text of several lines, and perhaps with tabs, which stay."""
+    return shown(text, keeps=_KEPT)
+
+
+def cleaned(text: str) -> str:
+    """The text without keys, tokens, passwords, e-mail addresses and IBANs; and as `shown_lines` has it."""
+    if _is_harmless(text):
+        return text
+    if len(text) > MAX_CLEANED:
+        text = text[:MAX_CLEANED] + " […]"
+    for pattern, instead in _PATTERNS:
+        text = pattern.sub(instead, text)
+    return shown_lines(_ACCOUNT.sub(_without_iban, text))
+
+
+def _is_harmless(text: str) -> bool:
+    """Whether nothing that is taken out can be in the text: most of what is logged is short and plain."""
+    return (
+        len(text) <= MAX_CLEANED
+        and text.isascii()
+        and text.isprintable()
+        and _MARKS.isdisjoint(text)
+        and "ilk_" not in text
+        and "eyJ" not in text
+        and (len(text) < _SHORTEST_ACCOUNT or _MAY_BE_ONE.search(text) is None)
+    )
+
+
+def said_by(error: BaseException) -> str:
+    """What an error may say of itself in a log: its kind, and its sentence without what it quotes.
+
+    What libraries quote are values: of payloads, of rows, of parameters. What the database adds below the first line
+    are rows. The errors of our own code are sentences about ids, and quote nothing that they should not. Postgres
+    quotes no values in its sentences about rights, names, room and time-outs.
+    """
+    kind, sentence = type(error).__name__, str(error).strip()
+    diagnosis = getattr(error, "diag", None)
+    if getattr(error, "sqlstate", None) and diagnosis is not None:
+        places = (diagnosis.schema_name, diagnosis.table_name, diagnosis.column_name, diagnosis.constraint_name)
+        state = str(error.sqlstate)  # type: ignore[attr-defined]
+        if state.startswith(_WITHOUT_VALUES) and diagnosis.message_primary:
+            return f"{kind}: {cleaned(diagnosis.message_primary)}"
+        return " ".join((kind, state, *(place for place in places if place)))
+    if isinstance(error, KeyError | UnicodeError):
+        return kind
+    if type(error).__module__.split(".", 1)[0] not in OURS:
+        sentence = _QUOTED.sub("[…]", sentence.split("\n", 1)[0])
+    return f"{kind}: {cleaned(sentence)}" if sentence else kind
+
+
+def cleaned_value(value: Any) -> Any:
+    """`cleaned` for all texts in a value of a log line, names as well as values."""
+    match value:
+        case str():
+            return cleaned(value)
+        case bytes():
+            return cleaned(value.decode("utf-8", "replace"))
+        case Mapping():
+            return {cleaned_value(name): cleaned_value(one) for name, one in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [cleaned_value(one) for one in value]
+        case BaseException():
+            return said_by(value)
+        case bool() | int() | float() | None:
+            return value
+        case _:
+            return cleaned(str(value))
+
+
+def cleaned_line(line: str) -> str:
+    """`cleaned` for a line that another program prints: JSON stays JSON."""
+    with contextlib.suppress(ValueError):
+        told = json.loads(line)
+        if isinstance(told, dict):
+            return json.dumps(cleaned_value(told))
+    return cleaned(line)
+
+
+def _without_iban(match: re.Match[str]) -> str:
+    """An identifier in small letters, such as a digest, is taken for an IBAN only when its check digits hold."""
+    text = match.group()
+    if text.upper() == text:
+        return "[iban]"
+    plain = re.sub(r"[ -]", "", text)
+    number = "".join(str(int(character, 36)) for character in plain[4:] + plain[:4])
+    return "[iban]" if int(number) % 97 == 1 else text

@@ -1,0 +1,49 @@
+"""Traces of errors without values: where an error came from and of what kind it is, no local variables."""
+
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from redaction.shown import said_by
+
+
+def traced(error: BaseException) -> str:
+    """Where an error came from, as Python prints it: files, lines, functions; no values, no local variables."""
+    lines: list[str] = []
+    seen: set[int] = set()
+    chain: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None and id(following) not in seen:
+        seen.add(id(following))
+        chain.append(following)
+        following = following.__cause__ or (None if following.__suppress_context__ else following.__context__)
+    for one in reversed(chain):
+        frames = traceback.StackSummary.extract(traceback.walk_tb(one.__traceback__), lookup_lines=False)
+        lines += [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}' for frame in frames]
+        lines.append(said_by(one))
+        if isinstance(one, BaseExceptionGroup):
+            lines += [traced(inner) for inner in one.exceptions]
+    return "Traceback (most recent call last):\n" + "\n".join(lines)
+
+
+def trace_without_values(report: Callable[[str, BaseException], None]) -> None:
+    """Report what nobody catches, in any thread, in place of Python's own printing."""
+
+    def main(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            sys.__excepthook__(kind, error, trace)
+        else:
+            report("uncaught exception", error)
+
+    def thread(arguments: Any) -> None:
+        if arguments.exc_value is not None and not isinstance(arguments.exc_value, SystemExit):
+            name = arguments.thread.name if arguments.thread else "?"
+            report(f"uncaught exception in thread {name}", arguments.exc_value)
+
+    def unraisable(arguments: Any) -> None:
+        if arguments.exc_value is not None:
+            report("exception ignored", arguments.exc_value)
+
+    sys.excepthook, threading.excepthook, sys.unraisablehook = main, thread, unraisable

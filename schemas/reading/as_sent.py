@@ -1,0 +1,114 @@
+"""Wire shapes that tell what was sent from what is absent, so that what was read can be written as it was sent.
+
+A shape gives an absent field its default, and what was sent then looks the same. The shapes made here put something in
+its place that is as empty, and still another object: written without such defaults, a value has the names that were
+sent and no others. They are made for judging; what is created is read as the shapes themselves.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Generic, TypeVar, Union
+
+import msgspec
+from msgspec import NODEFAULT, UNSET, UnsetType
+
+from schemas.reading.decimals import decimals_hold, exact_number, without_form
+from schemas.reading.derived import Field, derived, is_shape, retyped
+from schemas.reading.nesting import is_read_shallow
+from schemas.reading.shape import LARGE_BYTES, Shape
+from system.steps import Steps, to_the_end
+
+T = TypeVar("T")
+
+
+class _NoText(str):
+    """An absent text."""
+
+
+class _NoItems(tuple[Any, ...]):
+    """An absent array."""
+
+
+NO_TEXT, NO_ITEMS = _NoText(), _NoItems()
+
+
+@cache
+def as_sent(wire_type: type[T]) -> type[T]:
+    """The shape below `wire_type`, and so of its fields, in which absent texts, arrays and values are objects apart."""
+    return derived(wire_type, _field, omits_defaults=True)
+
+
+def _field(field: msgspec.structs.FieldInfo) -> Field:
+    sent = retyped(field.type, _as_sent)
+    match field.default:
+        case default if default is NODEFAULT:
+            return field.name, sent
+        case "":
+            return field.name, sent, NO_TEXT
+        case ():
+            return field.name, sent, NO_ITEMS
+        case _:
+            return field.name, Union[sent, UnsetType], UNSET  # noqa: UP007 - of types that are known at run time only
+
+
+def _as_sent(hint: Any) -> Any:
+    return as_sent(hint) if is_shape(hint) else hint
+
+
+class SentShape(Generic[T]):
+    """Reads a body at once as what was sent, where it can be told that nothing of it was lost."""
+
+    def __init__(self, wire_type: type[T]) -> None:
+        self.shape: Shape[T] = Shape(as_sent(wire_type))  # type: ignore[arg-type]
+        read_as: type[T] = without_form(self.shape.wire_type)  # type: ignore[arg-type]
+        self._decode: Callable[[bytes], T] = msgspec.json.Decoder(read_as, float_hook=exact_number).decode
+
+    def at_once(self, body: bytes) -> T | None:
+        """`at_once_in_steps`, to the end, without a digest."""
+        read = to_the_end(self.at_once_in_steps(body))
+        return read[0] if read is not None else None
+
+    def at_once_in_steps(self, body: bytes, *, with_digest: bool = False) -> Steps[tuple[T, bytes] | None]:
+        """What the body says, and the SHA-256 of its canonical form, b"" where that is not asked for.
+
+        None where reading it takes the exact way, or where it does not fit.
+
+        A name that an object repeats is lost in reading, with its value and its quotes, so quotes are counted. Only one
+        other thing makes their number smaller, a number that was sent as text, and one makes it larger: a quote that
+        was sent as its code. A null character, which is refused, can be sent in no other way.
+        """
+        if len(body) > LARGE_BYTES or (b"\\" in body and _QUOTE_OR_NULL.search(body) is not None):
+            return None
+        try:
+            sent = self._decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        yield
+        wire_type = self.shape.wire_type
+        if not (is_read_shallow(sent, wire_type) and decimals_hold(sent, wire_type)):
+            return None
+        yield
+        written = (_canonical if with_digest else _in_read_order).encode(sent)
+        if not _is_whole(body, written):
+            return None
+        return sent, hashlib.sha256(written).digest() if with_digest else b""
+
+
+def _is_whole(body: bytes, written: bytes) -> bool:
+    """Return True where nothing of a body was lost in reading; `written` is what was read of it.
+
+    Our own client sends fields in the order of the shape, without blanks: where such a body is only validated, it is
+    what is written. That is seen in less time than it takes to count.
+    """
+    return written == body or written.count(b'"') == body.count(b'"')
+
+
+_QUOTE_OR_NULL = re.compile(rb"\\u00(?:22|00)")
+_in_read_order = msgspec.json.Encoder(decimal_format="number")
+"""The members of the importer's own objects in the order in which they were sent."""
+_canonical = msgspec.json.Encoder(order="deterministic", decimal_format="number")
+canonical_json: Callable[[Any], bytes] = _canonical.encode
+"""The same bytes for the same content, however it was spelt: names in the order of the shape, and those of the
+importer's own objects sorted; numbers in their scale; nothing that is absent."""

@@ -1,0 +1,560 @@
+"""Does it fit? Reads a JSON body as a wire shape, and when it does not fit, finds every misfit.
+
+The fast path is msgspec's typed decoder. It stops at the first misfit, so a body that it refuses is decoded
+untyped and walked against the shape: `shape_problems` gives each misfit its exact path and one of the codes
+that Django REST framework uses. The walk also accepts what the fast path does not: JSON numbers for decimals.
+What comes out of the walk goes through `msgspec.convert`, so that the walk can add nothing invalid.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from difflib import get_close_matches
+from functools import cache, lru_cache
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from schemas.base import DECIMAL_PATTERN, DOT_SEGMENTS, MARKET_TIME, Problem, instant
+from schemas.reading import misfits
+from schemas.reading.decimals import exact_number, number_texts
+from schemas.reading.duplicate_names import has_larger_object, names_at_fault, repeated_names, repeats_names
+from schemas.reading.nesting import is_read_shallow, is_shallow
+from schemas.reading.problems import MAX_STEP, UNKNOWN_FIELD, ProblemList, attr_of
+from schemas.reading.work import ASKED, STORED, Bounds, TooMuchWork, Work
+from schemas.sentence import Sentence
+
+MAX_HINTS = 20
+"""Undocumented names for which one answer says which documented one is nearest: finding out takes long."""
+
+LARGE_BYTES = 300_000
+"""Smaller bodies cannot reach these limits."""
+_BEGINNING_BYTES = 100_000
+"""As much of a body as shows whether it is nested too deeply."""
+
+T = TypeVar("T")
+
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?\Z")
+_DECIMAL = re.compile(DECIMAL_PATTERN)
+_MOMENT = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2})(:[0-9]{2}(?:\.[0-9]+)?)?([Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?\Z"
+)
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+_untyped = msgspec.json.Decoder(float_hook=exact_number)
+
+
+class NotJson(Exception):
+    """The body is no JSON document that can be read; `detail` says where."""
+
+    def __init__(self, detail: Sentence) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class Misfits(Exception):
+    """The body does not fit its shape, for all of these reasons.
+
+    `stand_in` is the body as its shape, with something harmless in place of each misfit, so that the rest can be
+    looked at all the same.
+    """
+
+    def __init__(self, stand_in: Any, problems: list[Problem]) -> None:
+        super().__init__(f"{len(problems)} misfits")
+        self.stand_in = stand_in
+        self.problems = problems
+
+
+class Shape(Generic[T]):
+    """Reads bodies as `T`. Build one per shape, at import: that compiles it.
+
+    Two threads that compile a type at the same time, which else is done when it is first asked for, end the process:
+    one of them meets what the other has half made.
+    """
+
+    def __init__(self, wire_type: type[T]) -> None:
+        self.wire_type = wire_type
+        msgspec.json.Decoder(wire_type)
+
+    def read(self, body: bytes, bounds: Bounds = ASKED) -> T:
+        """Raises NotJson, TooMuchWork, or Misfits with every misfit."""
+        self._refuse_too_much(body, bounds)
+        try:
+            value = _untyped.decode(body) if len(body) <= LARGE_BYTES else _read(body, bounds)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            value = _read(body, bounds)  # says what is wrong with it
+        repeats = repeats_names(body, value)
+        if not repeats and b"\\u0000" not in body:
+            try:
+                typed = msgspec.convert(value, self.wire_type)
+            except (msgspec.ValidationError, RecursionError):
+                pass
+            else:
+                if not is_read_shallow(typed, self.wire_type, bounds.depth):
+                    raise NotJson(misfits.DEEP_BODY)
+                # What is in the log was taken as it is, and stays what it was.
+                if bounds is STORED or all(map(_NUMBER.match, number_texts(value, self.wire_type))):
+                    return typed
+        if not is_shallow(value, bounds.depth):
+            raise NotJson(misfits.DEEP_BODY)
+        repeated = repeated_names(body) if repeats else []
+        if repeats and not repeated and bounds is not STORED:
+            raise TooMuchWork  # a value is lost, and to find out whose takes too long
+        return self.fit(value, repeated, bounds)
+
+    def _refuse_too_much(self, body: bytes, bounds: Bounds) -> None:
+        """Raises for a body that would take too much memory: Misfits when its names already say what is wrong."""
+        if not (detail := _excess(body, bounds)):
+            return
+        _refuse_deep(body[:_BEGINNING_BYTES])
+        node = inspect.type_info(self.wire_type)
+        if isinstance(node, inspect.StructType):
+            documented = frozenset(field.encode_name for field in node.fields)
+            if problems := names_at_fault(body, documented):
+                whole = Problem("non_field_errors", "max_length", detail)
+                raise Misfits(msgspec.convert(_stand_in(node), self.wire_type), [whole, *problems])
+        raise TooMuchWork(detail)
+
+    def examine(self, body: bytes, bounds: Bounds = ASKED) -> tuple[T, Sequence[Problem]]:
+        """The body and its misfits, with stand-ins in their places. Raises NotJson, TooMuchWork."""
+        try:
+            return self.read(body, bounds), ()
+        except Misfits as misfits:
+            return misfits.stand_in, misfits.problems
+
+    def stored(self, body: bytes) -> T:
+        """A body that is in the log, as `examine` gives it. Raises NotJson, and nothing for what it costs."""
+        return self.examine(body, STORED)[0]
+
+    def fit(self, value: Any, besides: Sequence[Problem] = (), bounds: Bounds = ASKED) -> T:
+        """The same for a value that is already decoded and has these problems besides. Raises Misfits."""
+        fitted, problems = _fitted(value, self.wire_type, bounds)
+        typed = msgspec.convert(fitted, self.wire_type)
+        if problems or besides:
+            raise Misfits(typed, [*problems, *besides])
+        return typed
+
+
+def untyped(body: bytes, bounds: Bounds = ASKED) -> Any:
+    """The body as dicts, lists and scalars, numbers with a fraction as Decimal. Raises NotJson, TooMuchWork."""
+    if detail := _excess(body, bounds):
+        raise TooMuchWork(detail)
+    return _read(body, bounds)
+
+
+def _excess(body: bytes, bounds: Bounds) -> Sentence | None:
+    """A sentence for what a body has too much of; None where it keeps the limits."""
+    if len(body) <= LARGE_BYTES:
+        return None
+    if body.count(b"[") + body.count(b"{") > bounds.containers:
+        return misfits.too_many_containers(bounds.containers)
+    if (values := body.count(b",")) > bounds.values:
+        return misfits.too_many_values(bounds.values)
+    if values > bounds.names and has_larger_object(body, bounds.names):
+        return misfits.too_many_names(bounds.names)
+    return None
+
+
+def _read(body: bytes, bounds: Bounds) -> Any:
+    """The body, whatever it takes in memory but for its decimals."""
+    if not body.strip():
+        raise NotJson(misfits.EMPTY_BODY)
+    decoder = _untyped if len(body) <= LARGE_BYTES else msgspec.json.Decoder(float_hook=_Decimals(bounds.decimals))
+    try:
+        value = decoder.decode(body)
+    except UnicodeDecodeError:
+        raise NotJson(misfits.NO_UTF8) from None
+    except RecursionError:
+        raise NotJson(misfits.DEEP_BODY) from None
+    except msgspec.DecodeError as error:
+        raise NotJson(misfits.malformed(str(error))) from None
+    if not is_shallow(value, bounds.depth):
+        raise NotJson(misfits.DEEP_BODY)
+    return value
+
+
+class _Decimals:
+    """Decodes numbers as Decimal. Raises TooMuchWork when a body has too many."""
+
+    def __init__(self, most: float) -> None:
+        self._most = self._left = most
+
+    def __call__(self, text: str) -> Decimal:
+        self._left -= 1
+        if self._left < 0:
+            raise TooMuchWork(misfits.too_many_decimals(self._most))
+        return exact_number(text)
+
+
+def _refuse_deep(beginning: bytes) -> None:
+    """Raises NotJson when the beginning of a body is nested deeper than any body may be."""
+    with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        try:
+            msgspec.json.decode(beginning)
+        except RecursionError:
+            raise NotJson(misfits.DEEP_BODY) from None
+
+
+def shape_problems(value: Any, wire_type: type) -> list[Problem]:
+    """Every misfit of an untyped value, in the order of the shape's fields."""
+    return _fitted(value, wire_type, ASKED)[1]
+
+
+def is_in_calendar(moment: datetime) -> bool:
+    """Whether the moment lies in the years 1 to 9999 in UTC: neither Python nor the views know others."""
+    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=MARKET_TIME)
+    return _FIRST <= zoned <= _LAST
+
+
+@lru_cache(4096)
+def is_real_moment(moment: datetime) -> bool:
+    """False for a local time that the switch to summer time leaves out. The doubled hour is the first of the two.
+
+    True at the ends of the calendar, which `is_in_calendar` looks at.
+    """
+    if moment.tzinfo is not None or not is_in_calendar(moment):
+        return True
+    local = moment.replace(tzinfo=MARKET_TIME)
+    return local.astimezone(UTC).astimezone(MARKET_TIME).replace(tzinfo=None) == moment
+
+
+_CERTAINLY_FITS = len("0.") + 10
+
+
+def fits_decimal(value: Decimal) -> bool:
+    """At most 18 digits before the point and 10 after it."""
+    text = str(value)
+    if len(text) <= _CERTAINLY_FITS and "E" not in text:
+        return True
+    if not value.is_finite():
+        return True
+    return (not value or value.adjusted() < 18) and int(value.as_tuple().exponent) >= -10
+
+
+class Check(msgspec.Struct, frozen=True):
+    """Something about one place that the decoder does not look at: a rule of the shape, not of the market."""
+
+    at: str
+    holds: Callable[..., object]
+    code: str
+    says: Sentence
+
+
+def derived_checks(wire_type: type) -> Iterator[Check]:
+    """What is left to check after decoding, for all places of the shape; `at` has [] for the items of arrays."""
+    yield from _derived(inspect.type_info(wire_type), "")
+
+
+is_not_blank = str.strip
+"""What is left of a text without blanks: nothing, for a blank one. Asked too often for a function of our own."""
+
+
+def _derived(node: inspect.Type, at: str) -> Iterator[Check]:
+    match node:
+        case inspect.UnionType(types=types):
+            for member in types:
+                yield from _derived(member, at)
+        case inspect.StructType(fields=fields):
+            for field in fields:
+                yield from _derived(field.type, f"{at}.{field.name}" if at else field.name)
+        case inspect.VarTupleType(item_type=item):
+            yield from _derived(item, f"{at}[]")
+        case inspect.DateTimeType(tz=zone):
+            yield Check(at, is_in_calendar, "invalid", misfits.OUTSIDE_CALENDAR)
+            if zone is None:
+                yield Check(at, is_real_moment, "invalid", misfits.NO_SUCH_TIME)
+        case inspect.StrType(min_length=1, pattern=None):
+            yield Check(at, is_not_blank, "blank", misfits.BLANK)
+        case inspect.DecimalType():
+            yield Check(at, Decimal.is_finite, "invalid", misfits.NO_NUMBER)
+            yield Check(at, fits_decimal, "max_digits", misfits.TOO_MANY_DIGITS_ON_READING)
+        case _:
+            pass
+
+
+@cache
+def _type_info(wire_type: type) -> inspect.Type:
+    return inspect.type_info(wire_type)
+
+
+def _fitted(value: Any, wire_type: type, bounds: Bounds) -> tuple[Any, list[Problem]]:
+    walk = _Walk(bounds)
+    fitted = walk.fitted(value, _type_info(wire_type), ())
+    return fitted, walk.misfits.problems()
+
+
+class _Walk:
+    """One walk over one value: notes what does not fit, and gives the value with stand-ins in those places."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.misfits = ProblemList()
+        self.noted = 0
+        self.hints_left = MAX_HINTS
+        self.work = Work(bounds.walk_s)
+
+    def note(self, path: tuple[str, ...], code: str, detail: Sentence) -> None:
+        self.noted += 1
+        room = self.misfits.room(code)
+        if room.is_full:
+            room.left_out += 1
+        else:
+            self.misfits.add(Problem(attr_of(path), code, detail))
+
+    def fitted(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:
+        match node:
+            case inspect.UnionType(types=types):
+                if value is None and any(isinstance(member, inspect.NoneType) for member in types):
+                    return None
+                return self.fitted(value, next(m for m in types if not isinstance(m, inspect.NoneType)), path)
+            case inspect.StructType() if isinstance(value, dict):
+                return self.struct(value, node, path)
+            case inspect.VarTupleType() if isinstance(value, list):
+                return self.array(value, node, path)
+            case _:
+                before = self.noted
+                fitted = self.scalar(value, node, path)
+                return fitted if self.noted == before else _stand_in(node)
+
+    def scalar(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:  # noqa: C901 - one match, a case for each kind of value
+        match node:
+            case inspect.AnyType():
+                self.look_for_nul(value, path)
+            case _ if value is None:
+                self.note(path, "null", misfits.NULL)
+            case inspect.StructType() | inspect.DictType():
+                if not isinstance(value, dict):
+                    self.note(path, "invalid", misfits.expected(misfits.OBJECT, value))
+                self.look_for_nul(value, path)
+            case inspect.VarTupleType():
+                self.note(path, "not_a_list", misfits.expected(misfits.ARRAY, value))
+            case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
+                return self.decimal(value, path)
+            case inspect.DecimalType():
+                return Decimal(self.decimal(value, path) or 0)
+            case inspect.StrType():
+                self.string(value, node, path)
+            case inspect.LiteralType(values=choices):
+                if value not in choices or isinstance(value, bool | Decimal):
+                    self.note(path, "invalid_choice", misfits.no_choice(choices))
+            case inspect.BoolType():
+                if not isinstance(value, bool):
+                    self.note(path, "invalid", misfits.expected(misfits.BOOLEAN, value))
+            case inspect.IntType():
+                return self.integer(value, node, path)
+            case inspect.DateType() | inspect.DateTimeType():
+                return self.moment(value, node, path)
+            case _:
+                raise NotImplementedError(f"no walk for {node}")
+        return value
+
+    def struct(self, value: dict[str, Any], node: inspect.StructType, path: tuple[str, ...]) -> dict[str, Any]:
+        self.work.go_on()
+        fitted = {}
+        fields = _fields(node.cls)
+        for name, (field, fits) in fields.items():
+            if name in value:
+                given = value[name]
+                fitted[name] = given if fits(given) else self.fitted(given, field.type, (*path, name))
+            elif field.required:
+                self.note((*path, name), "required", misfits.REQUIRED)
+                fitted[name] = _stand_in(field.type)
+        if not value.keys() <= fitted.keys():
+            self.unknown(value, [*fields], path)
+        return fitted
+
+    def unknown(self, value: dict[str, Any], names: list[str], path: tuple[str, ...]) -> None:
+        """Note each name that is not documented, and for the first few of them which one was probably meant."""
+        strange = [name for name in value if name not in names]
+        room = self.misfits.room(UNKNOWN_FIELD)
+        for index, name in enumerate(strange):
+            if room.is_full:
+                room.left_out += len(strange) - index
+                return
+            self.note((*path, name), UNKNOWN_FIELD, self.undocumented(name, names))
+
+    def undocumented(self, name: str, names: list[str]) -> Sentence:
+        if len(name) > MAX_STEP or not self.hints_left:
+            return misfits.UNDOCUMENTED
+        self.hints_left -= 1
+        nearest = get_close_matches(name, names, n=1)
+        return misfits.undocumented(nearest[0]) if nearest else misfits.UNDOCUMENTED
+
+    def array(self, value: list[Any], node: inspect.VarTupleType, path: tuple[str, ...]) -> list[Any]:
+        if node.max_length is not None and len(value) > node.max_length:
+            self.note(path, "max_length", misfits.too_many_items(node.max_length))
+            return []
+        return [self.fitted(item, node.item_type, (*path, str(i))) for i, item in enumerate(value)]
+
+    def decimal(self, value: Any, path: tuple[str, ...]) -> str:
+        """Text or number in, plain decimal text out, with the submitted scale."""
+        if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
+            self.note(path, "invalid", misfits.expected(misfits.DECIMAL, value))
+            return ""
+        text = str(value) if not isinstance(value, str) else value
+        if not _NUMBER.match(text):
+            self.note(path, "invalid", misfits.NO_NUMBER)
+            return ""
+        plain = format(Decimal(text), "f")
+        if not _DECIMAL.match(plain):
+            self.note(path, "max_digits", misfits.TOO_MANY_DIGITS)
+        return plain
+
+    def text(self, value: str, path: tuple[str, ...]) -> None:
+        if "\0" in value:
+            self.note(path, "null_characters_not_allowed", misfits.NO_NULL_CHARACTERS)
+
+    def string(self, value: Any, node: inspect.StrType, path: tuple[str, ...]) -> None:
+        if not isinstance(value, str):
+            self.note(path, "invalid", misfits.expected(misfits.STRING, value))
+        elif node.min_length and not value.strip():
+            self.note(path, "blank", misfits.BLANK)
+        elif node.max_length is not None and len(value) > node.max_length:
+            self.note(path, "max_length", misfits.too_long(node.max_length))
+        elif node.pattern is not None and not re.search(node.pattern, value):
+            self.note(path, "invalid", misfits.DOT_SEGMENT if value in DOT_SEGMENTS else misfits.OUTER_BLANKS)
+        else:
+            self.text(value, path)
+
+    def integer(self, value: Any, node: inspect.IntType, path: tuple[str, ...]) -> Any:
+        """An integer in, or a number without a fraction, such as 6.0; the integer out."""
+        is_whole = isinstance(value, int) or (isinstance(value, Decimal) and value == value.to_integral_value())
+        if isinstance(value, bool) or not is_whole:
+            self.note(path, "invalid", misfits.expected(misfits.INTEGER, value))
+        elif node.ge is not None and value < node.ge:
+            self.note(path, "min_value", misfits.too_small(node.ge))
+        elif node.le is not None and value > node.le:
+            self.note(path, "max_value", misfits.too_large(node.le))
+        elif not -(2**63) <= value < 2**63:
+            self.note(path, "max_value", misfits.OUT_OF_RANGE)
+        else:
+            return int(value)
+        return value
+
+    def moment(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:
+        """Text of a date or datetime in; the same out, with the market's zone where one is needed and none came."""
+        is_date = isinstance(node, inspect.DateType)
+        wanted = misfits.DATE if is_date else misfits.DATETIME
+        if not isinstance(value, str):
+            self.note(path, "invalid", misfits.expected(wanted, value))
+            return value
+        try:
+            if is_date:
+                msgspec.convert(value, date)
+                return value
+            value = _completed(value)
+            moment = msgspec.convert(value, datetime)
+        except msgspec.ValidationError:
+            self.note(path, "invalid", misfits.not_valid(wanted))
+            return value
+        if not is_in_calendar(moment):
+            self.note(path, "invalid", misfits.OUTSIDE_CALENDAR)
+            return value
+        if moment.tzinfo is not None:
+            return value
+        if not is_real_moment(moment):
+            self.note(path, "invalid", misfits.NO_SUCH_TIME)
+            return value
+        return _with_zone(moment).isoformat() if getattr(node, "tz", None) else value
+
+    def look_for_nul(self, value: Any, path: tuple[str, ...]) -> None:
+        """For values of any shape, whose depth is known to be within the limit."""
+        match value:
+            case str():
+                self.text(value, path)
+            case dict():
+                for key, child in value.items():
+                    self.text(key, path)
+                    self.look_for_nul(child, (*path, key))
+            case list():
+                for i, child in enumerate(value):
+                    self.look_for_nul(child, (*path, str(i)))
+            case _:
+                pass
+
+
+@cache
+def _fields(struct: type) -> dict[str, tuple[inspect.Field, Callable[[Any], bool]]]:
+    """The fields of a shape by name, each with a cheap look at its value: True when there is nothing to say of it."""
+    node = _type_info(struct)
+    assert isinstance(node, inspect.StructType)
+    return {field.encode_name: (field, _cheap_look(field.type)) for field in node.fields}
+
+
+def _cheap_look(node: inspect.Type) -> Callable[[Any], bool]:
+    match node:
+        case inspect.UnionType(types=types):
+            looks = [_cheap_look(member) for member in types if not isinstance(member, inspect.NoneType)]
+            may_be_null = len(looks) < len(types)
+            return lambda value: (may_be_null and value is None) or looks[0](value)
+        case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
+            return lambda value: type(value) is str and _DECIMAL.match(value) is not None
+        case inspect.StrType(pattern=None, min_length=least, max_length=most):
+            longest = math.inf if most is None else most
+            return lambda value: (
+                type(value) is str and len(value) <= longest and not (least and not value.strip()) and "\0" not in value
+            )
+        case inspect.LiteralType(values=choices) if all(isinstance(choice, str) for choice in choices):
+            return lambda value: type(value) is str and value in choices
+        case inspect.BoolType():
+            return lambda value: type(value) is bool
+        case inspect.DateTimeType():
+            return _is_moment_with_zone
+        case _:
+            return lambda value: False
+
+
+def _is_moment_with_zone(value: Any) -> bool:
+    if type(value) is not str:
+        return False
+    try:
+        moment = msgspec.convert(value, datetime)
+    except msgspec.ValidationError:
+        return False
+    return moment.tzinfo is not None and is_in_calendar(moment)
+
+
+def _completed(text: str) -> str:
+    """A time with the seconds, and an offset with the minutes, that ISO 8601 lets one leave out."""
+    if (match := _MOMENT.match(text)) is None:
+        return text
+    minutes, seconds, zone = match.groups("")
+    return f"{minutes}{seconds or ':00'}{zone}{':00' if len(zone) == 3 else ''}"
+
+
+def _with_zone(moment: datetime) -> datetime:
+    """A local time with its offset; in UTC where the offset, long ago, was no whole number of minutes."""
+    local = moment.replace(tzinfo=MARKET_TIME)
+    offset = local.utcoffset()
+    return instant(moment) if offset is None or offset % timedelta(minutes=1) else local
+
+
+def _stand_in(node: inspect.Type) -> Any:
+    """A value that fits this type; what it says has no meaning."""
+    match node:
+        case inspect.UnionType():
+            return None  # a field that may be absent is not required, so that it is one that may be null
+        case inspect.StructType(fields=fields):
+            return {field.encode_name: _stand_in(field.type) for field in fields if field.required}
+        case inspect.VarTupleType():
+            return []
+        case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
+            return "0"
+        case inspect.StrType():
+            return "-"
+        case inspect.LiteralType(values=choices):
+            return choices[0]
+        case inspect.IntType(ge=least):
+            return least or 0
+        case inspect.DateType():
+            return "2000-01-01"
+        case inspect.DateTimeType():
+            return "2000-01-01T00:00:00Z"
+        case inspect.BoolType():
+            return False
+        case inspect.DecimalType():
+            return 0
+        case _:
+            return {}

@@ -1,0 +1,28 @@
+"""How much memory there is for this process, in bytes. As the system says it."""
+
+import os
+from pathlib import Path
+
+from system.processors import GROUP, GROUPS, groups_of
+
+
+def usable_memory(group: Path = GROUP, groups: Path = GROUPS) -> int:
+    """The machine's memory, or what containers grant of it; 0 where the system does not say it."""
+    files = [place / "memory.max" for place in groups_of(group, groups)]
+    files.append(groups / "memory" / "memory.limit_in_bytes")  # as the first version of groups has it in a container
+    return min([_installed(), *(granted for granted in map(_granted, files) if granted is not None)])
+
+
+def _installed() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return 0
+
+
+def _granted(file: Path) -> int | None:
+    """`memory.max` holds bytes, or `max`."""
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,113 @@
+"""The guide at /docs/guide/: built from the documents as they are, whole, and without anything from elsewhere."""
+
+import asyncio
+import base64
+import hashlib
+import json
+import re
+import runpy
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from api.app import create_app
+from api.endpoints.guide import Guide
+from api.http.errors import HANDLERS
+from api.http.paths import only_form
+from tests.support.folders import temporary_folder
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def pages() -> Iterator[Path]:
+    """A guide that was built just now; a warning of the generator, such as a dead link, fails the build."""
+    with temporary_folder() as folder:
+        runpy.run_path(str(ROOT / "docs" / "guide" / "build.py"))["build"](folder / "guide", is_strict=True)
+        yield folder / "guide"
+
+
+class Client:
+    """Asks an application for pages, without a server."""
+
+    def __init__(self, app: Starlette) -> None:
+        self._transport = httpx.ASGITransport(app)
+
+    def get(self, path: str, headers: Mapping[str, str] | None = None) -> httpx.Response:
+        async def answer() -> httpx.Response:
+            async with httpx.AsyncClient(transport=self._transport, base_url="http://guide") as client:
+                return await client.get(path, headers=dict(headers or {}))
+
+        return asyncio.run(answer())
+
+
+def client_of(folder: Path) -> Client:
+    guide = Guide(folder)
+    routes = list(only_form("/docs/guide/{path:path}", guide.file, "GET"))
+    return Client(Starlette(routes=routes, exception_handlers=HANDLERS))
+
+
+def test_every_document_is_a_page_of_the_guide(pages: Path) -> None:
+    client = client_of(pages)
+    assert "Two commands" in client.get("/docs/guide/").text
+    for document in ROOT.glob("docs/**/*.md"):
+        page = document.relative_to(ROOT / "docs").with_suffix(".html")
+        assert client.get(f"/docs/guide/{page}").status_code == 200, page
+
+
+@pytest.mark.asvs("V1.2.3", "V14.2.3")
+def test_pages_load_nothing_from_elsewhere_and_run_no_script_that_is_not_their_own(pages: Path) -> None:
+    client = client_of(pages)
+    for page in pages.rglob("*.html"):
+        answer = client.get(f"/docs/guide/{page.relative_to(pages)}")
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe-inline" not in policy.split("script-src")[1].split(";")[0]
+        for script in re.findall(rb"<script>(.*?)</script>", answer.content, re.DOTALL):
+            assert base64.b64encode(hashlib.sha256(script).digest()).decode() in policy
+        assert not re.findall(r'<(?:script|img|link|iframe)[^>]+(?:src|href)="(?:https?:)?//', answer.text), page
+        assert not re.search(r"<[^>]+ on(?:click|load|error)=", answer.text), page
+
+
+def test_the_search_knows_the_words_of_the_documents(pages: Path) -> None:
+    client = client_of(pages)
+    assert client.get("/docs/guide/search.html?q=checkpoint").status_code == 200
+    index = client.get("/docs/guide/searchindex.js")
+    assert index.headers["content-type"].startswith("text/javascript")
+    found = json.loads(index.text.removeprefix("Search.setIndex(").rstrip().removesuffix(")"))
+    auditing = found["docnames"].index("auditing")
+    assert auditing in [*_places(found["terms"], "checkpoint"), *_places(found["titleterms"], "checkpoint")]
+
+
+def _places(terms: dict[str, int | list[int]], word: str) -> list[int]:
+    """The pages that hold a word."""
+    places = terms.get(word, [])
+    return places if isinstance(places, list) else [places]
+
+
+@pytest.mark.asvs("V5.3.2", "V13.4.3")
+def test_a_page_is_sent_once_and_nothing_outside_of_the_guide_is_served(pages: Path) -> None:
+    client = client_of(pages)
+    first = client.get("/docs/guide/auditing.html")
+    again = client.get("/docs/guide/auditing.html", headers={"If-None-Match": first.headers["etag"]})
+    assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
+    for path in ("nothing.html", "%2e%2e/app.py", "_static/../../app.py", "_sources/index.md.txt"):
+        assert client.get(f"/docs/guide/{path}").status_code == 404
+
+
+def test_a_guide_that_was_not_built_says_how_to_build_it(folder: Path) -> None:
+    answer = client_of(folder / "none").get("/docs/guide/")
+    assert answer.status_code == 404
+    assert "make docs" in answer.json()["detail"]
+
+
+def test_the_example_account_is_handed_out_without_a_token() -> None:
+    client = Client(create_app("postgresql://nobody@127.0.0.1:1/none", b"k" * 32))
+    answer = client.get("/docs/account.json")
+    assert answer.status_code == 200
+    assert answer.json()["import_supplier"] == "NORDWIND"
+    moved = client.get("/docs/guide")
+    assert (moved.status_code, moved.headers["location"]) == (308, "/docs/guide/")

@@ -1,0 +1,213 @@
+"""Small bodies that are there together are worked on together, step by step; nobody's work is anybody else's."""
+
+import asyncio
+import gc
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.http.beside import beside, in_steps
+from api.http.limits import MAX_AT_ONCE_BYTES, MAX_MEDIUM_BYTES, MAX_TOGETHER
+from system.steps import Steps
+
+SMALL, MEDIUM = b"{}", bytes(MAX_AT_ONCE_BYTES + 1)
+LARGE = bytes(MAX_MEDIUM_BYTES + 1)
+
+
+def test_each_step_is_done_for_all_before_the_next() -> None:
+    done: list[tuple[str, int]] = []
+
+    def work(number: int) -> Steps[int]:
+        done.append(("read", number))
+        yield
+        done.append(("judged", number))
+        return number
+
+    async def together() -> list[int]:
+        return await asyncio.gather(*(in_steps(SMALL, work(number)) for number in range(3)))
+
+    assert asyncio.run(together()) == [0, 1, 2]
+    assert done == [(step, number) for step in ("read", "judged") for number in range(3)]
+
+
+GONE = asyncio.CancelledError
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.one_of(st.integers(), st.just(ValueError), st.just(GONE))),
+        max_size=2 * MAX_TOGETHER,
+    )
+)
+def test_everybody_gets_what_their_own_work_gives(works: list[tuple[int, Any]]) -> None:
+    """Whatever that of the others gives or raises, however many steps it has, and whoever has gone."""
+    began = []
+
+    def work(number: int, steps: int, outcome: Any) -> Steps[Any]:
+        began.append(number)
+        for _ in range(steps):
+            yield
+        if outcome is ValueError:
+            raise ValueError(number)
+        return outcome
+
+    async def together() -> list[Any]:
+        tasks = [asyncio.ensure_future(in_steps(SMALL, work(number, *one))) for number, one in enumerate(works)]
+        await asyncio.sleep(0)
+        for task, (_, outcome) in zip(tasks, works, strict=True):
+            if outcome is GONE:
+                task.cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    given_back = asyncio.run(together())
+    assert [one if isinstance(one, int) else type(one) for one in given_back] == [outcome for _, outcome in works]
+    assert [one.args for one in given_back if isinstance(one, ValueError)] == [
+        (number,) for number, (_, outcome) in enumerate(works) if outcome is ValueError
+    ]
+    assert began == [number for number, (_, outcome) in enumerate(works) if outcome is not GONE]
+
+
+@pytest.mark.parametrize(("body", "most"), [(SMALL, MAX_TOGETHER), (MEDIUM, 1), (LARGE, 1)])
+def test_so_many_are_begun_and_not_ended_at_a_time(body: bytes, most: int) -> None:
+    begun, seen = 0, [0]
+
+    def work() -> Steps[None]:
+        nonlocal begun
+        begun += 1
+        seen.append(begun)
+        yield
+        yield
+        begun -= 1
+
+    async def together() -> None:
+        await asyncio.gather(*(in_steps(body, work()) for _ in range(3 * MAX_TOGETHER)))
+
+    asyncio.run(together())
+    assert (max(seen), begun) == (most, 0)
+
+
+def test_the_loop_does_something_else_between_so_many_and_the_next() -> None:
+    order: list[str] = []
+
+    def work() -> Steps[None]:
+        order.append("work")
+        yield
+
+    async def together() -> None:
+        works = [asyncio.ensure_future(in_steps(SMALL, work())) for _ in range(2 * MAX_TOGETHER)]
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_soon(order.append, "else")
+        await asyncio.gather(*works)
+
+    asyncio.run(together())
+    assert order == ["work"] * MAX_TOGETHER + ["else"] + ["work"] * MAX_TOGETHER
+
+
+def test_nobody_waits_for_what_is_worked_on_in_another_thread() -> None:
+    go_on = threading.Event()
+
+    async def together() -> list[str]:
+        waiting = [asyncio.ensure_future(beside(body, go_on.wait)) for body in (LARGE, LARGE)]
+        answered = [await asyncio.wait_for(beside(body, str, "answered"), 10) for body in (SMALL, MEDIUM)]
+        go_on.set()
+        await asyncio.gather(*waiting)
+        return answered
+
+    assert asyncio.run(together()) == ["answered", "answered"]
+
+
+@pytest.mark.parametrize("body", [SMALL, MEDIUM])
+def test_work_in_steps_gives_the_same_wherever_it_is_done(body: bytes) -> None:
+    def work(outcome: Callable[[], Any]) -> Steps[Any]:
+        yield
+        return outcome()
+
+    def fail() -> None:
+        raise LookupError("lost")
+
+    assert asyncio.run(in_steps(body, work(lambda: None))) is None
+    assert asyncio.run(in_steps(body, work(lambda: 7))) == 7
+    with pytest.raises(LookupError, match="lost"):
+        asyncio.run(in_steps(body, work(fail)))
+
+
+def test_a_work_that_stops_the_loop_leaves_the_others_theirs() -> None:
+    def stop() -> Steps[None]:
+        yield
+        raise KeyboardInterrupt
+
+    def other_work() -> Steps[str]:
+        yield
+        yield
+        return "done"
+
+    loop = asyncio.new_event_loop()
+    stopped = loop.create_task(in_steps(SMALL, stop()))
+    other = loop.create_task(in_steps(SMALL, other_work()))
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(other)
+    assert loop.run_until_complete(asyncio.wait_for(other, 5)) == "done"
+    loop.run_until_complete(asyncio.wait([stopped]))
+    assert stopped.cancelled()
+    loop.close()
+
+
+class Read:
+    """What is made of a body."""
+
+
+def test_of_work_that_fails_nothing_is_kept() -> None:
+    """Neither of one's own nor of what others brought at the same time, also before garbage is looked for."""
+    kept: list[weakref.ref[Read]] = []
+
+    def fail(_: Read) -> None:
+        raise ValueError
+
+    async def one(work: Callable[[Read], Any]) -> None:
+        read = Read()
+        kept.append(weakref.ref(read))
+        with suppress(ValueError):
+            await beside(SMALL, work, read)
+
+    async def together() -> None:
+        await asyncio.gather(one(fail), one(id))
+
+    gc.disable()
+    try:
+        asyncio.run(together())
+        assert [one() for one in kept] == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_work_knows_nothing_of_another_callers_context() -> None:
+    caller = ContextVar("caller", default="")
+
+    async def one(name: str) -> str:
+        caller.set(name)
+        return await beside(SMALL, caller.get)
+
+    async def together() -> tuple[str, str]:
+        return await asyncio.gather(one("first"), one("second"))
+
+    assert [*asyncio.run(together())] == ["", ""]
+
+
+def test_what_one_event_loop_has_left_is_nothing_to_the_next() -> None:
+    async def leave() -> None:
+        left = asyncio.ensure_future(beside(SMALL, lambda: "left"))
+        await asyncio.sleep(0)
+        assert not left.done()
+
+    async def ask() -> str:
+        return await asyncio.wait_for(beside(SMALL, lambda: "asked"), 5)
+
+    asyncio.run(leave())
+    assert asyncio.run(ask()) == "asked"

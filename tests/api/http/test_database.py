@@ -1,0 +1,52 @@
+"""Reads are asked at once of a connection that answered a moment ago, and survive its loss."""
+
+import asyncio
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection
+
+from api.http.database import read, reading_pool
+from embedded.postgres import PostgresUrls
+from eventstore.errors import StoreUnavailable
+
+
+async def _backend(connection: AsyncConnection[Any]) -> int:
+    row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def _cut(connection: AsyncConnection[Any]) -> None:
+    await connection.execute("SELECT 1 / 0")
+
+
+def test_a_connection_that_was_lost_since_it_was_checked_is_not_noticed(database: PostgresUrls) -> None:
+    async def asked() -> tuple[int, int]:
+        async with reading_pool(database.service, size=2, is_for_read=True) as pool:
+            before = await read(pool, _backend)
+            with psycopg.connect(database.admin, autocommit=True) as admin:
+                admin.execute("SELECT pg_terminate_backend(%s, 5000)", (before,))
+            return before, await read(pool, _backend)
+
+    before, after = asyncio.run(asked())
+    assert before != after
+
+
+def test_what_the_query_itself_does_wrong_is_said(database: PostgresUrls) -> None:
+    async def asked() -> None:
+        async with reading_pool(database.service, size=2, is_for_read=True) as pool:
+            await read(pool, _cut)
+
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        asyncio.run(asked())
+
+
+def test_a_database_that_is_away_is_away(database: PostgresUrls) -> None:
+    async def asked() -> None:
+        async with reading_pool(database.service + "_not", size=2, is_for_read=True) as pool:
+            await read(pool, _backend)
+
+    with pytest.raises((psycopg.OperationalError, StoreUnavailable)):
+        asyncio.run(asked())

@@ -1,0 +1,141 @@
+"""Reads that come together go to the database as one, and each is answered as if it had been asked alone."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection
+
+from api.http.database import reading_pool
+from api.http.gathered_reads import MAX_QUERIES, GatheredReads
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import CancelImport, stream_of
+from eventstore.errors import StoreUnavailable
+from eventstore.log.ledger import Ledger
+from eventstore.operations.rights import ROLES
+from projections.views.import_status import import_statuses
+from tests.support.make import NOON, stage
+
+Statuses = GatheredReads[tuple[str, str], Any]
+LOCK = 4711
+
+
+def read_with(database: PostgresUrls, work: Callable[["Asked", Statuses], Awaitable[Any]]) -> tuple[Any, "Asked"]:
+    """What the work gives, and what was asked of the database."""
+
+    async def run() -> tuple[Any, Asked]:
+        async with reading_pool(database.service, size=4, is_for_read=True) as pool:
+            asked = Asked()
+            return await work(asked, GatheredReads(pool, asked.statuses)), asked
+
+    return asyncio.run(run())
+
+
+class Asked:
+    """The keys of each query; with `is_locked` set, a query waits in the database until the lock is free."""
+
+    def __init__(self) -> None:
+        self.queries: list[set[tuple[str, str]]] = []
+        self.is_locked = False
+
+    async def statuses(self, connection: AsyncConnection[Any], keys: Collection[tuple[str, str]]) -> dict[Any, Any]:
+        self.queries.append(set(keys))
+        if self.is_locked:
+            await connection.execute("SELECT pg_advisory_lock_shared(%s)", (LOCK,))
+        return await import_statuses(connection, keys)
+
+    async def until(self, queries: int) -> None:
+        while len(self.queries) < queries:
+            await asyncio.sleep(0.005)
+
+
+def test_what_is_asked_together_is_asked_once(ledger: Ledger, database: PostgresUrls) -> None:
+    for number in range(20):
+        ledger.execute(stream_of("S", str(number)), stage(), at=NOON, by="t")
+    ledger.execute(stream_of("S", "7"), CancelImport(), at=NOON, by="t")
+    keys = [("S", str(number)) for number in range(25)] + [("T", "7"), ("S", "7")]
+
+    answers, asked = read_with(database, lambda _, statuses: asyncio.gather(*map(statuses.read, keys)))
+
+    expected = ["PENDING"] * 7 + ["CANCELLED"] + ["PENDING"] * 12 + [None] * 5 + [None, "CANCELLED"]
+    assert [answer and answer.status for answer in answers] == expected
+    assert asked.queries == [set(keys)]
+
+
+def test_an_answer_is_as_new_as_its_question(ledger: Ledger, database: PostgresUrls) -> None:
+    """Queries under way may have seen what was before; who asks afterwards is answered by a query of their own."""
+    ledger.execute(stream_of("S", "1"), stage(), at=NOON, by="t")
+
+    async def work(asked: Asked, statuses: Statuses) -> list[str]:
+        asked.is_locked = True
+        with psycopg.connect(database.service, autocommit=True) as holder:
+            holder.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
+            before = []
+            for number in range(MAX_QUERIES):
+                before.append(asyncio.ensure_future(statuses.read(("S", "1"))))
+                await asked.until(number + 1)
+            await asyncio.to_thread(ledger.execute, stream_of("S", "1"), CancelImport(), at=NOON, by="t")
+            after = [asyncio.ensure_future(statuses.read(("S", "1"))) for _ in range(9)]
+            await asyncio.sleep(0)
+        return [answer.status for answer in await asyncio.gather(*before, *after) if answer]
+
+    answers, asked = read_with(database, work)
+    assert answers[MAX_QUERIES:] == ["CANCELLED"] * 9
+    assert len(asked.queries) == MAX_QUERIES + 1
+
+
+def test_who_gives_up_takes_nothing_from_the_others(ledger: Ledger, database: PostgresUrls) -> None:
+    ledger.execute(stream_of("S", "1"), stage(), at=NOON, by="t")
+
+    async def work(_: Asked, statuses: Statuses) -> Any:
+        reads = [asyncio.ensure_future(statuses.read(("S", "1"))) for _ in range(3)]
+        await asyncio.sleep(0)
+        reads[0].cancel()
+        return await asyncio.gather(*reads, return_exceptions=True)
+
+    (first, *others), _ = read_with(database, work)
+    assert isinstance(first, asyncio.CancelledError)
+    assert [other.status for other in others] == ["PENDING"] * 2
+
+
+def test_a_key_that_the_database_cannot_take_fails_alone(ledger: Ledger, database: PostgresUrls) -> None:
+    ledger.execute(stream_of("S", "1"), stage(), at=NOON, by="t")
+    keys = [("S", "1"), ("S", "no\0text"), ("S", "1"), ("S", "2")]
+
+    async def work(_: Asked, statuses: Statuses) -> Any:
+        return await asyncio.gather(*map(statuses.read, keys), return_exceptions=True)
+
+    (first, failed, third, fourth), _ = read_with(database, work)
+    assert (first.status, third.status, fourth) == ("PENDING", "PENDING", None)
+    assert isinstance(failed, psycopg.DataError)
+
+
+def test_everybody_is_told_what_goes_wrong_and_the_next_are_asked_anew(ledger: Ledger, database: PostgresUrls) -> None:
+    ledger.execute(stream_of("S", "1"), stage(), at=NOON, by="t")
+
+    async def work(_: Asked, statuses: Statuses) -> Any:
+        with psycopg.connect(database.admin, autocommit=True) as admin:
+            admin.execute(f"REVOKE SELECT ON import_status FROM {', '.join(ROLES.values())}")
+            failed = await asyncio.gather(*(statuses.read(("S", "1")) for _ in range(2)), return_exceptions=True)
+            admin.execute(f"GRANT SELECT ON import_status TO {', '.join(ROLES.values())}")
+        return failed, await statuses.read(("S", "1"))
+
+    (failed, answer), _ = read_with(database, work)
+    assert [type(error) for error in failed] == [psycopg.errors.InsufficientPrivilege] * 2
+    assert answer.status == "PENDING"
+
+
+def test_a_database_that_hangs_is_unavailable(ledger: Ledger, database: PostgresUrls) -> None:
+    async def work(asked: Asked, statuses: Statuses) -> Any:
+        asked.is_locked = True
+        with psycopg.connect(database.service, autocommit=True) as holder:
+            holder.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
+            with pytest.raises(StoreUnavailable):
+                await statuses.read(("S", "1"))
+        asked.is_locked = False
+        return await statuses.read(("S", "1"))
+
+    answer, _ = read_with(database, work)
+    assert answer is None

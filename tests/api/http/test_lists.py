@@ -1,0 +1,310 @@
+"""Lists of any length on real sockets: whole for a slow reader, and no connection waits for one."""
+
+import asyncio
+import json
+import re
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from api.http import lists
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.user import ChangeUserRole, DisableUser, stream_of
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from eventstore.log.recorder import SESSION
+from projections.views import import_status
+from projections.views.import_status import ALL_STATES, IMPORTED_STATES, PENDING_STATES, import_list
+from tests.support.console import COOKIE, new_session, new_user
+from tests.support.databases import owner_of
+from tests.support.make import stage
+from tests.support.running import Importer, RunningService, wait_for
+from tests.support.serving import running
+from workers.users import sign_out_user
+
+ROOT = Path(__file__).parent.parent.parent.parent
+IMPORTS = 60_000
+FILL = """
+INSERT INTO import_status (supplier, external_account_number, status, created_at, created_position, modified_at,
+    position, version)
+SELECT %s, repeat('x', 200) || n, 'PENDING', now(), n, now(), n, 1 FROM generate_series(1, %s) AS n
+"""
+
+
+def filled(service: RunningService, database: PostgresUrls, imports: int = IMPORTS) -> Importer:
+    """An importer who has sent so many accounts, more than all buffers between server and client hold."""
+    importer = service.importer()
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute(FILL, (importer.supplier, imports))
+    return importer
+
+
+class SlowReader:
+    """A client that asks for a list, by default of all imports, and has read the answer's head."""
+
+    def __init__(self, service: RunningService, importer: Importer, path: str = "", field: str = "") -> None:
+        host, port = service.base_url.removeprefix("http://").split(":")
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
+        self.socket.settimeout(30)
+        self.socket.connect((host, int(port)))
+        path = path or f"/v1/data-import/all-account-import-processes/{importer.supplier}/"
+        field = field or f"Authorization: Token {importer.api_key}"
+        head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{field}\r\nConnection: close\r\n\r\n"
+        self.socket.sendall(head.encode())
+        self.read = self.socket.recv(1_000)
+
+    @property
+    def status(self) -> int:
+        return int(self.read.split(b" ", 2)[1])
+
+    def text(self) -> bytes:
+        """Everything, read without pauses."""
+        pieces = [self.read]
+        while piece := self.socket.recv(1 << 20):
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def rest(self) -> list[dict[str, Any]]:
+        """Everything, as items."""
+        _, _, chunked = self.text().partition(b"\r\n\r\n")
+        items: list[dict[str, Any]] = json.loads(b"".join(_chunks(chunked)))
+        return items
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def _chunks(text: bytes) -> Iterator[bytes]:
+    """The chunks of a body, which has to end with an empty one."""
+    size = -1
+    while size:
+        line, _, text = text.partition(b"\r\n")
+        size = int(line, 16)
+        yield text[:size]
+        text = text[size + 2 :]
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No statement of the api may take longer than this."""
+    hasty_session = SESSION.replace("'15s'", "'300ms'", 1)
+    assert hasty_session != SESSION
+    monkeypatch.setattr("api.http.database.SESSION", hasty_session)
+
+
+@pytest.mark.promise("list-whole-slow-reader")
+def test_a_slow_reader_gets_all_of_a_list_though_no_statement_may_take_so_long(
+    database: PostgresUrls, hasty: None
+) -> None:
+    with running(database) as service:
+        reader = SlowReader(service, filled(service, database))
+        time.sleep(1.0)
+        assert len(reader.rest()) == IMPORTS
+        reader.close()
+
+
+@pytest.mark.promise("list-whole-slow-reader")
+def test_a_list_goes_on_after_its_connections_are_lost(database: PostgresUrls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lists, "PAUSE_S", 0.05)
+    with running(database) as service:
+        reader = SlowReader(service, filled(service, database))
+        with psycopg.connect(database.admin, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE application_name = 'importledger api' AND datname = current_database()"
+            )
+        assert len(reader.rest()) == IMPORTS
+        reader.close()
+
+
+@pytest.mark.promise("list-whole-slow-reader")
+@pytest.mark.api_top_10("API4")
+def test_many_slow_readers_leave_connections_to_others(database: PostgresUrls) -> None:
+    with running(database) as service, ExitStack() as held:
+        importer = filled(service, database)
+        slow = [SlowReader(service, importer) for _ in range(24)]
+        for reader in slow:
+            held.callback(reader.close)
+            assert reader.status == 200
+        other = service.importer()
+        for _ in range(3):
+            assert other.client.all(other.supplier).status == 200
+        with psycopg.connect(database.admin, autocommit=True) as connection:
+            query = (
+                "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'importledger api' AND state <> 'idle'"
+            )
+            wait_for(lambda: connection.execute(query).fetchone() == (0,), "nobody holds a connection")
+        assert [len(reader.rest()) for reader in slow[:3]] == [IMPORTS] * 3
+
+
+def test_one_organisation_leaves_lists_to_others_and_gets_its_places_back(
+    database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists, "MAX_LISTS_OF_ONE", 2)
+    with running(database) as service:
+        importer = filled(service, database)
+        slow = [SlowReader(service, importer) for _ in range(3)]
+        assert [reader.status for reader in slow] == [200, 200, 503]
+        for reader in slow:
+            reader.close()
+
+        def is_free() -> bool:
+            reader = SlowReader(service, importer)
+            reader.close()
+            return reader.status == 200
+
+        wait_for(is_free, "the places of those who have gone are free")
+
+
+def test_nobody_keeps_a_place_by_reading_slowly_for_ever(
+    database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists, "MAX_LISTS_OF_ONE", 1)
+    monkeypatch.setattr(lists, "MAX_LIST_S", 0.5)
+    with running(database) as service:
+        importer = filled(service, database)
+        slow = SlowReader(service, importer)
+        time.sleep(0.6)
+        with pytest.raises(ValueError, match=r"Expecting|invalid literal"):
+            slow.rest()
+        monkeypatch.setattr(lists, "MAX_LIST_S", 30.0)
+        again = SlowReader(service, importer)
+        assert len(again.rest()) == IMPORTS
+        slow.close()
+        again.close()
+
+
+END = b"\r\n0\r\n\r\n"
+"""What ends an answer that is whole."""
+
+
+@pytest.mark.promise("key-revoked-session-ends")
+def test_a_revoked_key_reads_no_further_page_of_a_list(database: PostgresUrls) -> None:
+    with running(database) as service:
+        importer = filled(service, database)
+        reader, other = SlowReader(service, importer), SlowReader(service, importer)
+        assert other.text().endswith(END)
+        importer.revoke(service)
+        assert not reader.text().endswith(END)
+        reader.close()
+        other.close()
+
+
+COMMANDS = (
+    ChangeUserRole(role="auditor", suppliers=("*",)),
+    ChangeUserRole(role="support", suppliers=("OTHER",)),
+    DisableUser(),
+    None,
+)
+
+
+@pytest.mark.promise("key-revoked-session-ends")
+@pytest.mark.parametrize("command", COMMANDS, ids=["role", "suppliers", "disabled", "sessions"])
+def test_a_user_whose_powers_have_ended_reads_no_further_page_of_a_list(
+    database: PostgresUrls, ledger: Ledger, command: ChangeUserRole | DisableUser | None
+) -> None:
+    with running(database) as service:
+        importer = filled(service, database)
+        user_id = new_user(ledger)
+        field = f"Cookie: {COOKIE}={new_session(ledger, user_id)}"
+        path = "/console/imports/export/"
+        reader, other = (SlowReader(service, importer, path, field) for _ in range(2))
+        assert other.text().endswith(END)
+        with closing(owner_of(ledger)) as owner:
+            if command is None:
+                sign_out_user(owner, user_id, by="t")
+            else:
+                owner.execute(stream_of(user_id), command, at=now(), by="t")
+        assert not reader.text().endswith(END)
+        reader.close()
+        other.close()
+
+
+def test_a_long_history_comes_whole_and_in_order(database: PostgresUrls, ledger: Ledger) -> None:
+    with running(database) as service:
+        importer = service.importer(role="auditor")
+        stream = f"import/{importer.supplier}/E-1"
+        for number in range(130):
+            ledger.execute(stream, stage(f"{number:064x}"), at=now(), by="t")
+        headers = {"Authorization": f"Token {importer.api_key}"}
+        path = f"/v2/data-import/accounts/{importer.supplier}/E-1/history/"
+        answer, _ = service.request("GET", path, None, headers)
+        assert answer.status == 200
+        assert [event["version"] for event in answer.body] == [*range(1, 131)]
+
+
+Change = tuple[int, str]
+"""The number of an import, a new one's where there are fewer, and its state."""
+STATES = st.sampled_from(["PENDING", "IN_PROGRESS", "PROCESSED", "ERRORED", "CANCELLED"])
+
+
+@pytest.mark.promise("list-each-import-most")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    first=st.lists(STATES, max_size=12),
+    between=st.lists(st.lists(st.tuples(st.integers(0, 20), STATES), max_size=3), max_size=8),
+    wanted=st.sampled_from([ALL_STATES, PENDING_STATES, IMPORTED_STATES]),
+)
+def test_each_import_is_listed_once_at_most_and_none_is_missed_that_was_there_throughout(
+    database: PostgresUrls,
+    monkeypatch: pytest.MonkeyPatch,
+    first: list[str],
+    between: list[list[Change]],
+    wanted: tuple[str, ...],
+) -> None:
+    monkeypatch.setattr(import_status, "_LIST_PAGE", 2)
+    monkeypatch.setattr(import_status, "_MAX_CANDIDATES", 3)
+    states: dict[int, set[str]] = {}
+    listed: list[int] = []
+
+    async def reading_on() -> None:
+        async with await psycopg.AsyncConnection.connect(database.admin) as connection:
+            await connection.execute("DELETE FROM import_status")
+            for state in first:
+                await put(connection, states, len(states), state)
+            changes = iter(between)
+            after: int | None = 0
+            while after is not None:
+                items, after = await import_list(connection, after, supplier="S", states=wanted)
+                listed.extend(int(item.external_account_number) for item in items)
+                for number, state in next(changes, []):
+                    await put(connection, states, min(number, len(states)), state)
+
+    asyncio.run(reading_on())
+    assert listed == sorted(set(listed)), "once, in order of creation"
+    assert {number for number, seen in states.items() if number < len(first) and seen <= set(wanted)} <= set(listed)
+    assert all(states[number] & set(wanted) for number in listed)
+
+
+async def put(connection: psycopg.AsyncConnection[Any], states: dict[int, set[str]], number: int, state: str) -> None:
+    """Give an import a state, a new one the next position."""
+    states.setdefault(number, set()).add(state)
+    await connection.execute(
+        "INSERT INTO import_status (supplier, external_account_number, status, created_at, created_position,"
+        " modified_at, position, version) VALUES ('S', %(n)s::text, %(state)s, now(), %(n)s + 1, now(), 1, 1)"
+        " ON CONFLICT (supplier, external_account_number) DO UPDATE SET status = excluded.status",
+        {"n": number, "state": state},
+    )
+
+
+@pytest.mark.promise("list-whole-slow-reader")
+def test_only_one_function_takes_connections_and_only_lists_are_sent_in_pieces() -> None:
+    """Everything else that a handler does with the database ends before its answer begins."""
+    for folder in ("api", "console"):
+        for file in (ROOT / folder).rglob("*.py"):
+            text = file.read_text()
+            assert (
+                "async with" not in text
+                or file.name == "database.py"
+                or not re.search(r"async with [^\n]*\.connection\(", text)
+            ), file
+            assert "StreamingResponse" not in text, f"{file}: use api.http.lists"

@@ -1,0 +1,118 @@
+"""X-Request-Id: taken where it can be used, made where it cannot; in the answer, the log's line and the events."""
+
+import asyncio
+import json
+import re
+import socket
+from collections.abc import MutableMapping
+from typing import Any
+
+import pytest
+
+from api.http.request_id import new_request_id, request_id_of
+from api.http.request_log import RequestLine, RequestLog
+from eventstore.log.origin import origin
+from tests.support.make import an_account, encoded
+from tests.support.running import Importer, RunningService
+
+Headers = list[tuple[bytes, bytes]]
+
+
+BULK = "b" * 32
+OURS = re.compile(r"[0-9a-f]{16}\Z")
+UUID = "0af76519-16cd-43dd-8448-eb211c80319c"
+
+
+@pytest.mark.promise("x-request-id-taken")
+@pytest.mark.parametrize("given", [UUID, UUID.upper(), UUID.replace("-", "")])
+def test_an_id_that_can_be_used_is_taken(given: str) -> None:
+    assert request_id_of([(b"host", b"h"), (b"x-request-id", given.encode())]) == given
+
+
+NAMES = [b"Erika.Mustermann", b"DE89370400440532013000", b"BE68539007547034", b"0049301234567890"]
+
+
+@pytest.mark.promise("x-request-id-taken")
+@pytest.mark.parametrize("given", [b"", b"a" * 33, b"a" * 31, b"a\nb", "é".encode(), UUID.encode() + b"\n", *NAMES])
+def test_an_id_that_could_name_a_person_is_replaced(given: bytes) -> None:
+    made = request_id_of([(b"x-request-id", given)])
+    assert OURS.match(made)
+
+
+def test_ids_that_are_made_differ() -> None:
+    assert len({new_request_id() for _ in range(1_000)} | {request_id_of([])}) == 1_001
+
+
+def asked(headers: Headers, *, raises: bool = False) -> tuple[list[RequestLine], dict[bytes, bytes], str]:
+    """The lines of a request, the header of its answer, and what the request was called inside of the application."""
+    lines: list[RequestLine] = []
+    sent: list[MutableMapping[str, Any]] = []
+    inside: list[str] = []
+
+    async def app(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        inside.append(origin.get().request_id)
+        await send({"type": "http.response.start", "status": 201, "headers": [(b"a", b"b")]})
+        if raises:
+            raise RuntimeError
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    async def ask() -> None:
+        scope = {"type": "http", "method": "GET", "headers": headers}
+        try:
+            await RequestLog(app, lines.extend)(scope, send, send)  # type: ignore[arg-type]
+        except RuntimeError:
+            assert raises
+        await asyncio.sleep(0.1)
+
+    asyncio.run(ask())
+    return lines, dict(sent[0]["headers"]), inside[0]
+
+
+@pytest.mark.promise("x-request-id-taken")
+@pytest.mark.parametrize("raises", [False, True])
+def test_answer_line_and_work_have_the_same_id(*, raises: bool) -> None:
+    [line], fields, inside = asked([(b"x-request-id", UUID.encode())], raises=raises)
+    assert fields == {b"a": b"b", b"x-request-id": UUID.encode()}
+    assert (line.request_id, inside, origin.get().request_id) == (UUID, UUID, "")
+
+
+@pytest.fixture(scope="module")
+def importer(service: RunningService) -> Importer:
+    return service.importer()
+
+
+@pytest.mark.parametrize("path", ["/livez", "/nowhere", "/v2/data-import/accounts/S/1/"])
+def test_every_answer_carries_an_id(service: RunningService, path: str) -> None:
+    _, taken = service.raw("GET", path, {"X-Request-Id": UUID})
+    _, made = service.raw("GET", path)
+    assert taken["x-request-id"] == UUID
+    assert OURS.match(made["x-request-id"])
+
+
+def test_what_cannot_be_read_as_http_carries_one_too(service: RunningService) -> None:
+    host, port = service.base_url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(b"NO HTTP\r\n\r\n")
+        answer = connection.recv(4096)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"\r\nx-request-id: " in answer
+
+
+@pytest.mark.promise("x-request-id-taken")
+def test_the_events_of_a_request_name_it(service: RunningService, importer: Importer) -> None:
+    token = {"Authorization": f"Token {importer.api_key}", "Content-Type": "application/json"}
+    account = an_account(importer.supplier, 1)
+    path = "/v2/data-import/accounts/"
+    answer, fields = service.request("POST", path, encoded(account), token | {"X-Request-Id": UUID})
+    assert (answer.status, fields["x-request-id"]) == (201, UUID)
+    lines = b"\n".join(encoded(an_account(importer.supplier, n)) for n in (2, 3))
+    bulk = token | {"Content-Type": "application/x-ndjson", "X-Request-Id": BULK}
+    assert service.request("POST", f"{path}bulk/", lines, bulk)[0].status == 200
+    for number, called in ((1, UUID), (2, BULK), (3, BULK)):
+        external = str(an_account(importer.supplier, number)["external_account_number"])
+        told = service.cli("history", importer.supplier, external, "--json").stdout.splitlines()
+        staged = next(entry for entry in map(json.loads, told) if entry["event"] == "ImportStaged")
+        assert staged["request_id"] == called
+        assert "metadata" not in staged["data"]

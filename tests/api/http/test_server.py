@@ -1,0 +1,596 @@
+"""What a client sends is bounded before it is parsed; who sends or reads too slowly loses the connection."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from uvicorn.server import ServerState
+
+from api.bulk.answer import BulkAnswer
+from api.bulk.body import MAX_BATCH_LINES
+from api.bulk.inflate import Plain
+from api.bulk.lines import Line
+from api.bulk.receipts import Receipt
+from api.bulk.workshop import Workshop
+from api.http import server
+from api.http.event_stream import EventStream, ServerEvent
+from api.http.limits import MAX_BULK_AHEAD
+from api.http.stopping import GONE, STATE
+from tests.hostile.measure import conversation
+from tests.support.running import wait_for
+from tests.support.serving import serving
+from tests.support.staging import Testers
+
+
+async def quick(request: Request) -> Response:
+    return Response(b"here")
+
+
+async def endless(request: Request) -> Response:
+    async def chunks() -> Any:
+        for _ in range(20_000):  # 1.3 GB, more than any buffer
+            yield b"x" * 65_536
+
+    return StreamingResponse(chunks())
+
+
+async def streamed(request: Request) -> Response:
+    async def words() -> Any:
+        for word in (b"one ", b"", b"two ", b"three"):
+            yield word
+
+    return StreamingResponse(words())
+
+
+async def body(request: Request) -> Response:
+    return Response(b"%d" % len(await request.body()))
+
+
+async def told(request: Request) -> Response:
+    async def events() -> AsyncGenerator[ServerEvent | None]:
+        yield ServerEvent("progress", "1", b"{}")
+        await asyncio.sleep(3600)
+
+    return EventStream(events())
+
+
+class Echo:
+    """Bulk work that takes everything."""
+
+    async def prepare(self, lines: Sequence[Line]) -> Sequence[Line]:
+        return lines
+
+    async def settle(self, prepared: Sequence[Line]) -> list[Receipt]:
+        return [Receipt(line=line.number, external_account_number="", status="VALID") for line in prepared]
+
+
+async def taken(request: Request) -> Response:
+    return BulkAnswer(Testers(), Echo(), Plain(), Workshop(), "en")
+
+
+class Waiting(Echo):
+    """Bulk work whose first batch ends when the client has gone."""
+
+    def __init__(self) -> None:
+        self.begun, self.finished = threading.Event(), threading.Event()
+        self.lines = 0
+        self.is_gone = bool
+
+    async def prepare(self, lines: Sequence[Line]) -> Sequence[Line]:
+        self.lines += len(lines)
+        return lines
+
+    async def settle(self, prepared: Sequence[Line]) -> list[Receipt]:
+        self.begun.set()
+        while not self.is_gone():
+            await asyncio.sleep(0.01)
+        return await super().settle(prepared)
+
+
+@contextlib.asynccontextmanager
+async def lifespan(app: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:
+    yield {STATE: asyncio.Event()}
+
+
+APP = Starlette(
+    routes=[
+        *(Route("/quick", quick), Route("/endless", endless), Route("/told", told), Route("/streamed", streamed)),
+        *(Route("/body", body, methods=["POST"]), Route("/taken", taken, methods=["POST"])),
+    ],
+    lifespan=lifespan,
+)
+
+
+def ends(connection: socket.socket) -> bool:
+    """Whether the other side has closed, within ten seconds."""
+    connection.settimeout(10)
+    try:
+        while connection.recv(65_536):
+            pass
+    except ConnectionResetError:
+        return True
+    except TimeoutError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /quick HT", b"GET /quick HTTP/1.1\r\nHost: x\r\nX-Slow: "])
+def test_a_header_that_does_not_end_ends_the_connection(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr(server, "HEADER_TIMEOUT_S", 0.5)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(sent)
+        assert ends(connection)
+
+
+def test_a_second_header_that_does_not_end_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEADER_TIMEOUT_S", 0.5)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"GET /quick HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = b""
+        while not answer.endswith(b"here"):  # it may come in one piece or in two
+            answer += connection.recv(65_536)
+        connection.sendall(b"GET /qui")
+        assert ends(connection)
+
+
+def test_a_connection_on_which_nothing_more_is_asked_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "KEEP_ALIVE_S", 1)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"GET /quick HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert ends(connection)
+
+
+def test_a_connection_on_which_something_is_asked_again_and_again_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "KEEP_ALIVE_S", 1)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        for _ in range(5):
+            time.sleep(0.5)
+            connection.sendall(line_of(100))
+            assert b" 200 " in connection.recv(65_536)
+        assert ends(connection)
+
+
+def test_a_client_that_goes_on_after_a_refusal_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "LINGER_S", 0.5)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"no HTTP at all\r\n\r\n")
+        assert ends(connection)
+
+
+def test_connections_beyond_their_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)):
+        assert answer_to(port, line_of(100))[0] == 200
+        with socket.create_connection(("127.0.0.1", port)):
+            wait_for(lambda: answer_to(port, line_of(100))[0] == 503, "one connection too many is refused")
+
+
+def test_a_client_that_does_not_read_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "READ_TIMEOUT_S", 0.5)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+        time.sleep(3)  # reads nothing meanwhile
+        assert ends(connection)
+
+
+def test_a_client_that_reads_slowly_but_steadily_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "READ_TIMEOUT_S", 2.0)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+        deadline = time.monotonic() + 4
+        received = 0
+        while time.monotonic() < deadline:
+            received += len(connection.recv(1_000_000))
+            time.sleep(0.01)
+        assert received > 1_000_000
+
+
+def answer_to(port: int, sent: bytes) -> tuple[int, bytes]:
+    """Status and body of the first answer to these bytes."""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        answer = conversation(connection, [sent])
+    head, _, text = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), text
+
+
+def line_of(size: int) -> bytes:
+    """A request whose first line has so many bytes, its end not counted."""
+    path = b"/quick?" + b"q" * (size - len(b"GET /quick? HTTP/1.1"))
+    return b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def fields_of(count: int, size: int) -> bytes:
+    """A request with so many fields, which have so many bytes together, their ends counted."""
+    rest = size - len("Host: x\r\n") - sum(len(f"X{n}: \r\n") for n in range(count - 1))
+    fields = [f"X{n}: ".encode() for n in range(count - 1)]
+    fields[-1] += b"v" * rest
+    return b"GET /quick HTTP/1.1\r\nHost: x\r\n" + b"".join(field + b"\r\n" for field in fields) + b"\r\n"
+
+
+CHUNKED = b"POST /body HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.promise("request-line-most-8")
+@pytest.mark.asvs("V2.3.2")
+@pytest.mark.parametrize(
+    ("sent", "status", "code"),
+    [
+        (line_of(8_192), 200, None),
+        (line_of(8_193), 414, "uri_too_long"),
+        (b"GET /" + b"a" * 1_000_000, 414, "uri_too_long"),
+        (fields_of(100, 32_768), 200, None),
+        (fields_of(100, 32_769), 431, "header_too_large"),
+        (fields_of(101, 5_000), 431, "header_too_large"),
+        (b"GET /quick HTTP/1.1\r\nX: " + b"a" * 1_000_000, 431, "header_too_large"),
+        (b"\r\n" * 1_000_000, 431, "header_too_large"),
+        (CHUNKED + b"2\r\n{}\r\n0\r\n\r\n", 200, None),
+        (CHUNKED + b"2\r\n{}\r\n0\r\nX: y\r\n\r\n", 400, "parse_error"),
+        (CHUNKED + b"2;" + b"x" * 1_000_000, 431, "header_too_large"),
+        (CHUNKED + b"1\r\nx\r\n" * 100_000, 400, "parse_error"),
+        (CHUNKED + (b"80\r\n" + b"x" * 128 + b"\r\n") * 10_000 + b"0\r\n\r\n", 200, None),
+        (b"no HTTP at all\r\n\r\n", 400, "parse_error"),
+    ],
+    ids=range(14),
+)
+def test_a_request_line_header_or_trailer_beyond_its_limit_is_refused(
+    sent: bytes, status: int, code: str | None
+) -> None:
+    with serving(APP) as port:
+        answered, text = answer_to(port, sent)
+        assert answered == status, text
+        assert code is None or json.loads(text)["code"] == code
+        assert answer_to(port, line_of(100)) == (200, b"here")
+
+
+@pytest.mark.asvs("V15.3.7")
+@pytest.mark.parametrize("name", sorted(server.SINGLE))
+def test_a_field_that_decides_who_asks_must_not_be_sent_twice(name: bytes) -> None:
+    once = line_of(100)[:-2] + name.title() + b": one\r\n"
+    with serving(APP) as port:
+        assert answer_to(port, once + b"\r\n") == (200, b"here")
+        for second in (b"one", b"two", b""):
+            status, text = answer_to(port, once + b"X: y\r\n" + name + b": " + second + b"\r\n\r\n")
+            assert (status, json.loads(text)["code"]) == (400, "parse_error")
+            assert name.decode() in json.loads(text)["detail"]
+
+
+BODY = b'{"external_account_number": "H2C-1"}'
+H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABk\r\n"
+SIZED = b"POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n" % len(BODY) + H2C + b"\r\n" + BODY
+IN_CHUNKS = CHUNKED.replace(b"\r\n\r\n", b"\r\n" + H2C + b"\r\n") + b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
+WITHOUT_BODY = line_of(100).replace(b"Host: x\r\n", b"Host: x\r\n" + H2C)
+WEBSOCKET = WITHOUT_BODY.replace(b"h2c", b"websocket")
+
+
+CONFIGURATION = server.configuration(APP, host="127.0.0.1", port=1)
+
+
+def parsed(pieces: Sequence[bytes]) -> list[bytes]:
+    """The bodies of the answers to these bytes, one packet after the other, on one connection."""
+    written = bytearray()
+
+    class Wire(asyncio.Transport):
+        def write(self, data: Any) -> None:
+            written.extend(data)
+
+        def is_closing(self) -> bool:
+            return False
+
+        def close(self) -> None:
+            """Stays open: what is sent afterwards must not be answered."""
+
+        def pause_reading(self) -> None:
+            """The packets are given one by one."""
+
+        def resume_reading(self) -> None:
+            """The same."""
+
+    async def talk() -> None:
+        protocol = server.GuardedProtocol(CONFIGURATION, ServerState(), {}, asyncio.get_running_loop())
+        protocol.connection_made(Wire())
+        for piece in pieces:
+            protocol.data_received(piece)
+            await asyncio.sleep(0)
+        while protocol.tasks:
+            await asyncio.sleep(0)
+        for _ in range(3):  # what is written goes out in the next turn
+            await asyncio.sleep(0)
+        protocol.connection_lost(None)
+
+    asyncio.run(talk())
+    return [answer.rpartition(b"\r\n\r\n")[2] for answer in bytes(written).split(b"HTTP/1.1 200 OK")[1:]]
+
+
+@pytest.mark.promise("upgrade-http-2-ignored")
+@pytest.mark.asvs("V4.2.1")
+@pytest.mark.parametrize(
+    ("sent", "answer"),
+    [(SIZED, b"%d" % len(BODY)), (IN_CHUNKS, b"%d" % len(BODY)), (WITHOUT_BODY, b"here"), (WEBSOCKET, b"here")],
+    ids=["sized", "in chunks", "without body", "websocket"],
+)
+def test_an_upgrade_is_ignored_and_its_body_read_however_the_bytes_are_cut(sent: bytes, answer: bytes) -> None:
+    """Java's client and `curl --http2` ask for one; the next request of the connection follows."""
+    for cut in range(len(sent)):
+        assert parsed([sent[:cut], sent[cut:]]) == [answer], sent[:cut]
+    assert parsed([sent[at : at + 1] for at in range(len(sent))]) == [answer]
+    assert parsed([sent + sent + line_of(100) + sent]) == [answer, answer, b"here", answer]
+
+
+@pytest.mark.parametrize(
+    "closing",
+    [
+        SIZED.replace(b"Upgrade,", b"close, Upgrade,"),
+        IN_CHUNKS.replace(b"Upgrade,", b"close, Upgrade,"),
+        SIZED.replace(b"HTTP/1.1", b"HTTP/1.0"),
+    ],
+    ids=["sized", "in chunks", "HTTP/1.0"],
+)
+def test_the_body_of_an_upgrade_is_read_where_the_connection_is_to_close(closing: bytes) -> None:
+    with serving(APP) as port:
+        assert answer_to(port, closing) == (200, b"%d" % len(BODY))
+    for cut in range(len(closing)):
+        assert parsed([closing[:cut], closing[cut:], SIZED]) == [b"%d" % len(BODY)], closing[:cut]
+
+
+@pytest.mark.promise("upgrade-http-2-ignored")
+@pytest.mark.slow
+@given(
+    st.lists(st.sampled_from([SIZED, IN_CHUNKS, WITHOUT_BODY, line_of(100)]), min_size=1, max_size=5),
+    st.lists(st.integers(0, 2_000), max_size=6),
+)
+def test_requests_with_and_without_an_upgrade_are_answered_in_turn(requests: list[bytes], cuts: list[int]) -> None:
+    sent = b"".join(requests)
+    at = sorted({0, *(min(cut, len(sent)) for cut in cuts), len(sent)})
+    answers = [b"%d" % len(BODY) if request.startswith(b"POST") else b"here" for request in requests]
+    assert parsed([sent[start:end] for start, end in pairwise(at)]) == answers
+
+
+@pytest.mark.parametrize("field", [b"Trailer: x\r\n", b"Content-Length: 4\r\n", b"Upgrade: h2c\r\n"])
+def test_an_upgrade_leads_around_no_limit_of_a_body(field: bytes) -> None:
+    late = IN_CHUNKS.removesuffix(b"\r\n") + field + b"\r\n"
+    with serving(APP) as port:
+        assert answer_to(port, late)[0] == 400
+        pieces = CHUNKED.replace(b"\r\n\r\n", b"\r\n" + H2C + b"\r\n") + b"1\r\nx\r\n" * 5_000 + b"0\r\n\r\n"
+        assert answer_to(port, pieces)[0] == 400
+        twice = SIZED.replace(b"Host", field + b"Content-Length: 4\r\nHost")
+        assert answer_to(port, twice)[0] == 400
+
+
+def head_of(line: bytes, *fields: bytes) -> bytes:
+    return b"\r\n".join([line, *fields, b"", b""])
+
+
+@pytest.mark.promise("upgrade-http-2-ignored")
+@pytest.mark.asvs("V4.2.1")
+@pytest.mark.parametrize(
+    "sent",
+    [
+        head_of(b"GET /quick HTTP/1.1"),
+        head_of(b"GET /quick HTTP/1.1", b"Host: x", b"Host: x"),
+        head_of(b"GET /quick HTTP/1.1", b"Host: x", b"Host: y"),
+        head_of(b"GET /quick HTTP/1.1", b"Host: x/y"),
+        head_of(b"GET /quick HTTP/1.1", b"Host: x, y"),
+        head_of(b"GET /quick HTTP/1.0", b"Host: x", b"Host: y"),
+        head_of(b"GET /quick HTTP/0.9", b"Host: x"),
+        head_of(b"GET /quick HTTP/2.0", b"Host: x"),
+        b"GET /quick\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        head_of(b"CONNECT /quick HTTP/1.1", b"Host: x"),
+        head_of(b"CONNECT x:443 HTTP/1.1", b"Host: x"),
+        head_of(b"POST /body HTTP/1.1", b"Host: x", b"Transfer-Encoding: gzip, chunked") + b"2\r\n{}\r\n0\r\n\r\n",
+        head_of(b"POST /body HTTP/1.1", b"Host: x", b"Transfer-Encoding: gzip") + b"{}",
+        head_of(b"POST /body HTTP/1.1", b"Host: x", b"TE: gzip, chunked", b"Content-Length: 2") + b"{}",
+        head_of(b"POST /body HTTP/1.0", b"Transfer-Encoding: chunked") + b"2\r\n{}\r\n0\r\n\r\n",
+        head_of(b"POST /body HTTP/1.1", b"Host: x", b"Transfer-Encoding: chunked", b"Content-Length: 2") + b"{}",
+    ],
+)
+def test_a_head_that_a_proxy_could_read_differently_is_refused(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr(server, "LINGER_S", 0.1)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        answers = conversation(connection, [sent + line_of(100)], is_one=False)
+    assert answers.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(answers.rpartition(b"\r\n\r\n")[2])["code"] == "parse_error"
+    assert answers.count(b"\r\ncontent-length: ") == 1, "what follows is no request"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [(b"Host: x",), (b"Host:",), (b"host: [::1]:8000 ",), (b"Host: x", b"TE: trailers, gzip"), (b"Host: x", b"TE:")],
+)
+def test_an_ordinary_head_is_taken(fields: tuple[bytes, ...]) -> None:
+    with serving(APP) as port:
+        assert answer_to(port, head_of(b"GET /quick HTTP/1.1", *fields))[0] == 200
+
+
+def test_a_refused_head_takes_no_answer_from_the_request_before_it() -> None:
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        sent = line_of(100) + head_of(b"GET /quick HTTP/2.0", b"Host: x")
+        answers = conversation(connection, [sent], is_one=False)
+    assert answers.endswith(b"here")
+
+
+def test_an_answer_to_http_1_0_has_no_chunks_and_ends_with_its_connection() -> None:
+    def answered(sent: bytes) -> tuple[bytes, bytes]:
+        with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+            head, _, text = conversation(connection, [sent], is_one=False).partition(b"\r\n\r\n")
+        assert b"connection: close" in head
+        assert b"transfer-encoding" not in head
+        return head, text
+
+    line = b"%b HTTP/1.0\r\n\r\n"
+    head, text = answered(line % b"GET /quick")
+    assert b"content-length: 4" in head
+    assert text == b"here"
+    assert answered(line % b"GET /streamed")[1] == b"one two three"
+    assert answered(line % b"HEAD /streamed")[1] == b""
+    bulk = b"POST /taken HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n{}\n"
+    head, text = answered(bulk)
+    assert head.startswith(b"HTTP/1.1 200 OK"), "a client of HTTP/1.0 does not wait for 100 Continue"
+    assert [*json.loads(text.splitlines()[-1])] == ["summary"]
+
+
+@pytest.mark.promise("request-line-most-8")
+def test_a_trailer_that_does_not_end_is_not_kept() -> None:
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.settimeout(10)
+        connection.sendall(CHUNKED + b"2\r\n{}\r\n0\r\nX: ")
+        time.sleep(0.3)  # so that the rest comes in a read of its own
+        connection.sendall(b"y" * 100_000)
+        assert b" 431 " in connection.recv(65_536)
+
+
+def test_requests_that_are_sent_far_ahead_end_the_connection() -> None:
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        answers = conversation(connection, [line_of(100) * 1_000], is_one=False)
+    assert 1 <= answers.count(b"here") <= 40
+
+
+def test_a_few_requests_that_are_sent_ahead_are_all_answered() -> None:
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(line_of(100) * 20 + line_of(100).replace(b"Host: x", b"Host: x\r\nConnection: close"))
+        assert conversation(connection, [], is_one=False).count(b"here") == 21
+
+
+def test_bodies_that_are_sent_ahead_are_read_whole() -> None:
+    """Each while the one before is being answered: in one piece, and in two with another request's before it."""
+    post = b"POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    last = post.replace(b"Host: x", b"Host: x\r\nConnection: close")
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(line_of(100) + post % 300 + b"x" * 300 + line_of(100) + last % 90_000 + b"x" * 10)
+        time.sleep(0.1)
+        answers = conversation(connection, [b"x" * 89_990], is_one=False)
+    assert [part.rpartition(b"\n")[2] for part in answers.split(b"HTTP/1.1")[1:]] == [
+        b"here",
+        b"300",
+        b"here",
+        b"90000",
+    ]
+
+
+def test_a_body_that_never_ends_after_its_answer_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "BODY_TIMEOUT_S", 0.5)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"POST /quick HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx")
+        assert b" 405 " in connection.recv(65_536)
+        assert ends(connection)
+
+
+def test_a_body_without_end_after_its_answer_is_not_taken_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_DISCARDED_BYTES", 1_000_000)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"POST /quick HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\nx")
+        with pytest.raises(OSError, match=r"reset|pipe"):
+            connection.sendall(b"x" * 100_000_000)
+
+
+def test_small_pieces_that_come_all_at_once_are_refused() -> None:
+    """Also on a connection that has had a body before, long ago."""
+    pieces = CHUNKED + b"1\r\nx\r\n" * 5_000 + b"0\r\n\r\n"
+    for before in (b"", CHUNKED + b"1\r\nx\r\n0\r\n\r\n"):
+        with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+            if before:
+                connection.sendall(before)
+                assert b" 200 " in connection.recv(65_536)
+            assert b" 400 " in conversation(connection, [pieces])
+
+
+def test_a_client_that_does_not_read_its_last_answer_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that is closed while something waits to be sent stays open until it is."""
+    monkeypatch.setattr(server, "READ_TIMEOUT_S", 0.1)
+    done: list[str] = []
+
+    class Full(asyncio.Transport):
+        def write(self, data: Any) -> None:
+            done.append("written")
+
+        def is_closing(self) -> bool:
+            return "closed" in done
+
+        def close(self) -> None:
+            done.append("closed")
+
+        def abort(self) -> None:
+            done.append("aborted")
+
+        def resume_reading(self) -> None:
+            """There is nothing to read."""
+
+    async def talk() -> None:
+        config = server.configuration(APP, host="127.0.0.1", port=1)
+        config.timeout_keep_alive = 0.1  # type: ignore[assignment]
+        protocol = server.GuardedProtocol(config, ServerState(), {}, asyncio.get_running_loop())
+        protocol.connection_made(Full())
+        protocol.data_received(line_of(100))
+        while "aborted" not in done:
+            await asyncio.sleep(0.01)
+        protocol.connection_lost(None)
+
+    asyncio.run(asyncio.wait_for(talk(), 10))
+    assert done[:3] == ["written", "closed", "aborted"]
+
+
+def test_small_pieces_that_come_one_by_one_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_PIECES", 10)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(CHUNKED.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
+        assert b" 100 " in connection.recv(65_536)
+        pieces = [b"1\r\nx\r\n"] * 50
+        for piece in pieces:
+            time.sleep(0.01)
+            connection.sendall(piece)
+        assert conversation(connection, [b"0\r\n\r\n"]).endswith(b"50")
+
+
+@pytest.mark.promise("service-stops-ends-bulk")
+@pytest.mark.parametrize(
+    ("sent", "begun"),
+    [
+        (b"GET /told HTTP/1.1\r\nHost: x\r\n\r\n", b"event: progress"),
+        (CHUNKED.replace(b"/body", b"/taken") + b"3\r\n{}\n\r\n", b"VALID"),
+    ],
+)
+def test_an_answer_without_an_end_is_ended_when_the_server_stops(sent: bytes, begun: bytes) -> None:
+    with contextlib.ExitStack() as opened:
+        with serving(APP) as port:
+            connection = opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+            connection.sendall(sent)
+            received = b""
+            while begun not in received:
+                received += connection.recv(65_536)
+        while more := connection.recv(65_536):
+            received += more
+    assert received.endswith(b"0\r\n\r\n")
+
+
+def test_of_a_bulk_body_nothing_more_is_begun_when_its_client_has_gone() -> None:
+    work = Waiting()
+
+    class Noted(BulkAnswer):
+        async def __call__(self, *around: Any) -> None:
+            await super().__call__(*around)
+            work.finished.set()
+
+    async def taken(request: Request) -> Response:
+        work.is_gone = request.scope[GONE]
+        return Noted(Testers(), work, Plain(), Workshop(), "en")
+
+    sent = b"{}\n" * 20_000
+    with serving(Starlette(routes=[Route("/", taken, methods=["POST"])])) as port:
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(sent) + sent)
+            assert work.begun.wait(30)
+        assert work.finished.wait(30)
+    assert work.lines <= (MAX_BULK_AHEAD + 1) * MAX_BATCH_LINES

@@ -1,0 +1,25 @@
+"""Times, numbers and money as people of a language write them."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from console.presentation.formats import Formats
+
+LAST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("at", "moment", "day"),
+    [
+        (datetime(2026, 11, 22, 13, 3, 7, tzinfo=UTC), "22.11.2026, 14:03:07 MEZ", "22.11.2026"),
+        (datetime(2026, 7, 22, 22, 3, 7, tzinfo=UTC), "23.07.2026, 00:03:07 MESZ", "23.07.2026"),
+        (LAST - timedelta(hours=1), "31.12.9999, 23:59:59 MEZ", "31.12.9999"),
+        (LAST, "31.12.9999, 23:59:59 UTC", "31.12.9999"),
+        (datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=1))), "01.01.0001, 00:00:00 UTC+01:00", "01.01.0001"),
+    ],
+)
+def test_a_moment_at_the_ends_of_the_calendar_is_shown(at: datetime, moment: str, day: str) -> None:
+    formats = Formats("de")
+    assert (formats.moment(at), formats.day(at)) == (moment, day)
+    assert formats.ago(at)

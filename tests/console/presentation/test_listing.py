@@ -1,0 +1,65 @@
+"""What an address of the list asks for is said back as it was understood, and cells are no formulas."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from console.presentation.listing import CSV, CSV_COLUMNS, Asked, as_csv, command_line, import_address, neutral
+from importledger_client.failures import neutral as importers_neutral
+from projections.queries.import_list import ListedRow
+
+
+def test_an_address_is_read_and_said_again() -> None:
+    said = {"supplier": "S", "status": "ERRORED", "code": "blank", "path": "customers[].email", "day": "2026-11-22"}
+    asked = Asked.of(said | {"after": "7"})
+    assert asked.query() == ("?supplier=S&status=ERRORED&code=blank&path=customers%5B%5D.email&day=2026-11-22")
+    assert asked.query(status="", after="9").endswith("&after=9")
+    narrowed = asked.narrowed(["R", "S"])
+    assert (narrowed.suppliers, narrowed.day, narrowed.is_problem) == (("S",), date(2026, 11, 22), True)
+    assert Asked.of({"supplier": "FOREIGN"}).narrowed(["R", "S"]).suppliers == ()
+    assert not Asked.of({}).is_narrowed
+    searched = Asked.of({"q": "Müller"}, "hidden")
+    assert (searched.q, searched.query(), searched.narrowed(["S"]).text) == ("Müller", "?search=hidden", "Müller")
+    assert Asked.of({"q": ""}, "of another session").query() == ""
+
+
+@pytest.mark.parametrize("day", ["22.11.2026", "2026-13-01", "x" * 10, "20261122"])
+def test_what_is_not_understood_is_named(day: str) -> None:
+    asked = Asked.of({"day": day, "status": "GONE"})
+    assert (asked.misread, asked.day, asked.status) == (("status", "day"), "", "")
+
+
+@pytest.mark.asvs("V1.2.1")
+@pytest.mark.parametrize("neutral", [neutral, importers_neutral])
+@given(st.text("=+-@＝＋－＠;,\t\r\n \"'ab", max_size=12))
+@example("=1+1").via("a formula")
+@example("a;=1").via("a formula of a German spreadsheet")
+@example("a\t\u3000＝1").via("full-width")
+@example("\nx").via("a line feed")
+def test_no_cell_is_a_formula_whatever_separates_cells(neutral: Callable[[str], str], cell: str) -> None:
+    written = neutral(cell)
+    assert written[:1] not in ("\t", "\r", "\n")
+    for part in re.split("[;\t\r\n]", written):
+        assert re.sub(r'^[\s"]+', "", part)[:1] not in set("=+-@＝＋－＠")
+    assert written.replace("'", "") == cell.replace("'", "")
+
+
+def test_rows_are_written_as_csv() -> None:
+    at = datetime(2026, 11, 22, 9, tzinfo=UTC)
+    row = ListedRow(
+        supplier="S", external_account_number='=A,"1"', status="ERRORED", account_number=None, created_at=at,
+        modified_at=at, error_code="blank", attempt=1, place=7,
+    )  # fmt: skip
+    assert CSV.head == b"\xef\xbb\xbf" + ",".join(CSV_COLUMNS).encode() + b"\r\n"
+    assert as_csv([row]).decode() == 'S,"\'=A,""1""",ERRORED,,blank,2026-11-22T09:00:00Z,2026-11-22T09:00:00Z\r\n'
+    assert neutral("NO-1") == "NO-1"
+
+
+@pytest.mark.asvs("V1.2.2", "V1.2.5")
+def test_commands_and_addresses_hold_any_number() -> None:
+    assert command_line("retry", "S", "a b'c", "--reason", "…") == "importledger retry S 'a b'\"'\"'c' --reason …"
+    assert import_address("S", "a/b?<c>") == "/console/imports/S/a%2Fb%3F%3Cc%3E/"

@@ -1,0 +1,107 @@
+"""A payload's tree has every problem at its place, and nobody's data in clear unless it is asked for."""
+
+from typing import Any
+
+import pytest
+
+from console.presentation.payload_tree import MAX_NODES, PayloadPlace, payload_tree
+from schemas.base import Problem
+from tests.support.make import an_account, encoded
+
+IBAN = Problem("payment_instructions.0.bank_account.iban", "invalid_iban", "No IBAN.")
+ABSENT = Problem("customers.0.nickname", "required", "Missing.")
+WHOLE = Problem("ledgers.non_field_errors", "unequal", "Unequal.")
+
+
+def node_at(nodes: tuple[PayloadPlace, ...], path: str) -> PayloadPlace:
+    """The node at a dotted path."""
+    for node in nodes:
+        if node.path == path:
+            return node
+        if path.startswith(f"{node.path}."):
+            return node_at(node.children, path)
+    raise AssertionError(path)
+
+
+def everything(nodes: tuple[PayloadPlace, ...]) -> str:
+    return " ".join(f"{node.value} {everything(node.children)}" for node in nodes)
+
+
+def test_problems_stand_where_they_belong_and_the_way_to_them_is_open() -> None:
+    tree = payload_tree(encoded(an_account()), (IBAN, ABSENT, WHOLE), (), is_clear=False)
+    assert node_at(tree.nodes, IBAN.attr).problems == (IBAN,)
+    assert node_at(tree.nodes, "customers.0.nickname").problems == (ABSENT,)
+    assert node_at(tree.nodes, "ledgers").problems == (WHOLE,)
+    assert node_at(tree.nodes, "payment_instructions").is_open
+    assert not node_at(tree.nodes, "supply_addresses").is_open
+    assert tree.elsewhere == ()
+
+
+def test_a_problem_without_a_place_is_not_lost() -> None:
+    stray = Problem("nowhere.0.at", "invalid", "No.")
+    whole = Problem("non_field_errors", "invalid", "No.")
+    tree = payload_tree(encoded(an_account()), (stray,), (whole,), is_clear=False)
+    shown = [one for node in tree.nodes for one in (*node.problems, *node.warnings)]
+    assert {*tree.elsewhere, *shown} == {stray, whole}
+
+
+def test_persons_are_masked_until_they_are_asked_for() -> None:
+    account = an_account()
+    secret = [
+        account["customers"][0][name]
+        for name in ("family_name", "email", "date_of_birth")
+        if account["customers"][0].get(name)
+    ]
+    secret.append(account["payment_instructions"][0]["bank_account"]["iban"])
+    for body in (account, {"payload": account}):
+        masked = everything(payload_tree(encoded(body), (), (), is_clear=False).nodes)
+        clear = everything(payload_tree(encoded(body), (), (), is_clear=True).nodes)
+        assert [word for word in secret if word in masked] == []
+        assert [word for word in secret if word not in clear] == []
+
+
+def test_numbers_are_shown_as_they_were_sent() -> None:
+    tree = payload_tree(b'{"transfer_balance": 1.10, "day_of_month": 3, "is_pinned": true}', (), (), is_clear=True)
+    assert [node.value for node in tree.nodes] == ["1.10", "3", "true"]
+
+
+@pytest.mark.parametrize("body", [b"", b"[1]", b"\xff", b'"x"'])
+def test_what_is_no_object_has_no_tree(body: bytes) -> None:
+    tree = payload_tree(body, (IBAN,), (), is_clear=True)
+    assert (tree.nodes, tree.elsewhere) == ((), (IBAN,))
+
+
+def places(nodes: tuple[PayloadPlace, ...]) -> list[str]:
+    """The places of all values, in their order."""
+    return [path for node in nodes for path in (places(node.children) if node.children else [node.path])]
+
+
+def test_the_pages_of_a_huge_payload_are_all_of_it_in_order() -> None:
+    huge: dict[str, Any] = {"notes": [{"body": "x", "at": 1}] * MAX_NODES, "end": {"a": [], "b": {"c": 1}}}
+    seen: list[str] = []
+    after: int | None = 0
+    while after is not None:
+        tree = payload_tree(encoded(huge), (), (), is_clear=True, after=after)
+        assert 0 < len(places(tree.nodes)) <= MAX_NODES
+        seen, after = [*seen, *places(tree.nodes)], tree.next_after
+    notes = [f"notes.{n}.{name}" for n in range(MAX_NODES) for name in ("body", "at")]
+    assert seen == [*notes, "end.a", "end.b.c"]
+    assert payload_tree(encoded(huge), (), (), is_clear=True, after=10**9).nodes == ()
+
+
+def test_what_is_just_a_page_has_no_next_one() -> None:
+    for more, next_after in ((0, None), (1, MAX_NODES)):
+        body = encoded({f"f{n}": n for n in range(MAX_NODES + more)})
+        assert payload_tree(body, (), (), is_clear=True).next_after == next_after
+
+
+def test_problems_beyond_a_page_stand_on_the_first_one_and_at_their_place() -> None:
+    huge = {"notes": [{"body": "x"}] * MAX_NODES, "end": {"at": 1}}
+    far, absent = Problem(f"notes.{MAX_NODES - 1}.body", "blank", "No."), Problem("end.to", "required", "Missing.")
+    tree = payload_tree(encoded(huge), (far,), (absent,), is_clear=True)
+    assert node_at(tree.nodes, far.attr).problems == (far,)
+    assert node_at(tree.nodes, absent.attr).warnings == (absent,)
+    assert tree.elsewhere == ()
+    later = payload_tree(encoded(huge), (far,), (absent,), is_clear=True, after=tree.next_after or 0)
+    assert node_at(later.nodes, far.attr).problems == (far,)
+    assert later.elsewhere == ()

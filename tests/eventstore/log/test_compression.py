@@ -1,0 +1,115 @@
+"""What is compressed comes back as it was, with the dictionary and without; what cannot be read says why."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+import zstandard
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from eventstore.errors import DamagedInstallation
+from eventstore.log.compression import (
+    DICTIONARY,
+    DICTIONARY_NUMBER,
+    SMALL_BYTES,
+    NotCompressed,
+    UnknownDictionary,
+    compressed,
+    decompressed,
+    whole_dictionary,
+)
+from importledger_client.book import book
+from schemas.account import WrappedAccount
+from tests.support.dictionaries import ANOTHER, with_another_dictionary
+from tests.support.make import an_account, encoded
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "api" / "examples").glob("*.json"))
+ACCOUNT = encoded(an_account("NORDWIND", 1))
+MANY = st.integers(0, 40).map(lambda number: b'{"meter_number":"1"}' * number)
+
+
+@given(st.one_of(st.binary(max_size=2_000), MANY.map(ACCOUNT.__add__)))
+@example(b"")
+@example(ACCOUNT)
+@example(ACCOUNT * 20)
+def test_what_was_compressed_comes_back(body: bytes) -> None:
+    assert decompressed(compressed(body)) == body
+
+
+@pytest.mark.parametrize("size", [0, 1, SMALL_BYTES, SMALL_BYTES + 1, 100_000])
+def test_what_has_nothing_to_find_is_hardly_larger(size: int) -> None:
+    body = Random(size).randbytes(size)
+    assert decompressed(compressed(body)) == body
+    assert len(compressed(body)) < len(body) + 32
+
+
+def test_a_frame_says_whether_it_needs_the_dictionary() -> None:
+    assert zstandard.get_frame_parameters(compressed(ACCOUNT)).dict_id == DICTIONARY_NUMBER
+    assert zstandard.get_frame_parameters(compressed(ACCOUNT * 20)).dict_id == 0
+
+
+def test_what_former_versions_have_compressed_is_read() -> None:
+    parameters = zstandard.ZstdCompressionParameters.from_level(1, source_size=SMALL_BYTES, hash_log=13, min_match=7)
+    for compressor in (
+        zstandard.ZstdCompressor(compression_params=parameters),
+        zstandard.ZstdCompressor(level=1),
+        zstandard.ZstdCompressor(level=3),
+    ):
+        for body in (b"", b"{}", ACCOUNT, ACCOUNT * 20):
+            assert decompressed(compressor.compress(body)) == body
+
+
+def test_an_account_takes_three_quarters_of_the_bytes_at_most() -> None:
+    assert len(compressed(ACCOUNT)) < 0.75 * len(zstandard.ZstdCompressor(level=1).compress(ACCOUNT))
+
+
+def test_what_needs_another_dictionary_says_which_and_leaves_the_next_as_it_is() -> None:
+    _, content = with_another_dictionary()
+    with pytest.raises(UnknownDictionary, match=str(ANOTHER)):
+        decompressed(content)
+    assert decompressed(compressed(b"body")) == b"body"
+
+
+@pytest.mark.parametrize("content", [b"", b"no frame", compressed(ACCOUNT)[:-1], compressed(ACCOUNT)[:5]])
+def test_what_is_no_whole_frame_is_refused(content: bytes) -> None:
+    with pytest.raises(NotCompressed, match="no whole zstd frame"):
+        decompressed(content)
+
+
+def test_a_file_that_is_missing_or_was_changed_is_not_used(tmp_path: Path) -> None:
+    file = tmp_path / DICTIONARY.name
+    with pytest.raises(DamagedInstallation, match="cannot be read: No such file"):
+        whole_dictionary(file)
+    file.write_bytes(DICTIONARY.read_bytes()[:-1] + b"!")
+    with pytest.raises(DamagedInstallation, match="not what this version came with"):
+        whole_dictionary(file)
+
+
+def test_nobody_is_in_the_dictionary() -> None:
+    content = DICTIONARY.read_bytes()
+    learned = [*(entry.body for entry in book("SUPPLIER", 300, seed=99)), *(file.read_bytes() for file in EXAMPLES)]
+    of_contract = "\n".join((encoded(msgspec.json.schema(WrappedAccount)).decode(), *names_in(learned)))
+    for body in learned:
+        values = {one for one in _texts(msgspec.json.decode(body)) if len(one) > 5 and one not in of_contract}
+        assert [one for one in values if re.search(r"[A-Za-z0-9]", one) and one.encode() in content] == []
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case dict():
+            for one in value.values():
+                yield from _texts(one)
+        case list():
+            for one in value:
+                yield from _texts(one)
+        case str():
+            yield value
+
+
+def names_in(bodies: list[bytes]) -> set[str]:
+    return {name.decode() for body in bodies for name in re.findall(rb'"(\w+)"\s*:', body)}

@@ -1,0 +1,140 @@
+"""The log keeps nothing in clear that importers chose: it is under the person's key, and gone with it."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import (
+    CancelImport,
+    ImportCancelled,
+    ImportErrored,
+    ImportProcess,
+    ImportRetried,
+    ImportStaged,
+    RetryImport,
+    StageImport,
+)
+from eventstore.errors import IllegalTransition
+from eventstore.log.answers import command_id_of
+from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import Payload, random_key
+from eventstore.log.private import decrypted, encrypted, has_private, is_private
+from eventstore.replay import Replay
+from market.judging import Terms
+from projections.queries.history import history_entry, read_account_history
+from projections.retention.erasure import erase
+from tests.support.make import NOON, encoded, staged, start
+from workers.actors.process_imports import account_of
+
+STREAM, CANARY = "import/S/1", "Vogelsang-Canary"
+PAYLOAD = Payload.of(b"{}")
+
+
+def stage(**fields: Any) -> StageImport:
+    digest = PAYLOAD.sha256.hex()
+    return StageImport(payload_sha256=digest, content_sha256=digest, payload_bytes=2, **fields)
+
+
+def told(ledger: Ledger) -> list[dict[str, Any]]:
+    with ledger.connection() as connection:
+        return [history_entry(recorded).data for recorded in read_account_history(connection, "S", "1")]
+
+
+def canaries(database: PostgresUrls) -> int:
+    with psycopg.connect(database.admin) as connection:
+        query = "SELECT count(*) FROM events WHERE encode(state, 'escape') LIKE %s OR command_id LIKE %s"
+        row = connection.execute(query, (f"%{CANARY}%", f"%{CANARY}%")).fetchone()
+    assert row
+    return int(row[0])
+
+
+@pytest.mark.promise("importers-named-undocumented-fields")
+@pytest.mark.parametrize(
+    ("command", "event", "value"),
+    [
+        (CancelImport(reason=CANARY), ImportCancelled, {"reason": CANARY}),
+        (RetryImport(reason=CANARY), ImportRetried, {"reason": CANARY}),
+        (stage(dropped_fields=(CANARY, "b")), ImportStaged, {"dropped_fields": (CANARY, "b")}),
+    ],
+)
+def test_what_importers_chose_is_opened_with_the_key_in_its_stream_only(
+    command: Any, event: Any, value: dict[str, Any]
+) -> None:
+    key = random_key()
+    closed: Any = encrypted(command, STREAM, key)
+    assert is_private(command)
+    assert not is_private(closed)
+    fields = {name: getattr(closed, name) for name in event.__struct_fields__}
+    stored = event(**fields)
+    assert has_private(stored)
+    assert CANARY not in str(msgspec.json.encode(stored))
+    assert decrypted(stored, STREAM, key) == event(**fields | value | {"private": ""})
+    for stream, another in ((STREAM, None), (STREAM, random_key()), ("import/S/2", key)):
+        assert decrypted(stored, stream, another) == stored
+
+
+@pytest.mark.promise("importers-named-undocumented-fields")
+def test_reasons_are_in_the_history_and_not_in_the_log(ledger: Ledger, database: PostgresUrls) -> None:
+    ledger.execute(STREAM, stage(), at=NOON, by="t", payload=PAYLOAD)
+    ledger.execute(STREAM, CancelImport(reason=CANARY), at=NOON, by="t")
+    ledger.execute(STREAM, stage(), at=NOON, by="t", payload=PAYLOAD)
+    ledger.execute_many({STREAM: CancelImport(reason=CANARY + " once more")}, at=NOON, by="t")
+    assert [data.get("reason") for data in told(ledger)] == [None, CANARY, None, CANARY + " once more"]
+    assert not any("private" in data for data in told(ledger))
+    assert canaries(database) == 0
+    assert [*Replay().divergences(ledger.history(STREAM))] == []
+
+
+@pytest.mark.promise("importers-named-undocumented-fields")
+def test_names_of_dropped_fields_are_in_the_history_and_not_in_the_log(ledger: Ledger, database: PostgresUrls) -> None:
+    async def begin() -> None:
+        await ledger.begin(STREAM, stage(dropped_fields=(CANARY,), dropped=1), at=NOON, by="t", payload=PAYLOAD)
+
+    asyncio.run(begin())
+    assert [*told(ledger)[0]["dropped_fields"]] == [CANARY]
+    assert canaries(database) == 0
+    process: ImportProcess = ledger.load([STREAM])[STREAM].state
+    assert process.staged
+    assert process.staged.dropped == 1
+
+
+def test_who_was_erased_has_no_reason_left(ledger: Ledger, owner: Ledger) -> None:
+    ledger.execute(STREAM, stage(dropped_fields=(CANARY,), dropped=1), at=NOON, by="t", payload=PAYLOAD)
+    ledger.execute(STREAM, CancelImport(reason=CANARY), at=NOON, by="t")
+    erase(owner, "S", "1", reason="DSR-1", at=NOON, by="t")
+    assert CANARY not in str(told(ledger))
+    assert [data.get("reason") for data in told(ledger)] == [None, None, "DSR-1"]
+
+
+def test_a_refused_decision_makes_no_key(ledger: Ledger, database: PostgresUrls) -> None:
+    with pytest.raises(IllegalTransition):
+        ledger.execute(STREAM, CancelImport(reason=CANARY), at=NOON, by="t")
+    with psycopg.connect(database.admin) as connection:
+        assert connection.execute("SELECT count(*) FROM payload_keys").fetchone() == (0,)
+
+
+@pytest.mark.promise("importers-named-undocumented-fields")
+def test_a_field_that_is_no_longer_documented_is_not_named_in_the_log() -> None:
+    process = ImportProcess(status="IN_PROGRESS", staged=staged(), attempt=1)
+    found: Any = account_of(encoded({CANARY: 1, "import_supplier": "S"}), process, Terms(), NOON)
+    assert "unknown_field@*" in found.problems
+    assert CANARY not in str(found)
+
+
+@pytest.mark.promise("importers-named-undocumented-fields")
+def test_the_name_of_a_request_is_a_digest_in_the_log() -> None:
+    name = f"O:POST /v2/data-import/accounts:{CANARY}"
+    assert command_id_of(name) == command_id_of(name)
+    assert len(command_id_of(name)) == 64
+    assert CANARY not in command_id_of(name)
+
+
+def test_private_fields_of_an_import_are_known() -> None:
+    """Whatever event of an import carries free text of importers has it here."""
+    assert not has_private(ImportErrored(attempt=1, code="c", detail="d"))
+    assert not is_private(start())
+    assert not is_private(CancelImport())

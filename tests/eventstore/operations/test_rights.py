@@ -1,0 +1,184 @@
+"""Each database role of the service may do what is declared: compared, and tried as the role itself."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import Connection
+from psycopg.errors import InsufficientPrivilege
+from psycopg.rows import tuple_row
+
+from embedded.postgres import PostgresUrls
+from eventstore.events import AGGREGATES
+from eventstore.log.ledger import Ledger
+from eventstore.operations.migrate import MigrationError
+from eventstore.operations.rights import COLUMNS, LOG_RIGHTS, ROLES, UNGUARDED, Rights, appenders
+from projections import PROJECTIONS
+from projections.versions.install import migrate_all
+from tests.support.console import new_user
+
+DECLARED: dict[str, Rights] = {**LOG_RIGHTS} | {
+    f"{projection.home}.{table}".removeprefix("public."): projection.rights_on(table)
+    for projection in PROJECTIONS
+    for table in projection.tables
+}
+TOPICS = {topic: aggregate.prefix for aggregate in AGGREGATES.values() for topic in aggregate.topics}
+APPENDERS = appenders(TOPICS)
+_SELECT_PRIVILEGES = """
+SELECT CASE n.nspname WHEN 'public' THEN '' ELSE n.nspname || '.' END || c.relname, r.rolname, p.verb
+FROM pg_class AS c
+JOIN pg_namespace AS n ON n.oid = c.relnamespace
+CROSS JOIN unnest(%s::text[]) AS r (rolname)
+CROSS JOIN unnest('{SELECT,INSERT,UPDATE,DELETE,TRUNCATE,REFERENCES,TRIGGER,MAINTAIN}'::text[]) AS p (verb)
+WHERE n.nspname IN ('public', 'platform') AND c.relkind IN ('r', 'v')
+  AND has_table_privilege(r.rolname, c.oid, p.verb)
+"""
+_SELECT_COLUMN = """
+SELECT attname FROM pg_attribute
+WHERE attrelid = %s::regclass AND attnum > 0 AND attidentity = '' ORDER BY attnum LIMIT 1
+"""
+_APPEND = (
+    "INSERT INTO events (position, stream, version, topic, recorded_at, caused_by, code_version, state)"
+    " VALUES ((SELECT coalesce(max(position), 0) + 1 FROM events), 'x/' || gen_random_uuid(), 1, %s, now(), '', '', '')"
+)
+
+
+@contextmanager
+def connected(database: PostgresUrls, kind: str) -> Iterator[Connection[Any]]:
+    with psycopg.connect(database.roles[kind], autocommit=True) as connection:
+        yield connection
+
+
+@pytest.mark.promise("database-role-each")
+def test_the_privileges_of_each_role_are_those_that_are_declared(database: PostgresUrls) -> None:
+    declared = {
+        (table, role, verb)
+        for table, rights in DECLARED.items()
+        for kind, role in ROLES.items()
+        for verb in rights.of(kind)
+    }
+    with psycopg.connect(database.admin) as admin, admin.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute(_SELECT_PRIVILEGES, (list(ROLES.values()),))
+        assert set(cursor.fetchall()) == declared
+        cursor.execute(
+            "SELECT table_name, grantee, array_agg(column_name::text)"
+            " FROM information_schema.column_privileges"
+            " WHERE privilege_type = 'UPDATE' AND grantee = ANY(%s) AND (table_name, grantee) NOT IN"
+            "  (SELECT table_name, grantee FROM information_schema.table_privileges WHERE privilege_type = 'UPDATE')"
+            " GROUP BY 1, 2",
+            (list(ROLES.values()),),
+        )
+        columns = {(table, role): set(names) for table, role, names in cursor.fetchall()}
+    assert columns == {
+        (table, ROLES[kind]): set(names) for table, kinds in COLUMNS.items() for kind, names in kinds.items()
+    }
+
+
+def test_no_role_is_more_than_a_role(database: PostgresUrls) -> None:
+    with psycopg.connect(database.admin) as admin, admin.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute(
+            "SELECT rolname FROM pg_roles AS r WHERE rolname = ANY(%s) AND (rolsuper OR rolcreaterole OR rolcreatedb"
+            " OR rolbypassrls OR rolreplication OR EXISTS (SELECT FROM pg_auth_members WHERE member = r.oid))",
+            (list(ROLES.values()),),
+        )
+        assert cursor.fetchall() == []
+
+
+@pytest.mark.promise("database-role-each")
+@pytest.mark.parametrize("kind", ROLES)
+def test_each_verb_that_is_not_declared_is_refused_to_the_role_itself(database: PostgresUrls, kind: str) -> None:
+    with psycopg.connect(database.admin) as admin:
+        columns = {table: admin.execute(_SELECT_COLUMN, (table,)).fetchall()[0][0] for table in DECLARED}
+    with connected(database, kind) as connection:
+        for table, rights in DECLARED.items():
+            statements = {
+                "SELECT": "SELECT {column} FROM {table} LIMIT 0",
+                "INSERT": "INSERT INTO {table} ({column}) VALUES (NULL)",
+                "UPDATE": "UPDATE {table} SET {column} = NULL",
+                "DELETE": "DELETE FROM {table}",
+                "TRUNCATE": "TRUNCATE {table}",
+            }
+            if table.endswith("_events"):
+                del statements["TRUNCATE"]  # of a view there is no such thing
+            for verb in statements.keys() - set(rights.of(kind)):
+                with pytest.raises(InsufficientPrivilege):
+                    connection.execute(statements[verb].format(table=table, column=columns[table]))
+
+
+@pytest.mark.promise("database-role-each")
+@pytest.mark.parametrize("kind", ROLES)
+@pytest.mark.parametrize("topic", sorted(TOPICS.keys() - set(UNGUARDED)))
+def test_an_event_is_appended_by_the_roles_that_are_named_for_it(database: PostgresUrls, kind: str, topic: str) -> None:
+    with connected(database, kind) as connection:
+        if (topic, ROLES[kind]) in APPENDERS:
+            connection.execute(_APPEND, (topic,))
+        else:
+            with pytest.raises(InsufficientPrivilege, match=f"may not append {topic}"):
+                connection.execute(_APPEND, (topic,))
+
+
+FORBIDDEN = {
+    "ask for a key in an operator's name": (_APPEND.replace("%s", "'owner_task_requested.v1'"), {"worker", "relay"}),
+    "give a key": (_APPEND.replace("%s", "'key_created.v1'"), set(ROLES)),
+    "change a role by an event": (_APPEND.replace("%s", "'user_role_changed.v1'"), set(ROLES)),
+    "change a role in the view": ("UPDATE console_user SET role = 'operator'", set(ROLES)),
+    "make a key valid": ("UPDATE access_key SET revoked_at = NULL", set(ROLES)),
+    "write a link": ("INSERT INTO sign_in_links VALUES ('x', 'u', now())", set(ROLES)),
+    "begin a session": ("INSERT INTO user_sessions VALUES ('x', 's', 'u', now(), now())", {"worker", "relay"}),
+    "set a password": ("UPDATE user_details SET password_hash = 'x'", {"worker", "relay"}),
+    "take over an address": ("UPDATE user_details SET email = 'me@example.org'", set(ROLES)),
+    "read passwords": ("SELECT password_hash FROM user_details", {"worker", "relay"}),
+    "delete events": ("DELETE FROM events", set(ROLES)),
+    "change events": ("UPDATE events SET state = ''", set(ROLES)),
+    "switch the guards off": ("ALTER TABLE events DISABLE TRIGGER USER", set(ROLES)),
+    "let others append": ("INSERT INTO appenders VALUES ('key_created.v1', current_user)", set(ROLES)),
+    "throw keys of payloads away": ("DELETE FROM payload_keys", set(ROLES)),
+    "say that the log was compared": ("INSERT INTO log_comparisons DEFAULT VALUES", {"api", "worker"}),
+    "end a stop of the intake": ("UPDATE intake_stops SET ended_at = now()", {"api", "worker"}),
+    "sign a statement": ("UPDATE statement_requests SET signed = 'x'", {"api", "worker"}),
+    "act as the owner": ("SET ROLE importledger_admin", set(ROLES)),
+    "act as another role": ("SET ROLE importledger", set(ROLES)),
+    "make a table": ("CREATE TABLE public.mine ()", set(ROLES)),
+}
+
+
+@pytest.mark.promise("database-role-each")
+@pytest.mark.parametrize(("statement", "refused"), FORBIDDEN.values(), ids=FORBIDDEN)
+@pytest.mark.parametrize("kind", ROLES)
+def test_what_gives_power_is_refused(
+    database: PostgresUrls, ledger: Ledger, kind: str, statement: str, refused: set[str]
+) -> None:
+    new_user(ledger)
+    with connected(database, kind) as connection:
+        if kind in refused:
+            with pytest.raises(InsufficientPrivilege):
+                connection.execute(statement)
+
+
+def test_a_role_that_had_more_rights_loses_them(database: PostgresUrls) -> None:
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        for role in (*ROLES.values(), "importledger"):
+            admin.execute(f"GRANT ALL ON console_user, events, user_details, access_key TO {role}")
+    migrate_all(database.admin, service_role="importledger")
+    for kind in ROLES:
+        with connected(database, kind) as connection, pytest.raises(InsufficientPrivilege):
+            connection.execute("UPDATE console_user SET role = 'operator'")
+    with psycopg.connect(database.service, autocommit=True) as connection, pytest.raises(InsufficientPrivilege):
+        connection.execute("UPDATE console_user SET role = 'operator'")
+
+
+def test_an_owner_who_may_not_grant_roles_is_told_what_a_superuser_must_do(postgres: PostgresUrls) -> None:
+    with psycopg.connect(postgres.admin, autocommit=True) as admin:
+        admin.execute("CREATE ROLE plain_owner LOGIN PASSWORD 'x'; CREATE ROLE one_for_all")
+        admin.execute("CREATE DATABASE of_a_plain_owner OWNER plain_owner")
+    url = psycopg.conninfo.make_conninfo(postgres.admin, user="plain_owner", password="x", dbname="of_a_plain_owner")
+    try:
+        with pytest.raises(MigrationError, match="As a superuser: GRANT importledger_api TO one_for_all"):
+            migrate_all(url, service_role="one_for_all")
+        migrate_all(url)
+    finally:
+        with psycopg.connect(postgres.admin, autocommit=True) as admin:
+            admin.execute("DROP DATABASE of_a_plain_owner WITH (FORCE)")
+            admin.execute("DROP ROLE one_for_all, plain_owner")

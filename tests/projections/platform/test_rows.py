@@ -1,0 +1,93 @@
+"""Every table gets the rows of an account, and all of them, whichever way it was spelt and is read."""
+
+import json
+import re
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from projections.platform.rows import rows_of
+from projections.platform.tables import ACCOUNT_TABLE, table_columns
+from schemas.account import Account
+from schemas.reading.shape import NotJson
+from schemas.submission import read_submission, stored_account, stored_submission
+from tests.support.copied import rows_in
+from tests.support.make import NOON, an_account, changed, encoded, places
+
+POINT = ("supply_addresses", 0, "supply_points", 0)
+READ_AT = (*POINT, "melos", 0, "meters", 0, "registers", 0, "readings", 0, "read_at")
+PLACES = places(an_account())[1:]
+MOMENTS = (
+    "2026-01-01", "2026-03-29T02:30:00", "2026-07-01T12:00:00", "2026-07-01T12:00:00.123456+02:00",
+    "2026-07-01T12:00:00.5+02:00", "2026-07-01T12:00:00." + 60 * "1" + "Z", "2026-07-01t12:00:00z",
+    "2026-07-01T12:00Z", "2026-07-01T12:00:00+02", "2026-07-01 12:00:00Z", "0001-01-01T00:00:00Z",
+    "1890-01-01T00:00:00",
+)  # fmt: skip
+VALUES: tuple[Any, ...] = (..., "", None, [], {}, False, 0, 1.5, "0.10", "1e5", "-0.10", "x", "\n", *MOMENTS)
+
+
+def test_every_table_gets_rows_from_the_complete_account() -> None:
+    account = read_submission(encoded(an_account())).account
+    rows = rows_of(account, "A-1", NOON)
+    assert set(rows) == {table.name for table in ACCOUNT_TABLE.all()}
+    for table in ACCOUNT_TABLE.all():
+        assert {len(row) for row in rows_in(rows[table.name])} == {len(table_columns(table))}
+
+
+def test_an_account_with_very_many_readings_has_them_all_in_order() -> None:
+    sent = an_account()
+    register = sent["supply_addresses"][0]["supply_points"][0]["melos"][0]["meters"][0]["registers"][0]
+    register["readings"] = register["readings"][:1] * 500
+    rows = rows_of(read_submission(encoded(sent)).account, "A-1", NOON)
+    assert 1 < len(rows["reading"]) < 20, "in a few pieces"
+    ordinals = [int.from_bytes(row[1] or b"") for row in rows_in(rows["reading"])]
+    assert ordinals == [*range(1, len(ordinals) + 1)]
+    assert len(ordinals) >= 500
+
+
+def has_one_form_of_rows(account: Any) -> bool:
+    """Compare the rows of the account with those of the same body read the exact way, in three spellings."""
+    bodies = (encoded(account), json.dumps(account, indent=1).encode(), encoded({"payload": account}))
+    return all(
+        rows_of(stored_account(body), "A-1", NOON) == rows_of(stored_submission(body).account, "A-1", NOON)
+        for body in bodies
+    )
+
+
+@given(st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(VALUES)), max_size=3))
+def test_rows_do_not_depend_on_how_an_account_is_read(changes: list[tuple[tuple[str | int, ...], Any]]) -> None:
+    account = an_account()
+    for path, value in changes:
+        with suppress(KeyError, IndexError, TypeError):
+            account = changed(account, value, *path)
+    assert has_one_form_of_rows(account)
+
+
+@pytest.mark.parametrize("text", [*MOMENTS, "1e5", "12.50"])
+def test_nor_on_the_form_of_a_moment_or_a_number_wherever_it_is(text: str) -> None:
+    wanted = [path for path in PLACES if isinstance(path[-1], str) and _is_moment_or_number(path)]
+    assert len(wanted) > 50
+    for path in wanted:
+        assert has_one_form_of_rows(changed(an_account(), text, *path)), path
+
+
+def _is_moment_or_number(path: tuple[str | int, ...]) -> bool:
+    value: Any = an_account()
+    for step in path:
+        value = value[step]
+    return isinstance(value, str) and re.fullmatch(r"[0-9T:.+Z-]+", value) is not None
+
+
+def test_usual_accounts_are_read_in_one_go() -> None:
+    assert type(stored_account(encoded(an_account()))) is not Account
+    assert type(stored_account(encoded(changed(an_account(), "2026-07-01T12:00Z", *READ_AT)))) is Account
+
+
+def test_a_body_that_is_cut_is_no_json_whichever_way_it_is_read() -> None:
+    body = encoded(an_account())
+    for wrong in (body[:-5], b"\xff" + body, b"[" * 5_000, body.replace(b"T", b"t \xff", 1)):
+        with pytest.raises(NotJson):
+            stored_account(wrong)

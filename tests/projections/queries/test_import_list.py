@@ -1,0 +1,157 @@
+"""Lists of imports can be narrowed by everything, page by page, and leave nobody out."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import CompleteImport, FailImport, RetryImport, StageImport, stream_of
+from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import Payload
+from projections.queries import import_list
+from projections.queries.import_list import Narrowed, imports_named, list_imports
+from tests.support.following import follow
+from tests.support.make import NOON, an_account, encoded, stage, start
+from tests.support.times import set_log_time
+
+FAILED = "import_process_failed_validation"
+IBAN = "invalid_iban@payment_instructions.0.iban"
+PLACE = "payment_instructions[].iban"
+
+Listing = Callable[..., list[str]]
+
+
+@pytest.fixture
+def listing(ledger: Ledger, database: PostgresUrls) -> Listing:
+    """The external numbers that a list shows, page by page, of twelve imports of two suppliers on two days."""
+    for number in range(12):
+        supplier, external = "ST"[number % 2], f"{number:02}"
+        account = an_account(supplier, 1) | {"external_account_number": external}
+        account["customers"][0] |= {"family_name": "Müller" if number < 4 else "Groß"}
+        payload = Payload.of(encoded(account))
+        command = StageImport(
+            payload_sha256=payload.sha256.hex(), content_sha256="c", payload_bytes=1, run="r1" if number < 6 else ""
+        )
+        at = NOON + timedelta(days=number // 6)
+        set_log_time(database, at)
+        stream = stream_of(supplier, external)
+        ledger.execute(stream, command, at=at, by="t", payload=payload)
+        if number % 3:
+            ledger.execute(stream, start(), at=at, by="t")
+        if number % 3 == 1:
+            ledger.execute(stream, CompleteImport(start=2, account_number=f"A-{number}"), at=at, by="t")
+        if number % 3 == 2:
+            code, problems = (FAILED, (IBAN,)) if number != 11 else ("given_up", ())
+            ledger.execute(stream, FailImport(start=2, code=code, detail="No.", problems=problems), at=at, by="t")
+    follow(ledger)
+
+    def listed(limit: int = 50, **narrowed: Any) -> list[str]:
+        async def pages() -> list[str]:
+            wanted, shown, after = Narrowed(**{"suppliers": ("S", "T")} | narrowed), [], ""
+            async with await psycopg.AsyncConnection.connect(database.service, autocommit=True) as connection:
+                while True:
+                    page = await list_imports(connection, wanted, after=after, limit=limit)
+                    assert len(page.imports) <= limit
+                    shown += [row.external_account_number for row in page.imports]
+                    if not page.next_after:
+                        return shown
+                    assert page.next_after != after
+                    after = page.next_after
+
+        return asyncio.run(pages())
+
+    return listed
+
+
+ALL = [f"{number:02}" for number in range(11, -1, -1)]
+CASES: list[tuple[dict[str, Any], list[str]]] = [
+    ({}, ALL),
+    ({"suppliers": ("S",)}, ALL[1::2]),
+    ({"suppliers": ()}, []),
+    ({"status": "PENDING"}, ["09", "06", "03", "00"]),
+    ({"status": "PROCESSED"}, ["10", "07", "04", "01"]),
+    ({"status": "ERRORED", "suppliers": ("T",)}, ["11", "05"]),
+    ({"status": "IN_PROGRESS"}, []),
+    ({"code": FAILED}, ["08", "05", "02"]),
+    ({"code": "given_up"}, ["11"]),
+    ({"code": "invalid_iban", "is_problem": True}, ["08", "05", "02"]),
+    ({"code": "invalid_iban", "is_problem": True, "path": "payment_instructions[].iban"}, ["08", "05", "02"]),
+    ({"code": "invalid_iban", "is_problem": True, "path": "elsewhere"}, []),
+    ({"code": "invalid_iban", "is_problem": True, "status": "PROCESSED"}, []),
+    ({"code": "invalid_iban", "is_problem": True, "status": "ERRORED"}, ["08", "05", "02"]),
+    ({"code": "invalid_iban", "is_problem": True, "status": "CANCELLED"}, []),
+    ({"code": "invalid_iban", "is_problem": True, "is_mended": False}, ["08", "05", "02"]),
+    ({"code": "invalid_iban", "is_problem": True, "is_mended": False, "path": PLACE}, ["08", "05", "02"]),
+    ({"code": "invalid_iban", "is_problem": True, "is_mended": True, "path": PLACE}, []),
+    ({"code": "invalid_iban", "is_problem": True, "is_mended": True, "status": "ERRORED"}, []),
+    ({"code": "invalid_iban", "is_problem": True, "is_mended": False, "status": "PENDING"}, []),
+    ({"code": FAILED, "status": "ERRORED"}, ["08", "05", "02"]),
+    ({"code": FAILED, "status": "PENDING"}, []),
+    ({"code": FAILED, "status": "DRY_RUN_ERRORED"}, []),
+    ({"run": "r1", "code": "invalid_iban", "is_problem": True, "is_mended": True}, []),
+    ({"run": "r1"}, ALL[6:]),
+    ({"run": "r1", "status": "PROCESSED"}, ["04", "01"]),
+    ({"run": "r1", "code": "invalid_iban", "is_problem": True}, ["05", "02"]),
+    ({"run": "r2"}, []),
+    ({"day": date(2026, 11, 1)}, ALL[6:]),
+    ({"day": date(2026, 11, 2)}, ALL[:6]),
+    ({"day": date(2026, 11, 2), "status": "PENDING"}, ["09", "06"]),
+    ({"day": date(2026, 11, 3)}, []),
+]
+
+
+@pytest.mark.parametrize("candidates", [2, 20_000])
+def test_a_list_is_narrowed_and_paged(listing: Listing, candidates: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_list, "MAX_CANDIDATES", candidates)
+    for narrowed, expected in CASES:
+        for limit in (1, 2, 50):
+            assert listing(limit, **narrowed) == expected, (narrowed, limit)
+
+
+def test_a_text_finds_and_the_rest_still_narrows(listing: Listing) -> None:
+    assert sorted(listing(text="müller")) == ["00", "01", "02", "03"]
+    assert sorted(listing(1, text="müller")) == ["00", "01", "02", "03"]
+    assert listing(text="müller", status="PROCESSED") == ["01"]
+    assert listing(text="müller", suppliers=("S",), day=date(2026, 11, 2)) == []
+    assert sorted(listing(text="groß", run="r1")) == ["04", "05"]
+    assert listing(text="groß", run="r2") == []
+    assert listing(text="müller", code="invalid_iban", is_problem=True, path=PLACE) == ["02"]
+    assert listing(text="müller", code="invalid_iban", is_problem=True, path="elsewhere") == []
+
+
+def test_what_was_mended_is_told_from_what_still_fails(ledger: Ledger, listing: Listing) -> None:
+    for command in (RetryImport(), start(), CompleteImport(start=5, account_number="A-2")):
+        ledger.execute(stream_of("S", "02"), command, at=NOON + timedelta(days=2), by="t")
+    ledger.execute(stream_of("S", "08"), RetryImport(), at=NOON + timedelta(days=2), by="t")
+    follow(ledger)
+    failed = {"code": "invalid_iban", "is_problem": True}
+    for more in ({}, {"path": PLACE}):
+        assert listing(**failed, **more, is_mended=True) == ["02"]
+        assert listing(**failed, **more, is_mended=False) == ["08", "05"]
+        assert listing(**failed, **more, status="PENDING") == ["08"]
+        assert listing(**failed, **more, status="PROCESSED") == ["02"]
+        assert listing(1, **failed, **more) == ["08", "05", "02"]
+
+
+def test_no_page_begins_where_none_has_ended(database: PostgresUrls) -> None:
+    async def asked(after: str) -> None:
+        async with await psycopg.AsyncConnection.connect(database.service) as connection:
+            await list_imports(connection, Narrowed(suppliers=("S",)), after=after)
+
+    for nonsense in ("x", "-1", "1" * 19, "٣", "5~\0"):
+        with pytest.raises(ValueError, match="no page"):
+            asyncio.run(asked(nonsense))
+
+
+def test_imports_are_read_by_their_names(ledger: Ledger, database: PostgresUrls) -> None:
+    ledger.execute(stream_of("S", "1"), stage(), at=NOON, by="t")
+
+    async def asked() -> list[str]:
+        async with await psycopg.AsyncConnection.connect(database.service) as connection:
+            return [row.status for row in await imports_named(connection, [("S", "1"), ("S", "2"), ("T", "1")])]
+
+    assert asyncio.run(asked()) == ["PENDING"]

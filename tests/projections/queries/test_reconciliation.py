@@ -1,0 +1,275 @@
+"""What a worker adds up of a run is the same whoever dies on the way, and a job ends when nobody asks for it."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+from psycopg import Connection
+
+from embedded.postgres import PostgresUrls
+from eventstore.log import locks
+from eventstore.log.ledger import Ledger
+from projections.platform.totals import Totals
+from projections.queries import adding_up, reconciliation
+from projections.queries.adding_up import run_portion
+from projections.queries.reconciliation import (
+    FRESH,
+    LEASE,
+    MAX_ATTEMPTS,
+    MAX_OPEN,
+    UNASKED,
+    Reconciliation,
+    Sum,
+    TooManyReconciliations,
+    add_portion,
+    cancel,
+    leave_to_others,
+    note_delivery,
+    remaining_s,
+    request,
+    take,
+    waiting_jobs,
+    why_quiet,
+)
+from tests.support.following import follow
+from tests.support.make import an_account
+from tests.support.rows import asked
+from tests.support.staging import SUPPLIER, stage
+from workers.actors.process_imports import ImportProcessor
+from workers.actors.reconcile import Reconciler
+
+ACCOUNTS = 7
+EARLIER = (
+    "UPDATE reconciliations SET ended_at = ended_at - %(s)s::interval, lease_until = lease_until - %(s)s::interval,"
+    " requested_at = requested_at - %(s)s::interval"
+)
+
+
+@pytest.fixture
+def run(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Ledger:
+    """Accounts of the run `r`, of which a portion has two."""
+    accounts = [an_account(SUPPLIER, number) for number in range(1, ACCOUNTS + 1)]
+    ImportProcessor(ledger, worker=lambda: 7).process([stage(ledger, account, run="r") for account in accounts])
+    follow(ledger)
+    monkeypatch.setattr(adding_up, "PORTION", 2)
+    return ledger
+
+
+@pytest.fixture
+def connection(run: Ledger) -> Iterator[Connection[Any]]:
+    with run.connection() as opened:
+        yield opened
+
+
+def requested(database: PostgresUrls, name: str = "r", reached: int = 1) -> Reconciliation:
+    async def query(connection: psycopg.AsyncConnection[Any]) -> Reconciliation:
+        return await request(connection, SUPPLIER, name, reached=reached, accounts=ACCOUNTS)
+
+    job = asked(database.service, query)
+    assert isinstance(job, Reconciliation)
+    return job
+
+
+def alone(connection: Connection[Any], monkeypatch: pytest.MonkeyPatch) -> Totals:
+    """What the whole run adds up to, in one portion."""
+    with monkeypatch.context() as patched:
+        patched.setattr(adding_up, "PORTION", 100)
+        totals, count, place = run_portion(connection, SUPPLIER, "r", (0, ""))
+    assert (count, place) == (ACCOUNTS, None)
+    return totals
+
+
+@contextmanager
+def alive(database: PostgresUrls, *workers: int) -> Iterator[None]:
+    """These workers hold their locks while the block runs."""
+    with psycopg.connect(database.service, autocommit=True) as holder:
+        for worker in workers:
+            holder.execute("SELECT pg_advisory_lock(%s, %s)", (locks.WORKERS, worker))
+        yield
+
+
+def work(ledger: Ledger, worker: int = 1) -> None:
+    """One worker does whatever jobs wait."""
+    with ledger.connection() as connection:
+        jobs = waiting_jobs(connection)
+    Reconciler(ledger, worker=lambda: worker, stop=threading.Event()).work(jobs)
+
+
+def decoded(job: Reconciliation) -> Totals:
+    assert (job.has_ended, job.error) == (True, "")
+    return msgspec.json.decode(job.totals, type=Totals)
+
+
+def test_a_worker_adds_up_what_one_portion_says(
+    run: Ledger, connection: Connection[Any], database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = requested(database)
+    assert (first.accounts, first.accounts_done, first.has_ended, first.eta_s) == (ACCOUNTS, 0, False, None)
+    work(run)
+    ended = requested(database)
+    assert ended.job == first.job
+    assert decoded(ended) == alone(connection, monkeypatch)
+    assert (ended.accounts_done, ended.eta_s) == (ACCOUNTS, 0.0)
+
+
+@pytest.mark.promise("worker-adds-up-run")
+@pytest.mark.parametrize("portions", range(4))
+def test_a_worker_that_dies_anywhere_is_taken_over_from_where_it_was(
+    run: Ledger, connection: Connection[Any], database: PostgresUrls, monkeypatch: pytest.MonkeyPatch, portions: int
+) -> None:
+    job = requested(database).job
+    with alive(database, 3):
+        done = take(connection, job, 3)
+        for _ in range(portions):
+            assert done is not None
+            done = add_portion(connection, done, 3)
+        assert waiting_jobs(connection) == []
+        assert take(connection, job, 4) is None
+    while not waiting_jobs(connection):  # the server notices a moment later that the connection has gone
+        pass
+    assert requested(database).accounts_done == 2 * portions
+    work(run, worker=4)
+    assert decoded(requested(database)) == alone(connection, monkeypatch)
+
+
+@pytest.mark.promise("worker-adds-up-run")
+def test_a_worker_that_is_late_changes_nothing(
+    connection: Connection[Any], run: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = requested(database).job
+    with alive(database, 3, 4):
+        late = take(connection, job, 3)
+        assert late is not None
+        connection.execute(EARLIER, {"s": LEASE})
+        assert waiting_jobs(connection) == [job]
+        taken: Sum | None = take(connection, job, 4)
+        assert add_portion(connection, late, 3) is None
+        leave_to_others(connection, job, 3, "late")
+        while taken is not None:
+            taken = add_portion(connection, taken, 4)
+    assert decoded(requested(database)) == alone(connection, monkeypatch)
+
+
+def test_a_worker_of_another_release_begins_anew(
+    connection: Connection[Any], run: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = requested(database).job
+    taken = take(connection, job, 3)
+    assert taken is not None
+    add_portion(connection, taken, 3)
+    monkeypatch.setattr(reconciliation, "CODE_VERSION", "another")
+    again = take(connection, job, 4)
+    assert again is not None
+    assert (again.totals, again.accounts_done) == (Totals(), 0)
+    leave_to_others(connection, job, 4)
+    work(run)
+    assert decoded(requested(database)) == alone(connection, monkeypatch)
+
+
+@pytest.mark.promise("run-cannot-added-up")
+def test_a_job_that_fails_again_and_again_has_failed(
+    connection: Connection[Any], run: Ledger, database: PostgresUrls, owner: Ledger
+) -> None:
+    with owner.connection() as admin:
+        admin.execute("ALTER TABLE platform.ledger RENAME TO hidden")
+    requested(database)
+    for _ in range(MAX_ATTEMPTS):
+        assert not requested(database).has_ended
+        work(run)
+    assert waiting_jobs(connection) == []
+    failed = requested(database)
+    assert failed.has_ended
+    assert "UndefinedTable" in failed.error
+
+
+@pytest.mark.promise("run-cannot-added-up")
+def test_a_job_whose_workers_all_die_has_failed(connection: Connection[Any], database: PostgresUrls) -> None:
+    job = requested(database).job
+    for worker in range(1, MAX_ATTEMPTS + 1):
+        assert take(connection, job, worker) is not None
+    assert waiting_jobs(connection) == []
+    assert requested(database).error == "each worker that took it has died"
+
+
+def test_a_cancelled_job_stops_at_the_next_portion(connection: Connection[Any], database: PostgresUrls) -> None:
+    job = requested(database).job
+    taken = take(connection, job, 3)
+    assert taken is not None
+    cancelled = asked(database.service, cancel, SUPPLIER, "r")
+    assert cancelled.job == job
+    assert add_portion(connection, taken, 3) is None
+    assert asked(database.service, cancel, SUPPLIER, "r") is None
+    assert requested(database).job != job
+
+
+@pytest.mark.promise("run-cannot-added-up")
+def test_a_job_that_nobody_asks_for_is_deleted(connection: Connection[Any], database: PostgresUrls) -> None:
+    job = requested(database).job
+    connection.execute(EARLIER, {"s": UNASKED})
+    assert waiting_jobs(connection) == []
+    assert take(connection, job, 1) is None
+
+
+@pytest.mark.promise("certificate-rests-nothing-old")
+def test_a_result_is_returned_once_and_again_only_while_nothing_happens(run: Ledger, database: PostgresUrls) -> None:
+    job = requested(database).job
+    work(run)
+    assert requested(database, reached=2).job == job  # nobody has had it yet, whatever has happened since
+    asked(database.service, note_delivery, job)
+    assert requested(database, reached=1).job == job
+    assert requested(database, reached=2).job != job
+
+
+@pytest.mark.promise("certificate-rests-nothing-old")
+def test_an_old_result_is_added_up_anew(run: Ledger, connection: Connection[Any], database: PostgresUrls) -> None:
+    job = requested(database).job
+    work(run)
+    connection.execute(EARLIER, {"s": FRESH})
+    assert requested(database).job != job
+
+
+def test_a_supplier_has_few_jobs_at_a_time(run: Ledger, database: PostgresUrls) -> None:
+    jobs = [requested(database, f"r{number}").job for number in range(MAX_OPEN)]
+    assert requested(database, "r0").job == jobs[0]
+    with pytest.raises(TooManyReconciliations):
+        requested(database, "another")
+    work(run)
+    assert requested(database, "another").job not in jobs
+
+
+def test_requests_at_the_same_time_get_one_job(database: PostgresUrls, run: Ledger) -> None:
+    async def ask() -> str:
+        async with await psycopg.AsyncConnection.connect(database.service, autocommit=True) as connection:
+            return (await request(connection, SUPPLIER, "r", reached=1, accounts=1)).job
+
+    async def all_of_them() -> list[str]:
+        return await asyncio.gather(*(ask() for _ in range(8)))
+
+    assert len(set(asyncio.run(all_of_them()))) == 1
+
+
+@pytest.mark.promise("run-cannot-added-up")
+def test_why_there_is_no_progress(database: PostgresUrls, run: Ledger, connection: Connection[Any]) -> None:
+    assert "worker" in asked(database.service, why_quiet)
+    with alive(database, 1):
+        assert "relay" in asked(database.service, why_quiet)
+        connection.execute("SELECT pg_advisory_lock(%s)", (locks.RELAY,))
+        assert asked(database.service, why_quiet) is None
+        stage(run, an_account(SUPPLIER, 99))
+        assert "Imports wait" in asked(database.service, why_quiet)
+        connection.execute("SELECT pg_advisory_unlock(%s)", (locks.RELAY,))
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "seconds", "left"),
+    [(0, 100, 5.0, None), (50, 100, 5.0, 5.0), (100, 100, 5.0, 0.0), (120, 100, 5.0, 0.0), (1, 3, 0.0, None)],
+)
+def test_the_time_left_is_what_the_present_rate_gives(
+    done: int, total: int, seconds: float, left: float | None
+) -> None:
+    assert remaining_s(done, total, seconds) == left

@@ -1,0 +1,76 @@
+"""How a supplier stands follows from counts and pace, and is honest where there is none."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import CompleteImport, FailImport, stream_of
+from eventstore.aggregates.supplier import ChangeSupplierStatus, CreateSupplier
+from eventstore.aggregates.supplier import stream_of as supplier_stream
+from eventstore.log.ledger import Ledger
+from projections.queries.supplier_overview import SupplierStanding, supplier_codes, supplier_standings
+from tests.support.following import follow
+from tests.support.make import NOON, stage, start
+from tests.support.times import set_log_time
+
+
+def standing(per_minute: float = 0.0, **by_status: int) -> SupplierStanding:
+    return SupplierStanding(
+        code="S",
+        status="ongoing",
+        reason="",
+        by_status=by_status,
+        per_minute=per_minute,
+        received_per_minute=0.0,
+        oldest_waiting_at=None,
+    )
+
+
+def test_a_standing_adds_up() -> None:
+    one = standing(30.0, PENDING=50, IN_PROGRESS=10, PROCESSED=30, ERRORED=8, DRY_RUN_ERRORED=2, CANCELLED=20)
+    assert (one.total, one.waiting, one.failed, one.error_share, one.eta_s) == (120, 60, 10, 0.25, 120.0)
+    assert [status for status, _, _ in one.shares][:2] == ["PENDING", "IN_PROGRESS"]
+    assert sum(share for _, _, share in one.shares) == 1
+
+
+def test_without_pace_nobody_knows_how_long_it_takes() -> None:
+    assert standing(PENDING=1).eta_s is None
+    assert standing(PROCESSED=1).eta_s == 0.0
+    assert standing().error_share is None
+    assert standing().shares == []
+
+
+def test_suppliers_stand_as_the_log_says(ledger: Ledger, database: PostgresUrls) -> None:
+    set_log_time(database, NOON)
+    for code in ("S", "T"):
+        ledger.execute(supplier_stream(code), CreateSupplier(), at=NOON, by="t")
+    command = ChangeSupplierStatus(status="paused", reason="wait")
+    ledger.execute(supplier_stream("T"), command, at=NOON, by="t")
+    for number in range(4):
+        set_log_time(database, NOON + timedelta(seconds=number))
+        ledger.execute(stream_of("S", f"{number}"), stage(), at=NOON, by="t")
+    for number in range(2):
+        ledger.execute(stream_of("S", f"{number}"), start(), at=NOON, by="t")
+    set_log_time(database, NOON + timedelta(minutes=1))
+    done = CompleteImport(start=2, account_number="A-1")
+    ledger.execute(stream_of("S", "0"), done, at=NOON, by="t")
+    failed = FailImport(start=2, code="given_up", detail="No.")
+    ledger.execute(stream_of("S", "1"), failed, at=NOON, by="t")
+    follow(ledger)
+
+    async def asked(reach: list[str] | None) -> tuple[list[str], list[SupplierStanding]]:
+        async with await psycopg.AsyncConnection.connect(database.service, autocommit=True) as connection:
+            at = NOON + timedelta(minutes=3, seconds=20)
+            return await supplier_codes(connection, reach), await supplier_standings(connection, reach, at)
+
+    codes, [one, other] = asyncio.run(asked(None))
+    assert codes == ["S", "T"]
+    assert one.by_status == {"PENDING": 2, "PROCESSED": 1, "ERRORED": 1}
+    assert (one.per_minute, one.received_per_minute) == (0.4, 0.8)
+    assert one.oldest_waiting_at == NOON + timedelta(seconds=2)
+    assert (other.status, other.reason, other.total, other.oldest_waiting_at) == ("paused", "wait", 0, None)
+    within: Any = asyncio.run(asked(["T"]))
+    assert (within[0], [one.code for one in within[1]]) == (["T"], ["T"])

@@ -1,0 +1,448 @@
+"""A finished supplier is archived and its payloads detached; nothing is lost by it, and who is erased stays erased."""
+
+import contextlib
+import itertools
+import json
+import re
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import obstore
+import psycopg
+import pytest
+from click.testing import CliRunner
+from psycopg import Connection
+
+from cli.main import importledger
+from cli.service.failures import EXPECTED
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import FailImport, ImportErrored, ImportProcessed, RetryImport, StartImport
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from eventstore.proof.archive import EVENTS, INDEX, PAYLOADS, PROOFS, STATEMENT, Archive, ArchiveDamaged
+from eventstore.proof.payload_verification import verify_payloads
+from projections import INLINE
+from projections.retention import archiving
+from projections.retention.archive_room import needed_bytes
+from projections.retention.erasure import erase
+from projections.versions.build import administrator
+from tests.support.databases import cloned, drop
+from tests.support.following import attach, follow
+from tests.support.make import an_account
+from tests.support.running import cli
+from tests.support.sealed_log import KEY, OTHER_KEY
+from tests.support.staging import SUPPLIER, stage
+from workers.actors.process_imports import ImportProcessor
+
+ACCOUNTS = 5
+EXTERNALS = [str(an_account(SUPPLIER, number)["external_account_number"]) for number in range(1, ACCOUNTS + 1)]
+Rows = Connection[Any]
+_numbers = count(1)
+
+
+@pytest.fixture
+def rows(database: PostgresUrls) -> Iterator[Rows]:
+    with administrator(database.admin) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def finished(postgres: PostgresUrls) -> Iterator[str]:
+    """The name of a database in which the supplier is complete, with five accounts and a record of the first."""
+    name = "finished_supplier"
+    urls = cloned(postgres, name)
+    environment = {"DATABASE_URL": urls.service, "DATABASE_ADMIN_URL": urls.admin}
+    ledger = Ledger(urls.service, views=INLINE)
+    cli("supplier", "create", SUPPLIER, environment=environment)
+    ImportProcessor(ledger, worker=lambda: 7).process(
+        [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, ACCOUNTS + 1)]
+    )
+    attach(ledger, urls, 1, is_cancelled=False)
+    follow(ledger)
+    cli("supplier", "status", SUPPLIER, "complete", environment=environment)
+    follow(ledger)
+    ledger.close()
+    yield name
+    drop(urls)
+
+
+@pytest.fixture
+def database(postgres: PostgresUrls, finished: str) -> Iterator[PostgresUrls]:
+    """A copy of it."""
+    urls = cloned(postgres, f"archived_{next(_numbers)}", template=finished)
+    yield urls
+    drop(urls)
+
+
+@pytest.fixture
+def place(database: PostgresUrls, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where archives go, and verbs find the database."""
+    for name, value in {
+        "DATABASE_URL": database.service,
+        "DATABASE_ADMIN_URL": database.admin,
+        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
+        "IMPORTLEDGER_CHECKPOINTS_URL": (folder / "outside").as_uri(),
+        "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    return folder / "archives"
+
+
+def typed(*words: str, code: int = 0) -> str:
+    """A verb's words, and what it says."""
+    told = CliRunner().invoke(importledger, words)
+    assert told.exception is None or isinstance(told.exception, (SystemExit, *EXPECTED)), told.exception
+    assert told.exit_code == code, (words, told.output, told.exception)
+    return f"{told.output}{told.exception or ''}"
+
+
+def archived(place: Path) -> Path:
+    """The archive, made just now."""
+    typed("archive", SUPPLIER, "--to", place.as_uri())
+    [file] = place.iterdir()
+    return file
+
+
+def payloads(connection: Rows) -> list[Any]:
+    query = "SELECT stream, sha256, recorded_at, received_bytes, subject, content FROM payloads ORDER BY stream, sha256"
+    return connection.execute(query.encode()).fetchall()
+
+
+@pytest.mark.promise("finished-supplier-s-payloads")
+def test_payloads_are_detached_and_come_back_as_they_were(place: Path, rows: Rows) -> None:
+    before = payloads(rows)
+    assert len(before) == ACCOUNTS + 1
+    said = typed("archive", SUPPLIER, "--to", place.as_uri())
+    assert f"{ACCOUNTS + 1} payloads lie there, {ACCOUNTS + 1} were detached now" in said
+    assert payloads(rows) == []
+    assert f"{ACCOUNTS + 1} payloads match their digests, 0 are of persons" in typed("archive", "verify", SUPPLIER)
+    assert f"{ACCOUNTS + 1} payloads of {SUPPLIER} are back" in typed("archive", "attach", SUPPLIER)
+    assert payloads(rows) == before
+    assert "is not archived" in typed("archive", "attach", SUPPLIER)
+    assert "is not archived" in typed("archive", "verify", SUPPLIER, code=1)
+    assert typed("verify", "--all").count("DETACHED") == 0
+
+
+@pytest.mark.promise("payload-log-says-lie")
+def test_verify_accepts_what_is_detached_and_says_where_it_lies(place: Path, rows: Rows) -> None:
+    archived(place)
+    typed("seal")
+    said = typed("verify", "--all")
+    assert f"DETACHED  payloads of {SUPPLIER} lie in {place.as_uri()}/" in said
+    assert f"{ACCOUNTS + 1} payloads are not here, and in archives by the log" in said
+    assert '"detached": 6' in typed("verify", "--all", "--json")
+
+
+@pytest.mark.promise("payload-log-says-lie")
+def test_a_payload_that_is_missing_without_an_archive_is_still_a_problem(place: Path, rows: Rows) -> None:
+    rows.execute("SET session_replication_role = replica")
+    archived(place)
+    typed("archive", "attach", SUPPLIER)
+    rows.execute("DELETE FROM payloads WHERE stream = %s", (f"import/{SUPPLIER}/{EXTERNALS[0]}",))
+    assert "its payload is not there, nor was it erased" in typed("verify", "--all", code=1)
+
+
+def test_what_is_sent_after_the_archive_has_to_be_here(place: Path, rows: Rows, ledger: Ledger) -> None:
+    archived(place)
+    typed("supplier", "status", SUPPLIER, "ongoing")
+    ImportProcessor(ledger, worker=lambda: 7).process([stage(ledger, an_account(SUPPLIER, 9))])
+    assert len(payloads(rows)) == 1
+    rows.execute("SET session_replication_role = replica")
+    rows.execute("TRUNCATE payloads")
+    with psycopg.connect(rows.info.dsn, password=rows.info.password) as connection:
+        assert "its payload is not there" in verify_payloads(connection).problems[0]
+
+
+@pytest.mark.promise("archive-finished-supplier-holds")
+def test_an_archive_holds_no_key_and_no_readable_payload(place: Path, rows: Rows) -> None:
+    keys = [key for (key,) in rows.execute("SELECT key FROM payload_keys")]
+    file = archived(place)
+    with zipfile.ZipFile(file) as archive:
+        everything = b"".join(archive.read(name) for name in archive.namelist())
+    assert len(keys) == ACCOUNTS
+    assert not [key for key in keys if key in everything]
+    assert b"family_name" not in everything
+
+
+@pytest.mark.promise("archive-finished-supplier-holds")
+def test_who_is_erased_after_the_archive_is_erased_in_it_and_does_not_come_back(
+    place: Path, rows: Rows, database: PostgresUrls
+) -> None:
+    archived(place)
+    ledger = Ledger(database.admin, views=INLINE)
+    erase(ledger, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
+    ledger.close()
+    assert "4 payloads match their digests, 2 are of persons who were erased" in typed("archive", "verify", SUPPLIER)
+    assert "4 payloads of" in typed("archive", "attach", SUPPLIER)
+    assert not [row for row in payloads(rows) if EXTERNALS[0] in row[0]]
+    typed("seal")
+    assert "1 persons were erased" in typed("verify", "--all")
+
+
+def test_who_was_erased_before_has_no_payload_in_the_archive_and_it_is_whole(
+    place: Path, rows: Rows, database: PostgresUrls
+) -> None:
+    ledger = Ledger(database.admin, views=INLINE)
+    erase(ledger, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
+    follow(ledger)
+    ledger.close()
+    archived(place)
+    assert "4 payloads match their digests, 0 are of persons" in typed("archive", "verify", SUPPLIER)
+
+
+def test_views_that_need_detached_payloads_say_what_to_type(place: Path, rows: Rows) -> None:
+    archived(place)
+    for words in (("rebuild", "account_search"), ("verify", "platform"), ("heal", SUPPLIER, EXTERNALS[1])):
+        said = typed("projections", *words, code=1)
+        assert f"`importledger archive attach {SUPPLIER}` first" in said
+    typed("projections", "rebuild", "import_status")
+    typed("archive", "attach", SUPPLIER)
+    typed("projections", "verify", "--all")
+
+
+def test_a_view_of_erased_persons_alone_needs_no_archive(place: Path, database: PostgresUrls) -> None:
+    ledger = Ledger(database.admin, views=INLINE)
+    archived(place)
+    for external in EXTERNALS:
+        erase(ledger, SUPPLIER, external, reason="R-1", at=now(), by="t")
+    ledger.close()
+    typed("projections", "rebuild", "account_search")
+
+
+def test_a_history_says_where_a_payload_lies_and_not_that_it_was_erased(place: Path, database: PostgresUrls) -> None:
+    archived(place)
+    ledger = Ledger(database.admin, views=INLINE)
+    erase(ledger, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
+    ledger.close()
+    assert f"lies in {place.as_uri()}/" in typed("history", SUPPLIER, EXTERNALS[1], "--payloads")
+    assert "was erased" in typed("history", SUPPLIER, EXTERNALS[0], "--payloads")
+
+
+def test_a_supplier_that_is_not_finished_is_not_archived(place: Path, ledger: Ledger) -> None:
+    typed("supplier", "status", SUPPLIER, "ongoing")
+    assert "is not finished" in typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)
+    stage(ledger, an_account(SUPPLIER, 9))
+    typed("supplier", "status", SUPPLIER, "complete")
+    assert "1 imports or e-mails have not ended" in typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)
+    assert not place.exists()
+    assert "There is no import supplier" in typed("archive", "NOBODY", "--to", place.as_uri(), code=1)
+    for url in ("/folder", "file://host/folder", "s3://", "s3://key:secret@bucket", "s3://bucket?key=secret"):
+        assert "A place is file:///folder" in typed("archive", SUPPLIER, "--to", url, code=2)
+
+
+def test_nothing_is_detached_while_a_projection_has_yet_to_read_it(place: Path, rows: Rows, ledger: Ledger) -> None:
+    rows.execute("UPDATE projection_versions SET position = 1 WHERE name = 'account_search'")
+    assert "account_search has yet to read payloads" in typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.promise("finished-supplier-s-payloads")
+@pytest.mark.parametrize("step", ["put", "execute", "detach"])
+def test_an_archiving_that_is_killed_loses_nothing_and_goes_on(
+    place: Path, rows: Rows, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    before = payloads(rows)
+
+    def killed(*_: Any, **__: Any) -> None:
+        if step == "detach":  # in the middle of it
+            rows.execute("DELETE FROM payloads WHERE stream LIKE %s", (f"%{EXTERNALS[0]}",))
+        raise Killed
+
+    target: Any = {"put": obstore, "execute": Ledger, "detach": archiving}[step]
+    with monkeypatch.context() as patched:
+        patched.setattr(target, step, killed)
+        with pytest.raises(Killed):
+            CliRunner().invoke(importledger, ["archive", SUPPLIER, "--to", place.as_uri()])
+    if step != "detach":
+        assert payloads(rows) == before
+    typed("seal")
+    typed("verify", "--all")
+    typed("archive", SUPPLIER, "--to", place.as_uri())
+    assert payloads(rows) == []
+    typed("archive", "attach", SUPPLIER)
+    assert payloads(rows) == before
+
+
+def test_a_second_archiving_writes_no_second_archive(place: Path) -> None:
+    file = archived(place)
+    digest = file.read_bytes()
+    assert "0 were detached now" in typed("archive", SUPPLIER, "--to", place.as_uri())
+    assert [one.read_bytes() for one in place.iterdir()] == [digest]
+
+
+@pytest.mark.promise("supplier-one-archive-time")
+def test_a_supplier_has_one_archive_at_a_time(place: Path, folder: Path, rows: Rows, ledger: Ledger) -> None:
+    archived(place)
+    refused = f"has one archive at a time: say `importledger archive attach {SUPPLIER}` first"
+    assert refused in typed("archive", SUPPLIER, "--to", (folder / "elsewhere").as_uri(), code=1)
+    typed("supplier", "status", SUPPLIER, "ongoing")
+    ImportProcessor(ledger, worker=lambda: 7).process([stage(ledger, an_account(SUPPLIER, 9))])
+    typed("supplier", "status", SUPPLIER, "complete")
+    follow(ledger)
+    assert f"1 payloads came after it, and it {refused}" in typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)
+    typed("archive", "attach", SUPPLIER)
+    follow(ledger)
+    said = typed("archive", SUPPLIER, "--to", place.as_uri())
+    assert f"{ACCOUNTS + 2} payloads lie there, {ACCOUNTS + 2} were detached now" in said
+
+
+@pytest.mark.promise("supplier-one-archive-time")
+def test_a_supplier_is_archived_by_one_at_a_time(place: Path, rows: Rows) -> None:
+    archived(place)
+    with archiving.archiving_alone(rows, SUPPLIER):
+        for words in (("archive", SUPPLIER, "--to", place.as_uri()), ("archive", "attach", SUPPLIER)):
+            assert "is being archived, or its archive attached, by somebody else" in typed(*words, code=1)
+    typed("archive", "attach", SUPPLIER)
+
+
+def test_where_there_is_no_room_nothing_is_written(place: Path, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = shutil.disk_usage("/")._replace(free=1_000_000)
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "disk_usage", lambda place: full)
+        said = typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)
+    assert re.search(r"takes about \d+ MB below /.+, which has 1 MB left", said)
+    assert not place.exists()
+    assert len(payloads(rows)) == ACCOUNTS + 1
+
+
+def test_the_room_that_is_asked_for_is_enough(place: Path, rows: Rows) -> None:
+    position = rows.execute("SELECT max(position) FROM events").fetchone()
+    assert position is not None
+    needed = needed_bytes(rows, SUPPLIER, position[0])
+    assert archived(place).stat().st_size < needed < 20_000_000
+
+
+@pytest.mark.promise("supplier-one-archive-time")
+def test_exports_and_proofs_say_what_is_not_in_them_and_where_it_lies(
+    place: Path, folder: Path, database: PostgresUrls
+) -> None:
+    numbers = itertools.count()
+
+    def export(*words: str) -> str:
+        return typed("export", "--supplier", SUPPLIER, *words, "-o", str(folder / f"{next(numbers)}.ndjson.zst"))
+
+    def proof() -> str:
+        return typed("proof", SUPPLIER, EXTERNALS[1], "--payloads", "-o", str(folder / f"{next(numbers)}.zip"))
+
+    assert "not in it" not in export("--payloads") + proof()
+    file = archived(place)
+    where = f"not in it: they lie in {file.as_uri()}; `importledger archive attach {SUPPLIER}` brings them back"
+    ledger = Ledger(database.admin, views=INLINE)
+    erase(ledger, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
+    ledger.close()
+    assert f"{ACCOUNTS - 1} payloads are {where}" in export("--payloads")
+    assert f"1 payloads are {where}" in proof()
+    told = json.loads(export("--payloads", "--json"))
+    assert (told["payloads"], told["detached"], told["archive"]) == (0, ACCOUNTS - 1, file.as_uri())
+    assert "not in it" not in export()  # nobody asked for payloads
+
+
+@pytest.mark.promise("supplier-one-archive-time")
+def test_an_import_whose_payload_is_archived_says_so_when_it_is_retried(place: Path, ledger: Ledger) -> None:
+    typed("supplier", "status", SUPPLIER, "ongoing")
+    processor = ImportProcessor(ledger, worker=lambda: 7)
+    stream = stage(ledger, an_account(SUPPLIER, 9))
+    ledger.execute(
+        stream, StartImport(worker=1, lease_until=now() + timedelta(minutes=1), max_attempts=5), at=now(), by="t"
+    )
+    ledger.execute(stream, FailImport(start=2, code="attempts_exhausted", detail=""), at=now(), by="t")
+    follow(ledger)
+    typed("supplier", "status", SUPPLIER, "complete")
+    follow(ledger)
+    archived(place)
+    ledger.execute(stream, RetryImport(), at=now(), by="t")
+    processor.process([stream])
+    error = ledger.history(stream)[-1].event
+    assert isinstance(error, ImportErrored)
+    assert (error.code, "archive" in error.detail) == ("payload_archived", True)
+    typed("archive", "attach", SUPPLIER)
+    ledger.execute(stream, RetryImport(), at=now(), by="t")
+    processor.process([stream])
+    assert isinstance(ledger.history(stream)[-1].event, ImportProcessed)
+
+
+@pytest.mark.promise("finished-supplier-s-payloads")
+def test_an_archive_lies_in_an_object_store(place: Path, rows: Rows, bucket: str) -> None:
+    before = payloads(rows)
+    typed("archive", SUPPLIER, "--to", f"{bucket}/archives")
+    assert payloads(rows) == []
+    assert f"{bucket}/archives/{SUPPLIER}-" in typed("archive", "verify", SUPPLIER)
+    typed("archive", "attach", SUPPLIER)
+    assert payloads(rows) == before
+
+
+def test_an_archive_that_is_away_or_another_is_named(place: Path) -> None:
+    file = archived(place)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + b"x")
+    assert "is not the file that the log speaks of" in typed("archive", "verify", SUPPLIER, code=1)
+    file.unlink()
+    assert "cannot be read" in typed("archive", "verify", SUPPLIER, code=1)
+    assert "cannot be read" in typed("archive", "attach", SUPPLIER, code=1)
+    file.write_bytes(whole)
+    typed("archive", "verify", SUPPLIER)
+
+
+def changed(name: str, change: Callable[[bytes], bytes]) -> Callable[[dict[str, bytes]], None]:
+    def edit(members: dict[str, bytes]) -> None:
+        members[name] = change(members[name])
+
+    return edit
+
+
+EDITS: dict[str, Callable[[dict[str, bytes]], Any]] = {
+    "another event": changed(EVENTS, lambda text: text.replace(b"import_processed", b"import_processes", 1)),
+    "an event less": changed(EVENTS, lambda text: b"".join(text.splitlines(keepends=True)[1:])),
+    "another proof": changed(PROOFS, lambda text: text.replace(b"A", b"B", 1)),
+    "a payload less": changed(INDEX, lambda text: b"".join(text.splitlines(keepends=True)[1:])),
+    "another payload": changed(PAYLOADS, lambda content: content[:-1] + bytes([content[-1] ^ 1])),
+    "another statement": changed(STATEMENT, lambda text: text.replace(b'"events"', b'"event"', 1)),
+    "a part less": lambda members: members.pop(PROOFS),
+}
+
+
+@pytest.mark.promise("payload-log-says-lie")
+def test_an_archive_that_was_changed_is_not_believed(place: Path, folder: Path) -> None:
+    file = archived(place)
+    Archive(file, [KEY.verifier]).close()
+    with zipfile.ZipFile(file) as archive:
+        whole = {name: archive.read(name) for name in archive.namelist()}
+    believed = []
+    for name, edit in EDITS.items():
+        members = dict(whole)
+        edit(members)
+        assert members != whole, name
+        forged = folder / f"{name}.zip"
+        with zipfile.ZipFile(forged, "w") as archive:
+            for part, content in members.items():
+                archive.writestr(part, content)
+        with contextlib.suppress(ArchiveDamaged):
+            Archive(forged, [KEY.verifier]).close()
+            believed.append(name)
+    assert believed == []
+    with pytest.raises(ArchiveDamaged, match="signed"):
+        Archive(file, [OTHER_KEY.verifier])
+
+
+def test_a_restore_of_a_backup_with_an_archive_makes_every_view_and_stays_detached(
+    place: Path, rows: Rows, folder: Path
+) -> None:
+    archived(place)
+    typed("backup", str(folder / "backup"))
+    tables = "events, payloads, payload_keys, log_tiles, log_checkpoints, log_keys, remembered_answers"
+    rows.execute("SET session_replication_role = replica")
+    rows.execute(f"TRUNCATE {tables}".encode())
+    said = typed("restore", str(folder / "backup"))
+    assert "made anew" in said
+    assert payloads(rows) == []
+    assert rows.execute("SELECT count(*) FROM platform.service_account").fetchone() == (ACCOUNTS,)
+    typed("archive", "attach", SUPPLIER)
+    typed("projections", "verify", "--all")

@@ -1,0 +1,273 @@
+"""Who was erased is in no table of any schema: whatever version of whatever projection there is, or is being made."""
+
+import re
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import Connection
+from psycopg.sql import SQL, Identifier, Literal
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import CancelImport, FailImport, stream_of
+from eventstore.aggregates.participant import stream_of as participant_stream
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from projections import INLINE, MARKET, PLATFORM, PROJECTIONS
+from projections.retention.erasure import erase, erase_contacts
+from projections.unlogged.refused_attempts import Attempt, write_attempts
+from projections.versions import versions as module
+from projections.versions.build import administrator
+from projections.versions.compare import verify
+from projections.versions.install import install
+from projections.versions.projection import Projection, Rows
+from projections.versions.versions import alone, build_version, catch_up, switch, versions
+from projections.views.account_search import ACCOUNT_SEARCH
+from tests.support.eventful_log import import_participant
+from tests.support.following import attach, follow
+from tests.support.make import an_account, changed, start
+from tests.support.pre_account import a_participant
+from tests.support.staging import SUPPLIER, stage
+from workers.actors.process_imports import ImportProcessor
+
+NAME, EMAIL = "Vogelsang-Canary", "canary@vogelsang.example"
+CANARIES = (NAME, NAME.casefold(), "canary@")
+CODE = 9_900_000_000_001
+OF_PERSONS = [ACCOUNT_SEARCH, PLATFORM, MARKET]
+each = pytest.mark.parametrize("projection", OF_PERSONS, ids=lambda projection: projection.name)
+
+
+def a_canary(number: int = 1) -> dict[str, Any]:
+    account = changed(an_account(SUPPLIER, number), NAME, "customers", 0, "family_name")
+    return changed(account, EMAIL, "customers", 0, "email")
+
+
+EXTERNAL = str(an_account(SUPPLIER, 1)["external_account_number"])
+
+
+@pytest.fixture
+def admin(database: PostgresUrls) -> Iterator[Connection[Any]]:
+    with administrator(database.admin) as connection:
+        yield connection
+
+
+@pytest.fixture
+def log(ledger: Ledger, database: PostgresUrls) -> Ledger:
+    """An account full of canaries with a record, and another one; the followers are up with it."""
+    processor = ImportProcessor(ledger, worker=lambda: 7)
+    processor.process([stage(ledger, a_canary()), stage(ledger, an_account(SUPPLIER, 2))])
+    attach(ledger, database, 1, is_cancelled=False)
+    import_participant(ledger, "O", changed(a_participant(CODE), EMAIL, "contact_details", 0, "email"))
+    follow(ledger)
+    return ledger
+
+
+def places(connection: Connection[Any]) -> list[str]:
+    """Every table of every schema, the system's too, in which a canary is, as text or as bytes."""
+    tables = connection.execute(
+        "SELECT n.nspname, c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+        " WHERE c.relkind IN ('r', 'm', 'p') AND NOT c.relisshared ORDER BY 1, 2"
+    ).fetchall()
+    signs = sorted({sign for canary in CANARIES for sign in (canary.lower(), canary.encode().hex())})
+    says = SQL(" OR ").join([SQL("strpos(said, {}) > 0").format(Literal(sign)) for sign in signs])
+    query = SQL("SELECT count(*) FROM (SELECT lower(t::text) AS said FROM {} AS t OFFSET 0) AS t WHERE {}")
+    found = []
+    for schema, table in tables:
+        row = connection.execute(query.format(Identifier(schema, table), says)).fetchone()
+        if row and row[0]:
+            found.append(f"{schema}.{table}")
+    return found
+
+
+def erase_canary(database: PostgresUrls) -> None:
+    owner = Ledger(database.admin, views=INLINE)
+    try:
+        assert erase(owner, SUPPLIER, EXTERNAL, reason="DSR-1", at=now(), by="t") is not None
+        if owner.history(contacts := participant_stream("O", CODE)):
+            assert erase_contacts(owner, contacts, reason="DSR-1", at=now(), by="t") is not None
+    finally:
+        owner.close()
+
+
+@pytest.mark.promise("erasing-reaches-every-version", "contacts-market-participants-erased")
+def test_every_version_forgets_and_can_be_switched_in(
+    admin: Connection[Any], log: Ledger, database: PostgresUrls
+) -> None:
+    for projection in PROJECTIONS:
+        with alone(admin, projection):
+            build_version(database.admin, admin, projection)
+            switch(admin, projection, 2)
+            build_version(database.admin, admin, projection)
+    admin.execute("ANALYZE")
+    assert {one.state for one in versions(admin, "platform")} == {"retired", "live", "ready"}
+    before = places(admin)
+    for schema in ("platform", "platform_v1", "platform_v3", "public", "account_search_v1", "account_search_v3"):
+        assert any(place.startswith(f"{schema}.") for place in before), (schema, before)
+    assert "pg_catalog.pg_statistic" not in before
+    erase_canary(database)
+    assert places(admin) == []
+    for projection in PROJECTIONS:
+        for version in (3, 1):
+            with alone(admin, projection):
+                switch(admin, projection, version)
+            follow(log)
+            assert verify(database.admin, admin, projection, limit=3).first == (), (projection.name, version)
+    assert places(admin) == []
+
+
+@pytest.mark.promise("erasing-reaches-every-version")
+@each
+def test_a_build_that_is_running_forgets_before_it_is_ready(
+    admin: Connection[Any],
+    log: Ledger,
+    database: PostgresUrls,
+    projection: Projection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The build has read the payload, the person is erased, and then it writes the rows."""
+    has_read, may_write, loaded = threading.Event(), threading.Event(), []
+    load, park = projection.load, module.park
+
+    def slowly(connection: Connection[Any], schema: str, rows: Rows) -> None:
+        if any(rows.values()):
+            has_read.set()
+            assert may_write.wait(60)
+            loaded.append(sum(map(len, rows.values())))
+        load(connection, schema, rows)
+
+    def look(*arguments: Any) -> None:
+        """Called when the rows are committed and nothing is caught up yet: here a build may be killed."""
+        if not seen:  # later on, tables are locked for the switch
+            with psycopg.connect(database.admin) as connection:
+                seen.append(places(connection))
+        park(*arguments)
+
+    seen: list[list[str]] = []
+    monkeypatch.setattr(projection, "load", slowly)
+    monkeypatch.setattr(module, "park", look)
+    with alone(admin, projection), ThreadPoolExecutor(1) as pool:
+        built = pool.submit(build_version, database.admin, admin, projection)
+        assert has_read.wait(60)
+        erase_canary(database)
+        may_write.set()
+        version = built.result(timeout=120).version
+        assert loaded
+        assert seen
+        assert not any(seen)
+        switch(admin, projection, version)
+    follow(log)
+    assert places(admin) == []
+    assert verify(database.admin, admin, projection, limit=3).first == ()
+
+
+@pytest.mark.promise("erasing-reaches-every-version")
+@each
+def test_a_version_that_catches_up_later_brings_nobody_back(
+    admin: Connection[Any], log: Ledger, database: PostgresUrls, projection: Projection
+) -> None:
+    with alone(admin, projection):
+        version = build_version(database.admin, admin, projection).version
+    erase_canary(database)
+    with alone(admin, projection):
+        catch_up(admin, projection, version)
+    assert places(admin) == []
+
+
+@pytest.mark.promise("erasing-reaches-every-version")
+def test_a_version_that_a_killed_build_has_left_forgets_too(
+    admin: Connection[Any], log: Ledger, database: PostgresUrls
+) -> None:
+    with alone(admin, PLATFORM):
+        build_version(database.admin, admin, PLATFORM)
+    admin.execute("UPDATE projection_versions SET state = 'building' WHERE name = 'platform' AND version = 2")
+    admin.execute("ALTER TABLE platform_v2.customer DROP CONSTRAINT customer_pkey")
+    erase_canary(database)
+    assert places(admin) == []
+
+
+@pytest.mark.promise("erasing-reaches-every-version")
+def test_what_was_parked_tells_nothing(admin: Connection[Any], log: Ledger, database: PostgresUrls) -> None:
+    admin.execute(
+        "INSERT INTO parked_streams (name, version, stream, position, error) VALUES ('platform', 1, %s, 1, %s)",
+        (stream_of(SUPPLIER, EXTERNAL), f"ValueError: {NAME} is not a name"),
+    )
+    erase_canary(database)
+    assert places(admin) == []
+    assert admin.execute("SELECT error FROM parked_streams").fetchall() == [("ValueError",)]
+
+
+def test_a_person_without_an_account_is_gone_with_reason_and_search(
+    admin: Connection[Any], ledger: Ledger, database: PostgresUrls
+) -> None:
+    stage(ledger, a_canary())
+    ledger.execute(stream_of(SUPPLIER, EXTERNAL), CancelImport(reason=f"{NAME} has moved"), at=now(), by="t")
+    follow(ledger)
+    assert "public.account_search" in places(admin)
+    erase_canary(database)
+    assert places(admin) == []
+
+
+def test_erasing_again_is_nothing_new(admin: Connection[Any], log: Ledger, database: PostgresUrls) -> None:
+    erase_canary(database)
+    owner = Ledger(database.admin, views=())
+    assert erase(owner, SUPPLIER, EXTERNAL, reason="DSR-1", at=now(), by="t") is None
+    owner.close()
+
+
+def leaves(value: Any) -> Iterator[str]:
+    """Every text, number and date of a payload."""
+    match value:
+        case dict():
+            for below in value.values():
+                yield from leaves(below)
+        case list():
+            for below in value:
+                yield from leaves(below)
+        case bool() | None:
+            pass
+        case _:
+            yield str(value).lower()
+
+
+@pytest.mark.promise("erasure-planner-s-statistics")
+def test_statistics_hold_no_value_of_a_person_whose_account_is_there(
+    admin: Connection[Any], log: Ledger, database: PostgresUrls
+) -> None:
+    """Then no erasure has any to forget. Values that all accounts have say nothing of a person."""
+    failed = stage(log, changed(a_canary(3), "C-3", "external_account_number"))
+    log.execute(failed, start(), at=now(), by="t")
+    log.execute(failed, FailImport(start=2, code="x", detail=f"{NAME} is no name"), at=now(), by="t")
+    refused = Attempt(
+        supplier=SUPPLIER,
+        external_account_number=NAME,
+        attempted_at=now(),
+        operation="create_account",
+        code="invalid",
+        problems=(f"x@{NAME}",),
+    )
+    write_attempts(admin, {uuid4(): refused})
+    follow(log)
+    for projection in PROJECTIONS:
+        with alone(admin, projection):
+            build_version(database.admin, admin, projection)
+    admin.execute("ANALYZE")
+    own = {one for one in leaves(a_canary()) if EXTERNAL.lower() not in one} - set(leaves(an_account(SUPPLIER, 2)))
+    assert {NAME.lower(), EMAIL} < own
+    columns = admin.execute(
+        "SELECT format('%s.%s.%s', schemaname, tablename, attname), lower(format('%s %s %s', most_common_vals,"
+        " histogram_bounds, most_common_elems)) FROM pg_stats WHERE schemaname NOT IN ('pg_catalog')"
+    ).fetchall()
+    assert any(name == "platform.customer.account_number" for name, _ in columns)
+    words = re.compile("|".join(rf"(?<!\w){re.escape(one)}(?!\w)" for one in own if len(one) > 3))
+    assert [(name, words.findall(said)) for name, said in columns if words.search(said)] == []
+
+
+def test_a_column_that_is_added_later_has_no_statistics(admin: Connection[Any], database: PostgresUrls) -> None:
+    admin.execute("ALTER TABLE platform.customer DROP COLUMN family_name")
+    install(admin, PROJECTIONS, None)
+    query = "SELECT attstattarget FROM pg_attribute WHERE attrelid = 'platform.customer'::regclass AND attname = %s"
+    assert admin.execute(query, ("family_name",)).fetchall() == [(0,)]

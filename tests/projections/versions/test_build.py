@@ -1,0 +1,222 @@
+"""A projection's rows are made in bulk, by several processes, or event by event: they are the same."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from embedded.postgres import PostgresUrls
+from eventstore.log import payloads
+from eventstore.log.ledger import Ledger
+from projections import PLATFORM, PROJECTIONS
+from projections.versions import build as build_module
+from projections.versions.build import _Workers, administrator, apply_events, build, build_slice, make_tables
+from projections.versions.compare import compare, verify
+from projections.versions.projection import Projection
+from projections.versions.reading import Slice, head
+from projections.versions.versions import (
+    alone,
+    build_version,
+    parked_streams,
+    switch,
+    versions,
+)
+from tests.support.following import follow
+from tests.support.make import an_account
+from tests.support.staging import SUPPLIER, stage
+from workers.actors.process_imports import ImportProcessor
+
+BY_NAME = {projection.name: projection for projection in PROJECTIONS}
+STATUS = BY_NAME["import_status"]
+each = pytest.mark.parametrize("projection", PROJECTIONS, ids=lambda projection: projection.name)
+
+
+@each
+def test_bulk_and_event_by_event_come_to_the_same(
+    admin: Connection[Any], database: PostgresUrls, projection: Projection
+) -> None:
+    for schema in ("bulk", "single"):
+        admin.execute(f"CREATE SCHEMA {schema}".encode())
+        make_tables(admin, projection, schema)
+    upto = head(admin)
+    assert build(database.admin, admin, projection, "bulk", upto=upto, jobs=2) == []
+    for table in projection.tables:
+        projection.index(admin, "single", table)
+    for position in range(upto):
+        assert apply_events(admin, projection, "single", after=position, upto=position + 1) == []
+    assert compare(admin, projection, "single", "bulk", limit=3).first == ()
+    assert compare(admin, projection, projection.home, "bulk", limit=3).first == ()
+
+
+def test_pages_say_at_once_that_their_rows_were_committed(admin: Connection[Any]) -> None:
+    """Else their first readers say it, which writes every page again, and whole into the write-ahead log."""
+    admin.execute("CREATE SCHEMA bulk")
+    make_tables(admin, PLATFORM, "bulk")
+    build_slice(admin, Slice(), projection=PLATFORM, schema="bulk", upto=head(admin), is_kept=True)
+    admin.execute("CHECKPOINT")
+    noted = {table: [*_noted(admin, f"bulk.{table}")] for table in PLATFORM.tables}
+    assert sum(map(len, noted.values())) > 20
+    assert all(map(all, noted.values()))
+
+
+def _noted(connection: Connection[Any], table: str) -> Iterator[bool]:
+    """Of each row, whether its page says that it was committed (HEAP_XMIN_COMMITTED, `htup_details.h`)."""
+    reading = "SELECT pg_read_binary_file(pg_relation_filepath(%b::text::regclass))"
+    answer = connection.execute(reading, (table,), binary=True).fetchone()
+    assert answer is not None
+    [content] = answer
+    for at in range(0, len(content), 8192):
+        page = content[at : at + 8192]
+        pointers = page[24 : int.from_bytes(page[12:14], "little")]
+        for place in range(0, len(pointers), 4):
+            row = int.from_bytes(pointers[place : place + 4], "little") & 0x7FFF
+            yield bool(int.from_bytes(page[row + 20 : row + 22], "little") & 0x0100)
+
+
+@each
+def test_payloads_that_are_read_a_few_at_a_time_come_to_the_same(
+    admin: Connection[Any],
+    history: Ledger,
+    database: PostgresUrls,
+    projection: Projection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of large ones few are in memory, whether a projection is made anew or follows the log."""
+    for module, name in ((build_module, "MAX_OPEN_BYTES"), (payloads, "MAX_OPEN_BYTES"), (build_module, "_LOAD_BYTES")):
+        monkeypatch.setattr(module, name, 15_000)
+    for number in range(50, 54):
+        stage(history, an_account(SUPPLIER, number))
+    follow(history)
+    assert verify(database.admin, admin, projection, limit=3).first == ()
+
+
+def poison(admin: Connection[Any], projection: Projection) -> str:
+    """Make the last event of a stream unreadable; the stream."""
+    admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
+    row = admin.execute(
+        "UPDATE events SET state = '\\xff7b' WHERE position = ("
+        " SELECT max(position) FROM events AS e WHERE topic = ANY(%s) AND NOT EXISTS ("
+        "  SELECT FROM events AS o WHERE o.stream = e.stream AND o.topic = 'subject_erased.v1')) RETURNING stream",
+        (projection.topics,),
+    ).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+@pytest.mark.parametrize("projection", [BY_NAME["account_search"], BY_NAME["platform"]], ids=lambda one: one.name)
+def test_an_event_whose_digest_is_none_parks_its_own_stream_only(
+    admin: Connection[Any], history: Ledger, database: PostgresUrls, projection: Projection
+) -> None:
+    """Live and made anew: what follows the log goes on to the end of it."""
+    streams = [stage(history, an_account(SUPPLIER, number)) for number in (50, 51, 52)]
+    ImportProcessor(history, worker=lambda: 7).process(streams)
+    admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
+    admin.execute(
+        "UPDATE events SET state = convert_to(regexp_replace(convert_from(state, 'UTF8'), '\"payload_sha256\":\"..',"
+        " '\"payload_sha256\":\"zz'), 'UTF8') WHERE stream = %s AND topic = 'import_staged.v1'",
+        (streams[1],),
+    )
+    follow(history)
+    live = dict(admin.execute("SELECT name, stream FROM parked_streams").fetchall())
+    assert live["account_search"] == streams[1]
+    assert {*live.values()} == {streams[1]}
+    behind = (
+        "SELECT FROM projection_versions WHERE name = 'import_run' AND position < (SELECT max(position) FROM events)"
+    )
+    assert admin.execute(behind).fetchone() is None
+    with alone(admin, projection):
+        built = build_version(database.admin, admin, projection)
+        assert parked_streams(admin, projection.name, built.version) == [streams[1]]
+
+
+def test_an_account_whose_staging_cannot_be_read_is_parked_alone(
+    admin: Connection[Any], history: Ledger, database: PostgresUrls
+) -> None:
+    """Its payload is named by an event before the one that made the account."""
+    streams = [stage(history, an_account(SUPPLIER, number)) for number in (50, 51, 52)]
+    ImportProcessor(history, worker=lambda: 7).process(streams)
+    admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
+    query = "UPDATE events SET state = '\\xff7b' WHERE stream = %s AND topic = 'import_staged.v1'"
+    admin.execute(query, (streams[1],))
+    with alone(admin, PLATFORM):
+        built = build_version(database.admin, admin, PLATFORM)
+        assert parked_streams(admin, PLATFORM.name, built.version) == [streams[1]]
+
+
+@each
+def test_a_poison_event_parks_its_own_stream_only(
+    admin: Connection[Any], database: PostgresUrls, projection: Projection
+) -> None:
+    table = f"{projection.home}.{projection.tables[0]}"
+    before = admin.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()
+    stream = poison(admin, projection)
+    with alone(admin, projection):
+        built = build_version(database.admin, admin, projection)
+        assert parked_streams(admin, projection.name, built.version) == [stream]
+        switch(admin, projection, built.version)
+    after = admin.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()
+    assert before is not None
+    assert after is not None
+    assert before[0] - 1 <= after[0] <= before[0]
+    assert verify(database.admin, admin, projection, limit=3).parked == 1
+
+
+ADDING_UP = [projection for projection in PROJECTIONS if projection.adds_up]
+each_adding_up = pytest.mark.parametrize("projection", ADDING_UP, ids=lambda projection: projection.name)
+
+
+@pytest.mark.parametrize("is_poisoned", [False, True])
+@each_adding_up
+def test_numbers_that_add_up_are_added_by_several_processes(
+    admin: Connection[Any],
+    database: PostgresUrls,
+    projection: Projection,
+    is_poisoned: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where a stream is parked, it counts up to its poisoned event, as it does in order."""
+    monkeypatch.setattr("projections.versions.build.BATCH", 1)
+    given_out: list[Any] = []
+    monkeypatch.setattr(_Workers, "each", told_to(given_out, _Workers.each))
+    parked = [poison(admin, projection)] if is_poisoned else []
+    for schema, jobs in (("together", 2), ("alone", 1)):
+        admin.execute(f"CREATE SCHEMA {schema}".encode())
+        make_tables(admin, projection, schema)
+        left_out = build(database.admin, admin, projection, schema, upto=head(admin), jobs=jobs)
+        assert [one.stream for one in left_out] == parked
+    assert compare(admin, projection, "together", "alone", limit=3).first == ()
+    assert len(given_out) > 1
+
+
+def told_to(given_out: list[Any], each: Callable[..., Any]) -> Callable[..., Any]:
+    def telling(workers: _Workers, work: Any, items: Sequence[Any]) -> Any:
+        given_out.extend(items)
+        return each(workers, work, items)
+
+    return telling
+
+
+def test_what_a_killed_rebuild_leaves_behind_is_cleared_away(
+    admin: Connection[Any], database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with alone(admin, STATUS):
+        monkeypatch.setattr("projections.versions.versions.build", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            build_version(database.admin, admin, STATUS)
+        assert [one.version for one in versions(admin, "import_status")] == [1]
+        monkeypatch.undo()
+        admin.execute("CREATE SCHEMA import_status_v2")
+        admin.execute("INSERT INTO projection_versions VALUES ('import_status', 2, 'building', 0, '')")
+        assert build_version(database.admin, admin, STATUS).version == 2
+
+
+def interrupted(*arguments: Any, **named: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_processes_do_work_that_cannot_be_pickled(database: PostgresUrls) -> None:
+    """A restore or rebuild by two processes hung once a projection held a function without a name."""
+    with administrator(database.admin) as connection:
+        workers = _Workers(database.admin, connection, 2)
+        assert sorted(workers.each(lambda _, item: item * 2, [1, 2, 3])) == [2, 4, 6]

@@ -1,0 +1,98 @@
+"""Healing makes what projections say of one account anew, and a parked stream goes on afterwards."""
+
+from typing import Any
+
+from psycopg import Connection
+from psycopg.rows import dict_row
+
+from embedded.postgres import PostgresUrls
+from eventstore.log.ledger import Ledger
+from projections import MARKET, PROJECTIONS
+from projections.queries.history import account_streams
+from projections.versions.compare import verify
+from projections.versions.healing import heal
+from projections.versions.versions import (
+    make_anew,
+    parked_streams,
+)
+from tests.support.following import follow
+from tests.support.make import an_account
+from tests.support.staging import SUPPLIER, stage
+
+BY_NAME = {projection.name: projection for projection in PROJECTIONS}
+
+
+def test_a_market_record_that_differs_is_told_with_its_event_and_healed(
+    admin: Connection[Any], database: PostgresUrls
+) -> None:
+    admin.execute("UPDATE platform.market_participant_contact SET name = 'Somebody else'")
+    admin.execute("DELETE FROM platform.price_sheet_article_price")
+    found = verify(database.admin, admin, MARKET, limit=9)
+    assert {one.table for one in found.first} == {"market_participant_contact", "price_sheet_article_price"}
+    assert all("imported.v1) says otherwise" in one.cause for one in found.first)
+    streams = [row["stream"] for row in admin.cursor(row_factory=dict_row).execute(_MARKET_STREAMS)]
+    for projection in PROJECTIONS:
+        heal(admin, projection, streams)
+    assert verify(database.admin, admin, MARKET, limit=9).first == ()
+
+
+_MARKET_STREAMS = "SELECT DISTINCT stream FROM events WHERE stream LIKE 'participant/%' OR stream LIKE 'price-sheet/%'"
+
+
+def test_healing_mends_one_account_and_leaves_the_others(admin: Connection[Any], database: PostgresUrls) -> None:
+    admin.execute("UPDATE import_status SET status = 'WRONG'")
+    admin.execute("UPDATE platform.customer SET family_name = 'WRONG'")
+    admin.execute("UPDATE account_search SET names = 'wrong'")
+    external = an_account(SUPPLIER, 2)["external_account_number"]
+    for projection in PROJECTIONS:
+        heal(admin, projection, account_streams(admin, SUPPLIER, external))
+    for table, right in (("import_status", "status <> 'WRONG'"), ("account_search", "names <> 'wrong'")):
+        rows = admin.execute(f"SELECT external_account_number FROM {table} WHERE {right}".encode()).fetchall()
+        assert rows == [(external,)]
+    rows = admin.execute(
+        "SELECT DISTINCT external_account_number FROM platform.customer JOIN platform.service_account"
+        " USING (account_number) WHERE family_name <> 'WRONG'"
+    ).fetchall()
+    assert rows == [(external,)]
+
+
+def test_a_parked_stream_is_left_out_by_the_follower_and_goes_on_when_it_is_healed(
+    admin: Connection[Any], history: Ledger, database: PostgresUrls
+) -> None:
+    search = BY_NAME["account_search"]
+    good, bad = (an_account(SUPPLIER, number)["external_account_number"] for number in (40, 41))
+    stage(history, an_account(SUPPLIER, 40))
+    stream = stage(history, an_account(SUPPLIER, 41))
+    row = admin.execute("SELECT content FROM payloads WHERE stream = %s", (stream,)).fetchone()
+    assert row is not None
+    admin.execute("UPDATE payloads SET content = '\\x01' WHERE stream = %s", (stream,))
+    follow(history)
+    assert parked_streams(admin, "account_search", 1) == [stream]
+    found = admin.execute("SELECT external_account_number FROM account_search").fetchall()
+    assert (good,) in found
+    assert (bad,) not in found
+    assert heal(admin, search, [stream]).is_parked
+    admin.execute("UPDATE payloads SET content = %s WHERE stream = %s", (row[0], stream))
+    assert heal(admin, search, [stream]).says == "goes on"
+    assert parked_streams(admin, "account_search", 1) == []
+    assert verify(database.admin, admin, search, limit=3).first == ()
+
+
+def test_a_counter_that_was_built_without_a_stream_counts_it_when_it_is_healed(
+    admin: Connection[Any], history: Ledger, database: PostgresUrls
+) -> None:
+    progress = BY_NAME["import_progress"]
+    row = admin.execute("SELECT stream FROM events WHERE topic = 'import_errored.v1'").fetchone()
+    assert row is not None
+    stream = row[0]
+    admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
+    last = admin.execute(
+        "SELECT state, position FROM events WHERE stream = %s ORDER BY version DESC LIMIT 1", (stream,)
+    ).fetchone()
+    assert last is not None
+    admin.execute("UPDATE events SET state = '\\xff7b' WHERE position = %s", (last[1],))
+    make_anew(database.admin, admin, progress)
+    assert parked_streams(admin, "import_progress", 2) == [stream]
+    admin.execute("UPDATE events SET state = %s WHERE position = %s", (last[0], last[1]))
+    assert heal(admin, progress, [stream]).says == "goes on"
+    assert verify(database.admin, admin, progress, limit=3).first == ()

@@ -1,0 +1,65 @@
+"""Topics of events in one order, and slices that leave no stream out."""
+
+from functools import partial
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from eventstore.aggregates.import_process import CancelImport, ImportCancelled, ImportErrored, ImportStaged
+from eventstore.log.ledger import Ledger
+from projections.versions.reading import LastTopics, Seen, head, read_ordered, slices, topics_of
+from tests.support.make import NOON, stage
+
+
+def test_topics_are_those_that_are_stored() -> None:
+    assert set(topics_of([ImportStaged, ImportErrored])) == {"import_staged.v1", "import_errored.v1"}
+
+
+def test_what_came_before_is_looked_up_for_those_who_ask(ledger: Ledger) -> None:
+    ledger.execute("import/S/1", stage(), at=NOON, by="t")
+    ledger.execute("import/S/1", CancelImport(), at=NOON, by="t")
+    topics = topics_of([ImportCancelled])
+    with ledger.connection() as connection:
+        for with_previous, previous in ((True, "import_staged.v1"), (False, None)):
+            [seen] = read_ordered(connection, topics, after=0, upto=2, with_previous=with_previous)
+            assert isinstance(seen, Seen)
+            assert (seen.position, seen.previous) == (2, previous)
+
+
+@given(
+    steps=st.lists(st.integers(0, 3), min_size=1, max_size=12),
+    limit=st.integers(1, 5),
+    kept=st.integers(0, 4),
+    back=st.integers(0, 12),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+def test_what_is_remembered_of_what_came_before_is_what_the_log_says(
+    ledger: Ledger, steps: list[int], limit: int, kept: int, back: int
+) -> None:
+    """However much is read at a time, however little is remembered, and where it is read again from further back."""
+    with ledger.connection() as connection:
+        begin = head(connection)
+        for number in steps:
+            stream = f"import/S/{begin}-{number}"
+            status = connection.execute("SELECT FROM events WHERE stream = %s", (stream,)).rowcount
+            ledger.execute(stream, CancelImport() if status % 2 else stage(), at=NOON, by="t")
+        last_topics = LastTopics()
+        last_topics.MOST = kept
+        topics, upto = topics_of([ImportStaged, ImportCancelled]), head(connection)
+        for start in (begin, max(begin, upto - back)):
+            position = start
+            while position < upto:
+                read = partial(read_ordered, connection, topics, after=position, upto=upto, limit=limit)
+                told = read(last_topics=last_topics)
+                assert told == read()
+                position = told[-1].position
+
+
+def test_slices_follow_each_other_from_end_to_end(ledger: Ledger) -> None:
+    for number in range(10):
+        ledger.execute(f"import/S/{number}", stage(), at=NOON, by="t")
+    with ledger.connection() as connection:
+        assert head(connection) == 10
+        parts = slices(connection, 4, upto=10)
+    assert (parts[0].after, parts[-1].upto) == (None, None)
+    assert [part.upto for part in parts[:-1]] == [part.after for part in parts[1:]]

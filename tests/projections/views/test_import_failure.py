@@ -1,0 +1,103 @@
+"""What an import failed for is known by code and place, and that it was mended."""
+
+import asyncio
+from datetime import date, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import (
+    CancelImport,
+    CompleteImport,
+    EraseSubject,
+    FailImport,
+    RetryImport,
+    stream_of,
+)
+from eventstore.log.ledger import Ledger
+from projections.versions.reading import head, read_ordered
+from projections.views.import_failure import IMPORT_FAILURE, MAX_PROBLEMS, FailureCount, failure_counts, problem_places
+from tests.support.following import follow
+from tests.support.make import NOON, stage, start
+from tests.support.times import set_log_time
+
+IBAN, NAME = "invalid_iban@payment_instructions.0.iban", "blank@customers.1.family_name"
+
+
+def test_problems_are_kept_by_place_and_each_once() -> None:
+    assert problem_places("given_up", ()) == (("given_up", ""),)
+    assert problem_places("x", (IBAN, IBAN.replace("0", "1"), NAME)) == (
+        ("blank", "customers[].family_name"),
+        ("invalid_iban", "payment_instructions[].iban"),
+    )
+    assert len(problem_places("x", [f"code_{n}@" for n in range(MAX_PROBLEMS + 1)])) == MAX_PROBLEMS
+
+
+def run(ledger: Ledger, external: str, *commands: Any) -> None:
+    for command in commands:
+        ledger.execute(stream_of("S", external), command, at=NOON, by="t")
+
+
+def failed(*problems: str, start: int = 2) -> FailImport:
+    return FailImport(start=start, code="import_process_failed_validation", detail="No.", problems=problems)
+
+
+def counts(database: PostgresUrls, suppliers: list[str], days: int = 2) -> list[FailureCount]:
+    async def asked() -> list[FailureCount]:
+        async with await psycopg.AsyncConnection.connect(database.service, autocommit=True) as connection:
+            return await failure_counts(connection, suppliers, date(2026, 11, 2), days=days)
+
+    return asyncio.run(asked())
+
+
+def told(count: FailureCount) -> tuple[Any, ...]:
+    return count.code, count.path, count.open, count.mended, count.days
+
+
+def test_what_fails_is_open_until_it_is_mended(ledger: Ledger, owner: Ledger, database: PostgresUrls) -> None:
+    set_log_time(database, NOON)
+    for external in ("1", "2", "3", "4"):
+        run(ledger, external, stage(), start(), failed(IBAN, NAME))
+    follow(ledger)
+    assert [told(one) for one in counts(database, ["S"])] == [
+        ("blank", "customers[].family_name", 4, 0, (4, 0)),
+        ("invalid_iban", "payment_instructions[].iban", 4, 0, (4, 0)),
+    ]
+    run(ledger, "1", RetryImport(), start(), CompleteImport(start=5, account_number="A-1"))
+    run(ledger, "3", RetryImport(), CancelImport())
+    set_log_time(database, NOON + timedelta(days=1))
+    run(ledger, "2", RetryImport(), start(), failed(NAME, start=5))
+    run(owner, "4", EraseSubject())
+    follow(ledger)
+    assert [told(one) for one in counts(database, ["S"])] == [
+        ("blank", "customers[].family_name", 1, 1, (4, 1)),
+        ("invalid_iban", "payment_instructions[].iban", 0, 1, (4, 0)),
+    ]
+    assert counts(database, ["T"]) == []
+    assert [told(one)[-1] for one in counts(database, ["S"], days=1)] == [(1,), (0,)]
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_batches_of_any_size_lead_to_the_same_rows(
+    ledger: Ledger, owner: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """And so do rows that are written at once or three at a time."""
+    for external in ("1", "2"):
+        run(ledger, external, stage(), start(), failed(IBAN, NAME))
+    run(ledger, "1", RetryImport(), start(), CompleteImport(start=5, account_number="A-1"))
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        seen = read_ordered(connection, IMPORT_FAILURE.topics, after=0, upto=head(connection))
+        for schema, batch in (("one", len(seen)), ("other", size)):
+            monkeypatch.setattr("projections.views.import_failure._ROWS_AT_A_TIME", 3 if schema == "one" else 20_000)
+            connection.execute(f"CREATE SCHEMA {schema}".encode())
+            IMPORT_FAILURE.create(connection, schema)
+            for begin in range(0, len(seen), batch):
+                IMPORT_FAILURE.apply(connection, schema, seen[begin : begin + batch])  # type: ignore[arg-type]
+        for table in IMPORT_FAILURE.tables:
+            rows = [
+                connection.execute(f"SELECT t::text FROM {schema}.{table} AS t ORDER BY 1".encode()).fetchall()
+                for schema in ("one", "other")
+            ]
+            assert rows[0] == rows[1] != []

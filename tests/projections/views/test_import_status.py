@@ -1,0 +1,126 @@
+"""Imports are listed by status and code, page by page; rebuilt they are what they were live."""
+
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import (
+    CancelImport,
+    CompleteImport,
+    stream_of,
+)
+from eventstore.errors import Refused
+from eventstore.log.ledger import Ledger
+from projections.views.import_status import IMPORT_STATUS, SELECT_EXTERNALS, Wanted, imports_page
+from tests.support.commands import COMMANDS
+from tests.support.make import NOON, stage, start
+from tests.support.problems import INVALID, MISSING, failed
+from tests.support.rows import asked, live_rows
+
+
+@pytest.fixture
+def imports(ledger: Ledger) -> None:
+    """Of supplier S: 1 pending, 2 and 4 failed with problems, 3 given up, 5 processed, 6 cancelled; of T: 9."""
+    ledger.execute(stream_of("S", "1"), stage(), at=NOON, by="t")
+    failed(ledger, "2", INVALID, MISSING, "invalid_iban@payment_instructions.0")
+    failed(ledger, "3", "attempts_exhausted")
+    failed(ledger, "4", INVALID, MISSING)
+    for command in (stage(), start(), CompleteImport(start=2, account_number="A-00000005")):
+        ledger.execute(stream_of("S", "5"), command, at=NOON, by="t")
+    for other in (stage(), CancelImport()):
+        ledger.execute(stream_of("S", "6"), other, at=NOON, by="t")
+    ledger.execute(stream_of("T", "9"), stage(), at=NOON, by="t")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (Wanted(), "123456"),
+        (Wanted(status="ERRORED"), "234"),
+        (Wanted(status="PENDING"), "1"),
+        (Wanted(status="PROCESSED"), "5"),
+        (Wanted(status="CANCELLED"), "6"),
+        (Wanted(status="DRY_RUN_ERRORED"), ""),
+        (Wanted(code=INVALID), "24"),
+        (Wanted(code="attempts_exhausted"), "3"),
+        (Wanted(code="invalid_iban", is_problem=True), "2"),
+        (Wanted(code="path_does_not_exist_in_file_store", is_problem=True), "24"),
+        (Wanted(code="does_not_exist", is_problem=True), ""),
+        (Wanted(code="path_does_not_exist_in_file_store", is_problem=True, status="PENDING"), ""),
+    ],
+)
+def test_imports_are_listed_by_status_and_code(imports: None, database: Any, wanted: Wanted, expected: str) -> None:
+    page = asked(database.service, imports_page, "S", wanted)
+    assert "".join(one.external_account_number for one in page.imports) == expected
+    assert page.next_after is None
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4, 6])
+def test_pages_follow_each_other_without_gap_or_repeat(imports: None, database: Any, limit: int) -> None:
+    found, after, pages = "", 0, 0
+    while True:
+        page = asked(database.service, imports_page, "S", Wanted(after=after, limit=limit))
+        found += "".join(one.external_account_number for one in page.imports)
+        pages += 1
+        if page.next_after is None:
+            break
+        after = page.next_after
+    assert found == "123456"
+    assert pages == -(-6 // limit)
+
+
+def test_a_page_is_read_from_an_index(imports: None, database: PostgresUrls) -> None:
+    with psycopg.connect(database.admin) as connection:
+        rows = connection.execute("SELECT indexdef FROM pg_indexes WHERE tablename = 'import_status'").fetchall()
+    told = " ".join(row[0] for row in rows)
+    assert "(supplier, created_position)" in told
+    assert "(supplier, status, created_position)" in told
+    assert "(supplier, error_code, created_position)" in told
+
+
+@pytest.mark.promise("retry-code-matches-codes")
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [(None, "234"), (INVALID, "24"), ("invalid_iban", "2"), ("path_does_not_exist_in_file_store", "24"), ("iban", "")],
+)
+def test_a_retry_by_code_matches_the_codes_of_problems(
+    imports: None, database: Any, code: str | None, expected: str
+) -> None:
+    with psycopg.connect(database.service) as connection:
+        wanted = {"supplier": "S", "status": "ERRORED", "code": code}
+        rows = connection.execute(SELECT_EXTERNALS, wanted).fetchall()
+    assert "".join(row[0] for row in rows) == expected
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["1", "2", "3"]), COMMANDS), max_size=25)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(STEPS)
+def test_a_rebuilt_status_view_equals_the_live_one(
+    owner: Ledger, database: PostgresUrls, steps: list[tuple[str, Any]]
+) -> None:
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("DELETE FROM import_status")
+        run = connection.execute("SELECT count(*) FROM events").fetchone()
+        assert run
+        for number, (external, command) in enumerate(steps):
+            try:
+                owner.execute(
+                    stream_of("S", f"{run[0]}/{external}"), command, at=NOON + timedelta(seconds=number), by="t"
+                )
+            except Refused:
+                continue
+        rebuilt: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        for external in ("1", "2", "3"):
+            for recorded in owner.history(stream_of("S", f"{run[0]}/{external}")):
+                row = IMPORT_STATUS.project(recorded, recorded.position)
+                assert row is not None
+                before = rebuilt.get(row[:2], row)
+                rebuilt[row[:2]] = (*row[:3], *before[3:5], *row[5:])
+        assert live_rows(connection, IMPORT_STATUS) == sorted(rebuilt.values(), key=lambda row: row[:2])

@@ -1,0 +1,144 @@
+"""What goes to a log holds no secret and no address, and nothing that importers chose rules a terminal."""
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redaction.shown import cleaned, cleaned_line, cleaned_value, shown, shown_lines
+
+KEY = "ilk_ab12cd34_" + "Q" * 43
+TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJ4In0.c2lnbmF0dXJl"
+
+SECRETS = [
+    (KEY, "[key]"),
+    (f"Authorization: Token {KEY}", "Authorization: [secret]"),
+    ("{'authorization': 'Basic dXNlcjpwYXNz'}", "{'authorization': '[secret]'}"),
+    ("[(b'authorization', b'Bearer abc.def')]", "[(b'authorization', b'[secret]')]"),
+    (TOKEN, "[token]"),
+    ("sent with bearer dGhpcyBpcyBhIHRva2Vu", "sent with bearer [secret]"),
+    ("postgresql://importledger:hunter2@db/x", "postgresql://importledger:[secret]@db/x"),
+    ("redis://:p/w@d@redis:6379/0", "redis://:[secret]@redis:6379/0"),
+    ("host=db password=hunter2 user=x", "host=db password=[secret] user=x"),
+    ('{"refreshToken": "abc", "apiKey": "def"}', '{"refreshToken": "[secret]", "apiKey": "[secret]"}'),
+    ("to anna.müller+x@stadtwerke.example: no", "to [e-mail]: no"),
+    ("root@localhost", "[e-mail]"),
+    ("IBAN DE89370400440532013000.", "IBAN [iban]."),
+    ("DE89 3704 0044 0532 0130 00", "[iban]"),
+    ("de89370400440532013000", "[iban]"),
+    ("DE00370400440532013000", "[iban]"),
+]
+
+
+@pytest.mark.promise("log-holds-local-variables")
+@pytest.mark.asvs("V16.2.5")
+@pytest.mark.parametrize(("text", "expected"), SECRETS)
+def test_secrets_and_addresses_are_taken_out(text: str, expected: str) -> None:
+    assert cleaned(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import/NORDWIND/NW-0004711",
+        "ab12cdef34567890",
+        "A-7K3M9QXZ",
+        "position 4711 of 9000, a token that has ended",
+        "https://example.org:8443/path?x=1",
+        "2026-11-21T23:00:00Z",
+    ],
+)
+def test_ids_stay(text: str) -> None:
+    assert cleaned(text) == text
+
+
+@pytest.mark.promise("control-bidi-zero-width")
+@pytest.mark.asvs("V1.3.3")
+@pytest.mark.parametrize(
+    ("character", "escaped"),
+    [
+        ("\x1b", r"\u001b"),
+        ("\x00", r"\u0000"),
+        ("\x7f", r"\u007f"),
+        ("\x9b", r"\u009b"),
+        ("\u202e", r"\u202e"),
+        ("\u2066", r"\u2066"),
+        ("\u200b", r"\u200b"),
+        ("\ufeff", r"\ufeff"),
+        ("\u2028", r"\u2028"),
+        ("\U000e0041", r"\udb40\udc41"),
+        ("\n", r"\u000a"),
+    ],
+)
+def test_characters_that_deceive_are_escaped(character: str, escaped: str) -> None:
+    assert shown(f"NW{character}1") == f"NW{escaped}1"
+
+
+@pytest.mark.promise("control-bidi-zero-width")
+def test_letters_of_all_languages_stay() -> None:
+    assert shown("Zoë Müller-Ñandú 東京 Łódź") == "Zoë Müller-Ñandú 東京 Łódź"
+
+
+@pytest.mark.asvs("V1.2.3")
+def test_escaped_json_says_the_same() -> None:
+    value = {"external": "NW\u202e\u200b\x1b[2J\U000e0041"}
+    assert json.loads(shown_lines(json.dumps(value, ensure_ascii=False))) == value
+
+
+@pytest.mark.asvs("V1.3.3", "V16.4.1")
+def test_lines_stay_lines() -> None:
+    assert shown_lines("one\n\ttwo\x1b") == "one\n\ttwo\\u001b"
+
+
+def test_values_are_cleaned_wherever_they_are() -> None:
+    line = {"a": [{"b": ("x@y.de",)}], "ilk_ab12cd34_x": 1, "c": b"x@y.de", "d": ValueError("x@y.de"), "e": None}
+    assert cleaned_value(line) == {
+        "a": [{"b": ["[e-mail]"]}],
+        "[key]": 1,
+        "c": "[e-mail]",
+        "d": "ValueError: [e-mail]",
+        "e": None,
+    }
+
+
+@pytest.mark.asvs("V16.4.1")
+def test_a_line_of_json_stays_json() -> None:
+    assert json.loads(cleaned_line(json.dumps({"a": "\nx@y.de", "b": "m\u00fcller@y.de"}))) == {
+        "a": "\n[e-mail]",
+        "b": "[e-mail]",
+    }
+
+
+@pytest.mark.parametrize("text", ["a" * 10**6, "://" * 10**5, "DE89 " * 10**5, "a@" * 10**5, "token=" * 10**5])
+def test_hostile_text_costs_no_time(text: str) -> None:
+    began = time.monotonic()
+    cleaned(text)
+    assert time.monotonic() - began < 5
+
+
+SIGNS = "-.:=,@_/ '\"\\\x1b\u200b\u017f"
+WORDS = (
+    "token",
+    "basic",
+    "jwt",
+    "Bearer",
+    "authorization",
+    "password",
+    "api_key",
+    "eyJ",
+    "ilk_",
+    "://",
+    "DE89",
+    "de89",
+)
+PIECES = (
+    st.sampled_from(SIGNS) | st.sampled_from(WORDS) | st.sampled_from(("de89", "0123", "abcdefgh", "3704 0044 0532"))
+)
+
+
+@given(st.lists(PIECES | st.text(max_size=3), max_size=12).map("".join))
+def test_a_quick_look_finds_nothing_harmless_that_is_not(text: str) -> None:
+    """A line's end before the text keeps the quick look from sparing it the others."""
+    assert cleaned(text) == cleaned("\n" + text)[1:]

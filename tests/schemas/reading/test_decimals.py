@@ -1,0 +1,148 @@
+"""Decimal texts that are looked at together are judged as each by itself, and no place is forgotten."""
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+
+from market.judging import Occasion, Terms, judge
+from schemas.account import Account
+from schemas.base import DECIMAL_PATTERN, DecimalText, Wire
+from schemas.reading.decimals import decimals_hold, without_form
+from schemas.reading.shape import NotJson
+from schemas.submission import SENT_ACCOUNT, sent_submission, stored_account, stored_submission
+from tests.support.make import NOON, an_account, changed, encoded, places
+
+Path = tuple[str | int, ...]
+TEXTS = ("1", "-0.5", "1" * 18, "", "1\n2", "1\n", "\n", "1.", ".5", "1e5", "+1", " 1", "1,5", "٣", "1" * 19, "NaN")
+
+
+class Priced(Wire, frozen=True):
+    price: DecimalText
+    others: tuple[DecimalText, ...] = ()
+    rebate: DecimalText | None = None
+
+
+class Priceless(Wire, frozen=True):
+    first: Priced
+    many: tuple[Priced, ...] = ()
+    last: Priced | None = None
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize(
+    "value_with",
+    [
+        lambda text: Priceless(first=Priced(price=text)),
+        lambda text: Priceless(first=Priced(price="1", others=("2", text))),
+        lambda text: Priceless(first=Priced(price="1", rebate=text)),
+        lambda text: Priceless(first=Priced(price="1"), many=(Priced(price="2"), Priced(price=text))),
+        lambda text: Priceless(first=Priced(price="1"), last=Priced(price=text)),
+    ],
+)
+def test_texts_hold_where_each_has_the_form(value_with: Callable[[str], Priceless], text: str) -> None:
+    has_form = text == "" or re.search(DECIMAL_PATTERN, text) is not None  # what is empty is absent
+    assert decimals_hold(value_with(text), Priceless) == has_form
+
+
+def decimal_places() -> list[Path]:
+    """Every place of an account whose text the shape asks to be a decimal."""
+
+    def is_decimal(path: Path) -> bool:
+        try:
+            msgspec.json.decode(encoded(changed(an_account(), "1,5", *path)), type=Account)
+        except msgspec.ValidationError as error:
+            return repr(DECIMAL_PATTERN) in str(error)
+        return False
+
+    return [path for path in places(an_account())[1:] if is_decimal(path)]
+
+
+@pytest.mark.parametrize("path", decimal_places(), ids=str)
+def test_no_place_is_forgotten(path: Path) -> None:
+    """Other spellings of a number are read the exact way, which makes it what is kept."""
+    for text in ("1,5", "1\n2"):
+        body = encoded(changed(an_account(), text, *path))
+        [misfit] = sent_submission(body).misfits
+        assert misfit.attr == ".".join(map(str, path))
+    body = encoded(changed(an_account(), "1e5", *path))
+    assert SENT_ACCOUNT.at_once(body) is None
+    assert stored_account(body) == stored_submission(body).account
+
+
+HERE = ("payment_schedules", 0, "amount")
+
+
+def with_amount(text: str) -> bytes:
+    return encoded(changed(an_account(), "HERE", *HERE)).replace(b'"HERE"', text.encode())
+
+
+@pytest.mark.parametrize("text", ["1e1000000000000000000", "0e99999999999999999999", "-1E-9999999999999999999"])
+@pytest.mark.parametrize("path", [HERE, ("metadata", 0, "value"), ("customers", 0, "title")], ids=str)
+def test_a_number_that_cannot_be_held_is_told_and_nothing_else_happens(path: Path, text: str) -> None:
+    body = encoded(changed(an_account(), "HERE", *path)).replace(b'"HERE"', text.encode())
+    for read in (sent_submission, stored_submission, stored_account):
+        with pytest.raises(NotJson):
+            read(body)
+
+
+@pytest.mark.parametrize("text", ["1E1000000", "-1E1000000", "1e-1000000", "1e18", "123456789012345678.12345678901"])
+def test_an_amount_of_too_many_digits_breaks_the_rule_that_says_so(text: str) -> None:
+    problems = judge(sent_submission(with_amount(text)), Terms(), NOON, Occasion.VALIDATE).problems
+    assert [(problem.attr, problem.code) for problem in problems] == [("payment_schedules.0.amount", "max_digits")]
+
+
+@pytest.mark.parametrize("text", ["sNaN", "NaN", "-Infinity", " 5 ", "1_0", "١٢", "5.", "+5", ""])
+def test_an_amount_that_is_sent_as_text_has_the_form_of_a_number(text: str) -> None:
+    [misfit] = sent_submission(with_amount(f'"{text}"')).misfits
+    assert (misfit.attr, misfit.code) == ("payment_schedules.0.amount", "invalid")
+
+
+@pytest.mark.parametrize("text", ["50", ".5", "5.", "+50", " 50 ", "5_0"])
+def test_an_amount_that_is_in_the_log_stays_what_it_was(text: str) -> None:
+    bare = with_amount(f'"{text}"')
+    for body in (bare, b'{"payload":' + bare + b"}"):
+        for account in (stored_submission(body).account, stored_account(body)):
+            assert account.payment_schedules[0].amount == Decimal(text)
+
+
+@pytest.mark.parametrize("text", ["50", "50.00", "5e1", "-0.10"])
+def test_an_amount_may_be_sent_as_text(text: str) -> None:
+    sent = sent_submission(with_amount(f'"{text}"'))
+    assert not sent.misfits
+    assert sent.account.payment_schedules[0].amount == Decimal(text)
+
+
+def test_there_are_such_places() -> None:
+    assert len(decimal_places()) > 30
+
+
+def test_a_shape_without_the_form_takes_any_text_wherever_it_is() -> None:
+    taken = msgspec.json.decode(
+        b'{"first":{"price":"x"},"many":[{"price":"z","others":["y"],"rebate":null}]}', type=without_form(Priceless)
+    )
+    assert taken.many[0].others == ("y",)
+    assert not decimals_hold(taken, Priceless)
+
+
+@pytest.mark.parametrize("priced", ['"price":""', '"price":"1","others":[""]', '"price":"1","rebate":""'])
+def test_but_none_that_is_empty(priced: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match="length >= 1"):
+        msgspec.json.decode(f'{{"first":{{{priced}}}}}', type=without_form(Priceless))
+
+
+def test_absent_decimals_hold_and_empty_ones_are_not_read_at_once() -> None:
+    bare = encoded({"external_account_number": "1", "import_supplier": "S"})
+    assert decimals_hold(msgspec.json.decode(bare, type=without_form(Account)), Account)
+    assert SENT_ACCOUNT.at_once(encoded(changed(an_account(), "", "transfer_balance"))) is None
+    assert SENT_ACCOUNT.at_once(encoded(changed(an_account(), ..., "transfer_balance"))) is not None
+
+
+def test_a_shape_without_the_form_reads_the_same() -> None:
+    body = encoded(an_account())
+    read: Any = msgspec.json.decode(body, type=without_form(Account))
+    assert isinstance(read, Account)
+    assert msgspec.to_builtins(read) == msgspec.to_builtins(stored_submission(body).account)

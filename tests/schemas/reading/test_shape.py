@@ -1,0 +1,327 @@
+"""Every misfit of a body is found, with its path and code; what fits is read the same on both ways."""
+
+import string
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any
+from urllib.parse import quote, unquote, urljoin, urlsplit
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from msgspec import inspect
+
+import market
+from importledger_client.book import ERRORS, book
+from schemas.account import Account
+from schemas.base import MARKET_TIME
+from schemas.reading.misfits import MAX_DEPTH
+from schemas.reading.shape import Misfits, NotJson, is_real_moment, shape_problems
+from schemas.sentence import german_of
+from schemas.submission import ACCOUNT, read_submission
+from tests.support.german import is_german
+from tests.support.make import an_account, changed, encoded
+
+POINT = ("supply_addresses", 0, "supply_points", 0)
+READING = (*POINT, "melos", 0, "meters", 0, "registers", 0, "readings", 0)
+
+
+def problems(account: Any) -> list[tuple[str, str]]:
+    return [(problem.attr, problem.code) for problem in read_submission(encoded(account)).misfits]
+
+
+@pytest.mark.promise("if-optional-object-array")
+@pytest.mark.parametrize(
+    ("value", "path", "code"),
+    [
+        (..., ("external_account_number",), "required"),
+        (..., (*POINT, "identifier"), "required"),
+        (..., (*READING, "read_at"), "required"),
+        (None, ("billing_address1",), "null"),
+        (None, ("customers", 0, "date_of_birth"), "null"),
+        ("", ("external_account_number",), "blank"),
+        ("", ("import_supplier",), "blank"),
+        (" X", ("external_account_number",), "invalid"),
+        (".", ("external_account_number",), "invalid"),
+        ("..", ("external_account_number",), "invalid"),
+        ("x" * 129, ("external_account_number",), "max_length"),
+        ("x" * 513, ("customers", 0, "family_name"), "max_length"),
+        ([{"slug": "x"}] * 10_001, ("account_campaigns",), "max_length"),
+        (5, ("customers", 0, "landline"), "invalid"),
+        (True, ("transfer_balance",), "invalid"),
+        ("NaN", ("transfer_balance",), "invalid"),
+        ("Infinity", ("transfer_balance",), "invalid"),
+        ("1_000", ("transfer_balance",), "invalid"),
+        ("١", ("transfer_balance",), "invalid"),
+        ("1" * 19, ("transfer_balance",), "max_digits"),
+        ("0." + "1" * 11, ("transfer_balance",), "max_digits"),
+        ("1e400", ("transfer_balance",), "max_digits"),
+        ("true", ("unknown_occupier",), "invalid"),
+        (0, ("unknown_occupier",), "invalid"),
+        ("6", (*POINT, "melos", 0, "meters", 0, "registers", 0, "digits"), "invalid"),
+        (True, (*POINT, "melos", 0, "meters", 0, "registers", 0, "digits"), "invalid"),
+        (0, (*POINT, "melos", 0, "meters", 0, "registers", 0, "digits"), "min_value"),
+        (32, ("payment_schedules", 0, "day_of_month"), "max_value"),
+        (10**30, ("statements", 0, "annual_consumption"), "max_value"),
+        ("WATER", (*POINT, "supply_type"), "invalid_choice"),
+        (1, (*POINT, "supply_type"), "invalid_choice"),
+        ("2023-02-29", ("statements", 0, "bill_period_to_date"), "invalid"),
+        ("2023-01-01T00:00:00Z", ("statements", 0, "bill_period_to_date"), "invalid"),
+        (20230101, ("statements", 0, "bill_period_to_date"), "invalid"),
+        ("2023-01-01", (*READING, "read_at"), "invalid"),
+        ("2026-03-29T02:30:00", (*READING, "read_at"), "invalid"),
+        ({}, ("customers",), "not_a_list"),
+        ("x", ("customers",), "not_a_list"),
+        ([], ("customers", 0), "invalid"),
+        ("x", (*POINT, "agreements", 0, "params"), "invalid"),
+        ([], (*POINT, "agreements", 0, "params", "network_charges"), "invalid"),
+        ("a\0b", ("notes", 0, "body"), "null_characters_not_allowed"),
+        ({"deep": ["a\0b"]}, ("metadata", 0, "value"), "null_characters_not_allowed"),
+    ],
+)
+def test_a_misfit_is_named_with_its_path(value: Any, path: tuple[str | int, ...], code: str) -> None:
+    attr = ".".join(map(str, path))
+    found = problems(changed(an_account(), value, *path))
+    assert (attr, code) in [(where[: len(attr)], what) for where, what in found]
+    assert len(found) == 1
+    [problem] = read_submission(encoded(changed(an_account(), value, *path))).misfits
+    assert problem.detail != german_of(problem.detail)
+    assert is_german(german_of(problem.detail))
+
+
+@given(st.text(max_size=4) | st.sampled_from([".", "..", "...", ".a", "a/..", "%2E"]))
+@example("..")
+def test_each_external_number_that_fits_is_named_by_an_address(number: str) -> None:
+    """A client joins the address as RFC 3986 says, which removes dot segments."""
+    if problems(changed(an_account(), number, "external_account_number")):
+        return
+    address = urljoin("http://ledger/accounts/", f"/accounts/{quote(number, safe='')}/")
+    assert unquote(urlsplit(address).path.removeprefix("/accounts/").removesuffix("/")) == number
+
+
+def test_all_misfits_are_found_at_once() -> None:
+    account = changed(an_account(), 5, "customers", 0, "landline")
+    account = changed(account, ..., "import_supplier")
+    account = changed(account, "x", *READING, "value")
+    account = changed(account, 1, "billing_adress1")
+    assert sorted(problems(account)) == [
+        ("billing_adress1", "unknown_field"),
+        ("customers.0.landline", "invalid"),
+        ("import_supplier", "required"),
+        (".".join(map(str, (*READING, "value"))), "invalid"),
+    ]
+
+
+@pytest.mark.promise("only-documented-fields-may")
+def test_an_unknown_field_is_answered_with_the_nearest_name() -> None:
+    [problem] = read_submission(encoded(changed(an_account(), "x", "billing_adress1"))).misfits
+    assert "billing_address1" in problem.detail
+
+
+@pytest.mark.promise("optional-field-wanted-omitted")
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("customers", 0, "email"),
+        ("customers", 0, "mobile"),
+        (*POINT, "supply_end_date"),
+        (*POINT, "melos", 0, "meters", 0, "active_to"),
+        (*POINT, "balancing_periods", 0, "balancing_period_time_slices", 0, "valid_to"),
+    ],
+)
+def test_null_is_allowed_on_contacts_and_ends(path: tuple[str | int, ...]) -> None:
+    assert problems(changed(an_account(), None, *path)) == []
+
+
+@pytest.mark.promise("decimals-strings-holding-decimal")
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("46.350", "46.350"),
+        (46.35, "46.35"),
+        (46, "46"),
+        ("-0.5", "-0.5"),
+        ("1e2", "100"),
+        ("123.456789000", "123.456789000"),
+    ],
+)
+def test_decimals_keep_their_scale_and_are_taken_as_text_or_number(sent: Any, kept: str) -> None:
+    account = changed(an_account(), sent, "transfer_balance")
+    assert read_submission(encoded(account)).account.transfer_balance == kept
+
+
+def test_numbers_of_any_json_keep_their_digits() -> None:
+    body = encoded(an_account()).replace(b'"score":', b'"exact":0.1000000000000000055511151231257827,"score":')
+    [item] = read_submission(body).account.metadata
+    assert str(item.value["exact"]) == "0.1000000000000000055511151231257827"
+
+
+@pytest.mark.parametrize(
+    ("short", "whole"),
+    [
+        ("2026-07-01T12:00", "2026-07-01T12:00:00+02:00"),
+        ("2026-07-01T12:00Z", "2026-07-01T12:00:00+00:00"),
+        ("2026-07-01T12:00:30-03", "2026-07-01T12:00:30-03:00"),
+    ],
+)
+def test_a_moment_may_leave_out_seconds_and_the_minutes_of_its_offset(short: str, whole: str) -> None:
+    submission = read_submission(encoded(changed(an_account(), short, *READING, "read_at")))
+    assert submission.misfits == ()
+    point = submission.account.supply_addresses[0].supply_points[0]
+    assert point.melos[0].meters[0].registers[0].readings[0].read_at.isoformat() == whole
+
+
+@pytest.mark.parametrize("wrong", ["2026-07-01T12", "2026-07-01T12:00+1", "2026-07-01T12:00:00:00", "2026-07-01T12:60"])
+def test_what_is_no_moment_is_refused(wrong: str) -> None:
+    [misfit] = read_submission(encoded(changed(an_account(), wrong, *READING, "read_at"))).misfits
+    assert misfit.code == "invalid"
+
+
+@pytest.mark.promise("dates-datetimes-iso-8601")
+def test_a_moment_without_zone_is_german_market_time() -> None:
+    account = changed(an_account(), "2026-07-01T12:00:00", *READING, "read_at")
+    read = read_submission(encoded(account)).account
+    moment = read.supply_addresses[0].supply_points[0].melos[0].meters[0].registers[0].readings[0].read_at
+    assert moment.isoformat() == "2026-07-01T12:00:00+02:00"
+
+
+@pytest.mark.promise("dates-datetimes-iso-8601")
+def test_the_doubled_hour_is_the_first() -> None:
+    moment = datetime(2026, 10, 25, 2, 30)  # noqa: DTZ001 - without zone is the point
+    assert is_real_moment(moment)
+    assert moment.replace(tzinfo=MARKET_TIME).isoformat() == "2026-10-25T02:30:00+02:00"
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "empty"),
+        (b"  \n", "empty"),
+        (b"{", "complete"),
+        (b"{]", "byte"),
+        (b'{"a": NaN}', "byte"),
+        (b"{} {}", "byte"),
+        (b'{"a": "\xff"}', "UTF-8"),
+        (b'{"a": "\\ud800"}', "surrogate"),
+        (b"[" * 100_000, "nested"),
+        (b"[" * (MAX_DEPTH + 2) + b"]" * (MAX_DEPTH + 2), "nested"),
+    ],
+)
+def test_what_is_no_json_is_said_to_be(body: bytes, says: str) -> None:
+    with pytest.raises(NotJson, match=says):
+        read_submission(body)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"1", b'"x"', b"null", b"true"])
+def test_a_body_that_is_no_object_is_a_misfit(body: bytes) -> None:
+    [problem] = read_submission(body).misfits
+    assert problem.attr == "non_field_errors"
+
+
+def test_the_wrapped_form_is_read_and_its_paths_are_those_of_the_account() -> None:
+    wrapped = {"payload": an_account(), "task_params": {"is_dry_run": True}}
+    assert read_submission(encoded(wrapped)).task.is_dry_run
+    wrapped["payload"] = changed(an_account(), 5, "customers", 0, "landline")
+    wrapped["task_params"] = {"is_dry_run": "yes", "when": 1}
+    assert problems(wrapped) == [
+        ("customers.0.landline", "invalid"),
+        ("task_params.is_dry_run", "invalid"),
+        ("task_params.when", "unknown_field"),
+    ]
+
+
+def test_the_same_content_has_the_same_canonical_form() -> None:
+    account = an_account()
+    shuffled = dict(reversed(account.items()))
+    other = changed(account, "0.01", "transfer_balance")
+    first, second, third = (read_submission(encoded(a)).canonical_json() for a in (account, shuffled, other))
+    assert first == second != third
+
+
+def fields_used(value: Any, node: inspect.Type) -> set[tuple[str, str]]:
+    """(struct, field) of all that the value fills; None as value: of all that the shape has."""
+    match node:
+        case inspect.UnionType(types=types):
+            return set().union(*(fields_used(value, member) for member in types))
+        case inspect.VarTupleType(item_type=item):
+            return set().union(*(fields_used(one, item) for one in ([None] if value is None else value)))
+        case inspect.StructType(cls=cls, fields=fields):
+            there = [field for field in fields if value is None or field.name in value]
+            below = (fields_used(None if value is None else value[field.name], field.type) for field in there)
+            return {(cls.__name__, field.name) for field in there}.union(*below)
+        case _:
+            return set()
+
+
+def test_the_book_uses_every_field_of_the_specification() -> None:
+    shape = inspect.type_info(Account)
+    books = [msgspec.json.decode(entry.body) for entry in book("NORDWIND", 3)]
+    assert fields_used(None, shape) - set().union(*(fields_used(account, shape) for account in books)) == set()
+
+
+def test_the_book_holds_deliberate_errors_of_every_kind() -> None:
+    codes = [
+        entry.expected_code
+        for entry in book("NORDWIND", 50 * len(ERRORS), errors=Fraction(2, 100))
+        if entry.expected_code
+    ]
+    assert sorted(codes) == sorted(code for code, _ in ERRORS)
+
+
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**20), 10**20),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(string.printable, max_size=20),
+    st.sampled_from(["GAS", "2024-02-29", "2024-01-01T00:00:00Z", "1.50", "", "DD"]),
+)
+JUNK = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner))
+
+
+def all_paths(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(below for key, child in items for below in all_paths(child, (*path, key)))]
+
+
+PATHS = all_paths(an_account())[1:]
+
+
+@example([(("supply_addresses", 0, "supply_points", 0, "agreements", 0, "params", "network_charges"), {"\0": None})])
+@given(st.lists(st.tuples(st.sampled_from(PATHS), JUNK), min_size=1, max_size=4))
+def test_the_walk_and_the_decoder_agree_on_what_fits(changes: list[tuple[tuple[str | int, ...], Any]]) -> None:
+    account = an_account()
+    for path, value in changes:
+        try:
+            account = changed(account, value, *path)
+        except (KeyError, IndexError, TypeError):
+            continue
+    body = encoded(account)
+    try:
+        strict = msgspec.json.Decoder(Account).decode(body)
+    except msgspec.ValidationError:
+        strict = None
+    found = shape_problems(msgspec.json.decode(body), Account)
+    if strict is not None:
+        beyond_types = ("blank", "max_digits", "invalid", "null_characters_not_allowed")
+        assert all(problem.code in beyond_types for problem in found)
+    try:
+        fitted, refused = ACCOUNT.fit(msgspec.json.decode(body)), []
+    except Misfits as misfits:
+        fitted, refused = misfits.stand_in, misfits.problems
+    assert refused == found
+    assert isinstance(fitted, Account)
+    market.check(fitted, datetime.now(UTC), found)
+    for problem in found:
+        assert problem.detail
+        assert problem.attr
+
+
+@pytest.mark.parametrize(
+    "moment", ["0001-01-01T00:00:00", "1456-02-05T23:16:32", "1893-03-31T23:59:59", "9999-12-31T23:59:59"]
+)
+@pytest.mark.parametrize("path", [("notes", 0, "created_at"), (*READING, "read_at")])
+def test_a_moment_long_ago_or_far_ahead_is_read_or_refused(moment: str, path: tuple[str | int, ...]) -> None:
+    misfits = read_submission(encoded(changed(an_account(), moment, *path))).misfits
+    assert [misfit.code for misfit in misfits] in ([], ["invalid"])

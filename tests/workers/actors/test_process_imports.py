@@ -1,0 +1,373 @@
+"""Imports are brought to their end: in batches, each exactly once, and a bad one hurts only itself."""
+
+import contextlib
+import re
+import threading
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import (
+    CancelImport,
+    FailImport,
+    ImportErrored,
+    ImportPostponed,
+    ImportProcessed,
+    ImportStarted,
+    StartImport,
+)
+from eventstore.clock import now
+from eventstore.errors import StoreUnavailable, StreamUnreadable
+from eventstore.log.ledger import Decision, Ledger, Loaded
+from projections import INLINE
+from projections.platform.rows import undated_rows_of
+from schemas.account import Account
+from tests.support.make import an_account, changed, places, value_at
+from tests.support.staging import SUPPLIER, stage, status
+from workers.actors import process_imports
+from workers.actors.process_imports import LEASE, ImportProcessor, Ready, Started
+from workers.actors.references import Treatments
+
+REFUSES_POISON = "ALTER TABLE platform.service_account ADD CHECK (notes #>> '{0,body}' <> 'poison')"
+
+
+def count(connection: psycopg.Connection[Any], table: str) -> int:
+    row = connection.execute(f"SELECT count(*) AS n FROM platform.{table}".encode()).fetchone()
+    assert row
+    return int(row["n"])
+
+
+@pytest.mark.promise("accounts-market-data-become", "accounts-market-data-become-platform")
+def test_an_import_becomes_platform_records_and_an_account_number(
+    ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any]
+) -> None:
+    stream = stage(ledger, an_account(SUPPLIER))
+    processor.process([stream])
+    processed = ledger.history(stream)[-1].event
+    assert isinstance(processed, ImportProcessed)
+    joined = connection.execute(
+        "SELECT a.account_number, c.family_name, p.identifier, r.obis_code, g.value, l.ledger_balance"
+        " FROM platform.service_account a"
+        " JOIN platform.customer c USING (account_number)"
+        " JOIN platform.supply_point p USING (account_number)"
+        " JOIN platform.melo m ON m.account_number = a.account_number AND m.supply_point_ordinal = p.ordinal"
+        " JOIN platform.meter e ON e.account_number = a.account_number AND e.melo_ordinal = m.ordinal"
+        " JOIN platform.register r ON r.account_number = a.account_number AND r.meter_ordinal = e.ordinal"
+        " JOIN platform.reading g ON g.account_number = a.account_number AND g.register_ordinal = r.ordinal"
+        " JOIN platform.ledger l ON l.account_number = a.account_number"
+    ).fetchall()
+    assert len(joined) == 6
+    account = an_account(SUPPLIER)
+    assert {row["account_number"] for row in joined} == {processed.account_number}
+    assert {row["family_name"] for row in joined} == {account["customers"][0]["family_name"]}
+    points = account["supply_addresses"][0]["supply_points"]
+    assert {row["identifier"] for row in joined} == {point["identifier"] for point in points}
+    assert {str(row["ledger_balance"]) for row in joined} == {account["ledgers"][0]["ledger_balance"]}
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_an_import_whose_moments_stand_at_the_ends_of_the_calendar_is_processed(
+    ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any], moment: str
+) -> None:
+    account = an_account(SUPPLIER)
+    for path in places(account):
+        if isinstance(value := value_at(account, path), str) and re.match(r"\d{4}-\d\d-\d\dT", value):
+            account = changed(account, ... if path[-1] == "signed_at" else moment, *path)
+    stream = stage(ledger, account)
+    processor.process([stream])
+    assert status(ledger, stream) == "PROCESSED"
+    [row] = connection.execute("SELECT min(read_at) AS least, max(read_at) AS most FROM platform.reading").fetchall()
+    assert row["least"] == row["most"] == datetime.fromisoformat(moment)
+
+
+def test_an_import_with_a_moment_before_year_1_in_utc_fails_with_that_field_named(
+    ledger: Ledger, processor: ImportProcessor
+) -> None:
+    """Intake refuses it; what earlier versions have taken in fails at once, and the others of its batch go on."""
+    early = changed(an_account(SUPPLIER, 1), "0001-01-01T00:00:00+01:00", "notes", 0, "created_at")
+    streams = [stage(ledger, early), stage(ledger, an_account(SUPPLIER, 2))]
+    processor.process(streams)
+    failed = ledger.history(streams[0])[-1].event
+    assert isinstance(failed, ImportErrored)
+    assert "invalid@notes.0.created_at" in failed.problems
+    assert status(ledger, streams[1]) == "PROCESSED"
+
+
+def test_what_the_worker_has_started_it_does_not_read_again(
+    ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2)]
+    read: list[list[str]] = []
+    look_at = Ledger.look_at
+
+    def counting(ledger: Ledger, streams: Iterable[str]) -> dict[str, Loaded | StreamUnreadable]:
+        read.append(list(streams))
+        return look_at(ledger, read[-1])
+
+    monkeypatch.setattr(Ledger, "look_at", counting)
+    processor.process(streams)
+    assert read == [streams]
+    assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
+
+
+def test_imports_that_are_large_together_are_taken_up_one_after_the_other(
+    ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody holds more of them than memory has room for, and none waits, taken up, for those before it."""
+    monkeypatch.setattr(process_imports, "MAX_OPEN_BYTES", 25_000)
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 6)]
+    processor.process(streams)
+    events = [(one.stream, type(one.event)) for one in ledger.history(*streams) if one.version > 1]
+    pieces = [streams[:2], streams[2:4], streams[4:]]
+    assert events == [(one, kind) for piece in pieces for kind in (ImportStarted, ImportProcessed) for one in piece]
+
+
+def test_imports_that_became_large_before_they_were_taken_up_are_done_one_after_the_other(
+    ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_imports, "MAX_OPEN_BYTES", 25_000)
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2)]
+    start, read, together = ImportProcessor._start, ImportProcessor._read, list[int]()
+
+    def growing(processor: ImportProcessor, *arguments: Any) -> list[Started]:
+        for number in (1, 2):
+            stage(ledger, an_account(SUPPLIER, number) | {"metadata": [{"key": "filling", "value": "x" * 15_000}]})
+        return start(processor, *arguments)
+
+    def counting(processor: ImportProcessor, started: Sequence[Started], treatments: Treatments) -> Any:
+        together.append(len(started))
+        return read(processor, started, treatments)
+
+    monkeypatch.setattr(ImportProcessor, "_start", growing)
+    monkeypatch.setattr(ImportProcessor, "_read", counting)
+    processor.process(streams)
+    assert together == [1, 1]
+    assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
+
+
+def test_what_somebody_has_changed_since_it_was_looked_at_is_looked_at_again(
+    ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_imports, "MAX_OPEN_BYTES", 1)
+    first, cancelled, replaced, last = streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 5)]
+    finish = ImportProcessor._finish
+
+    def changing(processor: ImportProcessor, started: Sequence[Started], treatments: Treatments) -> None:
+        monkeypatch.setattr(ImportProcessor, "_finish", finish)
+        ledger.execute(cancelled, CancelImport(), at=now(), by="tester")
+        stage(ledger, changed(an_account(SUPPLIER, 3), "ANOTHER", "sales_channel"))
+        finish(processor, started, treatments)
+
+    monkeypatch.setattr(ImportProcessor, "_finish", changing)
+    processor.process(streams)
+    assert [status(ledger, stream) for stream in streams] == ["PROCESSED", "CANCELLED", "PROCESSED", "PROCESSED"]
+    assert [len(ledger.history(stream)) for stream in (first, replaced, last)] == [3, 4, 3]
+
+
+def test_what_somebody_has_ended_meanwhile_is_left_to_him(
+    ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are completed together, without a look at each of his."""
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(8)]
+    taken, left = streams[:6], streams[6:]
+    complete, batches = ImportProcessor._complete, list[int]()
+
+    def taken_first(processor: ImportProcessor, batch: Sequence[Ready], *, is_dry_run: bool) -> None:
+        failed = FailImport(start=2, code="taken_over", detail="Somebody else has it.")
+        for stream in [] if batches else taken:
+            ledger.execute(stream, failed, at=now(), by="tester")
+        batches.append(len(batch))
+        complete(processor, batch, is_dry_run=is_dry_run)
+
+    monkeypatch.setattr(ImportProcessor, "_complete", taken_first)
+    processor.process(streams)
+    assert {status(ledger, stream) for stream in taken} == {"ERRORED"}
+    assert {status(ledger, stream) for stream in left} == {"PROCESSED"}
+    assert count(connection, "service_account") == 2
+    assert batches == [8, 2]
+
+
+def test_a_message_that_comes_twice_makes_one_account(
+    ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any]
+) -> None:
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 21)]
+    threads = [threading.Thread(target=processor.process, args=(streams,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    processor.process(streams)
+    assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
+    assert count(connection, "service_account") == 20
+    numbers = connection.execute("SELECT DISTINCT account_number FROM platform.customer").fetchall()
+    assert len(numbers) == 20
+
+
+def test_a_payload_that_cannot_become_an_account_errs_and_names_why(
+    ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any]
+) -> None:
+    good = stage(ledger, an_account(SUPPLIER, 1))
+    spoilt = stage(ledger, changed(an_account(SUPPLIER, 2), "nobody@", "customers", 0, "email"))
+    broken = stage(ledger, b"{")
+    processor.process([good, spoilt, broken])
+    assert status(ledger, good) == "PROCESSED"
+    errors = [ledger.history(stream)[-1].event for stream in (spoilt, broken)]
+    assert [e.code for e in errors if isinstance(e, ImportErrored)] == ["account_failed_validation"] * 2
+    assert [e.problems for e in errors if isinstance(e, ImportErrored)] == [
+        ("invalid@customers.0.email",),
+        ("parse_error@non_field_errors",),
+    ]
+    assert "nobody" not in str(errors)
+    assert count(connection, "service_account") == 1
+
+
+def test_an_account_that_the_platforms_tables_refuse_hurts_only_itself(
+    ledger: Ledger, processor: ImportProcessor, database: PostgresUrls, connection: psycopg.Connection[Any]
+) -> None:
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        admin.execute(REFUSES_POISON)
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 11)]
+    poison = stage(ledger, changed(an_account(SUPPLIER, 11), "poison", "notes", 0, "body"))
+    processor.process([*streams[:5], poison, *streams[5:]])
+    assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
+    error = ledger.history(poison)[-1].event
+    assert isinstance(error, ImportErrored)
+    assert error.code == "account_not_accepted_by_platform"
+    assert count(connection, "service_account") == 10
+    assert len({ledger.history(stream)[-1].recorded_at for stream in streams}) < 5, "in few transactions"
+
+
+def test_a_failure_that_nobody_expected_is_tried_again(
+    ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = stage(ledger, an_account(SUPPLIER))
+
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("a bug")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(process_imports, "account_of", fail)
+        processor.process([stream])
+    postponed = ledger.history(stream)[-1].event
+    assert isinstance(postponed, ImportPostponed)
+    assert postponed.code == "processing_failed"
+    assert postponed.due_at > now()
+
+
+def test_rows_that_cannot_be_made_postpone_their_own_import(
+    ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 4)]
+    bad = stage(ledger, an_account(SUPPLIER, 4))
+
+    def fail_for_one(account: Account, number: str) -> Any:
+        if account.external_account_number == an_account(SUPPLIER, 4)["external_account_number"]:
+            raise ArithmeticError("a number that is none")
+        return undated_rows_of(account, number)
+
+    monkeypatch.setattr(process_imports, "undated_rows_of", fail_for_one)
+    processor.process([*streams[:1], bad, *streams[1:]])
+    assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
+    postponed = ledger.history(bad)[-1].event
+    assert isinstance(postponed, ImportPostponed)
+    assert postponed.code == "processing_failed"
+
+
+def test_a_dry_run_does_everything_and_leaves_nothing(
+    ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any]
+) -> None:
+    good = stage(ledger, an_account(SUPPLIER, 1), is_dry_run=True)
+    bad = stage(
+        ledger,
+        changed(an_account(SUPPLIER, 2), "DE00", "payment_instructions", 0, "bank_account", "iban"),
+        is_dry_run=True,
+    )
+    processor.process([good, bad])
+    assert status(ledger, good) == "DRY_RUN_SUCCEEDED"
+    assert status(ledger, bad) == "DRY_RUN_ERRORED"
+    assert count(connection, "service_account") == 0
+
+
+def test_a_dry_run_finds_what_the_platforms_tables_refuse(
+    ledger: Ledger, processor: ImportProcessor, database: PostgresUrls
+) -> None:
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        admin.execute(REFUSES_POISON)
+    stream = stage(ledger, changed(an_account(SUPPLIER), "poison", "notes", 0, "body"), is_dry_run=True)
+    processor.process([stream])
+    assert status(ledger, stream) == "DRY_RUN_ERRORED"
+
+
+def test_what_is_not_due_or_cancelled_is_left_alone(ledger: Ledger, processor: ImportProcessor) -> None:
+    later = stage(ledger, an_account(SUPPLIER, 1), not_before=now() + timedelta(hours=1))
+    cancelled = stage(ledger, an_account(SUPPLIER, 2))
+    ledger.execute(cancelled, CancelImport(), at=now(), by="tester")
+    processor.process([later, cancelled])
+    assert [status(ledger, stream) for stream in (later, cancelled)] == ["PENDING", "CANCELLED"]
+
+
+def test_an_erased_payload_is_an_error_that_says_what_to_do(
+    ledger: Ledger, processor: ImportProcessor, database: PostgresUrls
+) -> None:
+    stream = stage(ledger, an_account(SUPPLIER))
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        admin.execute("DELETE FROM payloads")
+    processor.process([stream])
+    error = ledger.history(stream)[-1].event
+    assert isinstance(error, ImportErrored)
+    assert error.code == "payload_erased"
+
+
+@pytest.mark.parametrize("imports", [1, 3])
+def test_a_database_that_is_away_for_a_moment_holds_nothing_up(
+    ledger: Ledger, processor: ImportProcessor, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch, imports: int
+) -> None:
+    """Imports that were taken up and then left waited for the end of their lease, a minute and more."""
+    monkeypatch.setattr(process_imports, "TRY_AGAIN_AFTER_S", (0.01, 0.01, 0.01))
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        admin.execute("CREATE SEQUENCE tries; GRANT USAGE ON SEQUENCE tries TO PUBLIC")
+        admin.execute(
+            "CREATE FUNCTION fail_twice() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " IF nextval('tries') <= 2 THEN RAISE EXCEPTION USING ERRCODE = 'cannot_connect_now'; END IF;"
+            " RETURN NEW; END $$"
+        )
+        admin.execute(
+            "CREATE TRIGGER fails BEFORE INSERT ON platform.melo FOR EACH STATEMENT EXECUTE FUNCTION fail_twice()"
+        )
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(imports)]
+    processor.process(streams)
+    assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
+    assert [type(recorded.event) for recorded in ledger.history(streams[0])][1:] == [ImportStarted, ImportProcessed]
+
+
+class Deaf(Ledger):
+    """A log whose answer is lost once: what was asked for is done, and whoever has asked does not hear of it."""
+
+    heard = 0
+
+    def execute_many(self, *arguments: Any, **named: Any) -> list[Decision]:
+        done = super().execute_many(*arguments, **named)
+        self.heard += 1
+        if self.heard == 1:
+            raise StoreUnavailable("the connection was lost in COMMIT")
+        return done
+
+
+def test_imports_that_were_taken_up_without_an_answer_are_not_left_until_their_lease_ends(
+    ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker lives, so nobody else would take them up for a minute."""
+    monkeypatch.setattr(process_imports, "TRY_AGAIN_AFTER_S", (0.01,))
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 4)]
+    other = stage(ledger, an_account(SUPPLIER, 4))
+    ledger.execute(other, StartImport(worker=7, lease_until=now() + LEASE, max_attempts=5), at=now(), by="worker:7")
+    deaf = Deaf(database.service, views=INLINE)
+    with contextlib.closing(deaf):
+        ImportProcessor(deaf, worker=lambda: 7).process([*streams, other])
+    assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
+    assert [type(recorded.event) for recorded in ledger.history(streams[0])][1:] == [ImportStarted, ImportProcessed]
+    assert status(ledger, other) == "IN_PROGRESS", "another thread of this worker has it in hand"

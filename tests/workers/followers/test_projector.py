@@ -1,0 +1,196 @@
+"""Projections that follow the log are brought up with it, each from its own place, and once."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import CancelImport
+from eventstore.log.ledger import Ledger
+from projections import FOLLOWING
+from projections.versions.compare import verify
+from projections.versions.install import migrate_all
+from projections.versions.reading import read_ordered
+from projections.views.import_progress import IMPORT_PROGRESS
+from projections.views.throughput import THROUGHPUT
+from telemetry.supervision import supervision
+from tests.support.make import NOON, stage
+from tests.support.running import wait_for
+from workers.followers.projector import Projector
+
+
+def counted(ledger: Ledger) -> dict[str, int]:
+    with ledger.connection() as connection:
+        rows = connection.execute("SELECT status, number FROM import_progress").fetchall()
+    return {row["status"]: row["number"] for row in rows if row["number"]}
+
+
+def test_one_that_was_behind_goes_on_with_the_others(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each read the log for itself before, from then on and for as long as events came."""
+    reads: list[int] = []
+
+    def reading(*arguments: Any, **named: Any) -> Any:
+        reads.append(named["after"])
+        return read_ordered(*arguments, **named)
+
+    monkeypatch.setattr("workers.followers.projector.read_ordered", reading)
+    with ledger.connection() as connection:
+        ledger.execute("import/S/1", stage(), at=NOON, by="t")
+        Projector(ledger, [IMPORT_PROGRESS]).advance(connection, IMPORT_PROGRESS)
+        ledger.execute("import/S/2", stage(), at=NOON, by="t")
+        projector = Projector(ledger, [IMPORT_PROGRESS, THROUGHPUT])
+        for projection in (THROUGHPUT, IMPORT_PROGRESS):
+            projector.advance(connection, projection)
+        assert counted(ledger) == {"PENDING": 2}
+        received = connection.execute("SELECT number FROM throughput WHERE span = 'hour'").fetchall()
+    assert [row["number"] for row in received] == [2]
+    assert reads == [0, 0]
+
+
+def test_what_follows_is_taken_in_once_and_gone_on_with(ledger: Ledger) -> None:
+    projector = Projector(ledger, [IMPORT_PROGRESS])
+    ledger.execute("import/S/1", stage(), at=NOON, by="t")
+    with ledger.connection() as connection:
+        for _ in range(2):
+            projector.advance(connection, IMPORT_PROGRESS)
+            assert counted(ledger) == {"PENDING": 1}
+        ledger.execute("import/S/1", CancelImport(), at=NOON, by="t")
+        Projector(ledger, [IMPORT_PROGRESS]).advance(connection, IMPORT_PROGRESS)
+    assert counted(ledger) == {"CANCELLED": 1}
+
+
+def test_large_payloads_are_taken_in_a_few_at_a_time(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.followers.projector.BATCH_BYTES", -1)
+    for number in range(3):
+        ledger.execute(f"import/S/{number}", stage(), at=NOON, by="t")
+    projector = Projector(ledger, [IMPORT_PROGRESS])
+    with ledger.connection() as connection:
+        went_on = [projector.advance(connection, IMPORT_PROGRESS) for _ in range(4)]
+    assert went_on == [True, True, False, False]
+    assert counted(ledger) == {"PENDING": 3}
+
+
+@contextmanager
+def projecting(ledger: Ledger) -> Iterator[None]:
+    """A projector for all that follow the log, in its thread."""
+    stop = threading.Event()
+    thread = Projector(ledger, FOLLOWING).start(stop)
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def behind(admin: psycopg.Connection[Any]) -> set[str]:
+    """The projections that have not taken in the whole log."""
+    query = (
+        "SELECT v.name FROM unnest(%s::text[]) AS v (name) LEFT JOIN projection_versions AS p"
+        " ON p.name = v.name AND state = 'live' WHERE position IS DISTINCT FROM (SELECT max(position) FROM events)"
+    )
+    return {name for (name,) in admin.execute(query, ([one.name for one in FOLLOWING],))}
+
+
+def is_what_the_log_says(database: PostgresUrls, admin: psycopg.Connection[Any]) -> bool:
+    return all(verify(database.admin, admin, projection, limit=1).first == () for projection in FOLLOWING)
+
+
+def holds_throughput_alone(
+    ledger: Ledger, database: PostgresUrls, breaks: Sequence[str], mends: Sequence[str], reason: str
+) -> None:
+    """Nothing is parked, the others go on, the trouble has a name, and it ends with its cause."""
+    for number in range(3):
+        ledger.execute(f"import/S/{number}", stage(), at=NOON, by="t")
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        for statement in breaks:
+            admin.execute(statement.encode())
+        with projecting(ledger):
+            wait_for(lambda: behind(admin) == {"throughput"}, "the others have taken all in")
+            wait_for(lambda: supervision.troubles() != [], "the trouble is known")
+            [trouble] = supervision.troubles()
+            assert (trouble.name, reason in trouble.error) == ("projection throughput", True), trouble
+            assert admin.execute("SELECT FROM parked_streams").rowcount == 0
+            for statement in mends:
+                admin.execute(statement.encode())
+            if not mends:
+                migrate_all(database.admin, service_role="importledger")
+            wait_for(lambda: behind(admin) == set(), "it goes on by itself")
+            wait_for(lambda: supervision.troubles() == [], "nothing is wrong any more")
+        assert admin.execute("SELECT FROM parked_streams").rowcount == 0
+        assert is_what_the_log_says(database, admin)
+
+
+def test_a_projection_whose_version_is_gone_stops_no_other_one(ledger: Ledger, database: PostgresUrls) -> None:
+    """`migrate` makes it again, also where it had taken something in."""
+    ledger.execute("import/S/before", stage(), at=NOON, by="t")
+    with psycopg.connect(database.admin, autocommit=True) as admin, projecting(ledger):
+        wait_for(lambda: behind(admin) == set(), "it has taken something in")
+    gone = "DELETE FROM projection_versions WHERE name = 'throughput'"
+    holds_throughput_alone(ledger, database, [gone], [], "Run `importledger migrate`")
+
+
+@pytest.mark.promise("part-role-fails-named")
+def test_a_right_that_is_missing_parks_no_stream(ledger: Ledger, database: PostgresUrls) -> None:
+    holds_throughput_alone(
+        ledger,
+        database,
+        ["REVOKE INSERT ON throughput FROM importledger_relay"],
+        ["GRANT INSERT ON throughput TO importledger_relay"],
+        "permission denied for table throughput",
+    )
+
+
+def test_a_table_that_is_missing_parks_no_stream(ledger: Ledger, database: PostgresUrls) -> None:
+    holds_throughput_alone(
+        ledger,
+        database,
+        ["ALTER TABLE throughput RENAME TO elsewhere"],
+        ["ALTER TABLE elsewhere RENAME TO throughput"],
+        'relation "public.throughput" does not exist',
+    )
+
+
+REFUSING = """
+CREATE FUNCTION refusing() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.supplier LIKE '{supplier}' THEN RAISE EXCEPTION 'no' USING ERRCODE = '{code}'; END IF;
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER refusing BEFORE INSERT ON throughput FOR EACH ROW EXECUTE FUNCTION refusing();
+"""
+HOLDING = {
+    "disk full": "53100",
+    "out of memory": "53200",
+    "time-out": "57014",
+    "lock not available": "55P03",
+    "deadlock": "40P01",
+    "I/O error": "58030",
+}
+
+
+@pytest.mark.parametrize("cause", HOLDING)
+def test_a_failure_that_no_event_causes_parks_no_stream(ledger: Ledger, database: PostgresUrls, cause: str) -> None:
+    holds_throughput_alone(
+        ledger,
+        database,
+        [REFUSING.format(supplier="%", code=HOLDING[cause])],
+        ["DROP TRIGGER refusing ON throughput"],
+        "no",
+    )
+
+
+@pytest.mark.parametrize("code", ["22003", "23514", "54000"])
+def test_a_failure_that_an_event_causes_parks_its_stream(ledger: Ledger, database: PostgresUrls, code: str) -> None:
+    for stream in ("import/S/1", "import/BAD/1", "import/S/2"):
+        ledger.execute(stream, stage(), at=NOON, by="t")
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        admin.execute(REFUSING.format(supplier="BAD", code=code).encode())
+        with projecting(ledger):
+            wait_for(lambda: behind(admin) == set(), "all go on")
+        parked = admin.execute("SELECT name, stream FROM parked_streams").fetchall()
+    assert parked == [("throughput", "import/BAD/1")]

@@ -1,0 +1,56 @@
+"""The sealer signs what is there, and keeps a copy outside; an empty log has nothing to sign."""
+
+import threading
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from eventstore.log.authority import AuthorityKey
+from eventstore.log.ledger import Ledger
+from eventstore.proof.checkpoints import LogKey, Outside
+from eventstore.proof.sealing import continue_from
+from projections import INLINE
+from telemetry.supervision import supervision
+from tests.support.make import NOON, stage
+from tests.support.running import wait_for
+from tests.support.sealed_log import KEY, Log
+from workers.followers.sealer import Sealer
+
+
+def test_a_log_is_sealed_when_it_has_grown(ledger: Ledger, folder: Path) -> None:
+    outside = Outside((folder / "outside").as_uri())
+    sealer = Sealer(ledger, LogKey.of("A" * 43), outside, AuthorityKey("r" * 32), every_s=60)
+    sealer.seal()
+    assert outside.sizes() == []
+    for number in (1, 2):
+        ledger.execute(f"import/S/{number}", stage(), at=NOON, by="t")
+        for _ in range(2):
+            sealer.seal()
+    assert outside.sizes() == [1, 2]
+
+
+@pytest.mark.promise("within-seconds-operator-s")
+def test_a_refused_seal_is_tried_again_within_seconds_and_its_trouble_ends(log: Log) -> None:
+    """However long the interval is: readiness does not wait for the next seal."""
+    log.cut(450)
+    ledger, stop = Ledger(log.urls.service, views=INLINE), threading.Event()
+    sealing = Sealer(ledger, KEY, log.outside, AuthorityKey("r" * 32), every_s=3600).start(stop)
+    wait_for(lambda: [one.name for one in supervision.troubles()] == ["sealer"], "it is refused")
+    with psycopg.connect(log.urls.service, autocommit=True) as connection:
+        continue_from(connection, KEY, log.outside, 450, "put back", at=NOON)
+    wait_for(lambda: supervision.troubles() == [], "it seals again")
+    stop.set()
+    sealing.join()
+    ledger.close()
+
+
+def test_a_database_that_has_started_again_is_compared_at_once(log: Log) -> None:
+    ledger, stop = Ledger(log.urls.service, views=INLINE), threading.Event()
+    sealing = Sealer(ledger, KEY, log.outside, AuthorityKey("r" * 32), every_s=3600).start(stop)
+    log.add(301, 310)
+    log.admin.execute("UPDATE log_comparisons SET started_at = started_at - interval '1 second'")
+    wait_for(lambda: log.admin.execute("SELECT is_log_compared()").fetchone() == (True,), "it is compared")
+    stop.set()
+    sealing.join()
+    ledger.close()

@@ -1,0 +1,141 @@
+"""The sweeper takes up what was lost: messages, workers that died, leases that ended."""
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import (
+    ImportErrored,
+    ImportPostponed,
+    StartImport,
+)
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from telemetry.supervision import supervision
+from tests.support.make import an_account
+from tests.support.staging import SUPPLIER, stage, status
+from workers.actors import process_imports
+from workers.actors.process_imports import ImportProcessor
+from workers.broker import IMPORTS, MAILS, BrokerDoorbell, in_process_broker
+from workers.followers.sweeper import Sweeper
+from workers.followers.turns import SupplierTurns, Waiting
+from workers.liveness import Liveness
+
+
+def sweeper_and_turns(ledger: Ledger) -> tuple[Sweeper, SupplierTurns]:
+    turns = {IMPORTS: SupplierTurns(), MAILS: SupplierTurns()}
+    return Sweeper(ledger, BrokerDoorbell(in_process_broker()), turns), turns[IMPORTS]
+
+
+def test_the_sweeper_rings_again_for_what_was_lost(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
+    lost = stage(ledger, an_account(SUPPLIER, 1))
+    due = stage(ledger, an_account(SUPPLIER, 2), not_before=now() - timedelta(seconds=1))
+    stage(ledger, an_account(SUPPLIER, 3), not_before=now() + timedelta(hours=1))
+    sweeper, turns = sweeper_and_turns(ledger)
+    sweeper.sweep(connection, relayed=3)
+    assert turns.take(10) == [[lost, due]]
+    sweeper.sweep(connection, relayed=3)
+    assert turns.take(10) == [], "not again at once"
+
+
+def test_large_imports_that_were_lost_get_messages_of_their_own(ledger: Ledger, database: PostgresUrls) -> None:
+    """A message of many would keep other suppliers' accounts in it waiting."""
+    accounts = [an_account(SUPPLIER, number) | {"metadata": {"n": "x" * 5_000_000}} for number in (1, 2)]
+    first, second = (stage(ledger, account) for account in accounts)
+    sweeper, turns = sweeper_and_turns(ledger)
+    with psycopg.connect(database.roles["relay"], autocommit=True, row_factory=dict_row) as connection:
+        sweeper.sweep(connection, relayed=2)
+    assert supervision.troubles() == []
+    assert turns.take(10) == [[first], [second]]
+
+
+def test_the_sweeper_gives_a_dead_workers_import_back(
+    ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any]
+) -> None:
+    """Worker 7 of the fixture holds no lock: it counts as dead. The living one's import stays with it."""
+    liveness = Liveness(ledger)
+    liveness.start(threading.Event())
+    dead, alive = (stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2))
+    lease = now() + timedelta(minutes=1)
+    for stream, worker in ((dead, 7), (alive, liveness.worker())):
+        command = StartImport(worker=worker, lease_until=lease, max_attempts=5)
+        ledger.execute(stream, command, at=now(), by="tester")
+    sweeper, turns = sweeper_and_turns(ledger)
+    turns.add(SUPPLIER, "import/NORDWIND/another", Waiting(1))
+    turns.add(SUPPLIER, dead, Waiting(1))
+    turns.take(2)  # it was rung for just now
+    sweeper.sweep(connection, relayed=4)
+    assert [status(ledger, stream) for stream in (dead, alive)] == ["PENDING", "IN_PROGRESS"]
+    postponed = ledger.history(dead)[-1].event
+    assert isinstance(postponed, ImportPostponed)
+    assert postponed.code == "worker_lost"
+    assert turns.take(10) == [[dead]]
+    processor.process([dead])
+    assert status(ledger, dead) == "PROCESSED"
+    liveness.stop()
+
+
+def test_a_step_of_the_sweeper_that_fails_leaves_the_others(
+    ledger: Ledger, connection: psycopg.Connection[Any], database: PostgresUrls
+) -> None:
+    """Imports are rung for also while e-mails cannot be looked at."""
+    lost = stage(ledger, an_account(SUPPLIER, 1))
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        admin.execute("REVOKE SELECT ON customer_mail FROM importledger_api, importledger_worker, importledger_relay")
+    sweeper, turns = sweeper_and_turns(ledger)
+    sweeper.sweep(connection, relayed=1)
+    assert turns.take(10) == [[lost]]
+    assert [one.name for one in supervision.troubles()] == [
+        "sweeper of abandoned e-mails",
+        "sweeper of waiting e-mails",
+    ]
+
+
+def test_an_import_whose_stream_cannot_be_read_is_not_rung_for_again_and_again(
+    ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any], database: PostgresUrls
+) -> None:
+    """Its worker is gone, and nothing can be appended to its stream."""
+    broken, other = (stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2))
+    for stream in (broken, other):
+        command = StartImport(worker=7, lease_until=now() + timedelta(minutes=1), max_attempts=5)
+        ledger.execute(stream, command, at=now(), by="tester")
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
+        admin.execute("UPDATE events SET state = '\\xff' WHERE stream = %s", (broken,))
+    sweeper, turns = sweeper_and_turns(ledger)
+    for _ in range(2):
+        sweeper.sweep(connection, relayed=4)
+    assert turns.take(100) == [[other]]
+
+
+def test_a_hanging_worker_loses_its_import_when_the_lease_ends(
+    ledger: Ledger, connection: psycopg.Connection[Any]
+) -> None:
+    liveness = Liveness(ledger)
+    liveness.start(threading.Event())
+    stream = stage(ledger, an_account(SUPPLIER))
+    command = StartImport(worker=liveness.worker(), lease_until=now() - timedelta(seconds=1), max_attempts=5)
+    ledger.execute(stream, command, at=now(), by="tester")
+    sweeper_and_turns(ledger)[0].sweep(connection, relayed=2)
+    postponed = ledger.history(stream)[-1].event
+    assert isinstance(postponed, ImportPostponed)
+    assert postponed.code == "lease_expired"
+    liveness.stop()
+
+
+def test_an_import_that_always_loses_its_worker_ends(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
+    stream = stage(ledger, an_account(SUPPLIER))
+    sweeper = sweeper_and_turns(ledger)[0]
+    for _ in range(process_imports.MAX_ATTEMPTS + 1):
+        command = StartImport(
+            worker=7, lease_until=now() + timedelta(minutes=1), max_attempts=process_imports.MAX_ATTEMPTS
+        )
+        ledger.execute(stream, command, at=now(), by="tester")
+        sweeper.sweep(connection, relayed=100)
+    error = ledger.history(stream)[-1].event
+    assert isinstance(error, ImportErrored)
+    assert error.code == "attempts_exhausted"

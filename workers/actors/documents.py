@@ -1,0 +1,122 @@
+"""Documents at a supplier's root: whether they are there. S3, GCS, Azure or a local folder, through `obstore`.
+
+Credentials and endpoints are what the object stores' own variables say (`AWS_…`, `GOOGLE_…`, `AZURE_…`).
+"""
+
+import asyncio
+import os
+from collections.abc import Collection
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import obstore
+from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.store import ObjectStore
+
+from market.documents import lies_below, path_below_root
+from system.object_store import open_store
+
+CONCURRENCY = 32
+REACHED = "is-anything-here"
+"""A document that nobody has: asking for it shows whether there is somebody to ask."""
+TIMEOUT_S, LONGEST_S = 10.0, 30.0
+"""For each thousand documents that are asked for together, and for all that a message asks for: half of the lease of
+its imports."""
+
+
+class DocumentsUnavailable(Exception):
+    """The object store does not answer, or refuses us. The question may be asked again."""
+
+
+def missing_documents(
+    root: str, paths: Collection[str], *, timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S
+) -> set[str]:
+    """The paths at which there is no document. Never looks outside the root. Raises DocumentsUnavailable.
+
+    It is waited `timeout_s` for each thousand of them, and `longest_s` at most.
+    """
+    thousands = max(1, -(-len(paths) // 1_000))
+    return asyncio.run(_missing(root, paths, max(0.0, min(timeout_s * thousands, longest_s))))
+
+
+def why_unreachable(root: str, *, timeout_s: float = TIMEOUT_S) -> str | None:
+    """Why documents cannot be looked for at this root, as a sentence; None when they can."""
+    try:
+        missing_documents(root, [REACHED], timeout_s=timeout_s)
+    except DocumentsUnavailable as error:
+        return str(error)
+    return None
+
+
+def is_allowed(root: str, places: Collection[str]) -> bool:
+    """Whether the root lies at one of these places; also where links lead to, if it is a folder of this machine."""
+    if not lies_below(root, places):
+        return False
+    folders = [_folder(place).resolve() for place in places if place.startswith("file:")]
+    return not root.startswith("file:") or any(_folder(root).resolve().is_relative_to(folder) for folder in folders)
+
+
+def _folder(url: str) -> Path:
+    return Path(unquote(urlsplit(url).path))
+
+
+async def _missing(root: str, paths: Collection[str], timeout_s: float) -> set[str]:
+    folder = _folder(root) if root.startswith("file:") else None
+    if folder is not None and not (folder.is_dir() and os.access(folder, os.R_OK | os.X_OK)):
+        raise DocumentsUnavailable("there is no such folder, or it may not be read")
+    store = _store(root, timeout_s)
+    turns = asyncio.Semaphore(CONCURRENCY)
+
+    async def is_missing(path: str) -> bool:
+        key = path_below_root(path)
+        if key is None or (folder is not None and not _lies_in(folder, key)):
+            return True
+        async with turns:
+            try:
+                await obstore.head_async(store, key)
+            except FileNotFoundError:
+                return True
+        return False
+
+    wanted = list(dict.fromkeys(paths))
+    try:
+        async with asyncio.timeout(timeout_s):
+            is_there = await asyncio.gather(*map(is_missing, wanted))
+            if folder is None and all(is_there):
+                await _ask_for_bucket(store)
+    except TimeoutError:
+        raise DocumentsUnavailable(f"no answer within {timeout_s:g} s") from None
+    except DocumentsUnavailable:
+        raise
+    except (BaseError, OSError, ValueError) as error:
+        raise DocumentsUnavailable(type(error).__name__) from error
+    return {path for path, is_gone in zip(wanted, is_there, strict=True) if is_gone}
+
+
+async def _ask_for_bucket(store: ObjectStore) -> None:
+    """A bucket that does not exist has no documents either. Raises DocumentsUnavailable for it.
+
+    Who may ask for documents need not be allowed to list them: then the bucket is there.
+    """
+    try:
+        async for _ in obstore.list(store, chunk_size=1):
+            return
+    except (PermissionError, PermissionDeniedError, UnauthenticatedError):
+        return
+    except (BaseError, OSError) as error:
+        raise DocumentsUnavailable("there is no such bucket, or it does not answer") from error
+
+
+def _store(root: str, timeout_s: float) -> ObjectStore:
+    try:
+        return open_store(root, timeout_s=timeout_s)
+    except (BaseError, ValueError, OSError) as error:
+        raise DocumentsUnavailable(f"the root cannot be used: {type(error).__name__}") from error
+
+
+def _lies_in(folder: Path, key: str) -> bool:
+    """False where a link leads out of the folder."""
+    try:
+        return (folder / key).resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):
+        return False

@@ -1,0 +1,75 @@
+"""The worker's part in reconciliations: add up a run, portion by portion, while no import waits."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+
+from eventstore.errors import StoreUnavailable, first_line
+from eventstore.log.ledger import Ledger
+from projections.queries.reconciliation import add_portion, leave_to_others, other_waits, take
+from projections.views.import_status import imports_wait
+from redaction.shown import said_by
+
+LOOK_EVERY_S = 0.1
+"""Interval of looks for waiting imports [seconds]."""
+TURN_S = 2.0
+"""Time for a job while others wait [seconds], apart from its last portion. The sweeper rings for the rest."""
+MAX_PAUSE_S = 15.0
+"""Longest pause for imports between two portions [seconds], well below the lease."""
+
+logger = structlog.get_logger()
+
+
+class Reconciler:
+    """Takes the jobs that messages name. `worker` gives the number whose advisory lock this process holds."""
+
+    def __init__(self, ledger: Ledger, *, worker: Callable[[], int], stop: threading.Event) -> None:
+        self._ledger = ledger
+        self._worker = worker
+        self._stop = stop
+
+    def work(self, jobs: list[str]) -> None:
+        """Do these jobs to their end, or until the process stops. Never raises."""
+        for job in jobs:
+            try:
+                self._add_up(job, self._worker())
+            except StoreUnavailable as error:
+                logger.warning("reconciliation left to others", job=job, reason=first_line(error))
+
+    def _add_up(self, job: str, worker: int) -> None:
+        began, error = time.monotonic(), ""
+        ends_at = began + TURN_S
+        with self._ledger.connection() as connection:
+            taken = take(connection, job, worker)
+        if taken is None:
+            return
+        try:
+            while taken is not None and self._imports_come_first():
+                with self._ledger.connection() as connection:
+                    taken = add_portion(connection, taken, worker)
+                    if time.monotonic() >= ends_at and other_waits(connection, job):
+                        break
+        except StoreUnavailable as unavailable:
+            error = first_line(unavailable)
+            raise
+        except Exception as raised:  # whatever it is, it concerns this job alone
+            logger.exception("reconciliation failed", job=job)
+            error = said_by(raised)
+        finally:
+            with contextlib.suppress(StoreUnavailable), self._ledger.connection() as connection:
+                leave_to_others(connection, job, worker, error)
+        took_ms = round(1000 * (time.monotonic() - began))
+        logger.info("reconciliation is left", job=job, is_done=taken is None and not error, duration_ms=took_ms)
+
+    def _imports_come_first(self) -> bool:
+        """Wait while imports do, but not too long; False when the process is to end."""
+        paused_until = time.monotonic() + MAX_PAUSE_S
+        while not self._stop.is_set():
+            with self._ledger.connection() as connection:
+                if time.monotonic() > paused_until or not imports_wait(connection):
+                    return True
+            self._stop.wait(LOOK_EVERY_S)
+        return False

@@ -1,0 +1,279 @@
+"""Does what an account refers to exist? Checks that need the database or an object store, made while processing.
+
+Documents are looked for below the supplier's root, if the supplier is set so. An operator's code without a market
+participant is a warning, and an error for a strict supplier. The participants of an account are those of the
+organisations that may write to its supplier, and the operator's.
+
+Whether another live account has a supply point is asked before the account's own transaction. Two accounts that share
+one and are processed by two workers in the same moment see neither each other; whoever comes later sees both. To make
+them wait for each other would cost every account two locks, for a hint about data that the source has wrong. Of two
+in one batch the second is told of the first, even in the rare case that the platform's tables then refuse the first.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import structlog
+from psycopg.rows import class_row
+
+from eventstore.aggregates import participant
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from market.plausibility import today_in_germany
+from projections.views.import_supplier import SELECT_NAMED, KnownSupplier
+from schemas.account import Account
+from schemas.base import Problem
+from workers.actors.documents import LONGEST_S, DocumentsUnavailable, is_allowed, missing_documents
+
+MAX_KNOWN = 100_000
+_OPERATORS = ("meter_operators", "network_operators", "transmission_system_operators")
+
+SELECT_LIVE = """
+SELECT asked.supplier, asked.identifier
+FROM unnest(%s::text[], %s::text[]) AS asked (supplier, identifier)
+CROSS JOIN LATERAL (
+    SELECT
+    FROM platform.supply_point AS p
+    JOIN platform.service_account AS a USING (account_number)
+    WHERE p.identifier = asked.identifier AND a.import_supplier = asked.supplier
+      AND (p.supply_end_date IS NULL OR p.supply_end_date >= %s)
+    LIMIT 1
+) AS live
+"""
+"""One account that has a supply point is enough to know: a source may name the same one in all of its accounts."""
+_SELECT_KNOWN = "SELECT stream FROM events WHERE stream = ANY(%s) AND version = 1"
+_SELECT_WRITERS = """
+SELECT DISTINCT asked.supplier, organisation
+FROM unnest(%s::text[]) AS asked (supplier)
+JOIN access_key ON role IN ('importer', 'operator') AND suppliers && ARRAY[asked.supplier, '*']
+"""
+"""Of revoked keys too: what was sent with them stays."""
+
+
+logger = structlog.get_logger()
+
+
+Treatments = Mapping[str, KnownSupplier]
+"""Suppliers by their codes."""
+
+
+class Findings(msgspec.Struct, frozen=True):
+    """What is wrong with an account's references. `is_unknown`: documents could not be looked for, ask again."""
+
+    errors: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    is_unknown: bool = False
+
+    def with_problems(self, problems: tuple[Problem, ...], *, are_errors: bool) -> "Findings":
+        """The same findings with further problems."""
+        if are_errors:
+            return Findings((*problems, *self.errors), self.warnings, self.is_unknown)
+        return Findings(self.errors, (*problems, *self.warnings), self.is_unknown)
+
+
+FieldSteps = tuple[str | int, ...]
+
+
+class Referring(msgspec.Struct, frozen=True):
+    """What an account refers to, so that it need not be kept until its references are checked.
+
+    `operators` and `live_points` (supply points whose supply has not ended) are (place, code or identifier); of a place
+    that something is wrong with, its steps become a path.
+    `is_kept`: its account exists afterwards, unless something is wrong with it; that of a dry run does not.
+    """
+
+    supplier: str
+    operators: tuple[tuple[FieldSteps, str], ...]
+    live_points: tuple[tuple[FieldSteps, str], ...]
+    statement_paths: tuple[str, ...]
+    is_kept: bool
+
+
+def referring(account: Account, today: date, *, is_dry_run: bool) -> Referring:
+    """What this account refers to; `today` is the day in the German market."""
+    paths = tuple([statement.statement_path for statement in account.statements])
+    return Referring(
+        supplier=account.import_supplier,
+        operators=tuple(_operators(account)),
+        live_points=tuple(_live(account, today)),
+        statement_paths=paths,
+        is_kept=not is_dry_run,
+    )
+
+
+class References:
+    """Checks references against the database. Participants that exist are remembered: they are never removed."""
+
+    def __init__(self, ledger: Ledger, places: Mapping[str, Sequence[str]] = MappingProxyType({})) -> None:
+        """`places`: where the documents of each organisation may lie."""
+        self._ledger = ledger
+        self._places = places
+        self._known: set[str] = set()
+
+    def treatments(self, suppliers: set[str]) -> dict[str, KnownSupplier]:
+        """The treatment of each supplier, by its code; the contract's own where a supplier is not known."""
+        with self._ledger.connection() as connection, connection.cursor(row_factory=class_row(KnownSupplier)) as cursor:
+            known = cursor.execute(SELECT_NAMED, (list(suppliers),)).fetchall()
+        return {code: KnownSupplier(code=code) for code in suppliers} | {one.code: one for one in known}
+
+    def findings(self, accounts: Sequence[Referring], treatments: Treatments) -> list[Findings]:
+        """The findings of each account, in order. `treatments` must have the supplier of every account."""
+        unknown = self._unknown(accounts)
+        missing = _missing(accounts, treatments, self._places)
+        taken = self._taken(accounts)
+        gathered = []
+        for account in accounts:
+            treatment = treatments[account.supplier]
+            findings = _documents_in(account, treatment, missing.get(account.supplier, set()))
+            if problems := (*_shared(account, taken), *_unknown(account, unknown[account.supplier])):
+                findings = findings.with_problems(problems, are_errors=treatment.strictness == "strict")
+            gathered.append(findings)
+            if account.is_kept and not findings.errors and not findings.is_unknown:
+                taken |= _points(account)
+        return gathered
+
+    def _taken(self, accounts: Sequence[Referring]) -> set[tuple[str, str]]:
+        """The live supply points of these accounts that other live accounts have already: (supplier, identifier)."""
+        places = {place for account in accounts for place in _points(account)}
+        if not places:
+            return set()
+        suppliers, identifiers = (list(column) for column in zip(*places, strict=True))
+        with self._ledger.connection() as connection:
+            rows = connection.execute(SELECT_LIVE, (suppliers, identifiers, today_in_germany(now()))).fetchall()
+        return {(row["supplier"], row["identifier"]) for row in rows}
+
+    def _unknown(self, accounts: Sequence[Referring]) -> dict[str, set[str]]:
+        """By supplier, the codes of operators that no participant has whom its accounts may refer to."""
+        codes: dict[str, set[str]] = {account.supplier: set() for account in accounts}
+        for account in accounts:
+            codes[account.supplier].update(code for _, code in account.operators)
+        writers = self._writers([supplier for supplier, named in codes.items() if named])
+        streams = {
+            (supplier, code): [participant.stream_of(writer, int(code)) for writer in writers[supplier]]
+            for supplier, named in codes.items()
+            for code in named
+            if _is_number(code)
+        }
+        self._learn({stream for some in streams.values() for stream in some})
+        return {
+            supplier: {code for code in named if self._known.isdisjoint(streams.get((supplier, code), ()))}
+            for supplier, named in codes.items()
+        }
+
+    def _writers(self, suppliers: Sequence[str]) -> dict[str, set[str]]:
+        """By supplier, the organisations that may send its accounts, and the operator."""
+        writers = {supplier: {""} for supplier in suppliers}
+        if suppliers:
+            with self._ledger.connection() as connection:
+                for row in connection.execute(_SELECT_WRITERS, (suppliers,)):
+                    writers[row["supplier"]].add(row["organisation"])
+        return writers
+
+    def _learn(self, streams: set[str]) -> None:
+        """Look up those of the streams that are not known to exist."""
+        if len(self._known) > MAX_KNOWN:
+            self._known.clear()
+        if not (asked := streams - self._known):
+            return
+        with self._ledger.connection() as connection:
+            rows: list[dict[str, Any]] = connection.execute(_SELECT_KNOWN, (list(asked),)).fetchall()
+        self._known |= {row["stream"] for row in rows}
+
+
+def _missing(
+    accounts: Sequence[Referring], treatments: Treatments, places: Mapping[str, Sequence[str]]
+) -> dict[str, set[str] | None]:
+    """The paths without a document, by supplier.
+
+    None for a supplier whose document store does not answer, or whose root is not among its organisation's places.
+    """
+    wanted: dict[str, list[str]] = {}
+    for account in accounts:
+        if account.statement_paths and treatments[account.supplier].documents_check != "off":
+            wanted.setdefault(account.supplier, []).extend(account.statement_paths)
+    missing: dict[str, set[str] | None] = {}
+    ends_at = time.monotonic() + LONGEST_S  # one supplier's store must not cost the others of a message their lease
+    for supplier, paths in wanted.items():
+        root, organisation = treatments[supplier].documents_root, treatments[supplier].documents_organisation
+        try:
+            if organisation and not is_allowed(root, places.get(organisation, ())):
+                raise DocumentsUnavailable(f"it is not among the places of {organisation}")
+            left_s = ends_at - time.monotonic()
+            missing[supplier] = missing_documents(root, paths, longest_s=left_s)
+        except DocumentsUnavailable as error:
+            logger.warning("documents root cannot be reached", supplier=supplier, root=root, reason=str(error))
+            missing[supplier] = None
+    return missing
+
+
+def _documents_in(account: Referring, treatment: KnownSupplier, missing: set[str] | None) -> Findings:
+    if not account.statement_paths:
+        return Findings()
+    is_required = treatment.documents_check == "require"
+    if missing is None:
+        told = Problem("statements", "document_store_unavailable", "Documents could not be looked for.")
+        return Findings(is_unknown=True) if is_required else Findings(warnings=(told,))
+    absent = tuple(
+        Problem(
+            f"statements.{index}.statement_path",
+            "path_does_not_exist_in_file_store",
+            "There is no document at this path below the supplier's root.",
+        )
+        for index, path in enumerate(account.statement_paths)
+        if path in missing
+    )
+    return Findings().with_problems(absent, are_errors=is_required)
+
+
+def _shared(account: Referring, taken: set[tuple[str, str]]) -> tuple[Problem, ...]:
+    """The supply points that another live account of the supplier has."""
+    says = "Another live account of the supplier has this supply point."
+    return tuple(
+        Problem(_path(place), "supply_point_on_other_account", says)
+        for place, identifier in (account.live_points if taken else ())
+        if (account.supplier, identifier) in taken
+    )
+
+
+def _unknown(account: Referring, codes: set[str]) -> tuple[Problem, ...]:
+    """The operators that have one of these codes, of which no market participant is known."""
+    says = "There is no market participant with this code."
+    return tuple(
+        Problem(_path(place), "market_participant_not_found", says)
+        for place, code in (account.operators if codes else ())
+        if code in codes
+    )
+
+
+def _points(account: Referring) -> set[tuple[str, str]]:
+    """Its live supply points: (supplier, identifier)."""
+    return {(account.supplier, identifier) for _, identifier in account.live_points}
+
+
+def _live(account: Account, today: date) -> Iterator[tuple[FieldSteps, str]]:
+    """(place, identifier) of every supply point whose supply has not ended."""
+    for a, address in enumerate(account.supply_addresses):
+        for p, point in enumerate(address.supply_points):
+            if point.supply_end_date is None or point.supply_end_date >= today:
+                yield ("supply_addresses", a, "supply_points", p, "identifier"), point.identifier
+
+
+def _operators(account: Account) -> Iterator[tuple[FieldSteps, str]]:
+    """(place, code) of every operator that the account names."""
+    for a, address in enumerate(account.supply_addresses):
+        for p, point in enumerate(address.supply_points):
+            for kind in _OPERATORS:
+                for o, operator in enumerate(getattr(point, kind)):
+                    yield ("supply_addresses", a, "supply_points", p, kind, o, "code"), operator.code
+
+
+def _path(place: FieldSteps) -> str:
+    return ".".join(map(str, place))
+
+
+def _is_number(code: str) -> bool:
+    return code.isascii() and code.isdigit() and len(code) <= 19

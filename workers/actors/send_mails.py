@@ -1,0 +1,210 @@
+"""Sending e-mails to customers: once at most, after the account is durable, each outcome an event.
+
+An attempt is in the log before the mail server is asked. Up to the message's last byte a failure is certain and may
+be tried again; after that, without an answer, nobody knows, and the message is not sent again.
+"""
+
+import contextlib
+import hashlib
+import smtplib
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from email.message import EmailMessage
+from email.policy import SMTP, SMTPUTF8
+from email.utils import parseaddr
+
+import msgspec
+import structlog
+
+from eventstore.aggregates import import_process
+from eventstore.aggregates.aggregate import Command
+from eventstore.aggregates.customer_mail import (
+    CustomerMail,
+    DeliverMail,
+    FailMail,
+    MailStarted,
+    PostponeMail,
+    StartMail,
+)
+from eventstore.clock import now
+from eventstore.errors import StoreUnavailable
+from eventstore.log.ledger import Ledger
+from projections.retention.archiving import archived_place
+from schemas.reading.shape import NotJson
+from schemas.submission import stored_submission
+from telemetry.supervision import supervision
+from workers.actors.mail_server import MailServer, NotSecure, mail_session, why_not_secure
+from workers.actors.mail_text import message_about, on_the_wire, recipient_of
+from workers.backoff import backoff
+
+MAX_ATTEMPTS = 8
+LEASE = timedelta(seconds=120)
+MAX_LINE = 998
+"""Characters of a header's line (RFC 5322)."""
+LOOK_AGAIN_S = 30.0
+"""Seconds between two looks whether the mail server offers TLS."""
+
+logger = structlog.get_logger()
+
+
+class NotSent(Exception):
+    """The message was certainly not sent. `is_final`: it will not be sent at another time either."""
+
+    def __init__(self, code: str, *, is_final: bool) -> None:
+        super().__init__(code)
+        self.code = code
+        self.is_final = is_final
+
+
+class MailSender:
+    """Takes requested messages up and brings each to its end. `worker` gives the id whose lock says that it lives."""
+
+    def __init__(self, ledger: Ledger, server: MailServer | None, *, worker: Callable[[], int]) -> None:
+        self._ledger = ledger
+        self._server = server
+        self._worker = worker
+        self._looked_at = float("-inf")
+        self._not_secure: str | None = None
+
+    def send(self, streams: list[str]) -> None:
+        """Send what these streams request and nobody has taken up.
+
+        Requests wait while there is no mail server, or none that offers TLS: nothing is an attempt then.
+        """
+        if self._server is None or self._waits_for_tls(self._server):
+            return
+        failures: list[Exception] = []
+        for stream in streams:
+            try:
+                self._send(self._server, stream)
+            except StoreUnavailable as error:
+                logger.warning("mails left to the sweeper", reason=str(error))
+                return
+            except Exception as error:  # it concerns this e-mail alone
+                failures.append(error)
+        for failure in failures:
+            supervision.failed("e-mails", failure)
+        if not failures:
+            supervision.works("e-mails")
+
+    def _waits_for_tls(self, server: MailServer) -> bool:
+        if time.monotonic() - self._looked_at >= LOOK_AGAIN_S:
+            self._not_secure = why_not_secure(server)
+            self._looked_at = time.monotonic()
+        if self._not_secure is not None:
+            host, port = server.address
+            logger.error("mails wait for a mail server with TLS", server=f"{host}:{port}", reason=self._not_secure)
+        return self._not_secure is not None
+
+    @property
+    def _by(self) -> str:
+        return f"worker:{self._worker()}"
+
+    def _send(self, server: MailServer, stream: str) -> None:
+        at = self._ledger.time()
+        start = StartMail(worker=self._worker(), lease_until=at + LEASE, max_attempts=MAX_ATTEMPTS)
+        [outcome] = self._ledger.execute_many({stream: start}, at=at, by=self._by)
+        if outcome.recorded and isinstance(outcome.recorded.event, MailStarted):
+            ended = self._ended(server, stream, outcome.state)
+            self._ledger.execute_many({stream: ended}, at=now(), by=self._by)
+
+    def _ended(self, server: MailServer, stream: str, mail: CustomerMail) -> Command:
+        """Send, and give the command that records the outcome: whatever happens, the attempt ends."""
+        attempt = mail.attempt
+        try:
+            message = self._message(server, stream, mail)
+            if isinstance(message, str):
+                return FailMail(attempt=attempt, code=message)
+            letter = letter_of(message)
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            logger.warning("mail cannot be written", stream=stream, reason=type(error).__name__)
+            return FailMail(attempt=attempt, code="message_not_possible")
+        try:
+            deliver(server, letter)
+        except NotSent as failure:
+            logger.info("mail not sent", stream=stream, code=failure.code, attempt=attempt)
+            if failure.is_final:
+                return FailMail(attempt=attempt, code=failure.code)
+            return PostponeMail(attempt=attempt, code=failure.code, due_at=self._ledger.time() + backoff(attempt))
+        except Exception as error:
+            logger.warning("mail outcome unknown", stream=stream, reason=type(error).__name__)
+            return FailMail(attempt=attempt, code="outcome_unknown")
+        return DeliverMail(attempt=attempt, message_id=str(message["Message-ID"]))
+
+    def _message(self, server: MailServer, stream: str, mail: CustomerMail) -> EmailMessage | str:
+        """The message, or an error code when none can be made."""
+        assert mail.requested is not None
+        source = import_process.stream_of(*import_process.identity_of(stream))
+        body = self._ledger.payloads({source: mail.requested.payload_sha256}).get(source)
+        if body is None:
+            with self._ledger.connection() as connection:
+                place = archived_place(connection, import_process.identity_of(stream)[0], source)
+            return "payload_archived" if place is not None else "payload_erased"
+        try:
+            account = stored_submission(body).account
+        except NotJson:
+            return "payload_unreadable"
+        recipient = recipient_of(account)
+        if recipient is None:
+            return "no_email_address"
+        host = on_the_wire(*parseaddr(server.sender)).domain or "localhost"
+        return message_about(
+            account,
+            recipient,
+            account_number=mail.requested.account_number,
+            language=mail.requested.language,
+            sender=server.sender,
+            message_id=f"<{hashlib.sha256(stream.encode()).hexdigest()[:32]}@{host}>",
+        )
+
+
+class Letter(msgspec.Struct, frozen=True):
+    """A message as it goes out. `is_utf8`: an address in it has letters that only SMTPUTF8 (RFC 6531) can carry."""
+
+    sender: str
+    recipient: str
+    content: bytes
+    is_utf8: bool
+
+
+def letter_of(message: EmailMessage) -> Letter:
+    """The message with its two addresses. Raises ValueError for what cannot be written."""
+    sender, recipient = (message[name].addresses[0].addr_spec for name in ("From", "To"))
+    is_utf8 = not (sender.isascii() and recipient.isascii())
+    policy = (SMTPUTF8 if is_utf8 else SMTP).clone(max_line_length=MAX_LINE)
+    return Letter(sender, recipient, message.as_bytes(policy=policy), is_utf8)
+
+
+def deliver(server: MailServer, letter: Letter) -> None:
+    """Hand the letter to the mail server. Raises NotSent when the server has certainly not taken it.
+
+    After any other error nobody knows whether the letter was sent.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            session = stack.enter_context(mail_session(server))
+            if letter.is_utf8 and not session.has_extn("smtputf8"):
+                raise NotSent("smtputf8_not_supported", is_final=True)
+            _accepted(session.mail(letter.sender, ["SMTPUTF8"] if letter.is_utf8 else []), "sender_refused")
+            _accepted(session.rcpt(letter.recipient), "recipient_refused")
+        except UnicodeError as error:  # an address that this server cannot be told
+            raise NotSent("recipient_refused", is_final=True) from error
+        except NotSecure as error:
+            raise NotSent("tls_not_offered", is_final=False) from error
+        except (OSError, smtplib.SMTPException) as error:
+            raise NotSent("smtp_unavailable", is_final=False) from error
+        try:
+            _accepted(session.data(letter.content), "message_refused")
+        except smtplib.SMTPDataError as error:
+            _accepted((error.smtp_code, b""), "message_refused")
+            raise
+
+
+def _accepted(reply: tuple[int, bytes], code: str) -> None:
+    """Raises NotSent for a reply that refuses: for now (4xx) or for good (5xx)."""
+    status = reply[0]
+    if status >= 400:
+        raise NotSent(code, is_final=status >= 500)

@@ -1,0 +1,131 @@
+"""One line `import ended` for each import that ends, whoever ended it and after however many attempts.
+
+The lines are read from the log of events by one follower, so that no worker that dies between its commit and its
+line takes the line along. Its place is kept after the lines are written; what a process has told it does not tell
+again where its place could not be kept. Only one that is killed between the two leaves lines that the next process
+repeats, under the same `position`.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from psycopg import Connection
+
+from eventstore.aggregates.import_process import STATUS_AFTER_TOPIC, WAITING, identity_of, status_after_erasure
+from eventstore.clock import now
+from eventstore.events import Unreadable
+from eventstore.log import follow, locks
+from eventstore.log.ledger import Ledger
+from redaction.shown import cleaned
+from telemetry.measures import measures
+from telemetry.supervision import supervision
+from workers.followers.leader import lead
+
+FOLLOWER = "ended imports"
+READ_LIMIT = 1_000
+_ENDS = {topic: status for topic, status in STATUS_AFTER_TOPIC.items() if status not in WAITING}
+"""The status in which an import ends, by the event that ends it. An erasure ends one that had not ended."""
+_ERASED = "subject_erased.v1"
+_WATCHED = (*_ENDS, _ERASED)
+_SELECT_BEFORE = """
+SELECT topic FROM events
+WHERE stream = %s AND position < %s
+ORDER BY version DESC
+LIMIT 1
+"""
+
+
+class EndedLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What is told of an import that has ended. Its texts have been cleaned."""
+
+    event: str = "import ended"
+    level: str = "info"
+    timestamp: datetime
+    supplier: str
+    external_account_number: str
+    status: str
+    attempt: int
+    code: str | None
+    position: int
+
+    def readable(self) -> str:
+        """The line as text for people."""
+        moment = f"{self.timestamp:%Y-%m-%dT%H:%M:%S.%fZ}"
+        return (
+            f"{moment} {self.event} {self.supplier} {self.external_account_number} {self.status}"
+            f" {self.code or '-'}, attempt {self.attempt}, position {self.position}"
+        )
+
+
+class EndedImports:
+    """Runs until `stop` is set; survives the loss of Postgres. One is active, by an advisory lock.
+
+    The lines of many imports are written together: one by one they cost the relay as much as all of its other work.
+    """
+
+    def __init__(self, ledger: Ledger, write: Callable[[Sequence[EndedLine]], None] = lambda lines: None) -> None:
+        self._ledger = ledger
+        self._write = write
+        self._told = 0
+        """The last position that this process has told of."""
+
+    def start(self, stop: threading.Event) -> threading.Thread:
+        return supervision.thread(FOLLOWER, lambda: self.run(stop), stop)
+
+    def run(self, stop: threading.Event) -> None:
+        lead(self._ledger, locks.ENDED_IMPORTS, FOLLOWER, self._follow, stop, listens=False)
+
+    def _follow(self, connection: Connection[Any], stop: threading.Event) -> None:
+        if not follow.checkpoint(connection, FOLLOWER):  # of an older log, what ended before is not told of
+            follow.set_checkpoint(connection, FOLLOWER, follow.checkpoint(connection, "relay"))
+        while not stop.is_set():
+            has_more = self.tell(connection)
+            supervision.works(FOLLOWER)
+            if not has_more:
+                stop.wait(follow.POLL_S)
+
+    def tell(self, connection: Connection[Any]) -> bool:
+        """Write a line for each import that has ended since the last call; return whether there may be more."""
+        position = follow.checkpoint(connection, FOLLOWER)
+        events, reached = follow.read_after(connection, position, _WATCHED, limit=READ_LIMIT)
+        lines = [_line_of(event) for event in events if event.position > self._told and _is_end(connection, event)]
+        if lines:
+            self._write(lines)
+            self._told = lines[-1].position
+        for status, imports in Counter(line.status for line in lines).items():
+            measures().ended(status, imports)
+        if reached != position:
+            follow.set_checkpoint(connection, FOLLOWER, reached)
+        self._told = min(self._told, reached)  # a log that has lost its end gives positions anew
+        return len(events) == READ_LIMIT
+
+
+def _is_end(connection: Connection[Any], event: follow.Followed) -> bool:
+    """Return whether the import has ended with this event. An erasure ends an import that had not ended before.
+
+    An event that cannot be read ends nothing: its stream may be no import.
+    """
+    if isinstance(event.event, Unreadable):
+        return False
+    if event.topic != _ERASED:
+        return True
+    row = connection.execute(_SELECT_BEFORE, (event.stream, event.position)).fetchone()
+    return row is not None and row["topic"] not in _ENDS
+
+
+def _line_of(event: follow.Followed) -> EndedLine:
+    supplier, external = identity_of(event.stream)
+    code = getattr(event.event, "code", None)
+    return EndedLine(
+        timestamp=now(),
+        supplier=cleaned(supplier),
+        external_account_number=cleaned(external),
+        status=_ENDS.get(event.topic, status_after_erasure(False)),
+        attempt=getattr(event.event, "attempt", 0),
+        code=None if code is None else cleaned(code),
+        position=event.position,
+    )

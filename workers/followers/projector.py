@@ -1,0 +1,173 @@
+"""The projector: keeps the projections that follow the log up with it, each from its own position.
+
+One projector is active, by an advisory lock. A position moves in the transaction of the rows, so that a crash repeats
+nothing. An event whose content cannot be projected parks its stream; the others go on. Any other failure holds its
+projection until the cause is gone.
+"""
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import structlog
+from psycopg import Connection
+
+from eventstore.aggregates.import_process import ImportStaged
+from eventstore.errors import StoreUnavailable
+from eventstore.log import follow, locks
+from eventstore.log.ledger import Ledger
+from projections.versions.build import apply_batch
+from projections.versions.forgetting import wait_for_erasures
+from projections.versions.projection import Projection
+from projections.versions.reading import LastTopics, Poison, Seen, head, read_ordered
+from projections.versions.versions import ProjectionVersion, held, park, parked_streams
+from telemetry.supervision import supervision
+from workers.followers.leader import ends_work, lead
+
+BATCH, BATCH_BYTES = 6_000, 200_000_000
+"""Events that are taken in at a time, and bytes of the payloads that they bring: an erasure waits for them."""
+PAUSE_S = 0.4
+"""How long events gather before they are taken in: a few large batches cost less than many small ones."""
+
+logger = structlog.get_logger()
+
+
+class _Read(msgspec.Struct, frozen=True):
+    """The events after a position, and how far the log has been read with them."""
+
+    after: int
+    reached: int
+    batch: Sequence[tuple[str, Seen | Poison]]
+    """With their topics, which each projection chooses by."""
+    is_all: bool
+    """Whether there was no more."""
+
+
+class Projector:
+    """Runs until `stop` is set; survives the loss of Postgres."""
+
+    def __init__(self, ledger: Ledger, projections: Sequence[Projection]) -> None:
+        self._ledger = ledger
+        self._projections = projections
+        self._outdated: set[str] = set()
+        self._topics_of = {projection.name: frozenset(projection.topics) for projection in projections}
+        self._topics = sorted(frozenset().union(*self._topics_of.values()))
+        self._read: _Read | None = None
+        self._last_topics = LastTopics()
+        self._is_idle = True
+        """Whether the last look at the log has shown nothing new to any of them."""
+
+    def start(self, stop: threading.Event) -> threading.Thread:
+        return supervision.thread("projector", lambda: self.run(stop), stop)
+
+    def run(self, stop: threading.Event) -> None:
+        lead(self._ledger, locks.PROJECTOR, "projector", self._follow, stop)
+
+    def _follow(self, connection: Connection[Any], stop: threading.Event) -> None:
+        self._read, self._last_topics = None, LastTopics()
+        while not stop.is_set():
+            self._is_idle = True
+            went_on = [self._advanced(connection, projection) for projection in self._projections]
+            self._put_in_order(connection)
+            supervision.works("projector")
+            if not any(went_on):
+                stop.wait(PAUSE_S)
+                follow.wait(connection)
+
+    def _advanced(self, connection: Connection[Any], projection: Projection) -> bool:
+        """Take the next events in. A failure holds this projection alone, and is tried again after a pause."""
+        name, went_on = work_name(projection.name), False
+        if supervision.is_due(name):
+            with supervision.part(name, passes=ends_work(connection, StoreUnavailable)):
+                went_on = self.advance(connection, projection)
+        return went_on
+
+    def advance(self, connection: Connection[Any], projection: Projection) -> bool:
+        """Take the next events in; False when there was nothing more."""
+        with connection.transaction():
+            live = held(connection, projection.name)  # what a switch or a healing has changed is seen after it
+            if live.is_outdated(projection):
+                self._tell_outdated(projection.name)
+                return False
+            if projection.holds_persons:
+                wait_for_erasures(connection)
+            read = self._read_after(connection, live.position)
+            if read.reached == live.position:
+                return False
+            self._is_idle = False
+            topics = self._topics_of[projection.name]
+            batch = [one for topic, one in read.batch if topic in topics]
+            if read.after != live.position:
+                batch = [one for one in batch if one.position > live.position]
+            poisons = self._taken_in(connection, projection, live, batch) if batch else ()
+            connection.execute(
+                "UPDATE projection_versions SET position = %s WHERE name = %s AND version = %s",
+                (read.reached, projection.name, live.version),
+            )
+        for poison in poisons:
+            logger.error("stream parked", projection=projection.name, stream=poison.stream, position=poison.position)
+        return not read.is_all
+
+    def _put_in_order(self, connection: Connection[Any]) -> None:
+        for projection in self._projections:
+            name = f"order of {work_name(projection.name)}"
+            if supervision.is_due(name):
+                with supervision.part(name, passes=ends_work(connection, StoreUnavailable)):
+                    projection.put_in_order(connection, is_idle=self._is_idle)
+
+    def _taken_in(
+        self,
+        connection: Connection[Any],
+        projection: Projection,
+        live: ProjectionVersion,
+        batch: Sequence[Seen | Poison],
+    ) -> Sequence[Poison]:
+        parked = set(parked_streams(connection, projection.name, live.version))
+        poisons = apply_batch(connection, projection, projection.home, batch, parked)
+        park(connection, projection.name, live.version, poisons)
+        return poisons
+
+    def _read_after(self, connection: Connection[Any], position: int) -> "_Read":
+        """What the projections follow, from before a position to one behind it: read once for all.
+
+        One that was somewhere else, since it was rebuilt or has just begun, is where the others are from then on.
+        """
+        read = self._read
+        if read is None or not read.after <= position < read.reached:
+            reached, batch = head(connection), list[Seen | Poison]()
+            if reached > position:
+                batch = read_ordered(
+                    connection,
+                    self._topics,
+                    after=position,
+                    upto=reached,
+                    limit=BATCH,
+                    last_topics=self._last_topics,
+                )
+            taken = _as_many_as_fit(batch)
+            is_all = len(taken) < BATCH and len(taken) == len(batch)
+            reached = reached if is_all else taken[-1].position
+            self._read = read = _Read(position, reached, [(one.topic, one) for one in taken], is_all)
+        return read
+
+    def _tell_outdated(self, name: str) -> None:
+        if name not in self._outdated:
+            self._outdated.add(name)
+            logger.warning("projection was made by other code", projection=name, mend=f"projections rebuild {name}")
+
+
+def work_name(projection: str) -> str:
+    """Return the name under which the work for a projection is supervised."""
+    return f"projection {projection}"
+
+
+def _as_many_as_fit(batch: Sequence[Seen | Poison]) -> Sequence[Seen | Poison]:
+    """The first of them, until those that bring large payloads have brought too many bytes."""
+    total = 0
+    for count, one in enumerate(batch, 1):
+        if isinstance(one, Seen) and isinstance(one.recorded.event, ImportStaged):
+            total += one.recorded.event.payload_bytes
+            if total > BATCH_BYTES:
+                return batch[:count]
+    return batch

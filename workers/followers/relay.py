@@ -1,0 +1,163 @@
+"""The relay: follows the log and rings for each import that is to be processed and each e-mail to be sent.
+
+The log is the outbox. The relay reads it up to its end and puts what is due into the turns of its supplier
+(`workers.followers.turns`). Few messages wait for workers at a time, so that a supplier's turn comes soon, however much
+another has sent. The checkpoint moves before a message is rung: what a crash loses of the turns is in the status view,
+where the sweeper finds it. On the idle service it rings at once; while much arrives it gathers. One relay is active, by
+an advisory lock; others stand by. While intake needs the processors (`workers.intake`) it rings for little at a time.
+"""
+
+import threading
+import time
+from collections import deque
+from functools import partial
+from typing import Any
+
+import structlog
+from psycopg import Connection
+
+from eventstore.aggregates.customer_mail import TOPICS as MAIL_TOPICS
+from eventstore.aggregates.customer_mail import MailRequested
+from eventstore.aggregates.import_process import TOPICS as IMPORT_TOPICS
+from eventstore.aggregates.import_process import ImportRetried, ImportStaged, identity_of
+from eventstore.clock import now
+from eventstore.errors import StoreUnavailable
+from eventstore.events import Unreadable
+from eventstore.log import follow, locks
+from eventstore.log.ledger import Ledger
+from telemetry.measures import measures
+from telemetry.supervision import supervision
+from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, Bell, BellUnavailable, Doorbell
+from workers.followers.leader import lead
+from workers.followers.sweeper import Sweeper
+from workers.followers.turns import ALONE, SupplierTurns, Waiting
+from workers.intake import LOOK_EVERY_S, Intake
+
+FOLLOWER = "relay"
+MESSAGES_PER_WORKER = 1
+"""Full messages that may wait for each worker process. More would make a supplier wait longer for its turn."""
+MAILS_PER_MINUTE = 600
+"""E-mails to one supplier's customers in a minute. Further ones wait."""
+READ_LIMIT = 3 * STREAMS_PER_MESSAGE
+YIELDING_S = 2.0
+"""While intake goes first, the relay rings once in this time, for one message. It looks more often if that is over."""
+COUNT_EVERY_S = 2.0
+"""Interval between two counts of the workers [seconds]."""
+GATHER_S = 0.2
+"""How long after a message that was not full the relay reads again: what arrives meanwhile shares one message."""
+
+_BELLS: dict[str, Bell] = {
+    topic: bell
+    for bell, topics in ((IMPORTS, IMPORT_TOPICS), (MAILS, MAIL_TOPICS))
+    for topic, event in topics.items()
+    if event in (ImportStaged, ImportRetried, MailRequested)
+}
+"""Bell for each event."""
+_COUNT_WORKERS = """
+SELECT count(*) AS workers
+FROM pg_locks
+WHERE locktype = 'advisory' AND classid = %s AND objsubid = 2 AND granted
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+logger = structlog.get_logger()
+
+
+class Relay:
+    """Runs until `stop` is set; survives the loss of Postgres and of Redis."""
+
+    def __init__(self, ledger: Ledger, doorbell: Doorbell, *, intake: Intake | None = None) -> None:
+        self._ledger = ledger
+        self._intake = intake or Intake()
+        self._doorbell = doorbell
+        self.turns = {IMPORTS: SupplierTurns(), MAILS: SupplierTurns(per_minute=MAILS_PER_MINUTE)}
+        self._sweeper = Sweeper(ledger, doorbell, self.turns)
+        self._costs: dict[Bell, deque[int]] = {bell: deque(maxlen=1_000) for bell in self.turns}
+        """Cost of each of the last messages, by bell."""
+        self._workers, self._counted_at = 1, float("-inf")
+
+    def run(self, stop: threading.Event) -> None:
+        waits_for = (StoreUnavailable, BellUnavailable)
+        leading = partial(lead, self._ledger, locks.RELAY, FOLLOWER, self._relay, stop, waits_for=waits_for)
+        supervision.run(FOLLOWER, leading, stop)
+
+    def _relay(self, connection: Connection[Any], stop: threading.Event) -> None:
+        position, rings_at, is_behind = follow.checkpoint(connection, FOLLOWER), 0.0, True
+        for turns in self.turns.values():
+            turns.forget_taken()
+        logger.info("relay is active", position=position)
+        while not stop.is_set():
+            self._count_workers(connection)
+            self._sweeper.sweep_when_due(connection, position)
+            waiting = self._doorbell.waiting()
+            measures().waiting(IMPORTS.queue, waiting)
+            yields = self._intake.goes_first(connection)
+            holds_back = yields and (waiting > 0 or time.monotonic() < rings_at)
+            if is_behind or not holds_back:
+                position, is_behind = self._read_on(connection, position)
+            rung = 0
+            if not holds_back and not (yields and is_behind):
+                rung = self._ring(IMPORTS, waiting, STREAMS_PER_MESSAGE if yields else None)
+                rings_at = time.monotonic() + YIELDING_S if rung else rings_at
+            self._ring(MAILS, self._doorbell.waiting(MAILS) if self.turns[MAILS] else 0)
+            supervision.works(FOLLOWER)
+            if not is_behind:
+                self._pause(connection, stop, rung, yields=yields)
+
+    def _pause(self, connection: Connection[Any], stop: threading.Event, rung: int, *, yields: bool) -> None:
+        """Gather for a moment while something waits or arrives; otherwise wait for the log."""
+        if yields or 0 < rung < STREAMS_PER_MESSAGE or any(self.turns.values()):
+            stop.wait(LOOK_EVERY_S if yields else GATHER_S)  # every append rings, and none of them makes room
+            follow.wait(connection, 0.0)  # rings that nobody takes would gather in memory
+        elif not rung:
+            follow.wait(connection)
+
+    def _count_workers(self, connection: Connection[Any]) -> None:
+        if time.monotonic() - self._counted_at >= COUNT_EVERY_S:
+            row = connection.execute(_COUNT_WORKERS, (locks.WORKERS,)).fetchone()
+            self._workers, self._counted_at = max(1, row["workers"] if row else 1), time.monotonic()
+
+    def _read_on(self, connection: Connection[Any], position: int) -> tuple[int, bool]:
+        """Give what the log has after the position to the turns. Return how far that is, and whether there is more."""
+        events, reached = follow.read_after(connection, position, tuple(_BELLS), limit=READ_LIMIT)
+        for event in events:
+            size = _due_bytes(event)
+            if size is not None:
+                waiting = Waiting(event.position, size)
+                self.turns[_BELLS[event.topic]].add(identity_of(event.stream)[0], event.stream, waiting)
+        if reached != position:
+            follow.set_checkpoint(connection, FOLLOWER, reached)
+        return reached, len(events) == READ_LIMIT
+
+    def _ring(self, bell: Bell, waiting: int, most: int | None = None) -> int:
+        """Ring by turns, until enough messages wait or `most` streams were rung for. Return for how many."""
+        turns, costs, rung = self.turns[bell], self._costs[bell], 0
+        known = [*costs][-waiting:] if waiting else []
+        left = MESSAGES_PER_WORKER * self._workers * bell.streams_per_message
+        left -= sum(known) + (waiting - len(known)) * bell.streams_per_message
+        while left > 0 and (most is None or rung < most):
+            messages = turns.take(bell.streams_per_message)
+            if not messages:
+                break
+            for streams in messages:
+                self._doorbell.ring(streams, bell)
+                measures().rung(bell.queue, len(streams))
+                costs.append(max(min(ALONE, bell.streams_per_message), len(streams)))
+                left -= costs[-1]
+                rung += len(streams)
+        return rung
+
+
+def _due_bytes(event: follow.Followed) -> int | None:
+    """Size of the payload that the event has brought; None for what nobody is rung for.
+
+    The sweeper rings when an import is due. A stream with an event that cannot be read cannot be processed.
+    """
+    match event.event:
+        case ImportStaged(not_before=not_before, payload_bytes=payload_bytes):
+            return payload_bytes if not_before is None or not_before <= now() else None
+        case Unreadable(error=error):
+            logger.error("event cannot be read", stream=event.stream, position=event.position, reason=error)
+            return None
+        case _:
+            return 0

@@ -1,0 +1,210 @@
+"""The sweeper: gives what is due and nobody works on to the turns of its supplier, whatever the reason.
+
+Lost messages, a flushed Redis, dead and hanging workers, schedule windows, postponed imports and those that the turns
+had no room for are one case to it. An import that was tried before gets a message of its own, so that one which kills
+its worker does not take others with it.
+"""
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any
+
+import structlog
+from psycopg import Connection
+
+from eventstore.aggregates import customer_mail
+from eventstore.aggregates.import_process import PostponeImport, identity_of, stream_of
+from eventstore.clock import now
+from eventstore.errors import StoreUnavailable
+from eventstore.log import locks
+from eventstore.log.ledger import Ledger
+from projections.queries.reconciliation import waiting_jobs
+from projections.unlogged.refused_attempts import delete_old_attempts
+from projections.views.customer_mail import FIRST_MAIL, SELECT_ABANDONED_MAILS, SELECT_WAITING_MAILS
+from telemetry.supervision import supervision
+from workers.backoff import backoff
+from workers.broker import IMPORTS, MAILS, RECONCILIATIONS, Bell, BellUnavailable, Doorbell
+from workers.followers.leader import ends_work
+from workers.followers.turns import SupplierTurns, Waiting
+
+INTERVAL_S = 1.0
+SOON_S = 0.1
+"""Interval while a supplier's imports are read in parts [seconds]."""
+LIMIT = 1_000
+FORGET_EVERY_S = 600.0
+"""How often refused attempts are deleted that are too old or too many."""
+
+_SELECT_ABANDONED = """
+SELECT supplier, external_account_number, version, attempt, lease_until < statement_timestamp() AS is_expired,
+       statement_timestamp() AS at
+FROM import_status
+WHERE status = 'IN_PROGRESS'
+  AND (lease_until < statement_timestamp()
+       OR NOT EXISTS (
+           SELECT FROM pg_locks
+           WHERE locktype = 'advisory' AND classid = %(lock_class)s::bigint::oid AND objid::bigint = worker AND granted
+             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())))
+ORDER BY modified_at
+LIMIT %(limit)s
+"""
+
+_ALL_SUPPLIERS = """
+WITH RECURSIVE suppliers AS (
+    (SELECT supplier FROM import_status ORDER BY supplier LIMIT 1)
+    UNION ALL
+    SELECT (SELECT i.supplier FROM import_status AS i WHERE i.supplier > s.supplier ORDER BY i.supplier LIMIT 1)
+    FROM suppliers AS s
+    WHERE s.supplier IS NOT NULL
+)
+"""
+_SHORT_SUPPLIERS = "WITH suppliers AS (SELECT unnest(%(short)s::text[]) AS supplier)"
+_SELECT_WAITING = """
+SELECT supplier, waiting.*
+FROM suppliers
+LEFT JOIN unnest(%(suppliers)s::text[], %(after)s::bigint[]) AS read (supplier, after) USING (supplier)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS number, max(created_position) AS last,
+           array_agg(external_account_number ORDER BY created_position) FILTER (WHERE is_due) AS externals,
+           array_agg(coalesce(attempt, 0) ORDER BY created_position) FILTER (WHERE is_due) AS attempts,
+           array_agg(created_position ORDER BY created_position) FILTER (WHERE is_due) AS firsts,
+           array_agg(position ORDER BY created_position) FILTER (WHERE is_due) AS positions,
+           array_agg((
+               SELECT coalesce(max(received_bytes), 0)
+               FROM payloads
+               WHERE stream = 'import/' || suppliers.supplier || '/' || external_account_number
+           ) ORDER BY created_position) FILTER (WHERE is_due) AS sizes
+    FROM (
+        SELECT external_account_number, attempt, created_position, position,
+               position <= %(relayed)s AND (due_at IS NULL OR due_at <= statement_timestamp()) AS is_due
+        FROM import_status AS i
+        WHERE i.supplier = suppliers.supplier AND status = 'PENDING' AND created_position > coalesce(read.after, 0)
+        ORDER BY created_position
+        LIMIT %(limit)s
+    ) AS looked_at
+) AS waiting
+WHERE supplier <> ALL(%(full)s::text[]) AND waiting.number > 0
+  AND NOT EXISTS (SELECT FROM import_supplier AS s WHERE s.code = supplier AND s.status = 'paused')
+"""
+"""The next waiting imports of each supplier whose lane has room. There are no more if `number` is below the limit.
+
+Leaves the imports of paused suppliers out. When a supplier is ongoing again, this finds all that has waited.
+"""
+
+logger = structlog.get_logger()
+
+
+class Sweeper:
+    """Lives inside the active relay, so there is one. Remembers how far it has read."""
+
+    def __init__(self, ledger: Ledger, doorbell: Doorbell, turns: Mapping[Bell, SupplierTurns]) -> None:
+        self._ledger = ledger
+        self._doorbell = doorbell
+        self._turns = turns
+        self._next = 0.0
+        self._reads_at = 0.0
+        self._read: dict[str, int] = {}
+        """Position of the first event of the last import that was read, for each supplier with more."""
+        self._mails_read = FIRST_MAIL
+        self._forget_at = 0.0
+
+    def sweep_when_due(self, connection: Connection[Any], relayed: int) -> None:
+        """Sweep once a second, and read on where a supplier's turns run short. `relayed` is the relay's position."""
+        at = time.monotonic()
+        if at >= self._next:
+            self._next = at + INTERVAL_S
+            self.sweep(connection, relayed)
+        elif at >= self._reads_at:
+            turns = self._turns[IMPORTS]
+            if short := {*turns.cut, *self._read} - {*turns.full()}:  # more wait than were read, and there is room
+                self._read_waiting(connection, relayed, short)
+
+    def sweep(self, connection: Connection[Any], relayed: int) -> None:
+        """Give abandoned imports back, then fill the turns. A step that fails leaves the others."""
+        passes = ends_work(connection, StoreUnavailable, BellUnavailable)
+        steps: dict[str, Callable[[], None]] = {
+            "abandoned imports": partial(self._give_back_abandoned, connection),
+            "abandoned e-mails": partial(self._give_up_abandoned_mails, connection),
+            "waiting imports": partial(self._read_waiting, connection, relayed),
+            "waiting e-mails": partial(self._read_mails, connection, relayed),
+            "reconciliations": partial(self._ring_for_reconciliations, connection),
+            "refused attempts": partial(self._forget_attempts, connection),
+        }
+        for name, step in steps.items():
+            with supervision.part(f"sweeper of {name}", passes=passes):
+                step()
+
+    def _forget_attempts(self, connection: Connection[Any]) -> None:
+        if time.monotonic() >= self._forget_at:
+            self._forget_at = time.monotonic() + FORGET_EVERY_S
+            delete_old_attempts(connection, now())
+
+    def _give_back_abandoned(self, connection: Connection[Any]) -> None:
+        """Those of workers that are gone are rung for at once: no message names them any more, however many wait."""
+        parameters = {"lock_class": locks.WORKERS, "limit": LIMIT}
+        commands = {}
+        at_once = []
+        for row in connection.execute(_SELECT_ABANDONED, parameters):
+            code = "lease_expired" if row["is_expired"] else "worker_lost"
+            due_at = row["at"] + backoff(row["attempt"]) if row["is_expired"] else row["at"]
+            stream = stream_of(row["supplier"], row["external_account_number"])
+            commands[stream] = PostponeImport(start=row["version"], code=code, due_at=due_at)
+            if not row["is_expired"]:
+                at_once.append(stream)
+        outcomes = self._ledger.execute_many(commands, at=now(), by="sweeper") if commands else []
+        if given_back := {one.stream: one.recorded.position for one in outcomes if one.recorded}:
+            logger.warning("abandoned imports were given back", imports=len(given_back))
+            for stream in at_once:
+                if stream in given_back:
+                    self._turns[IMPORTS].add(identity_of(stream)[0], stream, Waiting(given_back[stream], is_alone=True))
+
+    def _give_up_abandoned_mails(self, connection: Connection[Any]) -> None:
+        """A message whose worker is gone may have been sent: it is not sent again."""
+        parameters = {"lock_class": locks.WORKERS, "limit": LIMIT}
+        commands = {
+            customer_mail.stream_of(row["supplier"], row["external_account_number"]): customer_mail.FailMail(
+                attempt=row["attempt"], code="outcome_unknown"
+            )
+            for row in connection.execute(SELECT_ABANDONED_MAILS.encode(), parameters)
+        }
+        if commands:
+            self._ledger.execute_many(commands, at=now(), by="sweeper")
+
+    def _read_mails(self, connection: Connection[Any], relayed: int) -> None:
+        parameters = {"relayed": relayed, "limit": LIMIT, **self._mails_read}
+        rows = connection.execute(SELECT_WAITING_MAILS, parameters).fetchall()
+        for row in rows:
+            stream = customer_mail.stream_of(row["supplier"], row["external_account_number"])
+            self._turns[MAILS].add(row["supplier"], stream, Waiting(row["position"]))
+        last = rows[-1] if len(rows) == LIMIT else FIRST_MAIL
+        self._mails_read = {name: last[name] for name in FIRST_MAIL}
+
+    def _ring_for_reconciliations(self, connection: Connection[Any]) -> None:
+        """Ring for all open jobs, whenever no message waits. Nothing else rings for them."""
+        jobs = waiting_jobs(connection)
+        if jobs and not self._doorbell.waiting(RECONCILIATIONS):
+            for job in jobs:
+                self._doorbell.ring([job], RECONCILIATIONS)
+
+    def _read_waiting(self, connection: Connection[Any], relayed: int, short: Collection[str] | None = None) -> None:
+        """Fill the turns with waiting imports of all or some suppliers, each one's from where it was read last."""
+        self._reads_at = time.monotonic() + SOON_S
+        turns = self._turns[IMPORTS]
+        limit, full = turns.room // 2, turns.full()
+        wanted: dict[str, Any] = {"suppliers": [*self._read], "after": [*self._read.values()], "full": full}
+        wanted |= {"relayed": relayed, "limit": limit, "short": list(short or ())}
+        suppliers = _ALL_SUPPLIERS if short is None else _SHORT_SUPPLIERS
+        rows = connection.execute(f"{suppliers}{_SELECT_WAITING}".encode(), wanted).fetchall()
+        for supplier in {*self._read, *turns.cut}.difference(full) if short is None else short:
+            self._read.pop(supplier, None)
+            turns.cut.discard(supplier)
+        for row in rows:
+            supplier, last = row["supplier"], row["last"]
+            if row["number"] == limit:
+                self._read[supplier] = last
+            columns = (row[name] or () for name in ("externals", "attempts", "firsts", "positions", "sizes"))
+            for external, attempt, first, position, size in zip(*columns, strict=True):
+                waiting = Waiting(position, size, is_alone=attempt > 0)
+                if not turns.add(supplier, stream_of(supplier, external), waiting):
+                    self._read[supplier] = first - 1
+                    break
