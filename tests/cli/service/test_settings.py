@@ -102,7 +102,9 @@ def test_every_setting_is_documented_and_has_wrong_values() -> None:
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     documented = set(re.findall(r"`([A-Z_]+)`", " ".join(rows)))
     read = set(
-        re.findall(r'"((?:IMPORTLEDGER|DATABASE|REDIS)_[A-Z_]+[A-Z])"', (ROOT / "cli" / "service" / "settings.py").read_text())
+        re.findall(
+            r'"((?:IMPORTLEDGER|DATABASE|REDIS)_[A-Z_]+[A-Z])"', (ROOT / "cli" / "service" / "settings.py").read_text()
+        )
     )
     assert {name for name in documented if not name.startswith("OTEL_")} == set(SETTINGS)
     assert read <= {*SETTINGS, *INTERNAL}
