@@ -242,7 +242,11 @@ def answer(url: str) -> tuple[int, str]:
 def test_a_recipe_leads_to_a_console_behind_tls_and_to_accounts_on_the_platform(running: Running, folder: Path) -> None:
     for role in ROLES:
         url = _PORT.sub(str(running.ports[role]), running.recipe.ready[role])
-        wait_for(lambda url=url: answer(url)[0] == 200, f"{role} is ready at {url}", timeout_s=90)  # type: ignore[misc]
+        try:
+            wait_for(lambda url=url: answer(url)[0] == 200, f"{role} is ready at {url}")  # type: ignore[misc]
+        except AssertionError as error:
+            log = (folder / f"{role}.log").read_text()
+            raise AssertionError(f"{error}: {answer(url)}\n{log[-2_000:]}") from None
         shown = answer(f"http://127.0.0.1:{running.settings[role]['IMPORTLEDGER_METRICS_PORT']}/metrics")
         assert (shown[0], "importledger_" in shown[1]) == (200, True)
     (folder / "proxy").mkdir()

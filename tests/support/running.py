@@ -5,6 +5,7 @@ import http.client
 import itertools
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -33,9 +34,12 @@ _names = itertools.count(1)
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on, below those that the system gives to connections: these come and go meanwhile."""
+    while True:
+        port = 10_000 + secrets.randbelow(22_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def listens(url: str) -> bool:
