@@ -182,11 +182,12 @@ CREATE TABLE appenders (
 
 COMMENT ON TABLE appenders IS 'Roles that may append events of a topic, beside the owner. `migrate` fills it.';
 
+-- Tables are named with their schemas, those of Postgres too: a temporary one of the same name would be found first.
 CREATE FUNCTION refuse_other_appenders() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT EXISTS (
         SELECT FROM public.appenders AS a WHERE a.topic = NEW.topic AND pg_has_role(current_user, a.role, 'USAGE')
-    ) AND NOT pg_has_role(current_user, (SELECT relowner FROM pg_class WHERE oid = TG_RELID), 'USAGE') THEN
+    ) AND NOT pg_has_role(current_user, (SELECT relowner FROM pg_catalog.pg_class WHERE oid = TG_RELID), 'USAGE') THEN
         RAISE EXCEPTION '% may not append %', current_user, NEW.topic USING ERRCODE = 'insufficient_privilege';
     END IF;
     RETURN NULL;
@@ -373,7 +374,7 @@ BEGIN
     END IF;
     IF NOT public.is_log_compared() AND NOT (
         coalesce(current_setting('importledger.is_restoring', true), '') = 'on'
-        AND pg_has_role(current_user, (SELECT relowner FROM pg_class WHERE oid = TG_RELID), 'USAGE')
+        AND pg_has_role(current_user, (SELECT relowner FROM pg_catalog.pg_class WHERE oid = TG_RELID), 'USAGE')
     ) THEN
         RAISE EXCEPTION 'the log is not compared with its checkpoints yet' USING ERRCODE = 'LG003';
     END IF;

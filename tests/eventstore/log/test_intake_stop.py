@@ -261,6 +261,7 @@ SELECT max(position) + 1, 'import/S/1', 1, 'import_staged.v1', clock_timestamp()
 def test_the_services_role_cannot_append_by_tables_or_settings_of_its_own(log: Log, service: Any) -> None:
     service.execute("CREATE TEMP TABLE log_comparisons AS SELECT * FROM public.log_comparisons")
     service.execute("CREATE TEMP TABLE intake_stops AS SELECT * FROM public.intake_stops")
+    service.execute("CREATE TEMP TABLE pg_class AS SELECT oid, current_user::regrole::oid AS relowner FROM pg_class")
     service.execute("SET importledger.is_restoring = 'on'")
     start_again(log)
     with pytest.raises(psycopg.Error) as refusal:

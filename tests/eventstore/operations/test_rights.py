@@ -157,6 +157,18 @@ def test_what_gives_power_is_refused(
                 connection.execute(statement)
 
 
+@pytest.mark.promise("database-role-each")
+@pytest.mark.parametrize("kind", ROLES)
+def test_no_role_hides_the_owner_of_the_log_behind_a_table_of_its_own(database: PostgresUrls, kind: str) -> None:
+    with connected(database, kind) as connection:
+        connection.execute(
+            "CREATE TEMPORARY TABLE pg_class AS SELECT oid, current_user::regrole::oid AS relowner FROM pg_class"
+        )
+        connection.execute("CREATE TEMPORARY TABLE appenders AS SELECT 'key_created.v1' AS topic, current_user AS role")
+        with pytest.raises(InsufficientPrivilege, match="may not append key_created"):
+            connection.execute(_APPEND, ("key_created.v1",))
+
+
 def test_a_role_that_had_more_rights_loses_them(database: PostgresUrls) -> None:
     with psycopg.connect(database.admin, autocommit=True) as admin:
         for role in (*ROLES.values(), "importledger"):
