@@ -17,7 +17,9 @@ from eventstore.operations.rights import UNGUARDED
 _ROW, _BEFORE, _INSERT, _DELETE, _UPDATE, _TRUNCATE = 1, 2, 4, 8, 16, 32
 """Bits of pg_trigger.tgtype; a trigger without the first is for each statement."""
 _REFUSES_ALL = (_BEFORE | _DELETE | _UPDATE | _TRUNCATE, "refuse_change", "")
-_GUARDED = "(new.topic <> ALL (ARRAY[{}]))".format(", ".join(f"'{topic}'::text" for topic in UNGUARDED))
+_GUARDED = "((new.topic <> ALL (ARRAY[{}])) OR (NOT starts_with(new.stream, 'import/'::text)))".format(
+    ", ".join(f"'{topic}'::text" for topic in UNGUARDED)
+)
 _TRIGGERS = {
     "events_are_append_only": ("events", *_REFUSES_ALL),
     "events_wait_while_stopped": ("events", _BEFORE | _INSERT, "refuse_while_stopped", ""),

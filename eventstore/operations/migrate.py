@@ -46,7 +46,7 @@ LOCK_PAUSE_S = 1.0
 ONLINE = "-- online"
 ROLLABLE = "-- rollable: "
 
-_TOPICS = {topic: aggregate.prefix for aggregate in AGGREGATES.values() for topic in aggregate.topics}
+_TOPICS = [(topic, aggregate.prefix) for aggregate in AGGREGATES.values() for topic in aggregate.topics]
 
 logger = structlog.get_logger()
 

@@ -4,7 +4,7 @@
 changed by nobody but the owner, keys neither; an event of a topic is appended by the roles that are named here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -73,7 +73,7 @@ _FUNCTIONS = {"synchronous_standbys()": ("api", "worker", "relay"), "put_searche
 _SEQUENCES = {"platform.account_sequence": ("worker",)}
 
 UNGUARDED = ("import_staged.v1", "import_started.v1", "import_processed.v1")
-"""Topics that every role may append: most events have them, and looking at each would slow down every create."""
+"""Topics of imports that every role may append: most events have them, and a look at each would slow down creates."""
 
 _ALL, _API, _WORKER, _RELAY, _OWNER = ("api", "worker", "relay"), ("api",), ("worker",), ("relay",), ()
 _OF_AGGREGATE: Mapping[str, tuple[str, ...]] = {
@@ -102,10 +102,13 @@ _OF_TOPIC: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def appenders(topics: Mapping[str, str]) -> set[tuple[str, str]]:
-    """(topic, role) of those who may append; `topics` are all, with the prefix of their streams."""
-    named = {topic: _OF_TOPIC.get(topic, _OF_AGGREGATE.get(prefix, _API)) for topic, prefix in topics.items()}
-    return {(topic, ROLES[kind]) for topic, kinds in named.items() for kind in kinds}
+def appenders(topics: Iterable[tuple[str, str]]) -> set[tuple[str, str, str]]:
+    """(topic, role, kind) of those who may append; `topics` are all, with the prefix of their streams, the kind."""
+    return {
+        (topic, ROLES[role], kind)
+        for topic, kind in topics
+        for role in _OF_TOPIC.get(topic, _OF_AGGREGATE.get(kind, _API))
+    }
 
 
 class RoleMissing(Exception):
@@ -146,7 +149,7 @@ def _let_act_as(connection: Connection[Any], role: str, service_role: str) -> No
         ) from error
 
 
-def grant_on_log(connection: Connection[Any], topics: Mapping[str, str], service_role: str | None) -> None:
+def grant_on_log(connection: Connection[Any], topics: Iterable[tuple[str, str]], service_role: str | None) -> None:
     """Grant what is declared above, in the connection's transaction, and take everything else away."""
     for table, rights in LOG_RIGHTS.items():
         schema, _, name = table.rpartition(".")
@@ -166,7 +169,7 @@ def grant_on_log(connection: Connection[Any], topics: Mapping[str, str], service
             connection.execute(verb.format(Identifier(*sequence.split(".")), Identifier(role)))
     connection.execute("DELETE FROM appenders")
     with connection.cursor() as cursor:
-        cursor.executemany("INSERT INTO appenders (topic, role) VALUES (%s, %s)", sorted(appenders(topics)))
+        cursor.executemany("INSERT INTO appenders (topic, role, kind) VALUES (%s, %s, %s)", sorted(appenders(topics)))
 
 
 def grant_rights(

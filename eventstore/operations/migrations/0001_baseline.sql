@@ -177,16 +177,21 @@ $$;
 CREATE TABLE appenders (
     topic text NOT NULL,
     role  name NOT NULL,
-    PRIMARY KEY (topic, role)
+    kind  text NOT NULL,
+    PRIMARY KEY (topic, role, kind)
 );
 
 COMMENT ON TABLE appenders IS 'Roles that may append events of a topic, beside the owner. `migrate` fills it.';
+COMMENT ON COLUMN appenders.kind IS
+    'Prefix of the streams that have such events. Any other stream would be unreadable: its key could not be revoked.';
 
 -- Tables are named with their schemas, those of Postgres too: a temporary one of the same name would be found first.
 CREATE FUNCTION refuse_other_appenders() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT EXISTS (
-        SELECT FROM public.appenders AS a WHERE a.topic = NEW.topic AND pg_has_role(current_user, a.role, 'USAGE')
+        SELECT FROM public.appenders AS a
+        WHERE a.topic = NEW.topic AND a.kind = split_part(NEW.stream, '/', 1)
+          AND pg_has_role(current_user, a.role, 'USAGE')
     ) AND NOT pg_has_role(current_user, (SELECT relowner FROM pg_catalog.pg_class WHERE oid = TG_RELID), 'USAGE') THEN
         RAISE EXCEPTION '% may not append %', current_user, NEW.topic USING ERRCODE = 'insufficient_privilege';
     END IF;
@@ -197,7 +202,8 @@ $$;
 -- The topics that are left out are those of most events: the condition costs less than a call.
 CREATE TRIGGER events_have_their_appenders
     AFTER INSERT ON events
-    FOR EACH ROW WHEN (NEW.topic NOT IN ('import_staged.v1', 'import_started.v1', 'import_processed.v1'))
+    FOR EACH ROW WHEN (NEW.topic NOT IN ('import_staged.v1', 'import_started.v1', 'import_processed.v1')
+                       OR NOT starts_with(NEW.stream, 'import/'))
     EXECUTE FUNCTION refuse_other_appenders();
 
 -- 3. Reading the log.

@@ -25,7 +25,7 @@ DECLARED: dict[str, Rights] = {**LOG_RIGHTS} | {
     for table in projection.tables
 }
 TOPICS = {topic: aggregate.prefix for aggregate in AGGREGATES.values() for topic in aggregate.topics}
-APPENDERS = appenders(TOPICS)
+APPENDERS = {(topic, role) for topic, role, _ in appenders(TOPICS.items())}
 _SELECT_PRIVILEGES = """
 SELECT CASE n.nspname WHEN 'public' THEN '' ELSE n.nspname || '.' END || c.relname, r.rolname, p.verb
 FROM pg_class AS c
@@ -41,7 +41,8 @@ WHERE attrelid = %s::regclass AND attnum > 0 AND attidentity = '' ORDER BY attnu
 """
 _APPEND = (
     "INSERT INTO events (position, stream, version, topic, recorded_at, caused_by, code_version, state)"
-    " VALUES ((SELECT coalesce(max(position), 0) + 1 FROM events), 'x/' || gen_random_uuid(), 1, %s, now(), '', '', '')"
+    " SELECT (SELECT coalesce(max(position), 0) + 1 FROM events), %s || '/x/' || gen_random_uuid(), 1, %s, now(),"
+    " '', '', ''"
 )
 
 
@@ -113,16 +114,32 @@ def test_each_verb_that_is_not_declared_is_refused_to_the_role_itself(database: 
 def test_an_event_is_appended_by_the_roles_that_are_named_for_it(database: PostgresUrls, kind: str, topic: str) -> None:
     with connected(database, kind) as connection:
         if (topic, ROLES[kind]) in APPENDERS:
-            connection.execute(_APPEND, (topic,))
+            connection.execute(_APPEND, (TOPICS[topic], topic))
         else:
             with pytest.raises(InsufficientPrivilege, match=f"may not append {topic}"):
-                connection.execute(_APPEND, (topic,))
+                connection.execute(_APPEND, (TOPICS[topic], topic))
+
+
+@pytest.mark.promise("database-role-each")
+@pytest.mark.parametrize("kind", ROLES)
+@pytest.mark.parametrize("topic", [*UNGUARDED, *sorted({topic for topic, _ in APPENDERS} - set(UNGUARDED))])
+def test_no_role_makes_a_key_irrevocable_by_an_event_of_another_kind(
+    database: PostgresUrls, kind: str, topic: str
+) -> None:
+    with connected(database, kind) as connection:
+        for prefix in {"organisation", "user", "owner-task", "importer"} - {TOPICS[topic]}:
+            with pytest.raises(InsufficientPrivilege, match=f"may not append {topic}"):
+                connection.execute(_APPEND, (prefix, topic))
+
+
+def _appended(topic: str) -> str:
+    return _APPEND.replace("%s", "'{}'").format(TOPICS[topic], topic)
 
 
 FORBIDDEN = {
-    "ask for a key in an operator's name": (_APPEND.replace("%s", "'owner_task_requested.v1'"), {"worker", "relay"}),
-    "give a key": (_APPEND.replace("%s", "'key_created.v1'"), set(ROLES)),
-    "change a role by an event": (_APPEND.replace("%s", "'user_role_changed.v1'"), set(ROLES)),
+    "ask for a key in an operator's name": (_appended("owner_task_requested.v1"), {"worker", "relay"}),
+    "give a key": (_appended("key_created.v1"), set(ROLES)),
+    "change a role by an event": (_appended("user_role_changed.v1"), set(ROLES)),
     "change a role in the view": ("UPDATE console_user SET role = 'operator'", set(ROLES)),
     "make a key valid": ("UPDATE access_key SET revoked_at = NULL", set(ROLES)),
     "write a link": ("INSERT INTO sign_in_links VALUES ('x', 'u', now())", set(ROLES)),
@@ -166,7 +183,7 @@ def test_no_role_hides_the_owner_of_the_log_behind_a_table_of_its_own(database: 
         )
         connection.execute("CREATE TEMPORARY TABLE appenders AS SELECT 'key_created.v1' AS topic, current_user AS role")
         with pytest.raises(InsufficientPrivilege, match="may not append key_created"):
-            connection.execute(_APPEND, ("key_created.v1",))
+            connection.execute(_APPEND, ("organisation", "key_created.v1"))
 
 
 def test_a_role_that_had_more_rights_loses_them(database: PostgresUrls) -> None:
