@@ -24,10 +24,14 @@ class BuildWithGuide(build_py):
     """Without a generator or without docs/ the package is made as it is, and the service says what is missing."""
 
     def run(self) -> None:
+        if self.editable_mode:  # `make setup` makes the guide, and nobody installs manual pages from here
+            return
         if GUIDE.exists() and are_there("sphinx", "myst_parser", "furo"):
             runpy.run_path(str(GUIDE))["build"]()
         if MANUALS.exists() and are_there("click_man", "click", "structlog", "msgspec"):
-            # In a process of its own: the command's modules are read, and must not stay in this one.
+            # In a process of its own: the command's modules are read, and must not stay in this one. They ask which
+            # version they are of.
+            self.run_command("egg_info")
             subprocess.run([sys.executable, str(MANUALS), str(SHARED)], cwd=ROOT, env=os.environ, check=True)
             files = [path for path in (ROOT / SHARED).rglob("*") if path.is_file()]
             self.distribution.data_files = [
