@@ -262,10 +262,12 @@ def restore(
         connection.execute("DELETE FROM log_comparisons")
         connection.execute(SQL("DELETE FROM {}").format(Identifier(*drawn.table)))
         connection.execute(CREATE_ENDINGS)
-        newer = read_manifest(keys).parts if keys is not None else {}
+        newer = _parts_of_keys(keys) if keys is not None else {}
         for name, part in newer.items():
             _load_part(connection, keys or folder, name, part, drawn, None)
         key = _file_key(connection, drawn) if manifest.is_encrypted else None
+        if "events" not in manifest.parts:
+            raise BackupError(f"{folder} holds keys and no log: it must come after --keys.")
         for name, part in manifest.parts.items():
             if name not in newer:
                 _load_part(connection, folder, name, part, drawn, key)
@@ -279,6 +281,14 @@ def restore(
             set_checkpoint(connection, follower, manifest.position)
         ended = connection.execute(SELECT_ENDINGS, (manifest.position,)).fetchall()
     return [(stream, read_event(stream, topic, state)) for stream, topic, state in ended]
+
+
+def _parts_of_keys(keys: Path) -> dict[str, Part]:
+    """Raises BackupError for a folder that holds the log: the two folders of a backup are alike to look at."""
+    manifest = read_manifest(keys)
+    if "events" in manifest.parts:
+        raise BackupError(f"{keys} holds a log and no keys alone: --keys must name a folder that backup --keys made.")
+    return manifest.parts
 
 
 CREATE_ENDINGS = """

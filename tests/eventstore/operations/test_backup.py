@@ -41,6 +41,22 @@ def test_the_manifest_is_signed_with_a_checkpoint_of_exactly_what_is_in_the_back
     assert read_checkpoint(log.seal().note, KEY.verifier).root == checkpoint.root
 
 
+@pytest.mark.parametrize(
+    ("named", "keys", "said"),
+    [
+        ("keys", "log", "log holds a log and no keys alone"),
+        ("log", "log", "log holds a log and no keys alone"),
+        ("keys", "keys", "keys holds keys and no log"),
+    ],
+)
+def test_the_two_folders_of_a_backup_are_told_apart(log: Log, named: str, keys: str, said: str) -> None:
+    back_up(log.urls.service, log.folder / "log", ACCOUNT_NUMBERS, keys=log.folder / "keys")
+    emptied(log)
+    folder = log.folder / named
+    with pytest.raises(BackupError, match=said):
+        restore(log.urls.admin, folder, read_manifest(folder), ACCOUNT_NUMBERS, keys=log.folder / keys)
+
+
 @pytest.mark.promise("counts-backup-restore-real")
 @pytest.mark.parametrize(
     ("old", "new", "said"),
