@@ -247,14 +247,20 @@ def _places(environment: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     for said in (environment.get(name) or "").split(";"):
         organisation, _, urls = said.partition("=")
         allowed = tuple(url.strip() for url in urls.split(",") if url.strip())
-        if said.strip() and not (organisation.strip() and allowed and all(lies_below(url, [url]) for url in allowed)):
+        if said.strip() and not (organisation.strip() and allowed and all(map(_is_place, allowed))):
             raise SettingError(
                 f"{name} must be such as Nordwind Energie=s3://nordwind/documents,file:///srv/nordwind, with semicolons"
                 " between several organisations."
             )
+        if organisation.strip() in places:
+            raise SettingError(f"{name} must name {organisation.strip()} once, with commas between its places.")
         if said.strip():
             places[organisation.strip()] = allowed
     return places
+
+
+def _is_place(url: str) -> bool:
+    return urlsplit(url).scheme in _OBJECT_STORES and lies_below(url, [url])
 
 
 def _openid(environment: Mapping[str, str]) -> OpenIdSettings | None:

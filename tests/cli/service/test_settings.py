@@ -70,6 +70,8 @@ WRONG: dict[str, list[str]] = {
         "Nordwind=/srv",
         "Nordwind=s3://b/../c",
         "Nordwind=file://h/a",
+        "Nordwind=ftp://h/a",
+        "Nordwind=s3://b;Nordwind=s3://c",
     ],
     "IMPORTLEDGER_DURABILITY": ["global"],
     "IMPORTLEDGER_HEALTH_PORT": ["0", "65536", "tcp://10.0.0.1:80"],
