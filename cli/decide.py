@@ -11,7 +11,7 @@ from cli.tell import json_option, tell
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
 from eventstore.clock import now
-from eventstore.errors import IllegalTransition
+from eventstore.errors import IllegalTransition, Refused
 from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.retention.erasure import erase as erase_subject
@@ -19,6 +19,12 @@ from projections.retention.erasure import erase_contacts, forget_attempts
 from projections.views.import_status import SELECT_EXTERNALS
 
 IMPORTS_AT_ONCE = 500
+
+
+def _given(context: click.Context, parameter: click.Parameter, reason: str) -> str:
+    if not reason.strip():
+        raise click.BadParameter("it must say why, such as DSR-2026-118.")
+    return reason
 
 
 @click.command()
@@ -55,7 +61,12 @@ def retry(supplier: str, external: str | None, is_all: bool, code: str | None, r
 @click.command()
 @click.argument("supplier")
 @click.argument("external", required=False)
-@click.option("--reason", required=True, help="Why, such as the number of the request; kept in the log: no names.")
+@click.option(
+    "--reason",
+    required=True,
+    callback=_given,
+    help="Why, such as the number of the request; kept in the log: no names.",
+)
 @click.confirmation_option(prompt="Payloads, key and platform records of this person will be gone for ever. Go on?")
 @json_option
 def erase(supplier: str, external: str | None, reason: str, as_json: bool) -> None:
@@ -132,11 +143,18 @@ def _decide(
         for outcome in ledger.execute_many(dict.fromkeys(streams, command), at=now(), by=caused_by()):
             changed += outcome.recorded is not None
             if outcome.refusal:
-                refusals.append(str(outcome.refusal))
+                refusals.append(_why(outcome.refusal, done))
     told = {"imports": len(externals), "changed": changed, "refused": len(refusals)}
     tell(f"{changed} of {len(externals)} imports {done}.", told, as_json=as_json)
     if refusals:
-        raise click.ClickException(f"{len(refusals)} were refused: {refusals[0]}")
+        raise click.ClickException(f"{len(refusals)} refused: {refusals[0]}")
+
+
+def _why(refusal: Refused, done: str) -> str:
+    """A sentence in the words of whoever typed the verb."""
+    if isinstance(refusal, IllegalTransition):
+        return f"an import that is {refusal.status} cannot be {done}."
+    return str(refusal)
 
 
 def _parts(externals: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -31,7 +31,9 @@ from schemas.sentence import Sentence
 LEAST_ROOM = 16 * 2**20
 """Bytes of a segment of Postgres' write-ahead log: with less room, a create may fail at any time."""
 
-_NO_SCHEMA = Sentence("The schema is missing.", "Das Schema fehlt.")
+_NO_SCHEMA = Sentence(
+    "The schema is missing: run `importledger migrate`.", "Das Schema fehlt: `importledger migrate` legt es an."
+)
 _OLD_SCHEMA = Sentence("The schema is older than the code.", "Das Schema ist älter als das Programm.")
 _NO_WRITER = Sentence("Nothing writes to the log.", "Nichts schreibt in das Protokoll.")
 _NO_STANDBY = Sentence("No synchronous standby is connected.", "Kein synchroner Standby-Server ist verbunden.")

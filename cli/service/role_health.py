@@ -40,7 +40,7 @@ class HealthServer(ThreadingHTTPServer):
         except StoreUnavailable as error:
             return f"the database does not answer, or takes no writes ({cleaned(self._reason(error))})"
         except psycopg.ProgrammingError:
-            return "the schema is missing"
+            return "the schema is missing: run `importledger migrate`"
         if not row["is_there"]:
             return "the schema is older than the code"
         return "; ".join(f"{one.name}: {cleaned(one.error)}" for one in supervision.troubles()) or None

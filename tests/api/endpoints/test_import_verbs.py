@@ -58,6 +58,15 @@ def test_other_states_are_refused_with_their_own_code(service: RunningService, i
         status, body = post(service, importer, external, verb)
         assert (status, body["code"]) == (400, code)
         assert "PROCESSED" in body["detail"]
+    refused = service.cli("cancel", importer.supplier, external, check=False)
+    assert (refused.returncode, "an import that is PROCESSED cannot be cancelled" in refused.stderr) == (1, True)
+
+
+def test_nobody_is_erased_without_a_reason(service: RunningService, importer: Importer) -> None:
+    external = stage_for_later(importer, 4)
+    refused = service.cli("erase", importer.supplier, external, "--reason", " ", "--yes", check=False)
+    assert (refused.returncode, "it must say why" in refused.stderr) == (1, True)
+    assert [event["event"] for event in history(service, importer, external)] == ["ImportStaged"]
 
 
 def test_what_does_not_exist_or_belongs_to_others_is_404(service: RunningService, importer: Importer) -> None:

@@ -60,6 +60,9 @@ def test_a_role_is_not_ready_where_it_cannot_do_its_work(database: PostgresUrls)
         with psycopg.connect(database.admin, autocommit=True) as connection:
             connection.execute("DELETE FROM schema_migrations WHERE name = %s", (NEWEST,))
         assert server.why_not_ready() == "the schema is older than the code"
+        with psycopg.connect(database.admin, autocommit=True) as connection:
+            connection.execute("ALTER TABLE schema_migrations RENAME TO elsewhere")
+        assert server.why_not_ready() == "the schema is missing: run `importledger migrate`"
     finally:
         server.server_close()
         ledger.close()
