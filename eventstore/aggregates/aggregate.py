@@ -36,7 +36,8 @@ class Aggregate(msgspec.Struct, frozen=True):
 
     `prefix` begins the stream ids, `topics` maps permanent stored names to event classes, and `commands` an event to
     the command that it follows from: they name their fields alike, so that a replay can ask again. `parts` is the least
-    number of parts of a stream id, the prefix included.
+    number of parts of a stream id, the prefix included. Events of `inert` topics leave the state as it is: one that
+    cannot be read does not keep others from being appended.
     """
 
     prefix: str
@@ -46,3 +47,4 @@ class Aggregate(msgspec.Struct, frozen=True):
     evolve: Callable[[Any, Any], Any]
     commands: dict[type[Event], type[Command]]
     parts: int = 2
+    inert: frozenset[str] = frozenset()

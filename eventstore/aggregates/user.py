@@ -253,4 +253,7 @@ COMMANDS: dict[type[Event], type[Command]] = {
 }
 """What was asked for when an event followed."""
 
-USER = Aggregate("user", TOPICS, User(), decide, evolve, COMMANDS)
+INERT = frozenset({"user_signed_in.v1", "user_signed_out.v1", "password_set.v1"})
+"""What the api appends: whatever it has written, the user can be disabled."""
+
+USER = Aggregate("user", TOPICS, User(), decide, evolve, COMMANDS, inert=INERT)

@@ -297,11 +297,13 @@ class Ledger:
             before = loaded[stream]
             if isinstance(before, StreamUnreadable):
                 continue
-            event = recorded_event(**row).event
-            if isinstance(event, Unreadable):
+            event, aggregate = recorded_event(**row).event, aggregate_of(stream)
+            if row["topic"] in aggregate.inert:
+                loaded[stream] = Loaded(before.state, row["version"])
+            elif isinstance(event, Unreadable):
                 loaded[stream] = StreamUnreadable(stream, row["position"])
             else:
-                loaded[stream] = Loaded(aggregate_of(stream).evolve(before.state, event), row["version"])
+                loaded[stream] = Loaded(aggregate.evolve(before.state, event), row["version"])
         return loaded
 
     def history(self, *streams: str) -> list[Recorded]:

@@ -192,6 +192,8 @@ BEGIN
         SELECT FROM public.appenders AS a
         WHERE a.topic = NEW.topic AND a.kind = split_part(NEW.stream, '/', 1)
           AND pg_has_role(current_user, a.role, 'USAGE')
+          AND (NEW.version = 1 OR EXISTS (  -- after a gap up to the last number there could be no other event
+              SELECT FROM public.events AS e WHERE e.stream = NEW.stream AND e.version = NEW.version - 1))
     ) AND NOT pg_has_role(current_user, (SELECT relowner FROM pg_catalog.pg_class WHERE oid = TG_RELID), 'USAGE') THEN
         RAISE EXCEPTION '% may not append %', current_user, NEW.topic USING ERRCODE = 'insufficient_privilege';
     END IF;

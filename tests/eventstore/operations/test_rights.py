@@ -11,6 +11,7 @@ from psycopg.errors import InsufficientPrivilege
 from psycopg.rows import tuple_row
 
 from embedded.postgres import PostgresUrls
+from eventstore.aggregates.user import INERT, stream_of
 from eventstore.events import AGGREGATES
 from eventstore.log.ledger import Ledger
 from eventstore.operations.migrate import MigrationError
@@ -18,6 +19,7 @@ from eventstore.operations.rights import COLUMNS, LOG_RIGHTS, ROLES, UNGUARDED, 
 from projections import PROJECTIONS
 from projections.versions.install import migrate_all
 from tests.support.console import new_user
+from workers.users import disable_user
 
 DECLARED: dict[str, Rights] = {**LOG_RIGHTS} | {
     f"{projection.home}.{table}".removeprefix("public."): projection.rights_on(table)
@@ -130,6 +132,19 @@ def test_no_role_makes_a_key_irrevocable_by_an_event_of_another_kind(
         for prefix in {"organisation", "user", "owner-task", "importer"} - {TOPICS[topic]}:
             with pytest.raises(InsufficientPrivilege, match=f"may not append {topic}"):
                 connection.execute(_APPEND, (prefix, topic))
+
+
+@pytest.mark.parametrize("topic", sorted(INERT))
+def test_no_role_keeps_a_user_from_being_disabled(
+    database: PostgresUrls, ledger: Ledger, owner: Ledger, topic: str
+) -> None:
+    user_id = new_user(ledger)
+    append = _APPEND.replace("gen_random_uuid(), 1,", "'', %s,").replace("%s || '/x/'", "%s")
+    with connected(database, "api") as connection:
+        connection.execute(append, (stream_of(user_id), 2, topic))
+        with pytest.raises(InsufficientPrivilege):
+            connection.execute(append, (stream_of(user_id), 2**31 - 1, topic))
+    assert disable_user(owner, user_id, by="operator:test")
 
 
 def _appended(topic: str) -> str:
