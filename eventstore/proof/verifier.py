@@ -451,6 +451,8 @@ def _reason(error: Exception) -> str:
     """The sentence for an error, without the bytes of the file that it may quote."""
     if isinstance(error, UnicodeDecodeError):
         return "it is not UTF-8"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename} cannot be read: {error.strerror}"
     return str(error.args[0]) if isinstance(error, (KeyError, ValueError)) and error.args else repr(error)
 
 
@@ -470,7 +472,7 @@ def run() -> int:
         else:
             said, wrong = _check_certificate(Path(asked.proof), key, against)
     except Exception as error:  # of whatever is in a file that somebody else made
-        reason = str(error) if isinstance(error, (Invalid, OSError)) else _reason(error)
+        reason = str(error) if isinstance(error, Invalid) else _reason(error)
         print(f"NOT PROVED: {_shown(reason)}", file=sys.stderr)
         return 1
     for sentence in said:
@@ -483,8 +485,8 @@ def run() -> int:
 
 
 def _given_key(given: str) -> str:
-    """The verifier key: as it was given, or the last word of the file of that name. Raises Invalid."""
-    words = Path(given).read_text("utf-8").split() if Path(given).is_file() else [given]
+    """The verifier key: the last word of what was given, or of the file of that name. Raises Invalid."""
+    words = (Path(given).read_text("utf-8") if Path(given).is_file() else given).split()
     if not words or "+" not in words[-1]:
         raise Invalid(f"--key must be a verifier key (NAME+HASH+KEY) or a file that holds one; {given} is neither")
     return words[-1]

@@ -68,6 +68,7 @@ def test_a_proof_without_a_key_from_elsewhere_has_an_unknown_signer(proof: Path,
 def test_a_key_may_stand_in_a_file(proof: Path, folder: Path) -> None:
     (folder / "monday.key").write_text(f"Verifier key: {KEY.verifier}\n")
     assert audited(folder, str(proof), "--key", "monday.key").returncode == 0
+    assert audited(folder, str(proof), "--key", f"Verifier key: {KEY.verifier}").returncode == 0
     (folder / "empty.key").write_text("")
     assert "empty.key is neither" in audited(folder, str(proof), "--key", "empty.key").stderr
 
@@ -100,6 +101,8 @@ def test_a_damaged_file_is_named_without_its_bytes(proof: Path, folder: Path) ->
     )
     told = audited(folder, str(proof), "--key", "missing.key")
     assert "missing.key is neither" in told.stderr
+    told = audited(folder, "missing.zip", "--key", KEY.verifier)
+    assert told.stderr == "NOT PROVED: missing.zip cannot be read: No such file or directory\n"
 
 
 @pytest.mark.asvs("V1.4.2")
