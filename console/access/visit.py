@@ -105,11 +105,13 @@ class Screen(msgspec.Struct, frozen=True, kw_only=True):
     """None for those that strangers use: signing in."""
     nav: str = ""
     """Its name in the navigation; "" for a page that is not in it."""
+    is_whole: bool = False
+    """Whether it is shown only to those who see all suppliers."""
 
 
-def page(path: str, *, roles: frozenset[str] | None, nav: str = "") -> Callable[..., Screen]:
+def page(path: str, *, roles: frozenset[str] | None, nav: str = "", is_whole: bool = False) -> Callable[..., Screen]:
     """Marks the function of a page at `/console` + path, for these roles; `nav` puts it into the navigation."""
-    return lambda function: Screen(function=function, path=path, method="GET", roles=roles, nav=nav)
+    return lambda function: Screen(function=function, path=path, method="GET", roles=roles, nav=nav, is_whole=is_whole)
 
 
 def action(path: str, *, roles: frozenset[str] | None) -> Callable[..., Screen]:
@@ -414,7 +416,11 @@ class Visit:
         here = self.request.url.path
         place = next((home for part, home in _PARTS.items() if here.startswith(ROOT + part)), here)
         shown = [
-            screen for screen in self.console.navigation if self.opened and self.opened.may(screen.roles or frozenset())
+            screen
+            for screen in self.console.navigation
+            if self.opened
+            and self.opened.may(screen.roles or frozenset())
+            and not (screen.is_whole and self.opened.reach is not None)
         ]
         current = max(
             (one for one in shown if place.startswith(ROOT + one.path) and (one.path != "/" or place == f"{ROOT}/")),

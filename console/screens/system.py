@@ -32,7 +32,7 @@ LEADER_NAMES = {
 }
 
 
-@page("/system/", roles=OPERATORS, nav=N_("System"))
+@page("/system/", roles=OPERATORS, nav=N_("System"), is_whole=True)
 async def system(visit: Visit) -> Response:
     """How the service is, for those who see all of it."""
     if visit.person.reach is not None:

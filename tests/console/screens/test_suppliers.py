@@ -152,6 +152,7 @@ def test_an_operator_of_one_supplier_reaches_no_further(database: PostgresUrls, 
             home = "/console/suppliers/"
             page = (await browser.get(home)).text
             assert ("/suppliers/NW/" in page, "/suppliers/SW/" in page, stranger in page) == (True, False, False)
+            assert "/console/system/" not in page
             for path in (f"{home}SW/", f"/console/users/{stranger}/", "/console/system/"):
                 assert (await browser.get(path)).status_code == 404
             assert (await browser.get(f"/console/users/{colleague}/")).status_code == 403
