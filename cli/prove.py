@@ -128,8 +128,8 @@ def verify(  # long: a verb with nine options, which it hands to one check each
     settings = Settings.from_environment()
     trusted = keys or (known_key(settings),)
     began = time.monotonic()
-    problems: list[str] = []
-    signed = _certificates(certificates, trusted, problems)
+    problems, forged = list[str](), list[str]()
+    signed = _certificates(certificates, trusted, forged)
     # Before the snapshot: the log goes on, and is sealed.
     elsewhere = [*signed, *_kept_outside(settings, against, problems)]
     with connected() as connection, contextlib.ExitStack() as stack:
@@ -144,7 +144,7 @@ def verify(  # long: a verb with nine options, which it hands to one check each
     problems += events.problems + (payloads.problems if payloads else []) + (answers.problems if answers else []) + off
     tail = events.head - events.anchored
     if as_json:
-        told = msgspec.to_builtins(events) | {"problems": problems, "unanchored": tail, "seconds": took_s}
+        told = msgspec.to_builtins(events) | {"problems": forged + problems, "unanchored": tail, "seconds": took_s}
         told |= {"payloads": payloads.matching, "erased": payloads.erased} if payloads else {}
         told |= {"detached": payloads.detached, "archives": payloads.archives} if payloads else {}
         told |= {"answers": answers.matching} if answers else {}
@@ -172,13 +172,15 @@ def verify(  # long: a verb with nine options, which it hands to one check each
                 f"NOT ANCHORED: {tail:,} events after position {events.anchored:,} are in no checkpoint yet."
                 " `importledger seal` signs one."
             )
-    _end_with(problems)
+    _end_with(problems, forged)
 
 
-def _end_with(problems: Sequence[str]) -> None:
-    """Name all problems; where there are some, the exit code is 1."""
-    for sentence in problems:
+def _end_with(problems: Sequence[str], forged: Sequence[str]) -> None:
+    """Name all problems, of certificates first; where there are some, the exit code is 1."""
+    for sentence in [*forged, *problems]:
         click.echo(sentence, err=True)
+    if forged and not problems:
+        raise click.ClickException("the log is what was signed, and a certificate is not.")
     if all(sentence.startswith("WARNED") for sentence in problems) and problems:
         raise click.ClickException("the log is what was signed, and something beside it is not as it should be.")
     if problems:

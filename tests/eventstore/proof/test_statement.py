@@ -161,6 +161,7 @@ def test_verify_takes_certificates_and_compares_the_log_with_their_checkpoints(
     assert (told.exit_code, "good.json is signed with the log's key" in told.output) == (0, True), told.output
     told = CliRunner().invoke(verify, [str(altered)])
     assert (told.exit_code, "NOT SIGNED  " in told.output) == (1, True), told.output
+    assert "the log is what was signed, and a certificate is not." in told.output
     other = KEY.sign(600, ROOT, NOON)
     file.write_text(json.dumps(sign_statement(BODY, KEY, other, at=now())))
     told = CliRunner().invoke(verify, [str(file)])
