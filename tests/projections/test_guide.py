@@ -26,7 +26,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "developing.md"
 
 
 def projection_of_the_guide() -> Following:
-    [source] = re.findall(r"```python\n(# projections/daily_intake\.py\n.*?)```", GUIDE.read_text(), re.DOTALL)
+    [source] = re.findall(r"```python\n(# projections/views/daily_intake\.py\n.*?)```", GUIDE.read_text(), re.DOTALL)
     module = types.ModuleType("daily_intake")
     exec(source, module.__dict__)
     made = module.DAILY_INTAKE
