@@ -43,8 +43,7 @@ COLUMNS = (
     *("caused_by", "command_id", "code_version", "state"),
 )
 """The columns of a row, in the leaf's order."""
-_NUMBER_BYTES = {"position": 8, "version": 4, "recorded_at": 8}
-"""The size of those that are numbers."""
+_NUMBER_BYTES = {"position": 8, "version": 4, "recorded_at": 8}  # of the columns that are numbers
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - runs on Python 3.9
 
@@ -453,7 +452,7 @@ def _reason(error: Exception) -> str:
         return "it is not UTF-8"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename} cannot be read: {error.strerror}"
-    return str(error.args[0]) if isinstance(error, (KeyError, ValueError)) and error.args else repr(error)
+    return str(error.args[0]) if isinstance(error, (Invalid, KeyError, ValueError)) and error.args else repr(error)
 
 
 def run() -> int:
@@ -472,8 +471,7 @@ def run() -> int:
         else:
             said, wrong = _check_certificate(Path(asked.proof), key, against)
     except Exception as error:  # of whatever is in a file that somebody else made
-        reason = str(error) if isinstance(error, Invalid) else _reason(error)
-        print(f"NOT PROVED: {_shown(reason)}", file=sys.stderr)
+        print(f"NOT PROVED: {_shown(_reason(error))}", file=sys.stderr)
         return 1
     for sentence in said:
         print(_shown(sentence))
