@@ -45,6 +45,8 @@ COUNT_EVERY_S = 2.0
 """Interval between two counts of the workers [seconds]."""
 GATHER_S = 0.2
 """How long after a message that was not full the relay reads again: what arrives meanwhile shares one message."""
+ROOM_EVERY_S = 0.05
+"""How often the relay looks for room while streams wait [seconds]. Workers are idle if it looks less often."""
 
 _BELLS: dict[str, Bell] = {
     topic: bell
@@ -107,7 +109,8 @@ class Relay:
     def _pause(self, connection: Connection[Any], stop: threading.Event, rung: int, *, yields: bool) -> None:
         """Gather for a moment while something waits or arrives; otherwise wait for the log."""
         if yields or 0 < rung < STREAMS_PER_MESSAGE or any(self.turns.values()):
-            stop.wait(LOOK_EVERY_S if yields else GATHER_S)  # every append rings, and none of them makes room
+            pause = ROOM_EVERY_S if any(self.turns.values()) else GATHER_S
+            stop.wait(LOOK_EVERY_S if yields else pause)  # every append rings, and none of them makes room
             follow.wait(connection, 0.0)  # rings that nobody takes would gather in memory
         elif not rung:
             follow.wait(connection)

@@ -18,7 +18,7 @@ from tests.support.staging import SUPPLIER, stage
 from workers.broker import IMPORTS, STREAMS_PER_MESSAGE, BrokerDoorbell, in_process_broker
 from workers.followers import relay as relays
 from workers.followers import sweeper, turns
-from workers.followers.relay import GATHER_S, MESSAGES_PER_WORKER, YIELDING_S, Relay
+from workers.followers.relay import GATHER_S, MESSAGES_PER_WORKER, ROOM_EVERY_S, YIELDING_S, Relay
 from workers.intake import LOOK_EVERY_S, Intake
 
 
@@ -73,7 +73,7 @@ def test_while_many_messages_wait_the_relay_pauses_and_keeps_no_rings(
             writer.execute(f"NOTIFY {CHANNEL}")
     connection.execute("SELECT 1")  # with whose answer the rings arrive
     Relay(ledger, doorbell)._relay(connection, stop)
-    assert stop.pause_s == GATHER_S
+    assert stop.pause_s == ROOM_EVERY_S
     assert doorbell.waiting() == MESSAGES_PER_WORKER
     assert list(connection.notifies(timeout=0)) == []
 
