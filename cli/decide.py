@@ -151,7 +151,7 @@ def _decide(
 
 
 def _why(refusal: Refused, done: str) -> str:
-    """A sentence in the words of whoever typed the verb."""
+    """Return the refusal in the words of the verb that was typed."""
     if isinstance(refusal, IllegalTransition):
         return f"an import that is {refusal.status} cannot be {done}."
     return str(refusal)

@@ -1,1 +1,1 @@
-"""What may be seen, and by whom: texts of logs and terminals, traces of errors, files of secrets."""
+"""Redaction of logs, terminals, traces of errors and pages; private files."""

@@ -1,1 +1,1 @@
-"""How Python runs here: the interpreter, memory, processors, and processes that work for another."""
+"""The system below: interpreter, memory, processors, child processes, object stores."""

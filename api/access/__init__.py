@@ -1,1 +1,1 @@
-"""Who may call, how often, and how many at a time."""
+"""Keys, tokens and roles of callers, and their rates."""

@@ -1,1 +1,1 @@
-"""What is said about the API: its OpenAPI document, the error catalogue, generated pages."""
+"""The description of the API: OpenAPI document, error catalogue, descriptions of fields."""

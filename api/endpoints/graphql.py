@@ -51,9 +51,8 @@ class GraphQL:
             asked = _decoder.decode(await read_body(request, STRANGERS, address=self._address_of(request)))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ApiError(400, _NO_QUERY, code="parse_error") from None
-        from api.access.token_documents import (
-            TokenDocuments,  # its library is large, and most processes are asked for none
-        )
+        # The library is large, and most processes answer no GraphQL.
+        from api.access.token_documents import TokenDocuments
 
         documents = TokenDocuments(self._auth)
         return json_response(await documents.answer(asked.query, asked.variables, asked.operationName))

@@ -1,7 +1,7 @@
 """The HTTP server: uvicorn with limits before anything is parsed, and with patience that ends.
 
-What one connection sends can neither fill the memory nor keep the others waiting: the request line, the header and
-what is sent ahead are bounded (`api/http/limits.py`), and a client that sends or reads too slowly loses its connection.
+A connection can neither fill the memory nor keep the others waiting: its request line, header and data sent ahead are
+bounded (`api/http/limits.py`), and a client that sends or reads too slowly loses its connection.
 The class leans on uvicorn's own; `pyproject.toml` holds its version, and `tests/api/http/test_server.py` each limit.
 """
 

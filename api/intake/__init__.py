@@ -1,1 +1,1 @@
-"""How what arrives is staged and counted: accounts, records, refusals, members of runs."""
+"""Staging and counting of what arrives: accounts, records, refusals, members of runs."""

@@ -77,7 +77,7 @@ class RunCounts(CountAppends):
         return self._runs.setdefault((supplier, run, mode), _Count(now()))
 
     async def _taken(self) -> Mapping[str, Command]:
-        """Take the counts. Those of new runs beyond the limit count by supplier alone."""
+        """Take the counts. Counts of new runs beyond the limit go to the supplier alone."""
         asked = {(supplier, run) for supplier, run, _ in self._runs}
         admitted = await self.names.admitted(asked)
         commands: dict[str, Command] = {}

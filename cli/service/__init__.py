@@ -1,1 +1,1 @@
-"""How the roles of the service run: settings, start, health, metrics."""
+"""The roles of the service as processes: settings, start, health, metrics."""

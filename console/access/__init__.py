@@ -1,1 +1,1 @@
-"""Who uses the console: sessions, passwords, sign-in, users."""
+"""Access to the console: cookies, sessions, passwords, sign-in, and the visit before every page."""

@@ -1,1 +1,1 @@
-"""How pages say it: texts, formats, lists, timelines."""
+"""Presentation of pages: texts, formats, payload trees, timelines, rendering."""

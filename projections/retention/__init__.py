@@ -1,1 +1,1 @@
-"""What leaves the database: persons that are erased, payloads of suppliers that are archived."""
+"""Retention: persons are erased, payloads of finished suppliers are archived."""

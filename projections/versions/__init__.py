@@ -1,1 +1,1 @@
-"""What every projection gets for nothing: following the log, versions, rebuilding, comparing, healing."""
+"""Versions of projections: following the log, rebuilding, comparing, switching, healing."""

@@ -1,1 +1,1 @@
-"""The views: everything that can be thrown away and derived from the log again. One file each."""
+"""The views, derived from the log, one file each."""

@@ -1,1 +1,1 @@
-"""What is done for each message: an import is processed, an e-mail is sent."""
+"""Actors, one for each kind of message: process imports, send e-mails, add up runs."""

@@ -1,1 +1,1 @@
-"""What goes on as long as its process: relay, sweeper, projector, sealer, tasks of the owner."""
+"""Followers of the log in the relay: sweeper, projector, sealer, tasks of the owner."""
