@@ -1,7 +1,7 @@
-"""Who may do what after a restore: a backup shows neither keys that were revoked later, nor users or passwords.
+"""Access after a restore: the backup does not show keys that were revoked later, nor later users and passwords.
 
-What took powers away after the backup is repeated, as far as the folder of keys names it. Everything else waits for an
-operator: keys for `key confirm`, users for `user enable` and a new password.
+Events of the folder of keys that ended access after the backup are repeated. All other access waits for an operator:
+keys for `key confirm`, users for `user enable` and a new password.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _SELECT_HOLDERS = "SELECT DISTINCT stream FROM events WHERE topic IN ('key_creat
 
 
 class RestoredAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """How many powers were taken away again, and what waits to be confirmed: ids with their organisations."""
+    """Number of accesses that were ended again, and ids that wait to be confirmed, with their organisations."""
 
     ended_again: int
     unconfirmed_keys: dict[str, str]
@@ -35,7 +35,7 @@ class RestoredAccess(msgspec.Struct, frozen=True, kw_only=True):
 def restored_access(admin_url: str, ended: Sequence[tuple[str, Event]], *, is_confirmed: bool) -> RestoredAccess:
     """Repeat these events, and hold all other access unless it is confirmed.
 
-    The views must be made anew afterwards: until then no key is known, so that none is valid for a moment.
+    The views must be rebuilt afterwards: until then no key is known, so that none is valid for a moment.
     """
     ledger = Ledger(admin_url, views=())
     try:

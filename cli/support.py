@@ -261,7 +261,7 @@ def accept(stream: str, as_json: bool) -> None:
 @click.argument("external", required=False)
 @json_option
 def heal(supplier: str, external: str | None, as_json: bool) -> None:
-    """Make what every projection says of EXTERNAL of SUPPLIER anew; what was parked goes on. Others notice nothing.
+    """Rebuild all views of account EXTERNAL of SUPPLIER, and project its parked streams again, beside the service.
 
     Alone, participant/ORGANISATION/CODE or price-sheet/ORGANISATION/CODE/DOCUMENT names a record of the market. The
     organisation is empty for records of the operator: participant//CODE.

@@ -38,7 +38,7 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True):
     url: str = ""
     openid: OpenIdSettings | None = None
     places: Mapping[str, tuple[str, ...]] = {}
-    """Where the documents of an organisation may lie, as its operators set them; URLs by organisation."""
+    """Places, as URLs by organisation, at which its operators may set documents roots."""
     data_dir: Path | None = None
     """Where the data of the service lies, if that is on this machine."""
     shown: tuple[tuple[str, str], ...] = ()

@@ -38,7 +38,7 @@ OF_SUPPLIERS = {
 """Kinds of streams that belong to a supplier."""
 _OF_ACCOUNTS = {aggregate.prefix for aggregate in POST_ACCOUNT}
 ERASURES = {"subject_erased.v1": SubjectErased, "contacts_erased.v1": ContactsErased}
-"""Events that end what is known of persons, by their topics: those behind an import, the contacts of a participant."""
+"""Events of erasures, by topic: of the persons of an import, of the contacts of a participant."""
 SUBJECT = r"regexp_replace({}, '^(?!import/|participant/)[^/]+/(.*)/[^/]*$', 'import/\1')"
 """`subject_of` as an SQL expression of a column."""
 

@@ -36,7 +36,7 @@ def _stays_below(path: str) -> bool:
 
 
 def lies_below(root: str, prefixes: Collection[str]) -> bool:
-    """Whether a documents root is one of these places or below one. False for a URL that can be read in two ways."""
+    """Return whether a documents root is one of these places or below one. False for an ambiguous URL."""
     steps = _steps_of(root)
     places = [place for place in map(_steps_of, prefixes) if place]
     return bool(steps) and any(steps[: len(place)] == place for place in places)

@@ -106,7 +106,7 @@ class Screen(msgspec.Struct, frozen=True, kw_only=True):
     nav: str = ""
     """Its name in the navigation; "" for a page that is not in it."""
     is_whole: bool = False
-    """Whether it is shown only to those who see all suppliers."""
+    """The page is only for people who see all suppliers."""
 
 
 def page(path: str, *, roles: frozenset[str] | None, nav: str = "", is_whole: bool = False) -> Callable[..., Screen]:

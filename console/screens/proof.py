@@ -68,7 +68,7 @@ async def compare_checkpoint(visit: Visit) -> Response:
 async def verify_log(visit: Visit) -> Response:
     """Ask for the log to be verified against its checkpoints, and one that is given.
 
-    The log keeps what is asked for, so only what its own key has signed is taken.
+    The log keeps the checkpoint, so it must be signed by the log's own key.
     """
     visit.require_all()
     arguments = {"all": "yes" if visit.form.text("all") else ""}

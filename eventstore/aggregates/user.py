@@ -254,6 +254,6 @@ COMMANDS: dict[type[Event], type[Command]] = {
 """What was asked for when an event followed."""
 
 INERT = frozenset({"user_signed_in.v1", "user_signed_out.v1", "password_set.v1"})
-"""What the api appends: whatever it has written, the user can be disabled."""
+"""Topics that the api appends. An event of these that cannot be read does not keep the user from being disabled."""
 
 USER = Aggregate("user", TOPICS, User(), decide, evolve, COMMANDS, inert=INERT)

@@ -1,7 +1,7 @@
 """MACs of rows and events that carry authority: a database role can write such a row, and cannot make its MAC.
 
-The key is known to the api and to the relay, and is not in the database. What a MAC covers is written as a JSON array,
-with its purpose first, so that no MAC holds for anything else.
+The key is known to the api and to the relay, and is not in the database. A MAC is made over a JSON array whose
+first item is its purpose, so that no MAC holds for another purpose.
 """
 
 import hashlib

@@ -56,7 +56,7 @@ class EncryptingFile:
 
 
 class DecryptingFile:
-    """What was written to an encrypted file, to read from. Reading raises `FileAltered`."""
+    """Reads the content of an encrypted file. Reading raises `FileAltered`."""
 
     def __init__(self, file: IO[bytes], key: bytes, name: str) -> None:
         self._blocks, self._rest = _decrypted(file, AESGCM(key), name.encode()), b""

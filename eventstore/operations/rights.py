@@ -14,7 +14,7 @@ from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Composable, Identifier
 
 ROLES = {"api": "importledger_api", "worker": "importledger_worker", "relay": "importledger_relay"}
-"""By kind of process. Passwords, and whether they may log in, are set by whoever runs Postgres."""
+"""By kind of process. The operator of Postgres sets their passwords and lets them log in."""
 
 VERBS = {"S": "SELECT", "I": "INSERT", "U": "UPDATE", "D": "DELETE"}
 
@@ -64,7 +64,7 @@ LOG_RIGHTS: Mapping[str, Rights] = {
     "readable_events": READ,
     "platform.account_number_key": Rights(api="", relay=""),
 }
-"""Tables and views of the log's schema. Those of projections are declared with them."""
+"""Tables and views of the log's schema. Projections declare rights on their own tables."""
 
 COLUMNS = {"user_details": {"api": ("password_hash", "openid", "mac", "written_at")}}
 """Columns that a role may change in a table whose other columns it may not."""

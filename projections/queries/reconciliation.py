@@ -30,9 +30,9 @@ MAX_ATTEMPTS = 5
 MAX_OPEN = 3
 """Runs of a supplier that are added up at a time."""
 UNASKED = timedelta(minutes=15)
-"""A job that nobody has asked for in this time is deleted."""
+"""A job without a request in this time is deleted."""
 FRESH = timedelta(minutes=1)
-"""How long a result can be read again while nothing happens in its run."""
+"""Time in which a result can be read again while nothing happens in its run."""
 QUIET_S = 10.0
 """Seconds without progress after which the reason is looked up."""
 
@@ -140,7 +140,7 @@ async def request(
 
 
 async def note_delivery(connection: AsyncConnection[Any], job: str) -> None:
-    """The result is on its way to whoever has asked."""
+    """Note that the result was sent."""
     await connection.execute("UPDATE reconciliations SET delivered_at = clock_timestamp() WHERE job = %s", (job,))
 
 

@@ -1,7 +1,7 @@
-"""What lets a user in: open sessions, links that sign in once, and how often signing in has failed.
+"""Open sessions, links that sign in once, and failed attempts to sign in.
 
-Tokens are 256 random bits; only their SHA-256 is kept, so that whoever reads the tables cannot sign in. A session bears
-a MAC, and links are written by the database's owner alone, so that whoever writes to the tables cannot either.
+Tokens are 256 random bits; the tables hold their SHA-256, so that a reader of the tables cannot sign in. A session
+bears a MAC, and the database's owner alone writes links, so that a writer of the tables cannot sign in either.
 """
 
 import hashlib

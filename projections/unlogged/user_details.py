@@ -1,4 +1,4 @@
-"""What events do not hold of the console's users: name, e-mail address, password. Rows that can be deleted.
+"""Personal data of the console's users, outside the log: name, e-mail address, password. Rows can be deleted.
 
 A password or a subject of an OpenID provider signs somebody in only if the row bears a MAC over both and the user's id.
 """
@@ -38,7 +38,7 @@ class UserDetails(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """What others see of the user."""
+        """The user's name on pages for others."""
         return self.name or self.email
 
 

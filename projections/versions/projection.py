@@ -62,12 +62,12 @@ class Projection:
     skipped: LiteralString = "false"
     """An SQL condition on events `e` that leave the rows of their stream as they are."""
     rights: Rights = Rights(relay="SIUD")
-    """What each role of the service may do with its tables: the relay writes those that follow the log."""
+    """Rights of each role of the service on the tables: the relay writes tables that follow the log."""
     definition: str
     """How its tables are made, by which a version is known: one that was made otherwise is not switched in."""
 
     def rights_on(self, table: str) -> Rights:
-        """What each role of the service may do with this table."""
+        """Return the rights of each role of the service on this table."""
         return self.rights
 
     def create(self, connection: Connection[Any], schema: str) -> None:

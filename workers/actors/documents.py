@@ -49,7 +49,7 @@ def why_unreachable(root: str, *, timeout_s: float = TIMEOUT_S) -> str | None:
 
 
 def is_allowed(root: str, places: Collection[str]) -> bool:
-    """Whether the root lies at one of these places; also where links lead to, if it is a folder of this machine."""
+    """Return whether the root lies at one of these places. Links in local folders are resolved first."""
     if not lies_below(root, places):
         return False
     folders = [_folder(place).resolve() for place in places if place.startswith("file:")]

@@ -44,9 +44,9 @@ YIELDING_S = 2.0
 COUNT_EVERY_S = 2.0
 """Interval between two counts of the workers [seconds]."""
 GATHER_S = 0.2
-"""How long after a message that was not full the relay reads again: what arrives meanwhile shares one message."""
+"""Pause after a message that was not full [seconds]: streams that arrive meanwhile share the next message."""
 ROOM_EVERY_S = 0.05
-"""How often the relay looks for room while streams wait [seconds]. Workers are idle if it looks less often."""
+"""Pause before the relay looks for room again while streams wait [seconds]. Workers are idle if it is longer."""
 
 _BELLS: dict[str, Bell] = {
     topic: bell

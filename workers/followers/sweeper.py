@@ -33,7 +33,7 @@ SOON_S = 0.1
 """Interval while a supplier's imports are read in parts [seconds]."""
 LIMIT = 1_000
 FORGET_EVERY_S = 600.0
-"""How often refused attempts are deleted that are too old or too many."""
+"""Interval between deletions of refused attempts that are too old or too many [seconds]."""
 
 _SELECT_ABANDONED = """
 SELECT supplier, external_account_number, version, attempt, lease_until < statement_timestamp() AS is_expired,
@@ -140,7 +140,7 @@ class Sweeper:
             delete_old_attempts(connection, now())
 
     def _give_back_abandoned(self, connection: Connection[Any]) -> None:
-        """Those of workers that are gone are rung for at once: no message names them any more, however many wait."""
+        """Give imports of expired leases and lost workers back. Those of lost workers come next: in no message."""
         parameters = {"lock_class": locks.WORKERS, "limit": LIMIT}
         commands = {}
         at_once = []

@@ -1,7 +1,7 @@
 """Turns: the suppliers whose streams wait for a message take turns, so that none waits for all of another's streams.
 
-Memory is bounded: a supplier's lane takes a limited number of streams. What it does not take waits in the database,
-where the sweeper finds it when the lane has room again.
+Memory is bounded: a supplier's lane takes a limited number of streams. Further streams wait in the
+database, where the sweeper finds them when the lane has room again.
 """
 
 import time

@@ -100,7 +100,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a worker of the service is with adding up a run. `why` says why there is no progress, if so."""
+    """Progress of a worker of the service that adds up a run. `why` gives the reason if there is none."""
 
     accounts: int = 0
     accounts_done: int = 0
