@@ -10,9 +10,6 @@ from datetime import datetime
 
 import msgspec
 
-LEAST_KEY = 32
-"""Characters of the key. A shorter one is refused."""
-
 
 class AuthorityKey:
     """HMAC-SHA256 under the key."""
