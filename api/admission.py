@@ -21,14 +21,13 @@ from starlette.responses import Response
 from api.access.directory import Key
 from api.http.database import read
 from api.http.errors import NotValid, not_found, query_not_valid, unknown_parameter
-from api.http.fields import field
+from api.http.fields import APPLIED, field, prefers_representation
 from api.http.paths import identifier
-from api.http.preferences import APPLIED, prefers_representation
 from api.http.responses import JsonResponse, json_response, read_body
 from api.http.status_codes import ApiError, sentence_of
 from api.intake.refusal_counts import places_of
 from api.intake.refused_attempts import names_of
-from api.intake.run_name import RUN, named_run
+from api.intake.run_names import RUN, named_run
 from api.operation import Operation
 from api.services import Services
 from eventstore.aggregates.run import Mode

@@ -3,24 +3,19 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
-from starlette.requests import Request
 from starlette.routing import Route
 
 from api.admission import Admission
 from api.endpoints.documentation import Documentation
 from api.endpoints.guide import Guide
 from api.endpoints.metrics import MetricsPage
-from api.http.networks import peer_of
 from api.http.paths import RawPathApplication, both_forms, only_form
 from api.http.stopping import STATE
-from api.intake.refusal_counts import INTERVAL_S
 from api.operations import ENDPOINTS, OPERATIONS
 from api.services import Services
-from eventstore.log.ledger import Ledger
-from eventstore.operations.fitness import Durability
 from system.interpreter import SHORT_SWITCH_INTERVAL_S, tune_interpreter
 from telemetry.serving import Expose
 
@@ -30,38 +25,20 @@ def create_app(
     token_key: bytes,
     redis_url: str | None = None,
     *,
-    request_key: str = "",
-    is_sandbox: bool = False,
-    refusals_interval_s: float = INTERVAL_S,
-    roles_file: Path | None = None,
-    durability: Durability = "local",
-    open_ledger: Callable[[Ledger], None] = Ledger.open,
-    address_of: Callable[[Request], str] = peer_of,
     more_routes: Callable[[Services], Iterable[Route]] = lambda services: (),
     expose: Expose | None = None,
     look: Callable[..., None] = lambda *looks: None,
+    **settings: Any,
 ) -> Starlette:
     """The service's HTTP side on this database. Opens nothing before its lifespan begins.
 
-    Rates are shared through Redis, where there is one. `request_key` makes the MACs that the relay checks; without one,
-    nobody but this process believes them. In `roles_file`
-    a supervisor says which roles die whenever they are started. `/readyz` looks whether the durability that was asked
-    for is there. `open_ledger` opens the log when it may be written to. `expose` gives what `/metrics` shows.
-    `address_of` returns the client's address, where a trusted proxy forwards requests.
+    `settings` are those of `Services`: rates are shared through Redis, where there is one. `request_key` makes the MACs
+    that the relay checks; without one, nobody but this process believes them. In `roles_file` a supervisor says which
+    roles die whenever they are started. `/readyz` looks whether the durability that was asked for is there.
+    `open_ledger` opens the log when it may be written to. `address_of` returns the client's address, where a trusted
+    proxy forwards requests. `expose` gives what `/metrics` shows.
     """
-    services = Services.on(
-        database_url,
-        token_key,
-        redis_url,
-        request_key=request_key,
-        operations=OPERATIONS,
-        refusals_interval_s=refusals_interval_s,
-        roles_file=roles_file,
-        is_sandbox=is_sandbox,
-        durability=durability,
-        open_ledger=open_ledger,
-        address_of=address_of,
-    )
+    services = Services(database_url, token_key, redis_url, operations=OPERATIONS, **settings)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:

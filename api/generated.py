@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from api.description.catalogue import CATALOGUE
-from api.description.openapi import MOMENT_PATTERN, names_within, openapi
+from api.description.openapi import names_within, openapi
 from api.http.limits import limits_table
 from api.operations import OPERATIONS
 from telemetry.log import begin_process
@@ -29,50 +29,6 @@ _FOR_PEOPLE = frozenset({"description", "summary", "example", "examples", "title
 _BOUNDS = frozenset({"pattern", "enum", "minimum", "maximum", "minLength", "maxLength", "maxItems", "type"})
 _NAMED_THINGS = ("/properties", "/schemas", "/paths", "/responses")
 """Objects whose names are not JSON Schema's own."""
-
-
-class Restated(msgspec.Struct, frozen=True):
-    """A part of the description that was widened or dropped, or that described what never was."""
-
-    was: Any
-    """None where it is new."""
-    now: Any
-    """None where it is dropped."""
-    reason: str
-    place: str = ""
-    """End of the places that it holds for; "" for all."""
-
-
-_LINES = {"type": "string", "format": "binary"}
-_ACCOUNT = {"anyOf": [{"$ref": f"#/components/schemas/{name}"} for name in ("Account", "WrappedAccount")]}
-_ONE_LINE = "a body of lines was described as if it were its first line"
-
-RESTATED: tuple[Restated, ...] = (
-    Restated(r"^[!-~]{1,254}$", r"^[\s\S]{1,254}$", "a search takes any text, names with umlauts first of all"),
-    Restated("^[A-Za-z0-9_-]{1,32}$", None, "a search takes any text as a supplier, and finds nothing for most"),
-    Restated(_ACCOUNT, _LINES, _ONE_LINE, "/application/x-ndjson/schema"),
-    Restated(
-        {"type": "string"},
-        {},
-        "a stream of events was described as one text, which readers took for one event",
-        "/text/event-stream/schema",
-    ),
-    Restated(False, True, "installations may say more of their health", "/schemas/Health/additionalProperties"),
-    Restated(
-        None, MOMENT_PATTERN, "a moment was described as any text", "/SmgwConfiguration/properties/valid_from/pattern"
-    ),
-    *(
-        Restated({"$ref": f"#/components/schemas/{name}"}, _LINES, _ONE_LINE, "/application/x-ndjson/schema")
-        for name in (
-            "Receipt",
-            "RunImport",
-            "DeliveryNoteImport",
-            "EnergyAmountImport",
-            "MarketParticipantInvoiceImport",
-        )
-    ),
-)
-"""Parts of the released description that were restated. No other part may be."""
 
 
 def operations_page(page: str) -> str:
@@ -110,7 +66,7 @@ def errors_page() -> str:
 def contract_changes(released: Any, present: Any) -> Iterator[str]:
     """Yield the places where the present contract breaks the released one. Additions are allowed.
 
-    Nothing may be missing or different, except what `RESTATED` lists.
+    Nothing may be missing or different.
 
     - Requests must not be bound further: no field becomes required, bounds and patterns stay, and none are new.
       A longer text and a new value of an enumeration are additions.
@@ -138,7 +94,7 @@ def _components_sent(document: dict[str, Any]) -> set[str]:
 
 
 def _changes(released: Any, present: Any, place: str, sides: _Sides) -> Iterator[str]:
-    if _is_restated(released, present, place) or _is_longer(released, present, place, sides):
+    if _is_longer(released, present, place, sides):
         return
     match released, present:
         case dict(), dict():
@@ -164,23 +120,17 @@ def _changes_of_object(released: dict[str, Any], present: dict[str, Any], place:
     for name in (name for name in released if are_properties or name not in _FOR_PEOPLE):
         if name in present:
             yield from _changes(released[name], present[name], f"{place}/{name}", sides)
-        elif not (name in _BOUNDS and _is_restated(released[name], None, f"{place}/{name}")):
+        else:
             yield f"{place}/{name} is gone"
     if not are_properties and not sides.is_answer(place):
         new = (present.keys() - released.keys()) & _BOUNDS
         if "enum" in released:
             new -= {"type"}  # it repeats what the values are
-        yield from (
-            f"{place}/{name} is new" for name in new if not _is_restated(None, present[name], f"{place}/{name}")
-        )
+        yield from (f"{place}/{name} is new" for name in new)
 
 
 def _is_longer(was: Any, now: Any, place: str, sides: _Sides) -> bool:
     return place.endswith("/maxLength") and not sides.is_answer(place) and bool(was < now)
-
-
-def _is_restated(was: Any, now: Any, place: str) -> bool:
-    return any((row.was, row.now) == (was, now) and place.endswith(row.place) for row in RESTATED)
 
 
 def main() -> None:

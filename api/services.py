@@ -4,10 +4,8 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from psycopg_pool import AsyncConnectionPool
 from starlette.requests import Request
 
 from api.access.acknowledgements import Acknowledgements
@@ -19,7 +17,7 @@ from api.http.database import reading_pool
 from api.http.gathered_reads import GatheredReads
 from api.http.lists import Lists
 from api.http.networks import peer_of
-from api.intake.refusal_counts import RefusalCounts
+from api.intake.refusal_counts import INTERVAL_S, RefusalCounts
 from api.intake.refused_attempts import RefusedAttempts
 from api.intake.run_counts import RunCounts
 from api.operation import Operation
@@ -34,77 +32,47 @@ from telemetry.measures import measures
 from telemetry.supervision import supervision
 
 
-@dataclass(frozen=True)
 class Services:
-    """Objects that each endpoint is made with."""
+    """Objects that each endpoint is made with. Opens nothing before `running` begins."""
 
-    ledger: Ledger
-    pool: AsyncConnectionPool
-    lists: Lists
-    statuses: GatheredReads[tuple[str, str], ImportStatus]
-    """The v2 status records, by supplier and external account number."""
-    acknowledgements: Acknowledgements
-    directory: Directory
-    limit: RateLimit
-    auth: Authenticator
-    authority: AuthorityKey
-    """Makes and checks the MACs of what must not be written by any other process."""
-    refusals: RefusalCounts
-    attempts: RefusedAttempts
-    runs: RunCounts
-    workshop: Workshop
-    operations: Sequence[Operation]
-    """Every endpoint of the service, for what describes it."""
-    roles_file: Path | None = None
-    """The file in which a supervisor names the roles that die every time they are started; None without one."""
-    is_sandbox: bool = False
-    durability: Durability = "local"
-    open_ledger: Callable[[Ledger], None] = Ledger.open
-    """Called when all begins: it opens the log, at once or when its database has been judged."""
-    address_of: Callable[[Request], str] = peer_of
-
-    @classmethod
-    def on(
-        cls,
+    def __init__(
+        self,
         database_url: str,
         token_key: bytes,
         redis_url: str | None,
         *,
-        request_key: str,
         operations: Sequence[Operation],
-        refusals_interval_s: float,
+        request_key: str = "",
+        refusals_interval_s: float = INTERVAL_S,
         roles_file: Path | None = None,
         is_sandbox: bool = False,
         durability: Durability = "local",
         open_ledger: Callable[[Ledger], None] = Ledger.open,
         address_of: Callable[[Request], str] = peer_of,
-    ) -> "Services":
-        """The services on this database. Opens nothing before `running` begins."""
-        pool = reading_pool(database_url, size=connections.API_READS, is_for_read=True)
-        ledger = Ledger(database_url, views=AT_ONCE, connections=connections.API_LOG, is_open=False)
-        refusals = RefusalCounts(ledger, interval_s=refusals_interval_s)
-        directory, limit = Directory(pool), RateLimit(redis_url)
-        return cls(
-            ledger=ledger,
-            pool=pool,
-            lists=Lists(reading_pool(database_url, size=connections.API_LISTS)),
-            statuses=GatheredReads(pool, import_statuses),
-            acknowledgements=Acknowledgements(ledger, durability),
-            directory=directory,
-            limit=limit,
-            auth=Authenticator(directory, token_key, limit),
-            authority=AuthorityKey(request_key or secrets.token_urlsafe(32)),
-            refusals=refusals,
-            attempts=RefusedAttempts(ledger),
-            runs=RunCounts(ledger, refusals),
-            workshop=Workshop(),
-            operations=operations,
-            roles_file=roles_file,
-            is_sandbox=is_sandbox,
-            durability=durability,
-            open_ledger=open_ledger,
-            address_of=address_of,
-        )
+    ) -> None:
+        self.ledger = Ledger(database_url, views=AT_ONCE, connections=connections.API_LOG, is_open=False)
+        self.pool = reading_pool(database_url, size=connections.API_READS, is_for_read=True)
+        self.lists = Lists(reading_pool(database_url, size=connections.API_LISTS))
+        self.statuses: GatheredReads[tuple[str, str], ImportStatus] = GatheredReads(self.pool, import_statuses)
+        """The v2 status records, by supplier and external account number."""
+        self.acknowledgements = Acknowledgements(self.ledger, durability)
+        self.directory = Directory(self.pool)
+        self.limit = RateLimit(redis_url)
+        self.auth = Authenticator(self.directory, token_key, self.limit)
+        self.authority = AuthorityKey(request_key or secrets.token_urlsafe(32))
+        """Makes and checks the MACs of what must not be written by any other process."""
+        self.refusals = RefusalCounts(self.ledger, interval_s=refusals_interval_s)
+        self.attempts = RefusedAttempts(self.ledger)
+        self.runs = RunCounts(self.ledger, self.refusals)
+        self.workshop = Workshop()
+        self.operations = operations
+        """Every endpoint of the service, for what describes it."""
+        self.roles_file = roles_file
+        """The file in which a supervisor names the roles that die every time they are started; None without one."""
+        self.is_sandbox = is_sandbox
+        self.durability = durability
+        self.address_of = address_of
+        self._open_ledger = open_ledger
 
     def look(self) -> None:
         """Tell how the pools of reads are."""
@@ -118,7 +86,7 @@ class Services:
         `look` is told what can be looked at.
         """
         look(self.ledger.look, self.look)
-        self.open_ledger(self.ledger)
+        self._open_ledger(self.ledger)
         async with self.pool, self.lists.pool:
             keepers = {
                 KEEPER: self.directory.keep_fresh,

@@ -10,7 +10,7 @@ import re
 import secrets
 import time
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -24,12 +24,10 @@ from api.http.request_log import ORGANISATION
 from api.http.status_codes import ApiError
 from schemas.sentence import Sentence
 
-if TYPE_CHECKING:
-    from api.access.signing import Signer
-
 ACCESS_S = 60 * 60
 REFRESH_S = 7 * 24 * 60 * 60
 ISSUER = "importledger"
+ALGORITHM = "HS256"
 MAX_CACHED_TOKENS = 10_000
 
 _SCHEME = re.compile(r"(?:(token|bearer|jwt)\s+)?(\S+)\Z", re.IGNORECASE)
@@ -106,7 +104,7 @@ class Authenticator:
 
     def expires_at(self, text: str) -> int | None:
         """When a token of ours ends or has ended, in seconds since 1970; None for any other text."""
-        claims = self._signer.claims_of(text)
+        claims = self._claims_of(text)
         try:
             return int(claims["exp"]) if claims is not None else None
         except (ValueError, KeyError):
@@ -125,13 +123,27 @@ class Authenticator:
             "exp": issued + (ACCESS_S if use == "access" else REFRESH_S),
             "jti": secrets.token_hex(8),
         }
-        return Token(self._signer.signed(claims), claims)
+        jwt, key_to_sign = self._jwt
+        return Token(jwt.encode({"alg": ALGORITHM}, claims, key_to_sign), claims)
 
     @cached_property
-    def _signer(self) -> "Signer":
-        from api.access.signing import Signer  # its library is large, and keys are taken without it
+    def _jwt(self) -> tuple[Any, Any]:
+        """The library, which is large and not read before the first token, and the key."""
+        from joserfc import jwt
+        from joserfc.jwk import OctKey
 
-        return Signer(self._token_key)
+        return jwt, OctKey.import_key(self._token_key)
+
+    def _claims_of(self, text: str) -> dict[str, Any] | None:
+        """Claims of a token of ours, whether or not it has expired; None for any other text."""
+        from joserfc.errors import JoseError
+
+        jwt, key = self._jwt
+        try:
+            claims: dict[str, Any] = jwt.decode(text, key, algorithms=[ALGORITHM]).claims
+        except (JoseError, ValueError):
+            return None
+        return claims
 
     async def _key_of(self, credential: str) -> Key | None:
         if credential.startswith("ilk_"):
@@ -149,10 +161,8 @@ class Authenticator:
     def _verified(self, text: str) -> dict[str, Any] | None:
         claims = self._claims.get(text)
         if claims is None:
-            claims = self._signer.claims_of(text)
-            if claims is None:
-                return None
-            if claims.get("iss") != ISSUER or not {"key", "use", "exp"} <= claims.keys():
+            claims = self._claims_of(text)
+            if claims is None or claims.get("iss") != ISSUER or not {"key", "use", "exp"} <= claims.keys():
                 return None
             if len(self._claims) >= MAX_CACHED_TOKENS:
                 self._claims.clear()

@@ -9,8 +9,9 @@ arrived by then, no more are begun.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from functools import partial
+from typing import Any, Protocol
 
 import psycopg
 import structlog
@@ -20,8 +21,7 @@ from starlette.types import Receive, Scope, Send
 from api.bulk.body import BodyCut, BulkBody
 from api.bulk.inflate import Inflater
 from api.bulk.lines import Line
-from api.bulk.receipts import Tally, encode_line, encode_receipts
-from api.bulk.work import BulkWork
+from api.bulk.receipts import Receipt, Tally, encode_line, encode_receipts
 from api.bulk.workshop import Workshop
 from api.http.languages import Language, language_headers
 from api.http.limits import MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES
@@ -35,6 +35,16 @@ from telemetry.measures import measures
 
 logger = structlog.get_logger()
 _NO_LINE = Sentence("The body must have at least one line.", "Der Inhalt muss mindestens eine Zeile haben.")
+
+
+class BulkWork(Protocol):
+    """The work of one request, a batch of lines after the other."""
+
+    async def prepare(self, lines: Sequence[Line]) -> Any:
+        """All that can be done for a batch before those in front of it have ended; several at a time."""
+
+    async def settle(self, prepared: Any) -> list[Receipt]:
+        """Carry the batch out, in order; a receipt for each line. What receipts say is durable."""
 
 
 class BulkAnswer(PrivateResponse):

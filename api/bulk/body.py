@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 
 from starlette.types import Message, Receive
 
-from api.bulk.inflate import Bomb, Inflater, NotDecodable, Plain
+from api.bulk.inflate import Inflater, Plain
 from api.bulk.lines import Line, LineSplitter
 from api.http.limits import BULK_SILENCE_S
 from api.http.status_codes import ApiError
@@ -58,7 +58,13 @@ class BulkBody:
                     yield batch
                     batch, size = [], 0
                     continue
-                if (lines := _result_of(coming)) is None:
+                try:
+                    lines = coming.result()
+                except (BodyCut, ApiError):
+                    if batch:
+                        yield batch
+                    raise
+                if lines is None:
                     break
                 for line in lines:
                     batch.append(line)
@@ -69,10 +75,6 @@ class BulkBody:
                         if self._is_in_vain():  # of what has arrived, there may be thousands of lines
                             raise BodyCut("The client went away, or the server stops.")
                 coming = asyncio.ensure_future(self._next_lines())
-        except _CutAfter as cut:
-            if batch:
-                yield batch
-            raise cut.reason from None
         finally:
             coming.cancel()
         if batch:
@@ -89,24 +91,15 @@ class BulkBody:
         return iter(last) if last else None
 
     async def _next_piece(self) -> bytes | None:
+        """Return the next piece that is decompressed; None at the end. Raises ApiError."""
         while True:
-            piece = await self._decompressed()
-            if piece is not None:
-                return piece
-            if self._has_ended:
-                return None
-            self._pieces = self._inflater.feed(await self._received())
-
-    async def _decompressed(self) -> bytes | None:
-        """The next piece of what was received; None when there is no more of it. Raises ApiError."""
-        try:
             if isinstance(self._inflater, Plain):
-                return next(self._pieces, None)
-            return await asyncio.to_thread(next, self._pieces, None)
-        except NotDecodable as error:
-            raise ApiError(400, error.detail, code="parse_error") from error
-        except Bomb as error:
-            raise ApiError(413, error.detail, headers={"Connection": "close"}) from error
+                piece = next(self._pieces, None)
+            else:
+                piece = await asyncio.to_thread(next, self._pieces, None)
+            if piece is not None or self._has_ended:
+                return piece
+            self._pieces = self._inflater.feed(await self._received())
 
     async def _received(self) -> bytes:
         try:
@@ -122,18 +115,3 @@ class BulkBody:
             raise BodyCut("The client went away, or the server stops.")
         self._has_ended = not message.get("more_body", False)
         return bytes(message.get("body", b""))
-
-
-class _CutAfter(Exception):
-    """The body was cut here, for this reason, which is raised after the lines before it are taken."""
-
-    def __init__(self, reason: Exception) -> None:
-        super().__init__()
-        self.reason = reason
-
-
-def _result_of(coming: "asyncio.Future[Iterator[Line] | None]") -> Iterator[Line] | None:
-    try:
-        return coming.result()
-    except (BodyCut, ApiError) as reason:
-        raise _CutAfter(reason) from None

@@ -20,12 +20,12 @@ from api.endpoints.history_queries import AS_OF, as_of
 from api.http.beside import in_steps
 from api.http.database import in_thread, in_time, read
 from api.http.errors import NotValid, not_found
+from api.http.fields import APPLIED, prefers_representation
 from api.http.languages import language_headers, language_of
 from api.http.paths import identifier
-from api.http.preferences import APPLIED, prefers_representation
 from api.http.responses import JsonResponse, NothingResponse, encoded, json_response, spoken_response
 from api.intake.refusal_counts import places_of
-from api.intake.run_name import RUN
+from api.intake.run_names import RUN
 from api.intake.staging import UNKNOWN_SUPPLIER, not_ongoing, staging_of, warnings_of
 from api.intake.typed_names import typed_number
 from api.operation import ACCOUNT_PATH, ACCOUNTS, V2, Operation, example_of

@@ -18,8 +18,7 @@ from api.admission import Call
 from api.bulk.judging import INVALID, Judged, Question
 from api.bulk.lines import Line
 from api.bulk.receipts import TOO_LONG, Receipt, numbered, refusals_of, refused, warned_of, whole
-from api.bulk.work import COUNT_PATIENCE_S
-from api.bulk.workshop import Workshop
+from api.bulk.workshop import COUNT_PATIENCE_S, Workshop
 from api.http.limits import MAX_LINE_BYTES
 from api.http.status_codes import sentence_of
 from api.intake.refused_attempts import RefusedAttempts
@@ -165,7 +164,7 @@ class AccountWork:
         if items:
             terms = {code: entry.terms for code, entry in suppliers.items()}
             lines = [item.line.body or b"" for item in items]
-            answers = await self._workshop.judges.judge(Question(lines, terms, self._mode, self._run, now()))
+            answers = await self._workshop.judge(Question(lines, terms, self._mode, self._run, now()))
             for item, judged in zip(items, answers, strict=True):
                 if (item.supplier, item.external) != (judged.supplier, judged.external):
                     item.supplier, item.external, item.before = judged.supplier, judged.external, None

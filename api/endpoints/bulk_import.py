@@ -16,7 +16,7 @@ from api.http.errors import query_not_valid
 from api.http.languages import language_of
 from api.http.status_codes import ApiError
 from api.intake.record_imports import AMOUNT, INVOICE, NOTE, Kind
-from api.intake.run_name import RUN, named_run
+from api.intake.run_names import RUN, named_run
 from api.operation import ACCOUNTS, AFTER, V1, V2, Operation, Parameter, example_of
 from api.services import Services
 from eventstore.aggregates.run import Mode

@@ -13,8 +13,7 @@ from api.admission import Call
 from api.bulk.judging import unexpected
 from api.bulk.lines import Line
 from api.bulk.receipts import TOO_LONG, Receipt, numbered, refusals_of, refused, whole
-from api.bulk.work import COUNT_PATIENCE_S
-from api.bulk.workshop import Workshop
+from api.bulk.workshop import COUNT_PATIENCE_S, Workshop
 from api.endpoints.bulk_accounts import TOO_LONG_DETAIL
 from api.http.limits import problems_listed
 from api.http.status_codes import sentence_of

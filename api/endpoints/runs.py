@@ -25,7 +25,7 @@ from api.http.paths import identifier
 from api.http.responses import encoded, json_response
 from api.http.shares import Shares
 from api.http.status_codes import ApiError
-from api.intake.run_name import RUN_NAME
+from api.intake.run_names import RUN_NAME
 from api.operation import EVENTS, STATUS, V2, Operation, Parameter
 from api.services import Services
 from eventstore.aggregates.import_process import STATUSES

@@ -13,14 +13,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.http.request_id import new_request_id
-from api.http.request_log import REQUEST_ID, route_of
+from api.http.request_log import REQUEST_ID, new_request_id, route_of
 from api.http.responses import spoken_response
 from api.http.status_codes import CODES as _CODES
 from api.http.status_codes import INTAKE_STOPPED, STOPPED, ApiError, sentence_of
 from eventstore.errors import (
     AlreadyImported,
-    ImportInProgress,
     IntakeStopped,
     LedgerBusy,
     Refused,
@@ -110,58 +108,37 @@ def tree_of(problems: Sequence[Problem]) -> dict[str, Any]:
     return root
 
 
-def _problems(request: Request, error: Exception) -> Response:
-    assert isinstance(error, NotValid)
-    body: dict[str, Any] = tree_of(error.problems) if error.with_tree else {}
-    body |= {"detail": error.detail, "code": error.code, "errors": error.problems}
-    if is_truncated(error.problems):
-        body["errors_truncated"] = True
-    return _said(request, body, 400)
-
-
-def _api_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ApiError)
-    return _said(request, error.body, error.status, error.headers)
-
-
-def _http_exception(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    detail = _DETAILS.get(error.status_code, error.detail)
-    body = {"detail": detail, "code": _CODES.get(error.status_code, "error")}
-    return _said(request, body, error.status_code, error.headers)
-
-
-def _not_json(request: Request, error: Exception) -> Response:
-    assert isinstance(error, NotJson)
-    return _said(request, {"detail": error.detail, "code": "parse_error"}, 400)
-
-
-def _too_much(request: Request, error: Exception) -> Response:
-    assert isinstance(error, TooMuchWork)
-    return _said(request, {"detail": error.detail, "code": _CODES[413]}, 413)
-
-
-def _already_imported(request: Request, error: Exception) -> Response:
-    assert isinstance(error, AlreadyImported)
-    whole = {"detail": sentence_of(error), "code": error.code}
-    measures().refused(error.code)
-    return spoken_response(request, {"non_field_errors": whole, "account_id": error.account_number}, 400)
-
-
-def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
-    return _said(request, {"detail": sentence_of(error), "code": error.code}, 400)
-
-
-def _unavailable(request: Request, error: Exception) -> Response:
+def answered_error(request: Request, error: Exception) -> Response:
+    """Answer an error that is expected."""
+    match error:
+        case ApiError():
+            return _answered(request, error.body, error.status, error.headers)
+        case NotValid():
+            body: dict[str, Any] = tree_of(error.problems) if error.with_tree else {}
+            body |= {"detail": error.detail, "code": error.code, "errors": error.problems}
+            if is_truncated(error.problems):
+                body["errors_truncated"] = True
+            return _answered(request, body, 400)
+        case NotJson():
+            return _answered(request, {"detail": error.detail, "code": "parse_error"}, 400)
+        case TooMuchWork():
+            return _answered(request, {"detail": error.detail, "code": _CODES[413]}, 413)
+        case AlreadyImported():
+            whole = {"detail": sentence_of(error), "code": error.code}
+            measures().refused(error.code)
+            return spoken_response(request, {"non_field_errors": whole, "account_id": error.account_number}, 400)
+        case IntakeStopped():
+            return _answered(request, {"detail": INTAKE_STOPPED, "code": STOPPED}, 503, RETRY_STOPPED)
+        case Refused():
+            return _answered(request, {"detail": sentence_of(error), "code": error.code}, 400)
+        case HTTPException():
+            detail = _DETAILS.get(error.status_code, error.detail)
+            refusal = {"detail": detail, "code": _CODES.get(error.status_code, "error")}
+            return _answered(request, refusal, error.status_code, error.headers)
     logger.warning(
         "store unavailable", method=request.method, route=route_of(request.scope), reason=type(error).__name__
     )
-    return _said(request, {"detail": _UNAVAILABLE, "code": _CODES[503]}, 503, _RETRY)
-
-
-def _intake_stopped(request: Request, error: Exception) -> Response:
-    return _said(request, {"detail": INTAKE_STOPPED, "code": STOPPED}, 503, RETRY_STOPPED)
+    return _answered(request, {"detail": _UNAVAILABLE, "code": _CODES[503]}, 503, _RETRY)
 
 
 def unforeseen_error(request: Request, error: Exception) -> Response:
@@ -174,10 +151,12 @@ def unforeseen_error(request: Request, error: Exception) -> Response:
         f"Ein unerwarteter Fehler ist aufgetreten: {kind}. Bitte dem Plattform-Team die request_id nennen.",
     )
     code = error.code if isinstance(error, StreamUnreadable) else "error"
-    return _said(request, {"detail": detail, "code": code, "request_id": request_id}, 500)
+    return _answered(request, {"detail": detail, "code": code, "request_id": request_id}, 500)
 
 
-def _said(request: Request, body: dict[str, Any], status: int, headers: Mapping[str, str] | None = None) -> Response:
+def _answered(
+    request: Request, body: dict[str, Any], status: int, headers: Mapping[str, str] | None = None
+) -> Response:
     """The refusal that this body tells, which is counted by its code."""
     measures().refused(body["code"])
     return spoken_response(request, body, status, headers)
@@ -185,21 +164,13 @@ def _said(request: Request, body: dict[str, Any], status: int, headers: Mapping[
 
 ErrorHandler = Callable[[Request, Exception], Response]
 
+_EXPECTED = (
+    *(ApiError, NotValid, NotJson, TooMuchWork, IntakeStopped, Refused, HTTPException),
+    *(StoreUnavailable, VersionConflict, LedgerBusy, psycopg.Error),
+)
 HANDLERS: dict[Any, ErrorHandler] = {
-    ApiError: _api_error,
-    NotValid: _problems,
-    NotJson: _not_json,
-    TooMuchWork: _too_much,
-    AlreadyImported: _already_imported,
-    ImportInProgress: _refused,
+    **dict.fromkeys(_EXPECTED, answered_error),
     StreamUnreadable: unforeseen_error,
-    Refused: _refused,
-    IntakeStopped: _intake_stopped,
-    StoreUnavailable: _unavailable,
-    VersionConflict: _unavailable,
-    LedgerBusy: _unavailable,
-    psycopg.Error: _unavailable,
-    HTTPException: _http_exception,
     Exception: unforeseen_error,
 }
 

@@ -41,7 +41,7 @@ from api.http.limits import (
     READ_TIMEOUT_S,
     STOPPING_S,
 )
-from api.http.request_id import HEADER, new_request_id
+from api.http.request_log import HEADER, new_request_id
 from api.http.responses import WHOLE_BODY
 from api.http.shared_sockets import SharingServer
 from api.http.status_codes import CODES

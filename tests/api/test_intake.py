@@ -34,8 +34,7 @@ def test_nothing_of_a_request_is_kept_alive_while_it_waits_for_its_commit() -> N
 
 async def waiting(body: bytes) -> list[Any]:
     """All that a create's frames hold while the log does not answer."""
-    services = Services.on("postgresql://nobody@127.0.0.1:1/none", b"k" * 32, None, operations=OPERATIONS,
-                           request_key="", refusals_interval_s=60)  # fmt: skip
+    services = Services("postgresql://nobody@127.0.0.1:1/none", b"k" * 32, None, operations=OPERATIONS)
     services.directory._suppliers[SUPPLIER] = KnownSupplier(code=SUPPLIER)
     scope = {"type": "http", "method": "POST", "headers": [], "query_string": b""}
     call = Call(Key("k", "Testers", "importer", (SUPPLIER,), "", None), confirmed, body)

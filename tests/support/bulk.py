@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from api.bulk.judges import HELPERS
+from api.bulk.workshop import HELPERS
 from tests.support.make import encoded
 from tests.support.running import Importer, RunningService, wait_for
 

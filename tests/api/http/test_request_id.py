@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from api.http.request_id import new_request_id, request_id_of
-from api.http.request_log import RequestLine, RequestLog
+from api.http.request_log import RequestLine, RequestLog, new_request_id, request_id_of
 from eventstore.log.origin import origin
 from tests.support.make import an_account, encoded
 from tests.support.running import Importer, RunningService

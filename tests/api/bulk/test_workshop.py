@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from api.bulk import judges
-from api.bulk.judges import Judges
+from api.bulk import workshop
 from api.bulk.judging import Question
+from api.bulk.workshop import Workshop
 from market.judging import Terms
 from tests.support.make import an_account, encoded
 
@@ -19,17 +19,17 @@ QUESTION = Question([encoded(an_account("S", 1))] * 200, {"S": Terms()}, "create
 def test_a_batch_whose_helper_is_killed_is_judged_and_later_ones_have_helpers_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(judges, "WORTH_IT", 0)
+    monkeypatch.setattr(workshop, "WORTH_IT", 0)
 
-    async def helper_of(judging: Judges) -> int:
+    async def helper_of(judging: Workshop) -> int:
         """The process that has started, once the judges use it."""
-        assert judging._pool is not None
+        assert judging._helpers is not None
         assert judging._started is not None
         await asyncio.wrap_future(judging._started)
-        return await asyncio.wrap_future(judging._pool.submit(os.getpid))
+        return await asyncio.wrap_future(judging._helpers.submit(os.getpid))
 
     async def script() -> None:
-        judging = Judges()
+        judging = Workshop()
         try:
             expected = await judging.judge(QUESTION)
             first = await helper_of(judging)
