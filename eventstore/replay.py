@@ -14,7 +14,7 @@ _UNKNOWN = -2
 """The version of a stream after an event that cannot be read: nothing that follows can be decided anew."""
 EXHAUSTED = "attempts_exhausted"
 
-_COMMANDS = {event: command for aggregate in AGGREGATES.values() for event, command in aggregate.commands.items()}
+_COMMANDS = dict(pair for aggregate in AGGREGATES.values() for pair in aggregate.events.values())
 
 
 class Divergence(msgspec.Struct, frozen=True):

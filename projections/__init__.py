@@ -2,7 +2,7 @@
 
 from eventstore.aggregates.import_process import ImportProcessed, SubjectErased
 from eventstore.aggregates.participant import ContactsErased, ParticipantImported
-from eventstore.aggregates.post_account import TOPICS as RECORD_TOPICS
+from eventstore.aggregates.post_account import DELIVERY_NOTE
 from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.log.recorder import InlineView
 from projections.platform.tables import MARKET_TABLES, RIGHTS, TABLES
@@ -50,7 +50,9 @@ FOLLOWING: tuple[Following, ...] = (
 )
 """Kept up with the log by the projector, each from its own position."""
 
-PLATFORM = Platform("platform", TABLES, frozenset({ImportProcessed, SubjectErased, *RECORD_TOPICS.values()}), RIGHTS)
+PLATFORM = Platform(
+    "platform", TABLES, frozenset({ImportProcessed, SubjectErased, *DELIVERY_NOTE.topics.values()}), RIGHTS
+)
 """Accounts and what was attached to them: written by workers, in the transaction that completes an import."""
 
 MARKET = Platform("market", MARKET_TABLES, frozenset({ParticipantImported, ContactsErased, PriceSheetImported}), RIGHTS)

@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from eventstore.aggregates.import_process import TOPICS, ImportStaged
+from eventstore.aggregates.import_process import IMPORT_PROCESS, ImportStaged
 from eventstore.log import follow
 from system.processors import HIGH, ProcessorPressure
 
@@ -22,7 +22,7 @@ FORGOTTEN_S = 5.0
 MUCH = 200
 """As many imports within that time are much."""
 
-_STAGED = [topic for topic, event in TOPICS.items() if event is ImportStaged]
+_STAGED = [topic for topic, event in IMPORT_PROCESS.topics.items() if event is ImportStaged]
 
 
 class Intake:

@@ -7,7 +7,7 @@ event at most, so that one append never meets a stream twice.
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -31,20 +31,36 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """A request, imperative; may be refused."""
 
 
+Events = dict[str, tuple[type[Event], type[Command]]]
+"""Event classes by their permanent stored names (topics), each with the command that the event follows from.
+
+Both name their fields alike, so that a replay can ask again.
+"""
+E = TypeVar("E", bound=Event)
+
+
+def event_of(kind: type[E], command: Command, **others: Any) -> E:
+    """Event with the fields of the command that it has as well, and with the others."""
+    fields = msgspec.structs.asdict(command)
+    return kind(**{name: fields[name] for name in kind.__struct_fields__ if name in fields}, **others)
+
+
 class Aggregate(msgspec.Struct, frozen=True):
     """A kind of stream.
 
-    `prefix` begins the stream ids, `topics` maps permanent stored names to event classes, and `commands` an event to
-    the command that it follows from: they name their fields alike, so that a replay can ask again. `parts` is the least
-    number of parts of a stream id, the prefix included. Events of `inert` topics leave the state as it is: one that
-    cannot be read does not keep others from being appended.
+    `prefix` begins the stream ids. `parts` is the least number of parts of a stream id, the prefix included. Events of
+    `inert` topics leave the state as it is: one that cannot be read does not keep others from being appended.
     """
 
     prefix: str
-    topics: dict[str, type[Event]]
+    events: Events
     initial: Any
     decide: Callable[[Any, Any, datetime], Event | None]
     evolve: Callable[[Any, Any], Any]
-    commands: dict[type[Event], type[Command]]
     parts: int = 2
     inert: frozenset[str] = frozenset()
+
+    @property
+    def topics(self) -> dict[str, type[Event]]:
+        """Event classes by topic."""
+        return {topic: event for topic, (event, _) in self.events.items()}

@@ -7,7 +7,7 @@ went out. Such a message is failed, `outcome_unknown`, and never sent again.
 from datetime import datetime
 from typing import assert_never
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Count, Digest, Event, Instant, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Count, Digest, Event, Events, Instant, State, event_of
 from eventstore.errors import IllegalTransition
 
 
@@ -51,14 +51,6 @@ class MailFailed(Event, frozen=True):
 
 
 MailEvent = MailRequested | MailStarted | MailPostponed | MailDelivered | MailFailed
-
-TOPICS: dict[str, type[Event]] = {
-    "mail_requested.v1": MailRequested,
-    "mail_started.v1": MailStarted,
-    "mail_postponed.v1": MailPostponed,
-    "mail_delivered.v1": MailDelivered,
-    "mail_failed.v1": MailFailed,
-}
 
 
 class RequestMail(Command, frozen=True):
@@ -116,25 +108,21 @@ def decide(command: MailCommand, mail: CustomerMail, at: datetime) -> MailEvent 
     """The event that follows, or none. Raises IllegalTransition."""
     match command, mail.status:
         case RequestMail(), "NEW":
-            return MailRequested(
-                account_number=command.account_number,
-                payload_sha256=command.payload_sha256,
-                language=command.language,
-            )
+            return event_of(MailRequested, command)
         case RequestMail(), _:
             return None
         case StartMail(), "REQUESTED" if mail.due_at is None or mail.due_at <= at:
             if mail.attempt >= command.max_attempts:
                 return MailFailed(attempt=mail.attempt, code="attempts_exhausted")
-            return MailStarted(attempt=mail.attempt + 1, worker=command.worker, lease_until=command.lease_until)
+            return event_of(MailStarted, command, attempt=mail.attempt + 1)
         case StartMail(), _:
             return None  # taken, ended, or not yet due
         case PostponeMail(), "SENDING" if command.attempt == mail.attempt:
-            return MailPostponed(attempt=command.attempt, code=command.code, due_at=command.due_at)
+            return event_of(MailPostponed, command)
         case DeliverMail(), "SENDING" if command.attempt == mail.attempt:
-            return MailDelivered(attempt=command.attempt, message_id=command.message_id)
+            return event_of(MailDelivered, command)
         case FailMail(), "SENDING" if command.attempt == mail.attempt:
-            return MailFailed(attempt=command.attempt, code=command.code, detail=command.detail)
+            return event_of(MailFailed, command)
     raise IllegalTransition(mail.status, type(command).__name__)
 
 
@@ -159,13 +147,11 @@ def stream_of(supplier: str, external_account_number: str) -> str:
     return f"customer-mail/{supplier}/{external_account_number}"
 
 
-COMMANDS: dict[type[Event], type[Command]] = {
-    MailRequested: RequestMail,
-    MailStarted: StartMail,
-    MailPostponed: PostponeMail,
-    MailDelivered: DeliverMail,
-    MailFailed: FailMail,
+EVENTS: Events = {
+    "mail_requested.v1": (MailRequested, RequestMail),
+    "mail_started.v1": (MailStarted, StartMail),
+    "mail_postponed.v1": (MailPostponed, PostponeMail),
+    "mail_delivered.v1": (MailDelivered, DeliverMail),
+    "mail_failed.v1": (MailFailed, FailMail),
 }
-"""The command that each event follows from. A replay asks it again."""
-
-CUSTOMER_MAIL = Aggregate("customer-mail", TOPICS, CustomerMail(), decide, evolve, COMMANDS, parts=3)
+CUSTOMER_MAIL = Aggregate("customer-mail", EVENTS, CustomerMail(), decide, evolve, parts=3)

@@ -6,7 +6,7 @@ reason by its id; the reason's text lies in a row that is erased with the person
 
 from datetime import datetime
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Event, Events, State, event_of
 
 
 class PersonalDataShown(Event, frozen=True):
@@ -15,9 +15,6 @@ class PersonalDataShown(Event, frozen=True):
     user: str
     what: tuple[str, ...]
     reason: str
-
-
-TOPICS: dict[str, type[Event]] = {"personal_data_shown.v1": PersonalDataShown}
 
 
 class ShowPersonalData(Command, frozen=True):
@@ -36,7 +33,7 @@ class Disclosures(State, frozen=True):
 
 def decide(command: ShowPersonalData, disclosures: Disclosures, at: datetime) -> PersonalDataShown:
     """Every showing is one of its own."""
-    return PersonalDataShown(user=command.user, what=command.what, reason=command.reason)
+    return event_of(PersonalDataShown, command)
 
 
 def evolve(disclosures: Disclosures, event: PersonalDataShown) -> Disclosures:
@@ -54,7 +51,7 @@ def identity_of(stream: str) -> tuple[str, str]:
     return supplier, external
 
 
-COMMANDS: dict[type[Event], type[Command]] = {PersonalDataShown: ShowPersonalData}
-"""What was asked for when an event followed."""
-
-DISCLOSURE = Aggregate("disclosure", TOPICS, Disclosures(), decide, evolve, COMMANDS, parts=3)
+EVENTS: Events = {
+    "personal_data_shown.v1": (PersonalDataShown, ShowPersonalData),
+}
+DISCLOSURE = Aggregate("disclosure", EVENTS, Disclosures(), decide, evolve, parts=3)

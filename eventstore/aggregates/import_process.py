@@ -12,7 +12,7 @@ Events carry digests and counts, never personal data.
 from datetime import datetime
 from typing import assert_never
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Count, Digest, Event, Instant, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Count, Digest, Event, Events, Instant, State, event_of
 from eventstore.errors import AccountErased, AlreadyImported, IllegalTransition, ImportInProgress
 
 ERROR_DOMAIN = "account_import"
@@ -138,19 +138,6 @@ ImportEvent = (
     | SubjectErased
 )
 
-TOPICS: dict[str, type[Event]] = {
-    "import_staged.v1": ImportStaged,
-    "import_started.v1": ImportStarted,
-    "import_postponed.v1": ImportPostponed,
-    "import_processed.v1": ImportProcessed,
-    "import_errored.v1": ImportErrored,
-    "dry_run_succeeded.v1": DryRunSucceeded,
-    "dry_run_errored.v1": DryRunErrored,
-    "import_cancelled.v1": ImportCancelled,
-    "import_retried.v1": ImportRetried,
-    "subject_erased.v1": SubjectErased,
-}
-
 STATUS_AFTER: dict[type[Event], str] = {
     ImportStaged: "PENDING",
     ImportRetried: "PENDING",
@@ -168,9 +155,6 @@ STATUSES = tuple(dict.fromkeys(STATUS_AFTER.values()))
 """Every status that an import can have, in the order of a process."""
 WAITING = ("PENDING", "IN_PROGRESS")
 """The statuses of an import that has not ended."""
-
-STATUS_AFTER_TOPIC = {topic: STATUS_AFTER[event] for topic, event in TOPICS.items() if event in STATUS_AFTER}
-"""The same by the events' stored names."""
 
 
 def status_after_erasure(has_account: bool) -> str:
@@ -302,7 +286,7 @@ def decide(command: ImportCommand, process: ImportProcess, at: datetime) -> Impo
                 "Ein Probelauf ändert nichts, und eine Anlage ist bereits vorgesehen.",
             )
         case StageImport(), _:
-            return _staged(command)
+            return event_of(ImportStaged, command)
 
         case StartImport(), "PENDING" if process.due_at is None or process.due_at <= at:
             return _started(command, process)
@@ -312,42 +296,35 @@ def decide(command: ImportCommand, process: ImportProcess, at: datetime) -> Impo
         case ((PostponeImport() | CompleteImport() | FailImport()), _) if command.start != process.start:
             raise IllegalTransition(process.status, type(command).__name__)  # of another start: its worker woke late
         case PostponeImport(), "IN_PROGRESS":
-            return ImportPostponed(attempt=process.attempt, code=command.code, due_at=command.due_at)
+            return event_of(ImportPostponed, command, attempt=process.attempt)
         case PostponeImport(), "PENDING" if process.start:
             return None
         case CompleteImport(), "IN_PROGRESS" if process.is_dry_run:
-            return DryRunSucceeded(
-                attempt=process.attempt, rules_edition=command.rules_edition, warnings=command.warnings
-            )
+            return event_of(DryRunSucceeded, command, attempt=process.attempt)
         case CompleteImport(), "IN_PROGRESS":
-            return ImportProcessed(
-                attempt=process.attempt,
-                account_number=command.account_number,
-                created_at=at,
-                rules_edition=command.rules_edition,
-                warnings=command.warnings,
-            )
+            return event_of(ImportProcessed, command, attempt=process.attempt, created_at=at)
         case CompleteImport(), "PROCESSED" if command.account_number == process.account_number:
             return None
         case CompleteImport(), "DRY_RUN_SUCCEEDED":
             return None
         case FailImport(), "IN_PROGRESS":
-            return _failed(command, process)
+            kind: type[DryRunErrored | ImportErrored] = DryRunErrored if process.is_dry_run else ImportErrored
+            return event_of(kind, command, attempt=process.attempt)
         case FailImport(), "ERRORED" | "DRY_RUN_ERRORED":
             return None
 
         case CancelImport(), "PENDING":
-            return ImportCancelled(reason=command.reason, private=command.private)
+            return event_of(ImportCancelled, command)
         case CancelImport(), "CANCELLED":
             return None
         case RetryImport(), "ERRORED":
-            return ImportRetried(reason=command.reason, private=command.private)
+            return event_of(ImportRetried, command)
         case RetryImport(), "PENDING":
             return None
         case EraseSubject(), _ if process.is_erased:
             return None
         case EraseSubject(), status if status not in ("NEW", "IN_PROGRESS"):
-            return SubjectErased(erased_at=at, account_number=process.account_number, reason=command.reason)
+            return event_of(SubjectErased, command, erased_at=at, account_number=process.account_number)
     raise IllegalTransition(process.status, type(command).__name__)
 
 
@@ -398,40 +375,12 @@ def _is_staged(command: StageImport, process: ImportProcess) -> bool:
     return (staged.is_dry_run, staged.not_before) == (command.is_dry_run, command.not_before)
 
 
-def _staged(command: StageImport) -> ImportStaged:
-    return ImportStaged(
-        payload_sha256=command.payload_sha256,
-        content_sha256=command.content_sha256,
-        payload_bytes=command.payload_bytes,
-        is_dry_run=command.is_dry_run,
-        not_before=command.not_before,
-        not_after=command.not_after,
-        rules_edition=command.rules_edition,
-        warnings=command.warnings,
-        dropped_fields=command.dropped_fields,
-        dropped=command.dropped,
-        private=command.private,
-        run=command.run,
-    )
-
-
 def _started(command: StartImport, process: ImportProcess) -> ImportEvent:
     if process.attempt < command.max_attempts:
-        return ImportStarted(attempt=process.attempt + 1, worker=command.worker, lease_until=command.lease_until)
+        return event_of(ImportStarted, command, attempt=process.attempt + 1)
     detail = f"Processing was given up after {process.attempt} attempts. Retry it when the cause is mended."
     kind = DryRunErrored if process.is_dry_run else ImportErrored
     return kind(attempt=process.attempt, code="attempts_exhausted", detail=detail)
-
-
-def _failed(command: FailImport, process: ImportProcess) -> ImportEvent:
-    kind = DryRunErrored if process.is_dry_run else ImportErrored
-    return kind(
-        attempt=process.attempt,
-        code=command.code,
-        detail=command.detail,
-        problems=command.problems,
-        rules_edition=command.rules_edition,
-    )
 
 
 def _moved(
@@ -457,18 +406,19 @@ def _moved(
     )
 
 
-COMMANDS: dict[type[Event], type[Command]] = {
-    ImportStaged: StageImport,
-    ImportStarted: StartImport,
-    ImportPostponed: PostponeImport,
-    ImportProcessed: CompleteImport,
-    DryRunSucceeded: CompleteImport,
-    ImportErrored: FailImport,
-    DryRunErrored: FailImport,
-    ImportCancelled: CancelImport,
-    ImportRetried: RetryImport,
-    SubjectErased: EraseSubject,
+EVENTS: Events = {
+    "import_staged.v1": (ImportStaged, StageImport),
+    "import_started.v1": (ImportStarted, StartImport),
+    "import_postponed.v1": (ImportPostponed, PostponeImport),
+    "import_processed.v1": (ImportProcessed, CompleteImport),
+    "import_errored.v1": (ImportErrored, FailImport),
+    "dry_run_succeeded.v1": (DryRunSucceeded, CompleteImport),
+    "dry_run_errored.v1": (DryRunErrored, FailImport),
+    "import_cancelled.v1": (ImportCancelled, CancelImport),
+    "import_retried.v1": (ImportRetried, RetryImport),
+    "subject_erased.v1": (SubjectErased, EraseSubject),
 }
-"""The command that each event follows from. A replay asks it again."""
+STATUS_AFTER_TOPIC = {topic: STATUS_AFTER[event] for topic, (event, _) in EVENTS.items() if event in STATUS_AFTER}
+"""Status that an event leaves, by its topic."""
 
-IMPORT_PROCESS = Aggregate("import", TOPICS, ImportProcess(), decide, evolve, COMMANDS, parts=3)
+IMPORT_PROCESS = Aggregate("import", EVENTS, ImportProcess(), decide, evolve, parts=3)

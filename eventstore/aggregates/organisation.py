@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Literal, assert_never
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Count, Event, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Count, Event, Events, State, event_of
 from eventstore.errors import IllegalTransition
 
 Role = Literal["importer", "auditor", "support", "operator"]
@@ -40,12 +40,6 @@ class KeyConfirmed(Event, frozen=True):
 
 
 OrganisationEvent = KeyCreated | KeyRevoked | KeyConfirmed
-
-TOPICS: dict[str, type[Event]] = {
-    "key_created.v1": KeyCreated,
-    "key_revoked.v1": KeyRevoked,
-    "key_confirmed.v1": KeyConfirmed,
-}
 
 
 class CreateKey(Command, frozen=True):
@@ -89,13 +83,7 @@ def decide(command: OrganisationCommand, organisation: Organisation, at: datetim
         case CreateKey(key_id=key_id) if (
             key_id not in organisation.valid | organisation.unconfirmed | organisation.void
         ):
-            return KeyCreated(
-                key_id=key_id,
-                secret_sha256=command.secret_sha256,
-                role=command.role,
-                suppliers=command.suppliers,
-                rate_per_s=command.rate_per_s,
-            )
+            return event_of(KeyCreated, command)
         case CreateKey():
             return None
         case RevokeKey(key_id=key_id) if key_id in organisation.void:
@@ -103,11 +91,11 @@ def decide(command: OrganisationCommand, organisation: Organisation, at: datetim
         case RevokeKey(key_id=key_id, until_confirmed=True) if key_id in organisation.unconfirmed:
             return None
         case RevokeKey(key_id=key_id) if key_id in organisation.valid | organisation.unconfirmed:
-            return KeyRevoked(key_id=key_id, reason=command.reason, until_confirmed=command.until_confirmed)
+            return event_of(KeyRevoked, command)
         case ConfirmKey(key_id=key_id) if key_id in organisation.valid:
             return None
         case ConfirmKey(key_id=key_id) if key_id in organisation.unconfirmed:
-            return KeyConfirmed(key_id=key_id)
+            return event_of(KeyConfirmed, command)
         case ConfirmKey(key_id=key_id) if key_id in organisation.void:
             raise IllegalTransition("revoked", type(command).__name__)
     raise IllegalTransition("unknown key", type(command).__name__)
@@ -133,11 +121,9 @@ def stream_of(name: str) -> str:
     return f"organisation/{name}"
 
 
-COMMANDS: dict[type[Event], type[Command]] = {
-    KeyCreated: CreateKey,
-    KeyRevoked: RevokeKey,
-    KeyConfirmed: ConfirmKey,
+EVENTS: Events = {
+    "key_created.v1": (KeyCreated, CreateKey),
+    "key_revoked.v1": (KeyRevoked, RevokeKey),
+    "key_confirmed.v1": (KeyConfirmed, ConfirmKey),
 }
-"""The command that each event follows from. A replay asks it again."""
-
-ORGANISATION = Aggregate("organisation", TOPICS, Organisation(), decide, evolve, COMMANDS)
+ORGANISATION = Aggregate("organisation", EVENTS, Organisation(), decide, evolve)

@@ -9,7 +9,7 @@ from typing import Literal, assert_never
 
 import msgspec
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Count, Event, Instant, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Count, Event, Events, Instant, State, event_of
 from eventstore.errors import IllegalTransition
 
 OwnerTaskKind = Literal[
@@ -67,13 +67,6 @@ class OwnerTaskFailed(Event, frozen=True):
 
 OwnerTaskEvent = OwnerTaskRequested | OwnerTaskStarted | OwnerTaskFinished | OwnerTaskFailed
 
-TOPICS: dict[str, type[Event]] = {
-    "owner_task_requested.v1": OwnerTaskRequested,
-    "owner_task_started.v1": OwnerTaskStarted,
-    "owner_task_finished.v1": OwnerTaskFinished,
-    "owner_task_failed.v1": OwnerTaskFailed,
-}
-
 
 class RequestOwnerTask(Command, frozen=True):
     """Ask for it."""
@@ -118,7 +111,7 @@ def decide(command: OwnerTaskCommand, task: OwnerTaskState, at: datetime) -> Own
     """The event that follows, or none. Raises IllegalTransition."""
     match command, task.status:
         case RequestOwnerTask(), "unknown":
-            return OwnerTaskRequested(**msgspec.structs.asdict(command))
+            return event_of(OwnerTaskRequested, command)
         case RequestOwnerTask(), _:
             return None
         case StartOwnerTask(), "requested" | "running":
@@ -129,8 +122,8 @@ def decide(command: OwnerTaskCommand, task: OwnerTaskState, at: datetime) -> Own
             raise IllegalTransition(task.status, type(command).__name__)  # of another attempt: it came back late
         case FinishOwnerTask(), "running":
             return OwnerTaskFinished()
-        case FailOwnerTask(error=error), "running":
-            return OwnerTaskFailed(error=error)
+        case FailOwnerTask(), "running":
+            return event_of(OwnerTaskFailed, command)
         case (FinishOwnerTask(), "done") | (FailOwnerTask(), "failed"):
             return None
     raise IllegalTransition(task.status, type(command).__name__)
@@ -171,12 +164,10 @@ def _covered(task_id: str, request: RequestOwnerTask | OwnerTaskRequested) -> tu
     return ("owner task", task_id, *said)
 
 
-COMMANDS: dict[type[Event], type[Command]] = {
-    OwnerTaskRequested: RequestOwnerTask,
-    OwnerTaskStarted: StartOwnerTask,
-    OwnerTaskFinished: FinishOwnerTask,
-    OwnerTaskFailed: FailOwnerTask,
+EVENTS: Events = {
+    "owner_task_requested.v1": (OwnerTaskRequested, RequestOwnerTask),
+    "owner_task_started.v1": (OwnerTaskStarted, StartOwnerTask),
+    "owner_task_finished.v1": (OwnerTaskFinished, FinishOwnerTask),
+    "owner_task_failed.v1": (OwnerTaskFailed, FailOwnerTask),
 }
-"""What was asked for when an event followed."""
-
-OWNER_TASK = Aggregate("owner-task", TOPICS, OwnerTaskState(), decide, evolve, COMMANDS)
+OWNER_TASK = Aggregate("owner-task", EVENTS, OwnerTaskState(), decide, evolve)

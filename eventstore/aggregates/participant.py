@@ -7,7 +7,7 @@ itself, which names people to contact, is a payload beside the log. Their contac
 from datetime import datetime
 from typing import assert_never
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Digest, Event, Instant, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Digest, Event, Events, Instant, State, event_of
 from eventstore.errors import IllegalTransition
 
 
@@ -28,11 +28,6 @@ class ContactsErased(Event, frozen=True):
 
 
 ParticipantEvent = ParticipantImported | ContactsErased
-
-TOPICS: dict[str, type[Event]] = {
-    "participant_imported.v1": ParticipantImported,
-    "contacts_erased.v1": ContactsErased,
-}
 
 
 class ImportParticipant(Command, frozen=True):
@@ -67,17 +62,12 @@ def decide(command: ParticipantCommand, participant: Participant, at: datetime) 
     match command:
         case ImportParticipant() if participant.payload_sha256:
             return None
-        case ImportParticipant(payload_sha256=digest):
-            return ParticipantImported(payload_sha256=digest, imported_at=at)
+        case ImportParticipant():
+            return event_of(ParticipantImported, command, imported_at=at)
         case EraseContacts() if participant.is_erased:
             return None
         case EraseContacts() if participant.payload_sha256:
-            return ContactsErased(
-                payload_sha256=command.payload_sha256,
-                imported_at=command.imported_at,
-                erased_at=at,
-                reason=command.reason,
-            )
+            return event_of(ContactsErased, command, erased_at=at)
     raise IllegalTransition("unknown", type(command).__name__)
 
 
@@ -103,10 +93,8 @@ def identity_of(stream: str) -> tuple[str, int]:
     return organisation, int(code)
 
 
-COMMANDS: dict[type[Event], type[Command]] = {
-    ParticipantImported: ImportParticipant,
-    ContactsErased: EraseContacts,
+EVENTS: Events = {
+    "participant_imported.v1": (ParticipantImported, ImportParticipant),
+    "contacts_erased.v1": (ContactsErased, EraseContacts),
 }
-"""The command that each event follows from. A replay asks it again."""
-
-PARTICIPANT = Aggregate("participant", TOPICS, Participant(), decide, evolve, COMMANDS, parts=3)
+PARTICIPANT = Aggregate("participant", EVENTS, Participant(), decide, evolve, parts=3)

@@ -11,7 +11,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Digest, Event, Instant, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Digest, Event, Events, Instant, State, event_of
 from eventstore.errors import Refused
 
 
@@ -58,11 +58,6 @@ class RecordCancellationChanged(Event, frozen=True):
 
 RecordEvent = RecordImported | RecordCancellationChanged
 
-TOPICS: dict[str, type[Event]] = {
-    "record_imported.v1": RecordImported,
-    "record_cancellation_changed.v1": RecordCancellationChanged,
-}
-
 
 class ImportRecord(Command, frozen=True):
     """Attach the record. `content_sha256` covers all but the cancellation, `cancellation_sha256` the rest.
@@ -92,30 +87,13 @@ def decide(command: ImportRecord, record: Record, at: datetime) -> RecordEvent |
     """The event that follows; none for the same record again. Raises RecordDiffers."""
     match command:
         case ImportRecord() if not record.content_sha256:
-            return RecordImported(
-                account_number=command.account_number,
-                payload_sha256=command.payload_sha256,
-                content_sha256=command.content_sha256,
-                cancellation_sha256=command.cancellation_sha256,
-                is_cancelled=command.is_cancelled,
-                dropped_fields=command.dropped_fields,
-                private=command.private,
-                imported_at=at,
-            )
+            return event_of(RecordImported, command, imported_at=at)
         case ImportRecord() if record.content_sha256 != command.content_sha256:
             raise RecordDiffers
         case ImportRecord() if record.cancellation_sha256 == command.cancellation_sha256:
             return None
         case ImportRecord() if record.is_cancelled != command.is_cancelled:
-            return RecordCancellationChanged(
-                account_number=command.account_number,
-                payload_sha256=command.payload_sha256,
-                cancellation_sha256=command.cancellation_sha256,
-                is_cancelled=command.is_cancelled,
-                dropped_fields=command.dropped_fields,
-                private=command.private,
-                imported_at=at,
-            )
+            return event_of(RecordCancellationChanged, command, imported_at=at)
         case ImportRecord():
             raise RecordDiffers
 
@@ -154,13 +132,11 @@ def identity_of(stream: str) -> tuple[str, str, str]:
     return supplier, external, digest
 
 
-COMMANDS: dict[type[Event], type[Command]] = {
-    RecordImported: ImportRecord,
-    RecordCancellationChanged: ImportRecord,
+EVENTS: Events = {
+    "record_imported.v1": (RecordImported, ImportRecord),
+    "record_cancellation_changed.v1": (RecordCancellationChanged, ImportRecord),
 }
-"""The command that each event follows from. A replay asks it again."""
-
-DELIVERY_NOTE = Aggregate("delivery-note", TOPICS, Record(), decide, evolve, COMMANDS, parts=4)
-ENERGY_AMOUNT = Aggregate("energy-amount", TOPICS, Record(), decide, evolve, COMMANDS, parts=4)
-INVOICE = Aggregate("invoice", TOPICS, Record(), decide, evolve, COMMANDS, parts=4)
+DELIVERY_NOTE = Aggregate("delivery-note", EVENTS, Record(), decide, evolve, parts=4)
+ENERGY_AMOUNT = Aggregate("energy-amount", EVENTS, Record(), decide, evolve, parts=4)
+INVOICE = Aggregate("invoice", EVENTS, Record(), decide, evolve, parts=4)
 POST_ACCOUNT = (DELIVERY_NOTE, ENERGY_AMOUNT, INVOICE)

@@ -6,7 +6,7 @@ It belongs to the organisation that sent it, or to the operator of the service, 
 from datetime import datetime
 from typing import assert_never
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Count, Digest, Event, Instant, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Count, Digest, Event, Events, Instant, State, event_of
 from eventstore.errors import Refused
 
 
@@ -34,9 +34,6 @@ class PriceSheetImported(Event, frozen=True):
     preceding_document_number: str = ""
 
 
-TOPICS: dict[str, type[Event]] = {"price_sheet_imported.v1": PriceSheetImported}
-
-
 class ImportPriceSheet(Command, frozen=True):
     """Keep the sheet."""
 
@@ -62,15 +59,7 @@ def decide(command: ImportPriceSheet, sheet: PriceSheetState, at: datetime) -> P
         case ImportPriceSheet() if sheet.payload_sha256:
             raise DocumentDiffers
         case ImportPriceSheet():
-            return PriceSheetImported(
-                payload_sha256=command.payload_sha256,
-                price_sheet_type=command.price_sheet_type,
-                active_from=command.active_from,
-                article_prices=command.article_prices,
-                is_unused=command.is_unused,
-                preceding_document_number=command.preceding_document_number,
-                imported_at=at,
-            )
+            return event_of(PriceSheetImported, command, imported_at=at)
 
 
 def evolve(sheet: PriceSheetState, event: PriceSheetImported) -> PriceSheetState:
@@ -87,9 +76,7 @@ def stream_of(organisation: str, participant_code: int, document_number: str) ->
     return f"price-sheet/{organisation}/{participant_code}/{document_number}"
 
 
-COMMANDS: dict[type[Event], type[Command]] = {
-    PriceSheetImported: ImportPriceSheet,
+EVENTS: Events = {
+    "price_sheet_imported.v1": (PriceSheetImported, ImportPriceSheet),
 }
-"""The command that each event follows from. A replay asks it again."""
-
-PRICE_SHEET = Aggregate("price-sheet", TOPICS, PriceSheetState(), decide, evolve, COMMANDS, parts=4)
+PRICE_SHEET = Aggregate("price-sheet", EVENTS, PriceSheetState(), decide, evolve, parts=4)

@@ -7,7 +7,7 @@ and takes one event, so that a batch that is appended twice counts once.
 from datetime import datetime
 from typing import assert_never
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Count, Event, Instant, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Count, Event, Events, Instant, State, event_of
 
 
 class RequestsRefused(Event, frozen=True):
@@ -15,9 +15,6 @@ class RequestsRefused(Event, frozen=True):
 
     since: Instant
     counts: dict[str, Count]
-
-
-TOPICS: dict[str, type[Event]] = {"requests_refused.v1": RequestsRefused}
 
 
 class CountRefusals(Command, frozen=True):
@@ -36,8 +33,8 @@ class Refusals(State, frozen=True):
 def decide(command: CountRefusals, refusals: Refusals, at: datetime) -> RequestsRefused | None:
     """The event that follows; none for no counts, and none for a batch that is in the log."""
     match command:
-        case CountRefusals(since=since, counts=counts):
-            return RequestsRefused(since=since, counts=counts) if counts and not refusals.is_counted else None
+        case CountRefusals(counts=counts):
+            return event_of(RequestsRefused, command) if counts and not refusals.is_counted else None
 
 
 def evolve(refusals: Refusals, event: RequestsRefused) -> Refusals:
@@ -53,9 +50,7 @@ def stream_of(supplier: str, batch: str) -> str:
     return f"refusals/{supplier}/{batch}"
 
 
-COMMANDS: dict[type[Event], type[Command]] = {
-    RequestsRefused: CountRefusals,
+EVENTS: Events = {
+    "requests_refused.v1": (RequestsRefused, CountRefusals),
 }
-"""The command that each event follows from. A replay asks it again."""
-
-REFUSALS = Aggregate("refusals", TOPICS, Refusals(), decide, evolve, COMMANDS)
+REFUSALS = Aggregate("refusals", EVENTS, Refusals(), decide, evolve)

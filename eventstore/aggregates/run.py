@@ -10,7 +10,7 @@ from typing import Literal, assert_never
 
 import msgspec
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Count, Event, Instant, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Count, Event, Events, Instant, State, event_of
 
 Mode = Literal["create", "validate", "dry_run"]
 
@@ -36,9 +36,6 @@ class AccountsReplayed(Event, frozen=True):
 
     accounts: tuple[str, ...]
     mode: Mode
-
-
-TOPICS: dict[str, type[Event]] = {"run_counted.v1": RunCounted, "accounts_replayed.v1": AccountsReplayed}
 
 
 class CountRun(Command, frozen=True):
@@ -72,10 +69,9 @@ def decide(command: CountRun | ReplayAccounts, run: Run, at: datetime) -> RunCou
         return None
     match command:
         case CountRun():
-            event = RunCounted(**msgspec.structs.asdict(command))
-            return event if event.valid or event.refused else None
-        case ReplayAccounts(accounts=accounts, mode=mode):
-            return AccountsReplayed(accounts=accounts, mode=mode) if accounts else None
+            return event_of(RunCounted, command) if command.valid or command.refused else None
+        case ReplayAccounts():
+            return event_of(AccountsReplayed, command) if command.accounts else None
 
 
 def evolve(run: Run, event: RunCounted | AccountsReplayed) -> Run:
@@ -97,10 +93,8 @@ def run_of(stream: str) -> tuple[str, str]:
     return supplier, batch.rsplit("/", 1)[0]
 
 
-COMMANDS: dict[type[Event], type[Command]] = {
-    RunCounted: CountRun,
-    AccountsReplayed: ReplayAccounts,
+EVENTS: Events = {
+    "run_counted.v1": (RunCounted, CountRun),
+    "accounts_replayed.v1": (AccountsReplayed, ReplayAccounts),
 }
-"""The command that each event follows from. A replay asks it again."""
-
-RUN = Aggregate("run", TOPICS, Run(), decide, evolve, COMMANDS, parts=3)
+RUN = Aggregate("run", EVENTS, Run(), decide, evolve, parts=3)

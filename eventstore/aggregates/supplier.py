@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import asdict, replace
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Event, Events, State, event_of
 from eventstore.errors import IllegalTransition, Refused
 
 SupplierStatus = Literal["ongoing", "paused", "complete"]
@@ -105,14 +105,6 @@ class ArchiveAttached(Event, frozen=True):
 
 SupplierEvent = SupplierCreated | SupplierStatusChanged | SupplierConfigured | SupplierArchived | ArchiveAttached
 
-TOPICS: dict[str, type[Event]] = {
-    "supplier_created.v1": SupplierCreated,
-    "supplier_status_changed.v1": SupplierStatusChanged,
-    "supplier_configured.v1": SupplierConfigured,
-    "supplier_archived.v1": SupplierArchived,
-    "archive_attached.v1": ArchiveAttached,
-}
-
 
 class CreateSupplier(Command, frozen=True):
     """Set the supplier up."""
@@ -178,8 +170,8 @@ def decide(command: SupplierCommand, supplier: Supplier, at: datetime) -> Suppli
             return None
         case ChangeSupplierStatus(status=status), present if present == status:
             return None
-        case ChangeSupplierStatus(status=status, reason=reason), "ongoing" | "paused" | "complete":
-            return SupplierStatusChanged(status=status, reason=reason)
+        case ChangeSupplierStatus(), "ongoing" | "paused" | "complete":
+            return event_of(SupplierStatusChanged, command)
         case ConfigureSupplier(), "ongoing" | "paused" | "complete":
             configured = _configured(command, supplier)
             if configured.documents_check != "off" and not configured.documents_root:
@@ -219,7 +211,7 @@ def _configured(command: ConfigureSupplier, supplier: Supplier) -> SupplierConfi
 
 def _archived(command: ArchiveSupplier, supplier: Supplier) -> SupplierArchived | None:
     """None where it is archived in this file. Raises AlreadyArchived where it is in another."""
-    archived = SupplierArchived(**asdict(command))
+    archived = event_of(SupplierArchived, command)
     if supplier.archive is not None and supplier.archive != archived:
         raise AlreadyArchived
     return None if supplier.archive else archived
@@ -229,13 +221,11 @@ def stream_of(code: str) -> str:
     return f"supplier/{code}"
 
 
-COMMANDS: dict[type[Event], type[Command]] = {
-    SupplierCreated: CreateSupplier,
-    SupplierStatusChanged: ChangeSupplierStatus,
-    SupplierConfigured: ConfigureSupplier,
-    SupplierArchived: ArchiveSupplier,
-    ArchiveAttached: AttachArchive,
+EVENTS: Events = {
+    "supplier_created.v1": (SupplierCreated, CreateSupplier),
+    "supplier_status_changed.v1": (SupplierStatusChanged, ChangeSupplierStatus),
+    "supplier_configured.v1": (SupplierConfigured, ConfigureSupplier),
+    "supplier_archived.v1": (SupplierArchived, ArchiveSupplier),
+    "archive_attached.v1": (ArchiveAttached, AttachArchive),
 }
-"""The command that each event follows from. A replay asks it again."""
-
-SUPPLIER = Aggregate("supplier", TOPICS, Supplier(), decide, evolve, COMMANDS)
+SUPPLIER = Aggregate("supplier", EVENTS, Supplier(), decide, evolve)

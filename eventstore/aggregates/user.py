@@ -7,9 +7,9 @@ Events know a user by an id only. Name, e-mail address and password lie in rows 
 from datetime import datetime
 from typing import Literal, assert_never
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Event, Instant, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Event, Events, Instant, State, event_of
 from eventstore.errors import IllegalTransition
 
 UserRole = Literal["auditor", "support", "operator"]
@@ -82,19 +82,6 @@ UserEvent = (
     | SessionsEnded
     | UserErased
 )
-
-TOPICS: dict[str, type[Event]] = {
-    "user_created.v1": UserCreated,
-    "user_role_changed.v1": UserRoleChanged,
-    "user_disabled.v1": UserDisabled,
-    "user_enabled.v1": UserEnabled,
-    "sign_in_link_issued.v1": SignInLinkIssued,
-    "password_set.v1": PasswordSet,
-    "user_signed_in.v1": UserSignedIn,
-    "user_signed_out.v1": UserSignedOut,
-    "sessions_ended.v1": SessionsEnded,
-    "user_erased.v1": UserErased,
-}
 
 
 class CreateUser(Command, frozen=True):
@@ -175,11 +162,11 @@ class User(State, frozen=True):
     suppliers: tuple[str, ...] = ()
 
 
-def decide(command: UserCommand, user: User, at: datetime) -> UserEvent | None:
+def decide(command: UserCommand, user: User, at: datetime) -> UserEvent | None:  # noqa: C901 - one match, a case for each command and state
     """The event that follows, or none. Raises IllegalTransition: for a user who is not known or was erased, always."""
     match command, user.status:
-        case CreateUser(organisation=organisation, role=role, suppliers=suppliers), "unknown":
-            return UserCreated(organisation=organisation, role=role, suppliers=suppliers)
+        case CreateUser(), "unknown":
+            return event_of(UserCreated, command)
         case EraseUser(), "erased":
             return None
         case _, "unknown" | "erased":
@@ -188,39 +175,31 @@ def decide(command: UserCommand, user: User, at: datetime) -> UserEvent | None:
             return UserErased()
         case EndSessions(), _:
             return SessionsEnded()
-        case SignOut(session=session), _:
-            return UserSignedOut(session=session)
-        case ChangeUserRole(role=role, suppliers=suppliers), _:
-            is_so = (role, suppliers) == (user.role, user.suppliers)
-            return None if is_so else UserRoleChanged(role=role, suppliers=suppliers)
+        case SignOut(), _:
+            return event_of(UserSignedOut, command)
+        case ChangeUserRole(), _:
+            is_so = (command.role, command.suppliers) == (user.role, user.suppliers)
+            return None if is_so else event_of(UserRoleChanged, command)
         case DisableUser(), "active":
             return UserDisabled()
         case EnableUser(), "disabled":
             return UserEnabled()
         case DisableUser() | EnableUser(), _:
             return None
-        case _, "active":
-            return _signing_in(command)
-    raise IllegalTransition(user.status, type(command).__name__)
-
-
-def _signing_in(command: UserCommand) -> UserEvent:
-    """What follows for a user who may sign in."""
-    match command:
-        case IssueSignInLink(expires_at=expires_at):
-            return SignInLinkIssued(expires_at=expires_at)
-        case SetPassword():
+        case IssueSignInLink(), "active":
+            return event_of(SignInLinkIssued, command)
+        case SetPassword(), "active":
             return PasswordSet()
-        case SignIn(session=session, method=method):
-            return UserSignedIn(session=session, method=method)
-    raise IllegalTransition("active", type(command).__name__)
+        case SignIn(), "active":
+            return event_of(UserSignedIn, command)
+    raise IllegalTransition(user.status, type(command).__name__)
 
 
 def evolve(user: User, event: UserEvent) -> User:
     """The state after the event."""
     match event:
-        case UserCreated(organisation=organisation, role=role, suppliers=suppliers):
-            return User(status="active", organisation=organisation, role=role, suppliers=suppliers)
+        case UserCreated():
+            return User(status="active", **asdict(event))
         case UserRoleChanged(role=role, suppliers=suppliers):
             return replace(user, role=role, suppliers=suppliers)
         case UserDisabled():
@@ -239,21 +218,19 @@ def stream_of(user_id: str) -> str:
     return f"user/{user_id}"
 
 
-COMMANDS: dict[type[Event], type[Command]] = {
-    UserCreated: CreateUser,
-    UserRoleChanged: ChangeUserRole,
-    UserDisabled: DisableUser,
-    UserEnabled: EnableUser,
-    SignInLinkIssued: IssueSignInLink,
-    PasswordSet: SetPassword,
-    UserSignedIn: SignIn,
-    UserSignedOut: SignOut,
-    SessionsEnded: EndSessions,
-    UserErased: EraseUser,
+EVENTS: Events = {
+    "user_created.v1": (UserCreated, CreateUser),
+    "user_role_changed.v1": (UserRoleChanged, ChangeUserRole),
+    "user_disabled.v1": (UserDisabled, DisableUser),
+    "user_enabled.v1": (UserEnabled, EnableUser),
+    "sign_in_link_issued.v1": (SignInLinkIssued, IssueSignInLink),
+    "password_set.v1": (PasswordSet, SetPassword),
+    "user_signed_in.v1": (UserSignedIn, SignIn),
+    "user_signed_out.v1": (UserSignedOut, SignOut),
+    "sessions_ended.v1": (SessionsEnded, EndSessions),
+    "user_erased.v1": (UserErased, EraseUser),
 }
-"""What was asked for when an event followed."""
-
 INERT = frozenset({"user_signed_in.v1", "user_signed_out.v1", "password_set.v1"})
 """Topics that the api appends. An event of these that cannot be read does not keep the user from being disabled."""
 
-USER = Aggregate("user", TOPICS, User(), decide, evolve, COMMANDS, inert=INERT)
+USER = Aggregate("user", EVENTS, User(), decide, evolve, inert=INERT)

@@ -183,7 +183,7 @@ _SELECT_KEYS = "SELECT stream, key FROM payload_keys WHERE stream = ANY(%b)"
 _ROWS_AT_ONCE = 50
 """Events of a page of a history, and events that are held while a stream is read."""
 
-_STATUS_AFTER_TOPIC = dict.fromkeys(import_process.TOPICS, import_process.status_after_erasure(False)) | (
+_STATUS_AFTER_TOPIC = dict.fromkeys(import_process.EVENTS, import_process.status_after_erasure(False)) | (
     import_process.STATUS_AFTER_TOPIC
 )
 """Of erasures, only those without an account are asked about."""

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from eventstore.aggregates.post_account import TOPICS, RecordCancellationChanged, RecordImported, identity_of
+from eventstore.aggregates.post_account import DELIVERY_NOTE, RecordCancellationChanged, RecordImported, identity_of
 from eventstore.events import Recorded
 from eventstore.operations.rights import Rights
 from projections.versions.view import View
@@ -48,7 +48,7 @@ ACCOUNT_RECORD = View(
     "account_record",
     RecordRow,
     record_row,
-    events=TOPICS.values(),
+    events=DELIVERY_NOTE.topics.values(),
     rights=Rights(api="SIU"),
     key=("stream",),
     key_of=lambda stream: {"stream": stream},

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.import_process import TOPICS, stream_of
+from eventstore.aggregates.import_process import IMPORT_PROCESS, stream_of
 from eventstore.events import Recorded
 from eventstore.log import follow
 from eventstore.log.ledger import Ledger
@@ -69,7 +69,7 @@ def test_a_follower_and_the_relay_miss_nothing(database: PostgresUrls) -> None:
         with ledger.connection() as connection:
             while True:
                 is_last = is_written.is_set()
-                events, position = follow.read_after(connection, position, list(TOPICS), limit=777)
+                events, position = follow.read_after(connection, position, list(IMPORT_PROCESS.topics), limit=777)
                 seen.extend(event.position for event in events)
                 if is_last and not events:
                     return

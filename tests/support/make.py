@@ -1,14 +1,12 @@
-"""What tests are made from: accounts, events, and given/when/then."""
+"""What tests are made from: accounts and events."""
 
 import copy
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import Any
 
 import msgspec
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Event
 from eventstore.aggregates.import_process import (
     DryRunSucceeded,
     ImportCancelled,
@@ -89,29 +87,6 @@ def dry_run_succeeded() -> DryRunSucceeded:
 
 def cancelled() -> ImportCancelled:
     return ImportCancelled(reason="duplicate")
-
-
-class Given:
-    """Events that have happened to a stream; `when` decides on a command, `then` and `refuses` say what follows."""
-
-    def __init__(self, aggregate: Aggregate, events: tuple[Event, ...]) -> None:
-        self._aggregate = aggregate
-        self._state = reduce(aggregate.evolve, events, aggregate.initial)
-        self._decide: Callable[[], Event | None] = lambda: None
-
-    def when(self, command: Command, at: datetime = NOON) -> "Given":
-        self._decide = lambda: self._aggregate.decide(command, self._state, at)
-        return self
-
-    def then(self, expected: Event | None = None) -> None:
-        assert self._decide() == expected
-
-    def refuses(self, error: type[Exception]) -> None:
-        try:
-            event = self._decide()
-        except error:
-            return
-        raise AssertionError(f"{error.__name__} was expected, not {event}")
 
 
 def value_at(value: Any, path: tuple[str | int, ...]) -> Any:

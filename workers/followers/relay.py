@@ -16,10 +16,8 @@ from typing import Any
 import structlog
 from psycopg import Connection
 
-from eventstore.aggregates.customer_mail import TOPICS as MAIL_TOPICS
-from eventstore.aggregates.customer_mail import MailRequested
-from eventstore.aggregates.import_process import TOPICS as IMPORT_TOPICS
-from eventstore.aggregates.import_process import ImportRetried, ImportStaged, identity_of
+from eventstore.aggregates.customer_mail import CUSTOMER_MAIL, MailRequested
+from eventstore.aggregates.import_process import IMPORT_PROCESS, ImportRetried, ImportStaged, identity_of
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
 from eventstore.events import Unreadable
@@ -50,7 +48,7 @@ ROOM_EVERY_S = 0.05
 
 _BELLS: dict[str, Bell] = {
     topic: bell
-    for bell, topics in ((IMPORTS, IMPORT_TOPICS), (MAILS, MAIL_TOPICS))
+    for bell, topics in ((IMPORTS, IMPORT_PROCESS.topics), (MAILS, CUSTOMER_MAIL.topics))
     for topic, event in topics.items()
     if event in (ImportStaged, ImportRetried, MailRequested)
 }

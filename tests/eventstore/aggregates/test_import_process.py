@@ -1,18 +1,24 @@
 """What may happen to an import process, and in which order."""
 
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from eventstore.aggregates import import_process
-from eventstore.aggregates.aggregate import Event
+from eventstore.aggregates.aggregate import Event, event_of
 from eventstore.aggregates.import_process import (
     IMPORT_PROCESS,
+    STATUS_AFTER_TOPIC,
+    STATUSES,
+    WAITING,
     CancelImport,
     CompleteImport,
     DryRunErrored,
@@ -22,16 +28,17 @@ from eventstore.aggregates.import_process import (
     ImportCancelled,
     ImportCommand,
     ImportErrored,
-    ImportPostponed,
     ImportProcess,
     ImportProcessed,
     ImportRetried,
+    ImportStarted,
     PostponeImport,
     RetryImport,
     SubjectErased,
     decide,
     evolve,
     identity_of,
+    status_after,
     stream_of,
 )
 from eventstore.errors import AccountErased, AlreadyImported, IllegalTransition, ImportInProgress, Refused
@@ -39,7 +46,6 @@ from tests.support.commands import COMMANDS
 from tests.support.make import (
     NOON,
     OTHER_DIGEST,
-    Given,
     cancelled,
     dry_run_succeeded,
     errored,
@@ -51,147 +57,146 @@ from tests.support.make import (
     started,
 )
 
-COMPLETE = CompleteImport(start=2, account_number="A-00000001")
-FAIL = FailImport(start=2, code="account_failed_validation", detail="No.")
+LATER = NOON + timedelta(hours=1)
+PENDING, DRY, RUNNING = [staged()], [staged(is_dry_run=True)], [staged(), started()]
+TRIED_TWICE = [started(), postponed(), started(attempt=2), postponed(attempt=2)]
+ERRED, DONE, DROPPED = [*RUNNING, errored()], [*RUNNING, processed()], [staged(), cancelled()]
+DRY_RUNNING = [*DRY, started()]
+COMPLETE = CompleteImport(start=2, account_number="A-00000001", rules_edition="2026", warnings=("warning@place",))
+FAIL = FailImport(start=2, code="c", detail="D.", problems=("code@place",), rules_edition="2026")
 POSTPONE = PostponeImport(start=2, code="worker_lost", due_at=NOON)
+DRY_ERRED = DryRunErrored(attempt=1, code="c", detail="D.", problems=("code@place",), rules_edition="2026")
+GIVEN_UP: dict[str, Any] = {
+    "attempt": 2,
+    "code": "attempts_exhausted",
+    "detail": "Processing was given up after 2 attempts. Retry it when the cause is mended.",
+}
+ERASE = EraseSubject(reason="DSR-1")
+ERASED = SubjectErased(reason="DSR-1", erased_at=NOON)
+ERASED_ACCOUNT = SubjectErased(reason="DSR-1", erased_at=NOON, account_number="A-00000001")
+
+ROWS: list[tuple[Sequence[Event], ImportCommand, Event | type[Refused] | None]] = [
+    ([], stage(not_after=LATER, run="monday", dropped=2), staged(not_after=LATER, run="monday", dropped=2)),
+    (PENDING, stage(), None),
+    (RUNNING, stage(), None),
+    (PENDING, stage(OTHER_DIGEST), staged(OTHER_DIGEST)),
+    (PENDING, stage(not_before=LATER), staged(not_before=LATER)),
+    (DRY, stage(OTHER_DIGEST, is_dry_run=True), staged(OTHER_DIGEST, is_dry_run=True)),
+    (RUNNING, stage(OTHER_DIGEST), ImportInProgress),
+    (DONE, stage(), AlreadyImported),
+    *[(ended, stage(), staged()) for ended in (ERRED, DROPPED, [*DRY_RUNNING, dry_run_succeeded()])],
+    (PENDING, start(9), started(worker=9)),
+    ([*RUNNING, postponed()], start(), started(attempt=2)),
+    ([*ERRED, staged()], start(), started(attempt=1)),
+    ([*ERRED, ImportRetried()], start(), started(attempt=1)),
+    ([staged(not_before=LATER)], start(), None),
+    ([staged(not_before=NOON)], start(), started()),
+    ([*RUNNING, postponed(due_at=LATER)], start(), None),
+    (RUNNING, start(worker=8), None),
+    (DROPPED, start(), None),
+    ([*PENDING, *TRIED_TWICE], start(max_attempts=3), started(attempt=3)),
+    ([*PENDING, *TRIED_TWICE], start(max_attempts=2), ImportErrored(**GIVEN_UP)),
+    ([*DRY, *TRIED_TWICE], start(max_attempts=2), DryRunErrored(**GIVEN_UP)),
+    (RUNNING, COMPLETE, event_of(ImportProcessed, COMPLETE, attempt=1, created_at=NOON)),
+    (DONE, COMPLETE, None),
+    (DONE, CompleteImport(start=2, account_number="A-00000002"), IllegalTransition),
+    (DRY_RUNNING, COMPLETE, event_of(DryRunSucceeded, COMPLETE, attempt=1)),
+    ([*DRY_RUNNING, dry_run_succeeded()], COMPLETE, None),
+    ([*DRY_RUNNING, dry_run_succeeded()], CompleteImport(start=3, account_number="A-00000001"), IllegalTransition),
+    ([], COMPLETE, IllegalTransition),
+    (RUNNING, FAIL, event_of(ImportErrored, FAIL, attempt=1)),
+    (DRY_RUNNING, FAIL, DRY_ERRED),
+    *[(ended, FAIL, None) for ended in (ERRED, [*DRY_RUNNING, DRY_ERRED])],
+    ([*DRY_RUNNING, DRY_ERRED], FailImport(start=3, code="c", detail="D."), IllegalTransition),
+    (RUNNING, POSTPONE, postponed()),
+    ([*RUNNING, postponed()], POSTPONE, None),
+    *[([*RUNNING, postponed(), started(attempt=2)], late, IllegalTransition) for late in (COMPLETE, FAIL, POSTPONE)],
+    (PENDING, CancelImport(reason="no", private="p"), ImportCancelled(reason="no", private="p")),
+    (DROPPED, CancelImport(), None),
+    *[(history, CancelImport(), IllegalTransition) for history in (RUNNING, DONE)],
+    (ERRED, RetryImport(reason="mended", private="p"), ImportRetried(reason="mended", private="p")),
+    (PENDING, RetryImport(), None),
+    *[(history, RetryImport(), IllegalTransition) for history in ([], DONE, DROPPED)],
+    (DONE, ERASE, ERASED_ACCOUNT),
+    ([*DONE, ERASED_ACCOUNT], ERASE, None),
+    ([*DONE, ERASED_ACCOUNT], stage(OTHER_DIGEST), AlreadyImported),
+    *[(history, ERASE, IllegalTransition) for history in ([], RUNNING)],
+    *[(history, ERASE, ERASED) for history in (PENDING, DROPPED, ERRED)],
+    *[([*history, ERASED], stage(OTHER_DIGEST), AccountErased) for history in (PENDING, DROPPED, ERRED)],
+    ([*PENDING, ERASED], start(), None),
+    ([*PENDING, ERASED], RetryImport(), IllegalTransition),
+    ([*PENDING, ERASED], CancelImport(), None),
+]
 
 
-def given(*events: Event) -> Given:
-    return Given(IMPORT_PROCESS, events)
+def after(history: Sequence[Event]) -> ImportProcess:
+    return reduce(IMPORT_PROCESS.evolve, history, ImportProcess())
 
 
-def test_a_new_import_is_staged() -> None:
-    given().when(stage()).then(staged())
-
-
-def test_staging_the_same_content_again_appends_nothing() -> None:
-    given(staged()).when(stage()).then()
-    given(staged(), started()).when(stage()).then()
-
-
-def test_staging_other_content_replaces_what_is_pending() -> None:
-    given(staged()).when(stage(OTHER_DIGEST)).then(staged(OTHER_DIGEST))
-
-
-def test_asking_for_a_real_run_replaces_a_pending_dry_run() -> None:
-    given(staged(is_dry_run=True)).when(stage()).then(staged())
-
-
-def test_other_content_is_refused_while_the_import_is_in_progress() -> None:
-    given(staged(), started()).when(stage(OTHER_DIGEST)).refuses(ImportInProgress)
-
-
-def test_a_processed_import_is_never_staged_again() -> None:
-    given(staged(), started(), processed()).when(stage()).refuses(AlreadyImported)
-
-
-@pytest.mark.parametrize(
-    "events",
-    [
-        (staged(), started(), errored()),
-        (staged(), cancelled()),
-        (staged(is_dry_run=True), started(), dry_run_succeeded()),
-    ],
-)
-def test_an_ended_import_without_account_is_staged_again_whatever_the_content(events: tuple[Event, ...]) -> None:
-    given(*events).when(stage()).then(staged())
-
-
-def test_starting_counts_the_attempt() -> None:
-    given(staged()).when(start()).then(started(attempt=1))
-    given(staged(), started(), postponed()).when(start()).then(started(attempt=2))
-
-
-def test_staging_again_counts_attempts_anew() -> None:
-    given(staged(), started(), errored(), staged()).when(start()).then(started(attempt=1))
-
-
-def test_an_import_that_is_not_due_is_not_started() -> None:
-    later = NOON + timedelta(hours=1)
-    given(staged(not_before=later)).when(start()).then()
-    given(staged(not_before=later)).when(start(), at=later).then(started())
-    given(staged(), started(), postponed(due_at=later)).when(start()).then()
-
-
-def test_an_import_that_another_worker_has_is_left_alone() -> None:
-    given(staged(), started()).when(start(worker=8)).then()
-
-
-def test_after_the_last_attempt_the_import_errs() -> None:
-    tried = (staged(), started(), postponed(), started(attempt=2), postponed(attempt=2))
-    event = decide(start(max_attempts=2), reduce(IMPORT_PROCESS.evolve, tried, ImportProcess()), NOON)
-    assert isinstance(event, ImportErrored)
-    assert event.code == "attempts_exhausted"
-
-
-def test_completing_gives_the_account_its_number() -> None:
-    given(staged(), started()).when(COMPLETE).then(
-        ImportProcessed(attempt=1, account_number="A-00000001", created_at=NOON)
-    )
-
-
-def test_completing_twice_appends_nothing() -> None:
-    given(staged(), started(), processed()).when(COMPLETE).then()
-
-
-def test_completing_with_another_number_is_refused() -> None:
-    other = CompleteImport(start=2, account_number="A-00000002")
-    given(staged(), started(), processed()).when(other).refuses(IllegalTransition)
-
-
-def test_completing_a_dry_run_creates_no_account() -> None:
-    given(staged(is_dry_run=True), started()).when(COMPLETE).then(DryRunSucceeded(attempt=1))
+@pytest.mark.parametrize(("history", "command", "outcome"), ROWS)
+def test_a_command_has_its_event_or_none_or_is_refused(
+    history: Sequence[Event], command: ImportCommand, outcome: Event | type[Refused] | None
+) -> None:
+    process = after(history)
+    if not isinstance(outcome, type):
+        assert decide(command, process, NOON) == outcome
+        return
+    with pytest.raises(outcome) as refused:
+        decide(command, process, NOON)
+    if isinstance(refused.value, IllegalTransition):
+        assert (refused.value.status, refused.value.command) == (process.status, type(command).__name__)
+    if isinstance(refused.value, AlreadyImported):
+        assert refused.value.account_number == process.account_number
 
 
 @pytest.mark.promise("accepted-creation-created-dry", "dry-run-never-displaces")
 @pytest.mark.asvs("V2.3.1")
 @pytest.mark.parametrize("digest", ["a" * 64, OTHER_DIGEST])
-@pytest.mark.parametrize("history", [(staged(),), (staged(), started(), postponed())])
-def test_a_dry_run_never_displaces_a_creation_that_was_accepted(history: tuple[Event, ...], digest: str) -> None:
-    given(*history).when(stage(digest, is_dry_run=True)).refuses(ImportInProgress)
+@pytest.mark.parametrize("history", [PENDING, [*RUNNING, postponed()]])
+def test_a_dry_run_never_displaces_a_creation_that_was_accepted(history: Sequence[Event], digest: str) -> None:
     with pytest.raises(ImportInProgress, match="a creation is already scheduled"):
-        decide(stage(digest, is_dry_run=True), reduce(IMPORT_PROCESS.evolve, history, ImportProcess()), NOON)
+        decide(stage(digest, is_dry_run=True), after(history), NOON)
 
 
 @pytest.mark.promise("dry-run-never-displaces")
 def test_a_creation_displaces_a_dry_run_that_waits() -> None:
-    given(staged(is_dry_run=True)).when(stage()).then(staged())
-    given(staged(is_dry_run=True)).when(stage(OTHER_DIGEST, is_dry_run=True)).then(
-        staged(OTHER_DIGEST, is_dry_run=True)
-    )
+    assert decide(stage(), after(DRY), NOON) == staged()
 
 
-def test_failing_a_dry_run_is_told_apart() -> None:
-    expected = DryRunErrored(attempt=1, code=FAIL.code, detail=FAIL.detail)
-    given(staged(is_dry_run=True), started()).when(FAIL).then(expected)
-
-
-def test_a_stale_attempt_is_refused() -> None:
-    retaken = (staged(), started(), postponed(), started(attempt=2))
-    for command in (COMPLETE, FAIL, POSTPONE):
-        given(*retaken).when(command).refuses(IllegalTransition)
-
-
-def test_postponing_makes_the_import_pending_until_it_is_due() -> None:
-    given(staged(), started()).when(POSTPONE).then(ImportPostponed(attempt=1, code="worker_lost", due_at=NOON))
-    given(staged(), started(), postponed()).when(POSTPONE).then()
-
-
-def test_only_what_is_pending_can_be_cancelled() -> None:
-    given(staged()).when(CancelImport(reason="no")).then(ImportCancelled(reason="no"))
-    given(staged(), cancelled()).when(CancelImport()).then()
-    given(staged(), started()).when(CancelImport()).refuses(IllegalTransition)
-    given(staged(), started(), processed()).when(CancelImport()).refuses(IllegalTransition)
-
-
-def test_a_cancelled_import_cannot_be_started() -> None:
-    given(staged(), cancelled()).when(start()).then()
-
-
-def test_only_what_has_erred_can_be_retried() -> None:
-    given(staged(), started(), errored()).when(RetryImport(reason="mended")).then(ImportRetried(reason="mended"))
-    given(staged(), started(), processed()).when(RetryImport()).refuses(IllegalTransition)
-    given().when(RetryImport()).refuses(IllegalTransition)
+@pytest.mark.parametrize(
+    ("history", "state"),
+    [
+        ([], ImportProcess(status="NEW")),
+        (PENDING, ImportProcess(status="PENDING", staged=staged())),
+        ([staged(not_before=NOON)], ImportProcess(status="PENDING", staged=staged(not_before=NOON), due_at=NOON)),
+        ([staged(), started(worker=9)], ImportProcess(status="IN_PROGRESS", staged=staged(), attempt=1, worker=9)),
+        ([*RUNNING, postponed()], ImportProcess(status="PENDING", staged=staged(), attempt=1, due_at=NOON)),
+        (ERRED, ImportProcess(status="ERRORED", staged=staged(), attempt=1)),
+        (DROPPED, ImportProcess(status="CANCELLED", staged=staged())),
+        (DONE, ImportProcess(status="PROCESSED", staged=staged(), attempt=1, account_number="A-00000001")),
+        (
+            [*DRY_RUNNING, dry_run_succeeded()],
+            ImportProcess(status="DRY_RUN_SUCCEEDED", staged=staged(is_dry_run=True), attempt=1),
+        ),
+        (
+            [*DRY_RUNNING, DRY_ERRED],
+            ImportProcess(status="DRY_RUN_ERRORED", staged=staged(is_dry_run=True), attempt=1),
+        ),
+        ([*ERRED, ImportRetried()], ImportProcess(status="PENDING", staged=staged())),
+        (
+            [*DONE, ERASED_ACCOUNT],
+            ImportProcess(status="PROCESSED", account_number="A-00000001", is_erased=True),
+        ),
+        ([*PENDING, ERASED], ImportProcess(status="CANCELLED", is_erased=True)),
+    ],
+)
+def test_a_state_is_what_its_events_add_up_to(history: Sequence[Event], state: ImportProcess) -> None:
+    starts = [version for version, event in enumerate(history, 1) if isinstance(event, ImportStarted)]
+    assert after(history) == replace(state, version=len(history), start=starts[-1] if state.attempt else 0)
+    if history:
+        assert status_after(history[-1]) == state.status
+        topic = next(topic for topic, kind in IMPORT_PROCESS.topics.items() if kind is type(history[-1]))
+        assert STATUS_AFTER_TOPIC.get(topic, state.status) == state.status
 
 
 @for_all(st.lists(COMMANDS, max_size=30))
@@ -223,33 +228,14 @@ def test_a_stream_id_gives_back_whom_it_is_about(supplier: str, external: str) -
     assert identity_of(stream_of(supplier, external)) == (supplier, external)
 
 
-ERASE = EraseSubject(reason="DSR-1")
-
-
-def test_an_account_that_is_erased_stays_processed() -> None:
-    erased = SubjectErased(account_number="A-00000001", reason="DSR-1", erased_at=NOON)
-    given(staged(), started(), processed()).when(ERASE).then(erased)
-    given(staged(), started(), processed(), erased).when(ERASE).then()
-    given(staged(), started(), processed(), erased).when(stage(OTHER_DIGEST)).refuses(AlreadyImported)
-
-
-@pytest.mark.parametrize("history", [(staged(),), (staged(), cancelled()), (staged(), started(), errored())])
-def test_an_import_without_account_ends_with_its_erasure(history: tuple[Event, ...]) -> None:
-    given(*history).when(ERASE).then(SubjectErased(reason="DSR-1", erased_at=NOON))
-    erased = (*history, SubjectErased(reason="DSR-1", erased_at=NOON))
-    given(*erased).when(stage(OTHER_DIGEST)).refuses(AccountErased)
-    given(*erased).when(start()).then()
-    given(*erased).when(RetryImport()).refuses(IllegalTransition)
-    given(*erased).when(CancelImport()).then()
-
-
-def test_what_is_in_progress_or_was_never_staged_cannot_be_erased() -> None:
-    given(staged(), started()).when(ERASE).refuses(IllegalTransition)
-    given().when(ERASE).refuses(IllegalTransition)
+def test_statuses_are_in_the_order_of_a_process_and_two_of_them_are_no_end() -> None:
+    assert " ".join(STATUSES) == "PENDING IN_PROGRESS PROCESSED ERRORED CANCELLED DRY_RUN_SUCCEEDED DRY_RUN_ERRORED"
+    assert WAITING == ("PENDING", "IN_PROGRESS")
+    assert set(STATUS_AFTER_TOPIC) == set(IMPORT_PROCESS.topics) - {"subject_erased.v1"}
 
 
 def test_every_event_leaves_a_status_which_is_written_down_once() -> None:
-    assert {*import_process.STATUS_AFTER, SubjectErased} == {*import_process.TOPICS.values()}
+    assert {*import_process.STATUS_AFTER, SubjectErased} == {*IMPORT_PROCESS.topics.values()}
     file = Path(import_process.__file__).resolve()
     for package in ("api", "cli", "eventstore", "projections", "workers"):
         for other in (file.parents[2] / package).rglob("*.py"):

@@ -14,7 +14,7 @@ import pytest
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import import_process
 from eventstore.aggregates.import_process import (
-    TOPICS,
+    EVENTS,
     CancelImport,
     CompleteImport,
     ImportProcess,
@@ -180,7 +180,7 @@ def test_positions_are_dense_and_a_follower_misses_nothing(database: PostgresUrl
         with ledgers[0].connection() as connection:
             while True:
                 ending = stop.is_set()
-                events, position = follow.read_after(connection, position, list(TOPICS), limit=50)
+                events, position = follow.read_after(connection, position, list(EVENTS), limit=50)
                 seen.extend(event.position for event in events)
                 if ending and not events:
                     return
