@@ -20,6 +20,8 @@ DICTIONARY = Path(__file__).with_name("payloads-40001.zdict")
 DICTIONARY_NUMBER = 40_001
 DICTIONARY_SHA256 = "6b3c401bd330104ba8df7f09af422156f99e5c5246e094b43fa96f5941dd2b09"
 
+MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
+"""More than any body has: a few bytes that whoever can write to the database stores must not fill a reader's memory."""
 SMALL_BYTES = 16 * 1024
 _LEVEL = 1  # 3 is a quarter slower and saves 3 % of the bytes
 _SMALL = zstandard.ZstdCompressionParameters.from_level(
@@ -43,9 +45,14 @@ def compressed(body: bytes) -> bytes:
 
 
 def decompressed(content: bytes) -> bytes:
-    """What a frame was made of, with the dictionary or without. Raises NotCompressed, UnknownDictionary."""
+    """What a frame was made of, with the dictionary or without. Raises NotCompressed, UnknownDictionary.
+
+    A frame of more than MAX_DECOMPRESSED_BYTES is not what the service has stored, and is not decompressed.
+    """
     try:
-        return _own.decompressor.decompress(content)
+        if zstandard.frame_content_size(content) > MAX_DECOMPRESSED_BYTES:
+            raise NotCompressed(f"it has more than {MAX_DECOMPRESSED_BYTES} bytes")
+        return _own.decompressor.decompress(content, max_output_size=MAX_DECOMPRESSED_BYTES)
     except zstandard.ZstdError as error:
         raise _reason(content) from error
 

@@ -109,9 +109,7 @@ def keys_for(connection: Connection[Any], subjects: Collection[str]) -> dict[str
     A key that is made is committed before it is used, so that two who need it at once get the same.
     """
     connection.execute(
-        "INSERT INTO payload_keys (stream, key) SELECT s, k FROM unnest(%s::text[], %s::bytea[]) AS new (s, k)"
-        " WHERE NOT EXISTS (SELECT FROM payload_keys WHERE stream = s) ORDER BY s ON CONFLICT DO NOTHING",
-        (list(subjects), [random_key() for _ in subjects]),
+        "SELECT add_payload_keys(%s::text[], %s::bytea[])", (list(subjects), [random_key() for _ in subjects])
     )
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         cursor.execute("SELECT stream, key FROM payload_keys WHERE stream = ANY(%b)", (list(subjects),))

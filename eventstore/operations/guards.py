@@ -64,7 +64,8 @@ CROSS JOIN LATERAL (
 WHERE c.relnamespace = 'public'::regnamespace
   AND c.relname = ANY(%s)
   AND g.grantee <> c.relowner
-  AND g.privilege_type IN ('UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER')
+  AND (g.privilege_type IN ('UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER')
+       OR g.privilege_type = 'INSERT' AND c.relname IN ('events', 'payloads', 'payload_keys'))
 ORDER BY 1, 2, 3
 """
 _SELECT_OWNERS = """

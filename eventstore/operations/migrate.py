@@ -38,7 +38,7 @@ NEWEST = max(file.name for file in MIGRATIONS.glob("*.sql"))
 """The last migration that this code knows."""
 
 APPEND_ONLY = ("events", "payloads", "payload_keys", "remembered_answers", "log_checkpoints")
-"""The tables that the service's role may read and add to, and nothing else."""
+"""The tables whose rows never change; the service's roles add to them through functions, or do not delete."""
 
 
 LOCK_TRIES = 100

@@ -5,7 +5,7 @@ changed by nobody but the owner, keys neither; an event of a topic is appended b
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, LiteralString
 
 import msgspec
 from psycopg import Connection
@@ -33,24 +33,23 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
 
 READ = Rights()
 WRITTEN_BY_ALL = Rights(api="SIU", worker="SIU", relay="SIU")
-_APPENDED = Rights(api="SI", worker="SI", relay="SI")
 
 LOG_RIGHTS: Mapping[str, Rights] = {
-    "events": _APPENDED,
-    "payloads": _APPENDED,
-    "payload_keys": _APPENDED,
-    "remembered_answers": Rights(api="SI", worker=""),
+    "events": READ,
+    "payloads": READ,
+    "payload_keys": READ,
+    "remembered_answers": Rights(worker=""),
     "log_checkpoints": Rights(relay="SI"),
     "log_keys": Rights(relay="SI"),
     "log_tiles": Rights(relay="SIUD"),
-    "log_comparisons": Rights(relay="SI"),
-    "intake_stops": Rights(relay="SIU"),
+    "log_comparisons": READ,
+    "intake_stops": READ,
     "statement_requests": Rights(api="SID", worker="", relay="SUD"),
     "checkpoints": Rights(relay="SIU"),
     "projection_versions": Rights(relay="SU"),
     "parked_streams": Rights(relay="SIUD"),
-    "reconciliations": Rights(api="SIUD", worker="SIUD", relay="SIUD"),
-    "refused_attempts": Rights(api="SI", worker="", relay="SD"),
+    "reconciliations": Rights(api="SD", relay="SD"),
+    "refused_attempts": Rights(worker="", relay="SD"),
     "troubles": Rights(api="SIUD", worker="SIUD", relay="SIUD"),
     "user_details": Rights(api="SI", worker="", relay=""),
     "user_sessions": Rights(api="SID", worker="", relay=""),
@@ -66,10 +65,31 @@ LOG_RIGHTS: Mapping[str, Rights] = {
 }
 """Tables and views of the log's schema. Projections declare rights on their own tables."""
 
-COLUMNS = {"user_details": {"api": ("password_hash", "openid", "mac", "written_at")}}
-"""Columns that a role may change in a table whose other columns it may not."""
+COLUMNS: Mapping[tuple[str, str, LiteralString], tuple[str, ...]] = {
+    ("user_details", "api", "UPDATE"): ("password_hash", "openid", "mac", "written_at"),
+    ("log_comparisons", "relay", "INSERT"): ("accepted_by", "accepted_for"),
+    ("intake_stops", "relay", "INSERT"): ("size", "note", "reason"),
+    ("intake_stops", "relay", "UPDATE"): ("ended_at", "ended_by", "ended_for"),
+    ("reconciliations", "api", "INSERT"): ("supplier", "run", "job", "reached", "accounts"),
+    ("reconciliations", "api", "UPDATE"): ("requested_at", "delivered_at"),
+    ("reconciliations", "worker", "UPDATE"): (
+        *("accounts_done", "after_place", "totals", "code_version", "worker", "attempt"),
+        *("lease_until", "worked_at", "ended_at", "error"),
+    ),
+    ("reconciliations", "relay", "UPDATE"): ("ended_at", "error"),
+    ("refused_attempts", "api", "INSERT"): (
+        *("supplier", "external_account_number", "attempted_at", "operation", "code", "problems", "id"),
+    ),
+}
+"""By table, kind of process and verb: the columns that the role may write in a table whose other columns it may not."""
 
-_FUNCTIONS = {"synchronous_standbys()": ("api", "worker", "relay"), "put_searches_in_order()": ("relay",)}
+_FUNCTIONS = {
+    "append_events": ("api", "worker", "relay"),
+    "append_answered_events": ("api",),
+    "add_payload_keys": ("api", "worker", "relay"),
+    "synchronous_standbys": ("api", "worker", "relay"),
+    "put_searches_in_order": ("relay",),
+}
 _SEQUENCES = {"platform.account_sequence": ("worker",)}
 
 UNGUARDED = ("import_staged.v1", "import_started.v1", "import_processed.v1")
@@ -151,19 +171,20 @@ def _let_act_as(connection: Connection[Any], role: str, service_role: str) -> No
 
 def grant_on_log(connection: Connection[Any], topics: Iterable[tuple[str, str]], service_role: str | None) -> None:
     """Grant what is declared above, in the connection's transaction, and take everything else away."""
+    database = Identifier(connection.info.dbname)
+    connection.execute(SQL("REVOKE TEMPORARY ON DATABASE {} FROM PUBLIC").format(database))
     for table, rights in LOG_RIGHTS.items():
         schema, _, name = table.rpartition(".")
         grant_rights(connection, Identifier(schema or "public", name), rights, service_role)
-    for table, columns in COLUMNS.items():
-        for kind, names in columns.items():
-            changed = SQL(", ").join(map(Identifier, names))
-            granting = SQL("GRANT UPDATE ({}) ON {} TO {}").format(changed, Identifier(table), Identifier(ROLES[kind]))
-            connection.execute(granting)
+    for (table, kind, right), names in COLUMNS.items():
+        columns = SQL(", ").join(map(Identifier, names))
+        granting = SQL("GRANT {} ({}) ON {} TO {}")
+        connection.execute(granting.format(SQL(right), columns, Identifier(table), Identifier(ROLES[kind])))
     for kind, role in ROLES.items():
         connection.execute(SQL("GRANT USAGE ON SCHEMA platform TO {}").format(Identifier(role)))
         for function, kinds in _FUNCTIONS.items():
             verb = SQL("GRANT EXECUTE ON FUNCTION {} TO {}" if kind in kinds else "REVOKE ALL ON FUNCTION {} FROM {}")
-            connection.execute(verb.format(SQL(function), Identifier(role)))
+            connection.execute(verb.format(Identifier(function), Identifier(role)))
         for sequence, kinds in _SEQUENCES.items():
             verb = SQL("GRANT USAGE, SELECT ON SEQUENCE {} TO {}" if kind in kinds else "REVOKE ALL ON {} FROM {}")
             connection.execute(verb.format(Identifier(*sequence.split(".")), Identifier(role)))

@@ -26,11 +26,11 @@ ORDER BY since, process, name
 """
 _DELETE = """
 DELETE FROM troubles
-WHERE (process = %s AND NOT name = ANY(%s)) OR seen_at < clock_timestamp() - interval '1 hour'
+WHERE (role = session_user AND process = %s AND NOT name = ANY(%s)) OR seen_at < clock_timestamp() - interval '1 hour'
 """
 _UPSERT = """
 INSERT INTO troubles (process, name, error, times, is_waiting) VALUES (%s, %s, %s, %s, %s)
-ON CONFLICT (process, name) DO UPDATE
+ON CONFLICT (role, process, name) DO UPDATE
 SET error = excluded.error, times = excluded.times, is_waiting = excluded.is_waiting, seen_at = clock_timestamp()
 """
 

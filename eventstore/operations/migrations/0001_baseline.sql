@@ -18,7 +18,11 @@ CREATE TABLE events (
     CONSTRAINT events_stream_version UNIQUE (stream, version),
     -- Python has years from 1 to 9999. One row beyond them would make every batch that it is in unreadable.
     CONSTRAINT events_recorded_at_is_readable
-        CHECK (recorded_at > '0002-01-01Z' AND recorded_at < '9998-01-01Z')
+        CHECK (recorded_at > '0002-01-01Z' AND recorded_at < '9998-01-01Z'),
+    -- Every follower reads every event. One that fills a process's memory would end each of them, again and again.
+    CONSTRAINT events_are_bounded CHECK (
+        octet_length(state) + octet_length(caused_by) + octet_length(code_version)
+        + octet_length(coalesce(command_id, '')) + octet_length(coalesce(supplier, '')) < 20000000)
 );
 
 COMMENT ON COLUMN events.position IS 'Place in the whole log: dense, in commit order.';
@@ -80,7 +84,8 @@ CREATE TRIGGER events_are_append_only
     BEFORE UPDATE OR DELETE OR TRUNCATE ON events
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
--- 2. Appending.
+-- 2. Appending. The service's roles append through these functions alone, which run with the rights of the schema's
+-- owner: a role that could insert a row of its own could take the last position there is, and nothing could follow.
 
 CREATE FUNCTION log_time() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$SELECT clock_timestamp()$$;
 
@@ -95,7 +100,7 @@ CREATE FUNCTION append_events(
     payload_streams text[], payload_digests bytea[], payload_sizes integer[],
     payload_contents bytea[], payload_subjects text[], key_streams text[], keys bytea[],
     OUT base bigint, OUT at timestamptz
-) LANGUAGE plpgsql AS $$
+) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     conflicts text;
 BEGIN
@@ -152,7 +157,7 @@ CREATE FUNCTION append_answered_events(
     answer_ids text[], answer_numbers integer[], answer_digests bytea[], answer_statuses integer[],
     answer_bodies bytea[],
     OUT base bigint, OUT at timestamptz
-) LANGUAGE plpgsql AS $$
+) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     conflicts text;
 BEGIN
@@ -173,6 +178,18 @@ EXCEPTION WHEN unique_violation THEN
 END
 $$;
 
+-- Give a key to each of these import streams that has none.
+CREATE FUNCTION add_payload_keys(streams text[], keys bytea[]) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    INSERT INTO payload_keys (stream, key)
+    SELECT s, k FROM unnest(streams, keys) AS new (s, k)
+    WHERE NOT EXISTS (SELECT FROM payload_keys WHERE payload_keys.stream = s)
+    ORDER BY s
+    ON CONFLICT DO NOTHING
+$$;
+
+REVOKE ALL ON FUNCTION append_events, append_answered_events, add_payload_keys FROM PUBLIC;
+
 -- Events that give or take powers, or say what was carried out, are appended by the roles that may do so.
 CREATE TABLE appenders (
     topic text NOT NULL,
@@ -185,17 +202,18 @@ COMMENT ON TABLE appenders IS 'Roles that may append events of a topic, beside t
 COMMENT ON COLUMN appenders.kind IS
     'Prefix of the streams that have such events. Any other stream would be unreadable: its key could not be revoked.';
 
+-- The session's user is asked: within `append_events` the current user is the schema's owner.
 -- Tables are named with their schemas, those of Postgres too: a temporary one of the same name would be found first.
 CREATE FUNCTION refuse_other_appenders() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT EXISTS (
         SELECT FROM public.appenders AS a
         WHERE a.topic = NEW.topic AND a.kind = split_part(NEW.stream, '/', 1)
-          AND pg_has_role(current_user, a.role, 'USAGE')
+          AND pg_has_role(session_user, a.role, 'USAGE')
           AND (NEW.version = 1 OR EXISTS (  -- after a gap up to the last number there could be no other event
               SELECT FROM public.events AS e WHERE e.stream = NEW.stream AND e.version = NEW.version - 1))
-    ) AND NOT pg_has_role(current_user, (SELECT relowner FROM pg_catalog.pg_class WHERE oid = TG_RELID), 'USAGE') THEN
-        RAISE EXCEPTION '% may not append %', current_user, NEW.topic USING ERRCODE = 'insufficient_privilege';
+    ) AND NOT pg_has_role(session_user, (SELECT relowner FROM pg_catalog.pg_class WHERE oid = TG_RELID), 'USAGE') THEN
+        RAISE EXCEPTION '% may not append %', session_user, NEW.topic USING ERRCODE = 'insufficient_privilege';
     END IF;
     RETURN NULL;
 END
@@ -382,7 +400,7 @@ BEGIN
     END IF;
     IF NOT public.is_log_compared() AND NOT (
         coalesce(current_setting('importledger.is_restoring', true), '') = 'on'
-        AND pg_has_role(current_user, (SELECT relowner FROM pg_catalog.pg_class WHERE oid = TG_RELID), 'USAGE')
+        AND pg_has_role(session_user, (SELECT relowner FROM pg_catalog.pg_class WHERE oid = TG_RELID), 'USAGE')
     ) THEN
         RAISE EXCEPTION 'the log is not compared with its checkpoints yet' USING ERRCODE = 'LG003';
     END IF;
@@ -449,11 +467,20 @@ CREATE TABLE troubles (
     times      integer     NOT NULL,
     is_waiting boolean     NOT NULL,
     seen_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
-    PRIMARY KEY (process, name)
+    role       name        NOT NULL DEFAULT session_user,
+    PRIMARY KEY (role, process, name)
 );
 
 COMMENT ON TABLE troubles IS
     'Work of the service''s processes that fails at present. Rows that are not repeated for a while count for nothing.';
+
+-- Each database role reports, and takes back, its own troubles; all roles read all of them.
+ALTER TABLE troubles ENABLE ROW LEVEL SECURITY;
+CREATE POLICY troubles_are_read_by_all ON troubles FOR SELECT USING (true);
+CREATE POLICY troubles_are_reported_by_their_role ON troubles FOR INSERT WITH CHECK (role = session_user);
+CREATE POLICY troubles_are_repeated_by_their_role ON troubles FOR UPDATE USING (role = session_user);
+CREATE POLICY troubles_are_ended_by_their_role ON troubles FOR DELETE
+    USING (role = session_user OR seen_at < clock_timestamp() - interval '1 hour');
 
 -- The index of searches gathers new entries in a list, which its owner alone may have put in order: the projector asks
 -- for it, so that no append does it when the list is full.

@@ -48,6 +48,13 @@ def test_what_has_nothing_to_find_is_hardly_larger(size: int) -> None:
     assert len(compressed(body)) < len(body) + 32
 
 
+@pytest.mark.parametrize("has_size", [True, False])
+def test_a_small_frame_that_becomes_a_large_body_is_refused(has_size: bool) -> None:
+    frame = zstandard.ZstdCompressor(write_content_size=has_size).compress(bytes(65 * 1024 * 1024))
+    with pytest.raises(NotCompressed):
+        decompressed(frame)
+
+
 def test_a_frame_says_whether_it_needs_the_dictionary() -> None:
     assert zstandard.get_frame_parameters(compressed(ACCOUNT)).dict_id == DICTIONARY_NUMBER
     assert zstandard.get_frame_parameters(compressed(ACCOUNT * 20)).dict_id == 0

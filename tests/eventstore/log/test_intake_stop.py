@@ -253,8 +253,8 @@ def test_a_copy_of_a_database_or_of_its_events_is_not_compared(log: Log, postgre
 
 
 APPENDING = """
-INSERT INTO events (position, stream, version, topic, recorded_at, supplier, caused_by, code_version, state)
-SELECT max(position) + 1, 'import/S/1', 1, 'import_staged.v1', clock_timestamp(), 'S', '', '', '{}' FROM events
+SELECT append_events('{import/S/1}', '{1}', '{import_staged.v1}', '{S}', '{""}', '{""}', '', '{{}}',
+                     '{}', '{}', '{}', '{}', '{}', '{}', '{}')
 """
 
 

@@ -140,7 +140,7 @@ def test_an_append_to_a_stream_that_exists_conflicts_alone(ledger: Ledger) -> No
 def test_a_payload_that_is_there_before_its_stream_conflicts_alone(ledger: Ledger, database: PostgresUrls) -> None:
     """Its key would be there as well, so it is not looked for; where it is left of a part, others are stored."""
     payload = Payload.of(b"a body")
-    with psycopg.connect(database.service) as connection:
+    with psycopg.connect(database.admin) as connection:
         left = (STREAM, payload.sha256, NOON, payload.received_bytes, payload.content)
         connection.execute(
             "INSERT INTO payloads (stream, sha256, recorded_at, received_bytes, content) VALUES (%s, %s, %s, %s, %s)",

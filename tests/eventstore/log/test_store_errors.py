@@ -74,7 +74,7 @@ def test_a_commit_that_a_standby_does_not_have_is_not_acknowledged(
 def test_a_statement_of_its_own_waits_for_its_standby_as_well(ledger: Ledger, database: PostgresUrls) -> None:
     def write() -> None:
         with ledger.connection() as connection:
-            connection.execute("INSERT INTO payload_keys (stream, key) VALUES ('import/NORDWIND/1', 'x')")
+            connection.execute("SELECT add_payload_keys('{import/NORDWIND/1}', '{x}')")
 
     with missing_standby(database) as connection, ThreadPoolExecutor(1) as pool:
         writing = pool.submit(write)
@@ -139,7 +139,8 @@ def test_a_file_system_that_takes_no_writes_is_an_unavailable_store(database: Po
 
 def test_a_missing_right_is_no_unavailable_store(ledger: Ledger, owner: Ledger) -> None:
     with owner.connection() as connection:
-        connection.execute("REVOKE INSERT ON payloads FROM importledger_api, importledger_worker, importledger_relay")
+        roles = "importledger_api, importledger_worker, importledger_relay"
+        connection.execute(f"REVOKE EXECUTE ON FUNCTION append_events FROM {roles}".encode())
     with pytest.raises(errors.InsufficientPrivilege):
         stage_body(ledger)
     with pytest.raises(errors.InsufficientPrivilege), ledger.connection() as connection:

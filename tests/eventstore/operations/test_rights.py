@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import Connection
-from psycopg.errors import InsufficientPrivilege
+from psycopg.errors import CheckViolation, InsufficientPrivilege
 from psycopg.rows import tuple_row
 
 from embedded.postgres import PostgresUrls
@@ -41,11 +41,10 @@ _SELECT_COLUMN = """
 SELECT attname FROM pg_attribute
 WHERE attrelid = %s::regclass AND attnum > 0 AND attidentity = '' ORDER BY attnum LIMIT 1
 """
-_APPEND = (
-    "INSERT INTO events (position, stream, version, topic, recorded_at, caused_by, code_version, state)"
-    " SELECT (SELECT coalesce(max(position), 0) + 1 FROM events), %s || '/x/' || gen_random_uuid(), 1, %s, now(),"
-    " '', '', ''"
-)
+_APPEND = """
+SELECT append_events(ARRAY[%s || '/x/' || gen_random_uuid()], ARRAY[1], ARRAY[%s], ARRAY[NULL], ARRAY[''], ARRAY[NULL],
+                     '', ARRAY[''::bytea], '{}', '{}', '{}', '{}', '{}', '{}', '{}')
+"""
 
 
 @contextmanager
@@ -66,17 +65,15 @@ def test_the_privileges_of_each_role_are_those_that_are_declared(database: Postg
         cursor.execute(_SELECT_PRIVILEGES, (list(ROLES.values()),))
         assert set(cursor.fetchall()) == declared
         cursor.execute(
-            "SELECT table_name, grantee, array_agg(column_name::text)"
+            "SELECT table_name, grantee, privilege_type, array_agg(column_name::text)"
             " FROM information_schema.column_privileges"
-            " WHERE privilege_type = 'UPDATE' AND grantee = ANY(%s) AND (table_name, grantee) NOT IN"
-            "  (SELECT table_name, grantee FROM information_schema.table_privileges WHERE privilege_type = 'UPDATE')"
-            " GROUP BY 1, 2",
+            " WHERE privilege_type <> 'SELECT' AND grantee = ANY(%s) AND (table_name, grantee, privilege_type) NOT IN"
+            "  (SELECT table_name, grantee, privilege_type FROM information_schema.table_privileges)"
+            " GROUP BY 1, 2, 3",
             (list(ROLES.values()),),
         )
-        columns = {(table, role): set(names) for table, role, names in cursor.fetchall()}
-    assert columns == {
-        (table, ROLES[kind]): set(names) for table, kinds in COLUMNS.items() for kind, names in kinds.items()
-    }
+        columns = {(table, role, verb): set(names) for table, role, verb, names in cursor.fetchall()}
+    assert columns == {(table, ROLES[kind], verb): set(names) for (table, kind, verb), names in COLUMNS.items()}
 
 
 def test_no_role_is_more_than_a_role(database: PostgresUrls) -> None:
@@ -98,13 +95,14 @@ def test_each_verb_that_is_not_declared_is_refused_to_the_role_itself(database: 
         for table, rights in DECLARED.items():
             statements = {
                 "SELECT": "SELECT {column} FROM {table} LIMIT 0",
-                "INSERT": "INSERT INTO {table} ({column}) VALUES (NULL)",
+                "INSERT": "INSERT INTO {table} OVERRIDING SYSTEM VALUE SELECT * FROM {table} LIMIT 0",
                 "UPDATE": "UPDATE {table} SET {column} = NULL",
                 "DELETE": "DELETE FROM {table}",
                 "TRUNCATE": "TRUNCATE {table}",
             }
             if table.endswith("_events"):
                 del statements["TRUNCATE"]  # of a view there is no such thing
+                statements["INSERT"] = "INSERT INTO {table} ({column}) VALUES (NULL)"
             for verb in statements.keys() - set(rights.of(kind)):
                 with pytest.raises(InsufficientPrivilege):
                     connection.execute(statements[verb].format(table=table, column=columns[table]))
@@ -139,7 +137,7 @@ def test_no_role_keeps_a_user_from_being_disabled(
     database: PostgresUrls, ledger: Ledger, owner: Ledger, topic: str
 ) -> None:
     user_id = new_user(ledger)
-    append = _APPEND.replace("gen_random_uuid(), 1,", "'', %s,").replace("%s || '/x/'", "%s")
+    append = _APPEND.replace("%s || '/x/' || gen_random_uuid()", "%s").replace("ARRAY[1]", "ARRAY[%s]")
     with connected(database, "api") as connection:
         connection.execute(append, (stream_of(user_id), 2, topic))
         with pytest.raises(InsufficientPrivilege):
@@ -148,7 +146,7 @@ def test_no_role_keeps_a_user_from_being_disabled(
 
 
 def _appended(topic: str) -> str:
-    return _APPEND.replace("%s", "'{}'").format(TOPICS[topic], topic)
+    return _APPEND.replace("%s", f"'{TOPICS[topic]}'", 1).replace("%s", f"'{topic}'")
 
 
 FORBIDDEN = {
@@ -162,6 +160,35 @@ FORBIDDEN = {
     "set a password": ("UPDATE user_details SET password_hash = 'x'", {"worker", "relay"}),
     "take over an address": ("UPDATE user_details SET email = 'me@example.org'", set(ROLES)),
     "read passwords": ("SELECT password_hash FROM user_details", {"worker", "relay"}),
+    "take the last position there is": (
+        "INSERT INTO events (position, stream, version, topic, recorded_at, caused_by, code_version, state)"
+        " VALUES (9223372036854775807, 'import/S/1', 1, 'import_staged.v1', now(), '', '', '')",
+        set(ROLES),
+    ),
+    "append what fills the memory of all followers": (
+        "SELECT append_events(ARRAY['import/S/1'], ARRAY[1], ARRAY['import_staged.v1'], ARRAY['S'], ARRAY[''],"
+        " ARRAY[''], '', ARRAY[convert_to(repeat('x', 20000000), 'UTF8')], '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
+        set(ROLES),
+    ),
+    "say that a person was erased": (
+        "INSERT INTO payload_keys (stream, erased_at) VALUES ('import/S/1', now())",
+        set(ROLES),
+    ),
+    "draw account numbers until there are none": (
+        "SELECT setval('platform.account_sequence', 9223372036854775807)",
+        set(ROLES),
+    ),
+    "take numbers of refused attempts": (
+        "INSERT INTO refused_attempts OVERRIDING SYSTEM VALUE VALUES (1, 'S', '1', now(), '', '', '{}', NULL)",
+        set(ROLES),
+    ),
+    "accept a log before it is there": (
+        "INSERT INTO log_comparisons (started_at, file) VALUES ('2100-01-01Z', 'x')",
+        set(ROLES),
+    ),
+    "end a sum of somebody else": ("DELETE FROM reconciliations", {"worker"}),
+    "make a sum of its own": ("UPDATE reconciliations SET totals = ''", {"api", "relay"}),
+    "hide tables behind temporary ones": ("CREATE TEMPORARY TABLE events ()", set(ROLES)),
     "delete events": ("DELETE FROM events", set(ROLES)),
     "change events": ("UPDATE events SET state = ''", set(ROLES)),
     "switch the guards off": ("ALTER TABLE events DISABLE TRIGGER USER", set(ROLES)),
@@ -183,9 +210,11 @@ def test_what_gives_power_is_refused(
     database: PostgresUrls, ledger: Ledger, kind: str, statement: str, refused: set[str]
 ) -> None:
     new_user(ledger)
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        admin.execute(f"REVOKE TEMPORARY ON DATABASE {admin.info.dbname} FROM PUBLIC".encode())
     with connected(database, kind) as connection:
         if kind in refused:
-            with pytest.raises(InsufficientPrivilege):
+            with pytest.raises((InsufficientPrivilege, CheckViolation)):
                 connection.execute(statement)
 
 
@@ -201,14 +230,29 @@ def test_no_role_hides_the_owner_of_the_log_behind_a_table_of_its_own(database: 
             connection.execute(_APPEND, ("organisation", "key_created.v1"))
 
 
+def test_each_role_reports_and_takes_back_its_own_troubles(database: PostgresUrls) -> None:
+    trouble = "INSERT INTO troubles (process, name, error, times, is_waiting) VALUES ('p', 'n', 'e', 1, false)"
+    with connected(database, "api") as api, connected(database, "worker") as worker:
+        api.execute(trouble)
+        assert worker.execute("DELETE FROM troubles").rowcount == 0
+        assert worker.execute("UPDATE troubles SET error = ''").rowcount == 0
+        worker.execute(trouble)
+        with pytest.raises(InsufficientPrivilege):
+            worker.execute("UPDATE troubles SET role = 'importledger_api'")
+        assert worker.execute("SELECT FROM troubles").rowcount == 2
+        assert api.execute("DELETE FROM troubles").rowcount == 1
+
+
 def test_a_role_that_had_more_rights_loses_them(database: PostgresUrls) -> None:
     with psycopg.connect(database.admin, autocommit=True) as admin:
         for role in (*ROLES.values(), "importledger"):
             admin.execute(f"GRANT ALL ON console_user, events, user_details, access_key TO {role}")
     migrate_all(database.admin, service_role="importledger")
     for kind in ROLES:
-        with connected(database, kind) as connection, pytest.raises(InsufficientPrivilege):
-            connection.execute("UPDATE console_user SET role = 'operator'")
+        with connected(database, kind) as connection:
+            for statement in ("UPDATE console_user SET role = 'operator'", "CREATE TEMPORARY TABLE mine ()"):
+                with pytest.raises(InsufficientPrivilege):
+                    connection.execute(statement)
     with psycopg.connect(database.service, autocommit=True) as connection, pytest.raises(InsufficientPrivilege):
         connection.execute("UPDATE console_user SET role = 'operator'")
 
