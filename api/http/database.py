@@ -10,7 +10,14 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from eventstore.errors import StoreUnavailable
-from eventstore.log.connecting import UNCHECKED_S, check_writable_async, is_read_only, noted_failures
+from eventstore.log.connecting import (
+    UNCHECKED_S,
+    check_writable_async,
+    is_read_only,
+    last_host_first,
+    note_host,
+    noted_failures,
+)
 from eventstore.log.group_commit import ANSWER_TIMEOUT_S
 from eventstore.log.recorder import CONNECT_TIMEOUT_S, SESSION
 from eventstore.log.store_errors import store_errors
@@ -93,7 +100,7 @@ class _ReadingConnection(AsyncConnection[Any]):
     @classmethod
     async def connect(cls, conninfo: str = "", **named: Any) -> Self:
         with noted_failures():
-            return await super().connect(conninfo, **named)
+            return note_host(await super().connect(last_host_first(conninfo), **named))
 
 
 class _Lost:

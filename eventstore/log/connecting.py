@@ -10,10 +10,10 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from psycopg import AsyncConnection, Connection, OperationalError
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import Diagnostic, ReadOnlySqlTransaction
 from psycopg.rows import Row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
@@ -29,6 +29,9 @@ GUARDS = {
 }
 """libpq's settings: what was sent and is not acknowledged within 3 s ends the connection, and so do probes without an
 answer, the first after a second of silence. Unix sockets take no notice."""
+
+
+DEFAULT_PORT = "5432"
 
 
 def guarded(url: str) -> str:
@@ -51,10 +54,32 @@ class PooledConnection(Connection[Row]):
     @classmethod
     def connect(cls, conninfo: str = "", **named: Any) -> Self:
         with noted_failures():
-            return super().connect(conninfo, **named)
+            return note_host(super().connect(last_host_first(conninfo), **named))
 
 
 _failures: list[str] = []
+_last_host: list[tuple[str, str]] = []
+AnyConnection = TypeVar("AnyConnection", bound=Connection[Any] | AsyncConnection[Any])
+
+
+def last_host_first(conninfo: str) -> str:
+    """Return the database URL with the host first that took the last connection, where the URL names several.
+
+    A host that does not answer costs each new connection two seconds, and a pool makes one at a time.
+    """
+    given = conninfo_to_dict(conninfo)
+    hosts, ports = (str(given.get(name) or "").split(",") for name in ("host", "port"))
+    if len(hosts) == 1 or "hostaddr" in given:
+        return conninfo
+    places = list(zip(hosts, ports * len(hosts) if len(ports) == 1 else ports, strict=True))
+    places.sort(key=lambda place: (place[0], place[1] or DEFAULT_PORT) not in _last_host)
+    return make_conninfo(conninfo, host=",".join(host for host, _ in places), port=",".join(port for _, port in places))
+
+
+def note_host(connection: AnyConnection) -> AnyConnection:
+    """Remember where this new connection leads; return it."""
+    _last_host[:] = [(connection.info.host, str(connection.info.port))]
+    return connection
 
 
 @contextmanager

@@ -44,10 +44,15 @@ class Sealer:
         return supervision.thread("sealer", lambda: self.run(stop), stop)
 
     def run(self, stop: threading.Event) -> None:
-        """Seal at every interval, for statements that wait, and soon after a failure or a start of the database."""
+        """Seal at every interval, for waiting statements, after a failure, and as soon as a database answers again."""
         due = time.monotonic()
         while not stop.wait(LOOK_EVERY_S):
-            waiting, is_known = self._look()
+            try:
+                waiting, is_known = self._look()
+            except StoreUnavailable as error:
+                supervision.failed("sealer", error, is_waiting=True)
+                due = time.monotonic()
+                continue
             if waiting or time.monotonic() >= due or (not is_known and supervision.is_due("sealer")):
                 due = time.monotonic() + min(self._every_s, self.seal(waiting))
 
@@ -83,8 +88,5 @@ class Sealer:
 
     def _look(self) -> tuple[list[WaitingStatement], bool]:
         """Return the statements that wait, and whether the log was compared since the database has started."""
-        try:
-            with self._ledger.connection() as connection:
-                return waiting_statements(connection), is_compared(connection)
-        except StoreUnavailable:
-            return [], True
+        with self._ledger.connection() as connection:
+            return waiting_statements(connection), is_compared(connection)

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import ReadOnlySqlTransaction
 from psycopg_pool import ConnectionPool
 
@@ -19,7 +19,7 @@ from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
 from eventstore.log import connecting
-from eventstore.log.connecting import GUARDS, PooledConnection, check_writable, guarded
+from eventstore.log.connecting import GUARDS, PooledConnection, check_writable, guarded, last_host_first
 from eventstore.log.ledger import Ledger
 from projections import INLINE
 from tests.support.running import wait_for
@@ -180,3 +180,15 @@ def test_a_ledger_goes_on_after_its_connections_were_ended_by_the_server(
     with ledger.connection() as connection:
         assert connection.info.backend_pid != pid
         connection.execute("SELECT 1")
+
+
+def test_the_host_that_took_the_last_connection_is_tried_first(database: PostgresUrls) -> None:
+    """The others keep their order; a URL of one host stays as it is."""
+    here = conninfo_to_dict(database.service)
+    port = here.get("port", "")
+    several = make_conninfo(database.service, host=f"192.0.2.1,{here['host']},192.0.2.2", port=f"5433,{port},5434")
+    PooledConnection[Any].connect(database.service).close()
+    ordered = conninfo_to_dict(last_host_first(several))
+    assert ordered["host"] == f"{here['host']},192.0.2.1,192.0.2.2"
+    assert ordered["port"] == f"{port},5433,5434"
+    assert last_host_first(database.service) == database.service
