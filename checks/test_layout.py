@@ -20,7 +20,7 @@ DECLARATIONS = {
 }
 """Modules that hold nothing which could go wrong by itself, and why."""
 TOGETHER = {
-    "workers/users.py": "workers/followers/test_user_tasks.py",
+    "workers/operations.py": "workers/followers/test_user_tasks.py",
     "projections/unlogged/sessions.py": "console/screens/test_signing_in.py",
     "projections/unlogged/typed_reasons.py": "console/screens/test_signing_in.py",
     "projections/unlogged/user_details.py": "console/screens/test_signing_in.py",

@@ -1,10 +1,9 @@
 """Cancel and retry imports, one or many of a supplier, and erase a person; with who and why in the log."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import click
 
-from cli.addresses import admin_url
 from cli.known import require_import, require_stream, require_supplier
 from cli.operator import caused_by, open_ledger
 from cli.tell import json_option, tell
@@ -13,10 +12,9 @@ from eventstore.aggregates.import_process import CancelImport, RetryImport, stre
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition, Refused
 from eventstore.log.ledger import Ledger
-from projections import INLINE
-from projections.retention.erasure import erase as erase_subject
 from projections.retention.erasure import erase_contacts, forget_attempts
 from projections.views.import_status import SELECT_EXTERNALS
+from workers.operations import erase_person
 
 IMPORTS_AT_ONCE = 500
 
@@ -79,36 +77,31 @@ def erase(supplier: str, external: str | None, reason: str, as_json: bool) -> No
         _erase_contacts(supplier, reason, as_json=as_json)
         return
     named = {"supplier": supplier, "external_account_number": external}
-    ledger = Ledger(admin_url(), views=INLINE)
-    try:
+    with open_ledger() as ledger:
         _require(ledger, supplier, None)
-        done = erase_subject(ledger, supplier, external, reason=reason, at=now(), by=caused_by())
-        if done is None:  # what was refused since then
-            forget_attempts(ledger, supplier, external)
-    except IllegalTransition as refusal:
-        if refusal.status == "NEW":
-            if number := forget_attempts(ledger, supplier, external):
-                sentence = f"There is no import of {external} for {supplier}; {number} refused attempts are deleted."
-                tell(sentence, named | {"is_erased": False, "refused_attempts": number}, as_json=as_json)
-                return
-            _require(ledger, supplier, external)
-        raise click.ClickException("The import is being processed just now. Try again in a moment.") from refusal
-    finally:
-        ledger.close()
+        try:
+            done = erase_person(ledger, supplier, external, reason, by=caused_by())
+        except IllegalTransition as refusal:
+            if refusal.status != "NEW":
+                sentence = "The import is being processed just now. Try again in a moment."
+                raise click.ClickException(sentence) from refusal
+            number = forget_attempts(ledger, supplier, external)
+            if not number:
+                _require(ledger, supplier, external)
+            sentence = f"There is no import of {external} for {supplier}; {number} refused attempts are deleted."
+            tell(sentence, named | {"is_erased": False, "refused_attempts": number}, as_json=as_json)
+            return
     sentence = f"{external} of {supplier} is erased." if done else f"{external} of {supplier} was erased already."
-    tell(sentence, named | {"is_erased": True, "is_new": done is not None}, as_json=as_json)
+    tell(sentence, named | {"is_erased": True, "is_new": done}, as_json=as_json)
 
 
 def _erase_contacts(stream: str, reason: str, *, as_json: bool) -> None:
     if not stream.startswith("participant/"):
         raise click.UsageError("Name SUPPLIER and EXTERNAL, or participant/ORGANISATION/CODE.")
-    ledger = Ledger(admin_url(), views=INLINE)
-    try:
+    with open_ledger() as ledger:
         with ledger.connection() as connection:
             require_stream(connection, stream)
         done = erase_contacts(ledger, stream, reason=reason, at=now(), by=caused_by())
-    finally:
-        ledger.close()
     sentence = f"The contacts of {stream} are erased." if done else f"The contacts of {stream} were erased already."
     tell(sentence, {"participant": stream, "is_erased": True, "is_new": done is not None}, as_json=as_json)
 
@@ -138,8 +131,8 @@ def _decide(
 ) -> None:
     """Decide in parts, so that no transaction is long; exit code 1 when any was refused."""
     changed, refusals = 0, []
-    for part in _parts(externals):
-        streams = [stream_of(supplier, external) for external in part]
+    for start in range(0, len(externals), IMPORTS_AT_ONCE):
+        streams = [stream_of(supplier, external) for external in externals[start : start + IMPORTS_AT_ONCE]]
         for outcome in ledger.execute_many(dict.fromkeys(streams, command), at=now(), by=caused_by()):
             changed += outcome.recorded is not None
             if outcome.refusal:
@@ -155,8 +148,3 @@ def _why(refusal: Refused, done: str) -> str:
     if isinstance(refusal, IllegalTransition):
         return f"an import that is {refusal.status} cannot be {done}."
     return str(refusal)
-
-
-def _parts(externals: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(externals), IMPORTS_AT_ONCE):
-        yield externals[start : start + IMPORTS_AT_ONCE]

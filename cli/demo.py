@@ -29,7 +29,7 @@ from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.unlogged.user_details import find_user_details
 from telemetry.log import begin_process
-from workers.users import SignInLink, create_user, new_details, new_link
+from workers.operations import SignInLink, create_user, new_details, new_link
 
 SUPPLIER = "NORDWIND"
 ORGANISATION = "Nordwind Energie"

@@ -26,7 +26,8 @@ from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.views.access_key import SELECT_KEYS
 from projections.views.import_supplier import SELECT_SUPPLIERS
-from workers.users import ORGANISATION_NAME, SUPPLIER_CODE
+from workers import operations
+from workers.operations import ORGANISATION_NAME, SUPPLIER_CODE
 
 RATE = re.compile(r"([1-9][0-9]{0,4}|100000)/s\Z")
 
@@ -43,12 +44,8 @@ def open_ledger() -> Iterator[Ledger]:
 
 @contextlib.contextmanager
 def open_owner_ledger() -> Iterator[Ledger]:
-    """The same ledger with the rights of the database's owner, which keys and users are changed with.
-
-    Raises SettingError where it is not said how to connect as the owner.
-    """
-    ledger = Ledger(admin_url(), views=INLINE)
-    try:
+    """The same ledger, for keys and users. Raises SettingError without the rights of the database's owner."""
+    with open_ledger() as ledger:
         with ledger.connection() as connection:
             row = connection.execute("SELECT has_table_privilege('access_key', 'UPDATE') AS may").fetchone()
         if not (row and row["may"]):
@@ -57,8 +54,6 @@ def open_owner_ledger() -> Iterator[Ledger]:
                 "DATABASE_URL."
             )
         yield ledger
-    finally:
-        ledger.close()
 
 
 def caused_by() -> str:
@@ -173,16 +168,11 @@ def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, rate:
     if rate is not None and not RATE.match(rate):
         raise click.BadParameter("A rate is a whole number of requests a second from 1 to 100000, such as 50/s.")
     fresh = new_api_key()
-    command = organisation.CreateKey(
-        key_id=fresh.key_id,
-        secret_sha256=fresh.secret_sha256,
-        role=role,
-        suppliers=tuple(dict.fromkeys(codes)),
-        rate_per_s=int(rate.removesuffix("/s")) if rate else 0,
-    )
+    rate_per_s = int(rate.removesuffix("/s")) if rate else 0
     with open_owner_ledger() as ledger:
         _require(ledger, *(code for code in codes if code != "*"))
-        ledger.execute(organisation.stream_of(name), command, at=now(), by=caused_by())
+        new = (fresh.key_id, fresh.secret_sha256, role, codes, rate_per_s)
+        operations.create_key(ledger, name, *new, by=caused_by())
     say(json.dumps({"api_key": fresh.api_key}) if as_json else fresh.api_key)
 
 
@@ -200,7 +190,8 @@ def list_keys(as_json: bool) -> None:
 @json_option
 def revoke_key(key_id: str, reason: str, as_json: bool) -> None:
     """Void a key and every token that came from it; in force everywhere within a second."""
-    done = _change_key(key_id, organisation.RevokeKey(key_id=key_id, reason=reason))
+    with _owner_of(key_id) as (ledger, name):
+        done = operations.revoke_key(ledger, name, key_id, reason, by=caused_by())
     sentence = f"{key_id} is void." if done else f"{key_id} was void already."
     tell(sentence, {"key_id": key_id, "is_changed": done}, as_json=as_json)
 
@@ -211,19 +202,23 @@ def revoke_key(key_id: str, reason: str, as_json: bool) -> None:
 def confirm_keys(key_ids: tuple[str, ...], as_json: bool) -> None:
     """Make keys valid again that a restore holds: they must not have been revoked after the backup."""
     for key_id in key_ids:
-        done = _change_key(key_id, organisation.ConfirmKey(key_id=key_id))
+        with _owner_of(key_id) as (ledger, name):
+            command = organisation.ConfirmKey(key_id=key_id)
+            done = ledger.execute(organisation.stream_of(name), command, at=now(), by=caused_by()) is not None
         sentence = f"{key_id} is valid." if done else f"{key_id} was valid already."
         tell(sentence, {"key_id": key_id, "is_changed": done}, as_json=as_json)
 
 
-def _change_key(key_id: str, command: organisation.RevokeKey | organisation.ConfirmKey) -> bool:
+@contextlib.contextmanager
+def _owner_of(key_id: str) -> Iterator[tuple[Ledger, str]]:
+    """The owner's ledger, and the organisation that has this key. Raises ClickException for an unknown or void key."""
     owners = {row["key_id"]: row["organisation"] for row in _rows(SELECT_KEYS, 0)}
     if key_id not in owners:
         near = nearest(key_id, owners)
         raise click.ClickException(f"There is no key {key_id}{near}; see `importledger key list`.")
     with open_owner_ledger() as ledger:
         try:
-            return ledger.execute(organisation.stream_of(owners[key_id]), command, at=now(), by=caused_by()) is not None
+            yield ledger, owners[key_id]
         except IllegalTransition as refusal:
             raise click.ClickException(f"{key_id} was revoked: create another key.") from refusal
 

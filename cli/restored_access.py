@@ -13,12 +13,12 @@ from psycopg.rows import tuple_row
 from cli.operator import caused_by
 from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.organisation import KeyRevoked, RevokeKey
-from eventstore.aggregates.user import UserDisabled, UserErased, UserRoleChanged
+from eventstore.aggregates.user import DisableUser, EraseUser, UserDisabled, UserErased, UserRoleChanged
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from projections.unlogged.user_details import delete_passwords
-from workers.users import change_role, disable_user, erase_user
+from workers.operations import change_role, change_user
 
 _REASON = "restored from a backup"
 _SELECT_HOLDERS = "SELECT DISTINCT stream FROM events WHERE topic IN ('key_created.v1', 'user_created.v1') ORDER BY 1"
@@ -55,11 +55,11 @@ def _ended_again(ledger: Ledger, stream: str, event: Event) -> bool:
                 command = msgspec.convert(event, RevokeKey, from_attributes=True)
                 return ledger.execute(stream, command, at=now(), by=by) is not None
             case UserDisabled():
-                return disable_user(ledger, name, by=by)
+                return change_user(ledger, name, DisableUser(), by=by)
             case UserRoleChanged(role=role, suppliers=suppliers):
                 return change_role(ledger, name, role, suppliers, by=by)
             case UserErased():
-                return erase_user(ledger, name, by=by)
+                return change_user(ledger, name, EraseUser(), by=by)
     except IllegalTransition:
         pass
     return False
@@ -75,7 +75,7 @@ def _held(ledger: Ledger) -> tuple[dict[str, str], dict[str, str]]:
     for stream, state in states.items():
         name = stream.split("/", 1)[1]
         if stream.startswith("user/"):
-            if state.status == "active" and disable_user(ledger, name, by=caused_by()):
+            if state.status == "active" and change_user(ledger, name, DisableUser(), by=caused_by()):
                 users[name] = state.organisation
             continue
         for key_id in sorted(state.valid):

@@ -12,22 +12,20 @@ from cli.say import say
 from cli.service.settings import Settings
 from cli.tell import json_option, tell, text_of
 from embedded.folder import DataFolder
-from eventstore.aggregates.user import UserRole
+from eventstore.aggregates.user import DisableUser, EnableUser, EraseUser, UserRole
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from projections.unlogged.user_details import find_user_details
 from projections.views.access_key import organisation_reach
 from projections.views.console_user import list_users
-from workers.users import (
+from workers.operations import (
     ORGANISATION_NAME,
     ROLES,
     SignInLink,
     UserNotPossible,
     change_role,
+    change_user,
     create_user,
-    disable_user,
-    enable_user,
-    erase_user,
     new_details,
     new_link,
 )
@@ -124,11 +122,7 @@ def change(email: str, role: UserRole, codes: tuple[str, ...], as_json: bool) ->
 @json_option
 def disable(email: str, as_json: bool) -> None:
     """Sign EMAIL out everywhere, and let them in no more."""
-    with _users() as ledger:
-        user_id = _id_of(ledger, email)
-        done = disable_user(ledger, user_id, by=caused_by())
-    told = {"user_id": user_id, "is_changed": done}
-    tell(f"{email} cannot sign in{' any more' if done else ', as before'}.", told, as_json=as_json)
+    _change(email, DisableUser(), "cannot sign in", as_json=as_json)
 
 
 @user.command("enable")
@@ -136,11 +130,7 @@ def disable(email: str, as_json: bool) -> None:
 @json_option
 def enable(email: str, as_json: bool) -> None:
     """Let EMAIL sign in again, who was disabled."""
-    with _users() as ledger:
-        user_id = _id_of(ledger, email)
-        done = enable_user(ledger, user_id, by=caused_by())
-    told = {"user_id": user_id, "is_changed": done}
-    tell(f"{email} can sign in{'' if done else ', as before'}.", told, as_json=as_json)
+    _change(email, EnableUser(), "can sign in", as_json=as_json)
 
 
 @user.command("erase")
@@ -151,8 +141,17 @@ def erase(email: str, as_json: bool) -> None:
     """Forget who EMAIL is. What they did stays, under an id that names nobody."""
     with _users() as ledger:
         user_id = _id_of(ledger, email)
-        erase_user(ledger, user_id, by=caused_by())
+        change_user(ledger, user_id, EraseUser(), by=caused_by())
     tell(f"{user_id} is nobody any more.", {"user_id": user_id, "is_erased": True}, as_json=as_json)
+
+
+def _change(email: str, command: DisableUser | EnableUser, state: str, *, as_json: bool) -> None:
+    """Execute the command, and print the state that the user has from now on."""
+    with _users() as ledger:
+        user_id = _id_of(ledger, email)
+        is_changed = change_user(ledger, user_id, command, by=caused_by())
+    told = {"user_id": user_id, "is_changed": is_changed}
+    tell(f"{email} {state}{'' if is_changed else ', as before'}.", told, as_json=as_json)
 
 
 def console_address(settings: Settings) -> str:

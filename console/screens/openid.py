@@ -15,8 +15,7 @@ from console.screens.start import local_address
 from eventstore.clock import now
 from projections.unlogged.user_details import UserDetails, details_by_email, details_by_openid, set_openid
 from schemas.sentence import Sentence
-from workers.followers.user_tasks import user_of
-from workers.users import MAX_NAME, UserNotPossible, keep_details, new_user_id
+from workers.operations import MAX_NAME, UserNotPossible, keep_details, new_user_id, user_of
 
 if TYPE_CHECKING:
     from console.access.openid_provider import OpenIdProvider

@@ -17,7 +17,6 @@ TASK_NAMES = {
     "heal": N_("Make all views of the account anew"),
     "projection_verify": N_("Verify"),
     "projection_rebuild": N_("Rebuild"),
-    "projection_diff": N_("Compare"),
     "projection_switch": N_("Switch"),
     "log_verify": N_("Verify the log"),
     "key_create": N_("Create a key"),

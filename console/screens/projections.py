@@ -33,7 +33,6 @@ VERSION_TONES = {"live": "good", "building": "busy", "ready": "busy", "outdated"
 _KINDS: dict[str, OwnerTaskKind] = {
     "verify": "projection_verify",
     "rebuild": "projection_rebuild",
-    "diff": "projection_diff",
     "switch": "projection_switch",
 }
 _NAMES = {projection.name for projection in PROJECTIONS}
@@ -108,12 +107,6 @@ async def rebuild_projection(visit: Visit) -> Response:
     return await _asked_for(visit, "rebuild")
 
 
-@action("/projections/{name}/diff/", roles=EVERYBODY)
-async def compare_projection(visit: Visit) -> Response:
-    """Ask what would change."""
-    return await _asked_for(visit, "diff")
-
-
 @action("/projections/{name}/switch/", roles=OPERATORS)
 async def switch_projection(visit: Visit) -> Response:
     """Ask for another version to be live: a new one, or the one before."""
@@ -168,6 +161,5 @@ SCREENS = (
     projection,
     verify_projection,
     rebuild_projection,
-    compare_projection,
     switch_projection,
 )

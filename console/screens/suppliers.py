@@ -26,7 +26,7 @@ from projections.views.console_user import UserListed, user_listed, users_page
 from projections.views.import_supplier import SupplierListed, supplier_listed, suppliers_page
 from projections.views.owner_task import owner_tasks
 from schemas.sentence import Sentence
-from workers import users as people
+from workers import operations as people
 
 HOME = f"{ROOT}/suppliers/"
 AT_ONCE = 100

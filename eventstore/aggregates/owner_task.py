@@ -17,7 +17,6 @@ OwnerTaskKind = Literal[
     "heal",
     "projection_verify",
     "projection_rebuild",
-    "projection_diff",
     "projection_switch",
     "log_verify",
     "key_create",

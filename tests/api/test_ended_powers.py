@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.user import ChangeUserRole, DisableUser, stream_of
+from eventstore.aggregates.user import ChangeUserRole, DisableUser, EndSessions, stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from tests.support.bulk import bulk, ndjson
@@ -18,7 +18,7 @@ from tests.support.following import follow
 from tests.support.make import an_account, encoded
 from tests.support.running import RunningService
 from tests.support.serving import running
-from workers.users import sign_out_user
+from workers.operations import change_user
 
 CREATE = "/v2/data-import/accounts/"
 
@@ -86,7 +86,7 @@ def test_a_user_whose_powers_end_while_a_form_arrives_changes_nothing(
         connection = begun(service, "POST", f"/console/suppliers/{importer.supplier}/status/", form, body)
         with closing(owner_of(ledger)) as owner:
             if command is None:
-                sign_out_user(owner, user_id, by="t")
+                change_user(owner, user_id, EndSessions(), by="t")
             else:
                 owner.execute(stream_of(user_id), command, at=now(), by="t")
         connection.send(body[len(body) // 2 :])

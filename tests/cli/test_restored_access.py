@@ -30,7 +30,7 @@ from tests.support.running import RunningService, wait_for
 from tests.support.serving import running
 from tests.support.staging import stage
 from tests.support.verbs import run_verb
-from workers.users import create_user, new_details
+from workers.operations import create_user, new_details
 
 _numbers = count(1)
 USERS = {"kept@example.org": "a long horse of mine", "leaver@example.org": "another horse of hers"}

@@ -52,7 +52,7 @@ PAGE_ROLES = {
 }
 FORM_ROLES = {
     "aso": (
-        *("/imports/find/", "/projections/{name}/verify/", "/projections/{name}/diff/", "/proof/compare/"),
+        *("/imports/find/", "/projections/{name}/verify/", "/proof/compare/"),
         *("/proof/verify/", "/personal-data/{supplier}/{external}/", "/password/", "/sign-out/"),
     ),
     "so": (
@@ -129,7 +129,7 @@ def forms_of(tenant: Tenant) -> Iterator[tuple[str, Sent]]:
     yield "/personal-data/{supplier}/{external}/", Sent(at("/personal-data/{supplier}/{external}/"), why)
     yield "/proof/compare/", Sent(at("/proof/compare/"), {"note": "x"}, is_own=True)
     yield "/proof/verify/", Sent(at("/proof/verify/"), {"all": "yes"}, whole=True)
-    for verb in ("verify", "rebuild", "diff"):
+    for verb in ("verify", "rebuild"):
         path = f"/projections/{{name}}/{verb}/"
         yield path, Sent(at(path), why, whole=True)
     yield "/projections/{name}/switch/", Sent(at("/projections/{name}/switch/"), why | {"version": "1"}, whole=True)

@@ -322,7 +322,7 @@ def test_what_needs_the_owner_is_asked_for_with_a_reason(book: Ledger, database:
         at = "/console/projections/import_status/"
         for verb, fields, status in (
             ("verify", {}, 303), ("rebuild", {}, 400), ("rebuild", {"reason": "new"}, 303),
-            ("switch", {"reason": "new", "version": "9"}, 400), ("diff", {}, 303),
+            ("switch", {"reason": "new", "version": "9"}, 400),
         ):  # fmt: skip
             assert (await send(browser, f"{at}{verb}/", fields, at=at)).status_code == status
         assert (await browser.get("/console/projections/nonsense/")).status_code == 404
@@ -338,7 +338,7 @@ def test_what_needs_the_owner_is_asked_for_with_a_reason(book: Ledger, database:
         async with await psycopg.AsyncConnection.connect(database.service) as connection:
             return sorted(task.kind for task in await owner_tasks(connection, "", {}, 20))
 
-    kinds = ["erase", "heal", "log_verify", "projection_diff", "projection_rebuild", "projection_verify"]
+    kinds = ["erase", "heal", "log_verify", "projection_rebuild", "projection_verify"]
     assert asyncio.run(asked()) == kinds
 
     async def foreign(browser: httpx.AsyncClient) -> None:

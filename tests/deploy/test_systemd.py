@@ -79,16 +79,11 @@ def test_the_user_of_the_roles_is_made(tmp_path: Path) -> None:
     assert user.endswith(":/var/lib/importledger:/usr/sbin/nologin")
 
 
-@pytest.mark.parametrize("unit", SERVICES, ids=lambda path: path.name)
-def test_a_service_that_crashes_leaves_no_core_dump(unit: Path) -> None:
-    assert "LimitCORE=0" in unit.read_text().splitlines()
-
-
 def test_only_the_migration_and_the_relay_have_the_owners_rights() -> None:
     for unit in SERVICES:
         text = unit.read_text()
         assert ("admin.env" in re.sub(r"^#.*", "", text, flags=re.M)) == unit.stem.endswith(("-migrate", "-relay"))
-        assert "User=importledger" in text.splitlines()
+        assert {"User=importledger", "LimitCORE=0"} <= set(text.splitlines())
         assert "PASSWORD" not in text
 
 

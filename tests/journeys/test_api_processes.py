@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from api.access.api_key import API_KEY
-from cli.service.roles import processes_for, workers_for
 from tests.support.folders import temporary_folder
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import RunningService, start_service, wait_for
@@ -51,16 +50,6 @@ def asked(
     connection.request(method, path, body, {"Authorization": f"Token {api_key}"} if api_key else {})
     response = connection.getresponse()
     return response.status, msgspec.json.decode(response.read())
-
-
-@pytest.mark.parametrize(("cores", "processes"), [(0, 1), (1, 1), (2, 2), (8, 8), (64, 8)])
-def test_there_is_an_api_process_for_each_core(cores: int, processes: int) -> None:
-    assert processes_for(cores) == processes
-
-
-@pytest.mark.parametrize(("cores", "workers"), [(0, 1), (1, 1), (2, 2), (4, 4), (64, 4)])
-def test_there_is_a_worker_for_each_core(cores: int, workers: int) -> None:
-    assert workers_for(cores) == workers
 
 
 @pytest.fixture(scope="module")

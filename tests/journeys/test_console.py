@@ -328,12 +328,3 @@ def test_by_keyboard_alone_an_account_is_found_and_retried(
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
         sitting.open("/console/personal-data/")
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
-
-
-def test_support_finds_no_page_of_operators(service: RunningService, browser: Browser) -> None:
-    with desk(browser, service, cookies_for(service, "support")) as sitting:
-        page = sitting.open("/console/")
-        expect(page.get_by_role("navigation").get_by_role("link", name="Suppliers", exact=True)).to_be_visible()
-        expect(page.get_by_role("navigation").get_by_role("link", name="System", exact=True)).to_have_count(0)
-        sitting.open("/console/system/")
-        expect(page.get_by_role("heading", name="That is not allowed")).to_be_visible()

@@ -9,19 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
-import psycopg
 import pytest
 
-from embedded.postgres import MALLOC
-from eventstore.log import locks
-from eventstore.log.group_commit import ANSWER_TIMEOUT_S
 from importledger_client.book import book
 from tests.support.bulk import BULK, bulk, ndjson
 from tests.support.folders import temporary_folder
 from tests.support.importing import Answer
 from tests.support.make import an_account, encoded
 from tests.support.running import Importer, RunningService, free_port, is_ready, processed, start_service, wait_for
-from tests.support.whole import admin_url, assert_whole
+from tests.support.whole import assert_whole
 
 ACCOUNTS = 120
 KILLED_AFTER = 20
@@ -105,33 +101,6 @@ def test_a_run_loses_no_member_when_the_api_is_killed_after_its_receipts(running
     assert members() == expected
 
 
-def test_lines_whose_counts_are_stored_slowly_count_once(running: RunningService) -> None:
-    """The log's lock is held for longer than a request waits for an answer of the database."""
-    importer = running.importer()
-    accounts = [an_account(importer.supplier, number) for number in range(1, 11)]
-    answers = []
-
-    def validate() -> None:
-        answers.append(bulk(running, importer, ndjson(*accounts), "?mode=validate&run=slow"))
-
-    validating = threading.Thread(target=validate)
-    with psycopg.connect(admin_url(running)) as connection:
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.LOG,))
-        validating.start()
-        time.sleep(2 * ANSWER_TIMEOUT_S)
-    validating.join()
-    assert answers[0].statuses == ["VALID"] * len(accounts)
-    headers = {"Authorization": f"Token {importer.api_key}"}
-
-    def counted() -> int:
-        answer, _ = running.request("GET", f"/v2/data-import/runs/{importer.supplier}/slow/", None, headers)
-        return int(answer.body["by_status"].get("VALID", 0)) if answer.status == 200 else 0
-
-    wait_for(lambda: counted() > 0, "the counts are seen")
-    time.sleep(2)  # a second append would follow within a second
-    assert counted() == len(accounts)
-
-
 def test_after_a_kill_of_the_whole_tree_the_next_start_just_works_and_stops_cleanly_when_it_is_asked(
     folder: Path,
 ) -> None:
@@ -188,11 +157,6 @@ def test_a_second_service_on_the_same_folder_is_refused(running: RunningService)
     assert "Another service is running on" in second.stderr
 
 
-def test_its_postgres_keeps_memory_for_the_next_statement(running: RunningService) -> None:
-    [postmaster] = running.processes("postgres")
-    assert postmaster.environ().items() >= MALLOC.items()
-
-
 @pytest.mark.promise("taken-port-wrong-host")
 def test_a_port_that_is_taken_is_named(running: RunningService, folder: Path) -> None:
     port = running.base_url.rsplit(":", 1)[1]
@@ -223,19 +187,3 @@ def test_while_postgres_hangs_the_answer_is_503_in_time_and_it_recovers(running:
     repeated = ("account_import_process_already_imported",)  # what was answered with 503 may have been stored
     wait_for(lambda: importer.client.create(body).codes in ((), repeated), "the service recovers")
     wait_for(lambda: processed(importer) == 2, "and goes on processing", timeout_s=90)
-
-
-def test_while_redis_is_away_creation_is_answered_and_processing_catches_up(running: RunningService) -> None:
-    importer = running.importer()
-    processes = running.processes("redis")
-    if not processes:
-        pytest.skip("the bell is in the worker's memory here")
-    [redis] = processes
-    redis.suspend()
-    try:
-        entries = list(book(importer.supplier, 20))
-        assert {importer.client.create(entry.body).status for entry in entries} == {201}
-        time.sleep(1)
-    finally:
-        redis.resume()
-    wait_for(lambda: processed(importer) == 20, "processing catches up", timeout_s=60)

@@ -9,21 +9,11 @@ import pytest
 
 from eventstore.log.ledger import Ledger
 from lab.faults.disk import NotMountable, fill, small_disk
-from lab.faults.world import DataConnections
 from projections import INLINE
 from tests.support.console import COOKIE, new_session, new_user
 from tests.support.importing import ImportClient
 from tests.support.make import an_account, encoded
-from tests.support.running import (
-    Importer,
-    RunningService,
-    free_port,
-    is_ready,
-    processed,
-    start_role,
-    start_service,
-    wait_for,
-)
+from tests.support.running import Importer, RunningService, processed, start_service, wait_for
 from tests.support.whole import admin_url
 
 SIZE_MB = 400
@@ -61,7 +51,6 @@ def test_a_full_disk_ends_no_process_and_leaves_reads_and_the_console(folder: Pa
         assert b"importledger_requests_total" in read(f"{service.base_url}/metrics", operator)
         answer, _ = service.request("GET", "/readyz")
         assert (answer.status, "disk" in answer.body["detail"]) == (503, True)
-        assert reasons_of_an_api_elsewhere(service, importer, folder) == {"The disk of the database is full."}
         assert pids == {role: [one.pid for one in service.processes(role)] for role in pids}
         ballast.unlink()
         wait_for(lambda: service.raw("GET", "/readyz")[0] == 200, "the service is ready again")
@@ -71,25 +60,10 @@ def test_a_full_disk_ends_no_process_and_leaves_reads_and_the_console(folder: Pa
         assert pids == {role: [one.pid for one in service.processes(role)] for role in pids}
 
 
-def statuses_of_creates(
-    service: RunningService, importer: Importer, *, first: int = 2, count: int = CREATES
-) -> list[int]:
+def statuses_of_creates(service: RunningService, importer: Importer) -> list[int]:
     with contextlib.closing(ImportClient(service.base_url, importer.api_key, tries=1)) as client:
-        accounts = (an_account(importer.supplier, number) for number in range(first, first + count))
+        accounts = (an_account(importer.supplier, number) for number in range(2, 2 + CREATES))
         return [client.create(encoded(account)).status for account in accounts]
-
-
-def reasons_of_an_api_elsewhere(service: RunningService, importer: Importer, folder: Path) -> set[str]:
-    """What `/readyz` of an api says that shares only the database: before a create fails, nothing; then the reason."""
-    port, connections = free_port(), DataConnections(service)
-    environment = {"DATABASE_URL": connections.database_url, "IMPORTLEDGER_DATA_DIR": str(folder / "elsewhere")}
-    environment |= {"IMPORTLEDGER_TOKEN_KEY": "k" * 40}
-    with start_role("api", "--port", str(port), environment=environment, log=folder / "elsewhere.log"):
-        url = f"http://127.0.0.1:{port}"
-        wait_for(lambda: is_ready(url), "the other api is ready")
-        elsewhere = RunningService(url, environment, None)
-        assert set(statuses_of_creates(elsewhere, importer, first=2 * CREATES, count=20)) <= {201, 503}
-        return {str(elsewhere.request("GET", "/readyz")[0].body.get("detail"))}
 
 
 def session_of_a_user(service: RunningService) -> str:

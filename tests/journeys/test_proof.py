@@ -9,7 +9,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from embedded.postgres import PostgresUrls
 from tests.support.auditors import audited
 from tests.support.folders import temporary_folder
 from tests.support.make import an_account, changed, encoded
@@ -101,24 +100,6 @@ def altered(archive: Path, other: Path, changed_name: str, old: bytes, new: byte
                 assert old in content
                 content = content.replace(old, new)
             target.writestr(name, content)
-
-
-def test_an_altered_event_is_named_and_the_log_is_not_sealed_over(database: PostgresUrls, folder: Path) -> None:
-    environment = {
-        "DATABASE_URL": database.service,
-        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
-        "IMPORTLEDGER_CHECKPOINTS_URL": (folder / "checkpoints").as_uri(),
-        "IMPORTLEDGER_DATA_DIR": str(folder / "unused"),
-    }
-    cli("supplier", "create", "NORDWIND", environment=environment)
-    cli("seal", environment=environment)
-    with psycopg.connect(database.admin) as connection:
-        connection.execute("ALTER TABLE events DISABLE TRIGGER USER")
-        connection.execute("UPDATE events SET caused_by = 'nobody' WHERE supplier = 'NORDWIND'")
-        connection.execute("ALTER TABLE events ENABLE TRIGGER USER")
-    found = cli("verify", "--all", environment=environment, check=False)
-    assert found.returncode == 1
-    assert "(supplier/NORDWIND, version 1): stored leaf" in found.stderr
 
 
 @pytest.mark.promise("erasure-table-any-schema", "contacts-market-participants-erased")

@@ -1,59 +1,12 @@
-"""The roles by hand as compose.yaml starts them, the demonstration, and the operator's verbs."""
+"""The niceness of roles, the history of an import, and what verbs of operators print."""
 
-import contextlib
-import itertools
 import json
 from pathlib import Path
 
 import pytest
-import yaml
 
-from embedded.postgres import PostgresUrls
-from importledger_client.book import book
-from tests.support.importing import ImportClient
 from tests.support.make import an_account, encoded
-from tests.support.prepared import prepare
-from tests.support.running import NICENESS, RunningService, cli, free_port, is_ready, program, start_role, wait_for
-
-ROOT = Path(__file__).parent.parent.parent
-ACCOUNTS = 80
-
-
-def test_two_apis_and_two_workers_share_one_postgres_and_one_redis(
-    database: PostgresUrls, redis_url: str, folder: Path
-) -> None:
-    environment = {
-        "DATABASE_URL": database.service,
-        "DATABASE_ADMIN_URL": database.admin,
-        "REDIS_URL": redis_url,
-        "IMPORTLEDGER_TOKEN_KEY": "a key that both of the api processes share",
-        "IMPORTLEDGER_REQUEST_KEY": "a key that both of the api processes share",
-        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
-        "IMPORTLEDGER_CHECKPOINTS_URL": (folder / "checkpoints").as_uri(),
-        "IMPORTLEDGER_DATA_DIR": str(folder / "unused"),
-    }
-    cli("migrate", environment=environment)
-    cli("supplier", "create", "NORDWIND", environment=environment)
-    made = cli("key", "create", "Nordwind", "--supplier", "NORDWIND", "--json", environment=environment)
-    ports = [free_port(), free_port()]
-    with contextlib.ExitStack() as roles:
-        for port in ports:
-            arguments = ("api", "--port", str(port))
-            roles.enter_context(start_role(*arguments, environment=environment, log=folder / f"{port}.log"))
-        for role in ("relay", "relay", "worker", "worker"):
-            roles.enter_context(start_role(role, environment=environment, log=folder / f"{role}.log"))
-        for port in ports:
-            wait_for(lambda port=port: is_ready(f"http://127.0.0.1:{port}"), "both are ready")  # type: ignore[misc]
-        api_key = json.loads(made.stdout)["api_key"]
-        clients = [ImportClient(f"http://127.0.0.1:{port}", api_key) for port in ports]
-        clients[1]._token, clients[1]._token_ends = clients[0].token(), clients[0]._token_ends
-        for entry, client in zip(book("NORDWIND", ACCOUNTS), itertools.cycle(clients), strict=False):
-            assert client.create(entry.body).status == 201
-        wait_for(lambda: len(clients[0].imported("NORDWIND").body) == ACCOUNTS, "all are processed", timeout_s=60)
-        assert clients[0].imported("NORDWIND") == clients[1].imported("NORDWIND")
-        for client in clients:
-            client.close()
-    assert not (folder / "unused").exists(), "nothing embedded was started"
+from tests.support.running import NICENESS, RunningService, wait_for
 
 
 @pytest.mark.parametrize("role", ["relay", "worker"])
@@ -65,35 +18,6 @@ def test_what_is_done_afterwards_yields_to_intake(service: RunningService, role:
     autogroup = Path(f"/proc/{process.pid}/autogroup")
     if autogroup.exists():
         wait_for(lambda: autogroup.read_text().split()[-1] == str(niceness), "its session yields")
-
-
-def test_compose_runs_the_same_roles() -> None:
-    compose = yaml.safe_load((ROOT / "compose.yaml").read_text())
-    commands = {name: service.get("command") for name, service in compose["services"].items()}
-    assert {"postgres", "redis", "migrate", "api", "relay", "worker"} <= commands.keys()
-    for role in ("migrate", "api", "relay", "worker"):
-        assert commands[role][0] == role
-    images = {compose["services"][role]["image"] for role in ("migrate", "api", "relay", "worker")}
-    assert len(images) == 1
-
-
-def test_the_demonstration_goes_as_expected(folder: Path) -> None:
-    data = folder / "demo"
-    data.mkdir(mode=0o711)
-    prepare(data)  # README's `make demo` makes its own, in tests/journeys/test_documents.py
-    shown = program(
-        "demo",
-        "--exit",
-        "--accounts",
-        str(ACCOUNTS),
-        "--port",
-        str(free_port()),
-        "--data-dir",
-        str(data),
-        environment={},
-    )
-    assert "PROCESSED" in shown.stdout
-    assert "curl" in shown.stdout
 
 
 def test_the_history_says_what_happened_when_and_by_whom(service: RunningService) -> None:
@@ -112,12 +36,6 @@ def test_the_history_says_what_happened_when_and_by_whom(service: RunningService
     assert account["customers"][0]["family_name"] not in "".join(lines)
     readable = service.cli("history", importer.supplier, external).stdout
     assert "ImportProcessed" in readable
-
-
-def test_an_import_that_does_not_exist_has_no_history(service: RunningService) -> None:
-    found = service.cli("history", "NOBODY", "1", check=False)
-    assert (found.returncode, found.stdout) == (1, "")
-    assert "no import" in found.stderr
 
 
 def test_suppliers_are_listed_with_their_status(service: RunningService) -> None:

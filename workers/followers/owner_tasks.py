@@ -14,7 +14,6 @@ import msgspec
 import structlog
 from psycopg import Connection
 
-from eventstore.aggregates import organisation
 from eventstore.aggregates.owner_task import (
     FailOwnerTask,
     FinishOwnerTask,
@@ -32,7 +31,6 @@ from eventstore.log.ledger import Beside, Ledger
 from eventstore.log.store_errors import store_errors
 from projections import INLINE, PROJECTIONS
 from projections.queries.history import account_streams
-from projections.retention.erasure import erase, forget_attempts
 from projections.versions.build import Progress, administrator
 from projections.versions.compare import compare, side_by_side, verify
 from projections.versions.healing import heal
@@ -42,21 +40,18 @@ from projections.versions.versions import (
     NotPossible,
     alone,
     build_version,
-    catch_up,
     drop_versions,
     live_version,
     parked_streams,
     switch,
-    versions,
 )
 from projections.views.owner_task import open_tasks
 from redaction.shown import said_by
 from telemetry.supervision import supervision
 from workers.followers.leader import ends_work, lead
 from workers.followers.task_progress import write_progress
-from workers.followers.user_tasks import carry_out_on_user, forget_uncreated, is_of_user, may_change, user_of
+from workers.operations import OPERATIONS, UserNotPossible, forget_uncreated, may_request
 from workers.told_differences import ROWS, rows_told
-from workers.users import UserNotPossible
 
 NAME = "owner's tasks"
 TOLD_EVERY_S = 0.5
@@ -68,33 +63,6 @@ VerifyLog = Callable[[Mapping[str, str], Progress], dict[str, Any]]
 
 logger = structlog.get_logger()
 _BY_NAME = {projection.name: projection for projection in PROJECTIONS}
-_OPERATORS = ("operator",)
-_LOOKING = ("auditor", "support", "operator")
-_ROLES = dict.fromkeys(("projection_verify", "projection_diff", "log_verify"), _LOOKING)
-"""Who may ask for what; operators for all else."""
-
-
-class RequestedTask(msgspec.Struct, frozen=True):
-    """A task, and what was requested of the relay."""
-
-    task_id: str
-    request: OwnerTaskRequested
-
-    @property
-    def kind(self) -> str:
-        return self.request.kind
-
-    @property
-    def arguments(self) -> dict[str, str]:
-        return self.request.arguments
-
-    @property
-    def user_id(self) -> str:
-        return self.request.user
-
-    @property
-    def reason(self) -> str:
-        return self.request.reason
 
 
 class OwnerTasks:
@@ -130,12 +98,15 @@ class OwnerTasks:
         started = self._ledger.execute(stream, StartOwnerTask(), at=now(), by=by)
         if started is None or not isinstance(started.event, OwnerTaskStarted):
             return
-        task = self._requested(task_id)
-        logger.info("owner's task begins", task=task_id, kind=task.kind)
+        request = self._request(task_id)
+        logger.info("owner's task begins", task=task_id, kind=request.kind)
         try:
-            self._refuse_stranger(task)
+            if not is_authentic(request, task_id, self._authority.is_mac):
+                raise NotAuthentic
+            if not may_request(self._ledger, request):
+                raise NotAllowed
             with store_errors():
-                outcome = self._done(task)
+                outcome = self._done(task_id, request)
         except StoreUnavailable as error:
             raise StoreUnavailable(first_line(error)) from error
         except Exception as error:  # whatever a task raises ends it, and not the relay
@@ -144,76 +115,50 @@ class OwnerTasks:
                 if isinstance(error, Refused | NotPossible | NotAllowed | NotAuthentic | UserNotPossible)
                 else said_by(error)
             )
-            logger.warning("owner's task failed", task=task_id, kind=task.kind, reason=type(error).__name__)
-            if task.kind == "user_create":
+            logger.warning("owner's task failed", task=task_id, kind=request.kind, reason=type(error).__name__)
+            if request.kind == "user_create":
                 with self._owner() as ledger:
-                    forget_uncreated(ledger, task.arguments["user_id"])
-            self._end(task, FailOwnerTask(attempt=started.event.attempt, error=said), None)
+                    forget_uncreated(ledger, request.arguments["user_id"])
+            self._end(task_id, FailOwnerTask(attempt=started.event.attempt, error=said), None)
             return
         total, text = outcome.get("events", 0), msgspec.json.encode(outcome).decode()
         self._end(
-            task,
+            task_id,
             FinishOwnerTask(attempt=started.event.attempt),
             lambda connection, events: write_progress(
                 connection, task_id, now(), done=total, total=total, outcome=text
             ),
         )
 
-    def _requested(self, task_id: str) -> RequestedTask:
-        """The task as its first event says: what stands in a view could have been changed."""
+    def _request(self, task_id: str) -> OwnerTaskRequested:
+        """The request as the task's first event has it: a row of a view could have been changed."""
         [first, *_] = self._ledger.history(stream_of(task_id))
         assert isinstance(first.event, OwnerTaskRequested)
-        return RequestedTask(task_id, first.event)
+        return first.event
 
-    def _end(self, task: RequestedTask, command: FinishOwnerTask | FailOwnerTask, beside: Beside | None) -> None:
-        """Record the outcome, unless another relay has taken the task up since: its attempt is the one that counts."""
+    def _end(self, task_id: str, command: FinishOwnerTask | FailOwnerTask, beside: Beside | None) -> None:
+        """Record the outcome, unless another relay has taken the task over: its attempt counts then."""
         try:
-            self._ledger.execute(stream_of(task.task_id), command, at=now(), by="relay", beside=beside)
+            self._ledger.execute(stream_of(task_id), command, at=now(), by="relay", beside=beside)
         except Refused:
-            logger.warning("owner's task was taken over", task=task.task_id, kind=task.kind)
+            logger.warning("owner's task was taken over", task=task_id)
         else:
-            logger.info("owner's task has ended", task=task.task_id, kind=task.kind)
+            logger.info("owner's task has ended", task=task_id)
 
-    def _refuse_stranger(self, task: RequestedTask) -> None:
-        """Raises NotAuthentic for a request that the api has not made, NotAllowed for one beyond the user."""
-        if not is_authentic(task.request, task.task_id, self._authority.is_mac):
-            raise NotAuthentic
-        if task.kind == "user_openid":
-            return  # the api vouches for what the provider says of the user
-        user = user_of(self._ledger, task.user_id)
-        supplier = task.arguments.get("supplier")
-        sees = "*" in user.suppliers or (supplier is not None and supplier in user.suppliers)
-        if task.kind in ("key_create", "key_revoke"):
-            named = set(filter(None, task.arguments.get("suppliers", "").split(",")))
-            is_own = user.organisation == task.arguments.get("organisation")
-            sees = "*" in user.suppliers or (is_own and named <= set(user.suppliers))
-        if is_of_user(task.kind):
-            sees = may_change(self._ledger, user, task.arguments)
-        if user.status != "active" or user.role not in _ROLES.get(task.kind, _OPERATORS) or not sees:
-            raise NotAllowed
-
-    def _done(self, task: RequestedTask) -> dict[str, Any]:
-        """Do it; what came of it."""
-        said, by = task.arguments, f"user:{task.user_id}"
-        match task.kind:
-            case "erase":
-                return self._erase(said["supplier"], said["external"], task.reason, by)
-            case "heal":
-                return self._heal(said["supplier"], said["external"])
-            case "log_verify":
-                with self._ledger.connection() as connection:
-                    total = head(connection)
-                return self._verify_log(said, self._progress(task.task_id, total))
-            case "key_create":
-                return self._create_key(said, by)
-            case "key_revoke":
-                command = organisation.RevokeKey(key_id=said["key_id"], reason=task.reason)
-                return self._as_owner(organisation.stream_of(said["organisation"]), command, by)
-            case kind if is_of_user(kind):
-                with self._owner() as ledger:
-                    return carry_out_on_user(ledger, task.request, "openid" if kind == "user_openid" else by)
-            case _:
-                return self._of_projection(task, _BY_NAME[said["name"]])
+    def _done(self, task_id: str, request: OwnerTaskRequested) -> dict[str, Any]:
+        """Carry the request out and return its outcome."""
+        values = request.arguments
+        if request.kind == "log_verify":
+            with self._ledger.connection() as connection:
+                total = head(connection)
+            return self._verify_log(values, self._progress(task_id, total))
+        carry_out = OPERATIONS[request.kind].carry_out
+        if carry_out is not None:
+            with self._owner() as ledger:
+                return {"is_changed": carry_out(ledger, request, f"user:{request.user}")}
+        if request.kind == "heal":
+            return self._heal(values["supplier"], values["external"])
+        return self._of_projection(task_id, request, _BY_NAME[values["name"]])
 
     @contextmanager
     def _owner(self) -> Iterator[Ledger]:
@@ -224,49 +169,31 @@ class OwnerTasks:
         finally:
             ledger.close()
 
-    def _erase(self, supplier: str, external: str, reason: str, by: str) -> dict[str, Any]:
-        with self._owner() as ledger:
-            done = erase(ledger, supplier, external, reason=reason, at=now(), by=by)
-            forget_attempts(ledger, supplier, external)
-        return {"is_erased": True, "is_new": done is not None}
-
     def _heal(self, supplier: str, external: str) -> dict[str, Any]:
         with administrator(self._admin_url) as connection:
             streams = account_streams(connection, supplier, external)
             healed = [heal(connection, projection, streams) for projection in PROJECTIONS]
         return {"projections": [msgspec.to_builtins(one) for one in healed]}
 
-    def _create_key(self, said: Mapping[str, str], by: str) -> dict[str, Any]:
-        command = organisation.CreateKey(
-            key_id=said["key_id"],
-            secret_sha256=said["secret_sha256"],
-            role=msgspec.convert(said["role"], organisation.Role),
-            suppliers=tuple(said["suppliers"].split(",")),
-            rate_per_s=int(said.get("rate_per_s", "0")),
-        )
-        return self._as_owner(organisation.stream_of(said["organisation"]), command, by)
-
-    def _as_owner(self, stream: str, command: organisation.OrganisationCommand, by: str) -> dict[str, Any]:
-        with self._owner() as ledger:
-            done = ledger.execute(stream, command, at=now(), by=by)
-        return {"is_changed": done is not None}
-
-    def _of_projection(self, task: RequestedTask, projection: Projection) -> dict[str, Any]:
-        with administrator(self._admin_url) as connection, alone(connection, projection):
+    def _of_projection(self, task_id: str, request: OwnerTaskRequested, projection: Projection) -> dict[str, Any]:
+        url = self._admin_url
+        with administrator(url) as connection, alone(connection, projection):
             total = head(connection)
-            progress = self._progress(task.task_id, total)
-            version = int(task.arguments.get("version") or 0)
-            if task.kind == "projection_verify":
-                verified = verify(self._admin_url, connection, projection, limit=ROWS, progress=progress)
+            progress = self._progress(task_id, total)
+            if request.kind == "projection_verify":
+                verified = verify(url, connection, projection, limit=ROWS, progress=progress)
                 return rows_told(verified, projection) | {"parked": verified.parked, "events": total}
-            if task.kind == "projection_switch":
-                return _switched(connection, projection, version)
-            if task.kind == "projection_diff":
-                return _differing(self._admin_url, connection, projection, version)
-            built = build_version(self._admin_url, connection, projection, jobs=JOBS, progress=progress)
+            if request.kind == "projection_switch":
+                return _switched(connection, projection, int(request.arguments["version"]))
+            built = build_version(url, connection, projection, jobs=JOBS, progress=progress)
             parked = len(parked_streams(connection, projection.name, built.version))
             outcome = {"version": built.version, "events": total, "parked": parked, "is_switched": False}
-            if task.arguments.get("switch") == "yes":
+            if not live_version(connection, projection.name).is_outdated(projection):
+                with side_by_side(url, connection, projection, built):
+                    outcome |= rows_told(
+                        compare(connection, projection, projection.home, built.schema, limit=ROWS), projection
+                    )
+            if request.arguments.get("switch") == "yes":
                 outcome |= _switched(connection, projection, built.version) | {"is_switched": True}
             return outcome
 
@@ -306,17 +233,3 @@ def _switched(connection: Connection[Any], projection: Projection, version: int)
     position = switch(connection, projection, version)
     drop_versions(connection, projection, unfinished=False)
     return {"version": version, "is_changed": True, "position": position, "former": former.version}
-
-
-def _differing(admin_url: str, connection: Connection[Any], projection: Projection, version: int) -> dict[str, Any]:
-    """What would change if another version were live: how many rows, and the first of them."""
-    if live_version(connection, projection.name).is_outdated(projection):
-        raise NotPossible(f"{projection.name} is outdated. Rebuild it.")
-    beside = [one for one in versions(connection, projection.name) if one.state in ("ready", "retired")]
-    chosen = [one for one in beside if version in (0, one.version) and one.definition == projection.definition]
-    if not chosen:
-        raise NotPossible(f"There is no such version of {projection.name} beside the live one.")
-    catch_up(connection, projection, chosen[-1].version)
-    with side_by_side(admin_url, connection, projection, chosen[-1]):
-        comparison = compare(connection, projection, projection.home, chosen[-1].schema, limit=ROWS)
-    return rows_told(comparison, projection) | {"version": chosen[-1].version}

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from api.http import lists
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.user import ChangeUserRole, DisableUser, stream_of
+from eventstore.aggregates.user import ChangeUserRole, DisableUser, EndSessions, stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import SESSION
@@ -28,7 +28,7 @@ from tests.support.databases import owner_of
 from tests.support.make import stage
 from tests.support.running import Importer, RunningService, wait_for
 from tests.support.serving import running
-from workers.users import sign_out_user
+from workers.operations import change_user
 
 ROOT = Path(__file__).parent.parent.parent.parent
 IMPORTS = 60_000
@@ -221,7 +221,7 @@ def test_a_user_whose_powers_have_ended_reads_no_further_page_of_a_list(
         assert other.text().endswith(END)
         with closing(owner_of(ledger)) as owner:
             if command is None:
-                sign_out_user(owner, user_id, by="t")
+                change_user(owner, user_id, EndSessions(), by="t")
             else:
                 owner.execute(stream_of(user_id), command, at=now(), by="t")
         assert not reader.text().endswith(END)

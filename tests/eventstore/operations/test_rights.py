@@ -11,7 +11,7 @@ from psycopg.errors import CheckViolation, InsufficientPrivilege
 from psycopg.rows import tuple_row
 
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.user import INERT, stream_of
+from eventstore.aggregates.user import INERT, DisableUser, stream_of
 from eventstore.events import AGGREGATES
 from eventstore.log.ledger import Ledger
 from eventstore.operations.migrate import MigrationError
@@ -19,7 +19,7 @@ from eventstore.operations.rights import COLUMNS, LOG_RIGHTS, ROLES, UNGUARDED, 
 from projections import PROJECTIONS
 from projections.versions.install import migrate_all
 from tests.support.console import new_user
-from workers.users import disable_user
+from workers.operations import change_user
 
 DECLARED: dict[str, Rights] = {**LOG_RIGHTS} | {
     f"{projection.home}.{table}".removeprefix("public."): projection.rights_on(table)
@@ -142,7 +142,7 @@ def test_no_role_keeps_a_user_from_being_disabled(
         connection.execute(append, (stream_of(user_id), 2, topic))
         with pytest.raises(InsufficientPrivilege):
             connection.execute(append, (stream_of(user_id), 2**31 - 1, topic))
-    assert disable_user(owner, user_id, by="operator:test")
+    assert change_user(owner, user_id, DisableUser(), by="operator:test")
 
 
 def _appended(topic: str) -> str:

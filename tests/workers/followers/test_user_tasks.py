@@ -15,8 +15,7 @@ from projections.unlogged.user_details import find_user_details
 from projections.views.owner_task import read_owner_task
 from tests.support.console import AUTHORITY, new_user
 from workers.followers.owner_tasks import OwnerTasks
-from workers.followers.user_tasks import user_of
-from workers.users import keep_details, new_details
+from workers.operations import keep_details, new_details, user_of
 
 
 @pytest.fixture
@@ -101,7 +100,7 @@ def test_a_link_that_was_used_is_not_written_again(ledger: Ledger, tasks: OwnerT
     ask(ledger, "t_1", operator, "user_link", user_id=user, token_sha256=token_sha256("token").hex())
     ledger.execute(stream_of("t_1"), StartOwnerTask(), at=now(), by="relay")
     request = ledger.history(stream_of("t_1"))[0].event
-    tasks._done(tasks._requested("t_1"))
+    tasks._done("t_1", tasks._request("t_1"))
     with ledger.connection() as connection:
         assert use_link(connection, "token", now())
     assert outcome(ledger, tasks, "t_1") == ("DONE", "")

@@ -1,0 +1,308 @@
+"""Operations on people, keys and users that need the rights of the database's owner, each with the roles that may ask.
+
+Verbs carry them out at once. Pages of the console request them, and the relay carries them out.
+"""
+
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from psycopg import Connection
+from psycopg.errors import UniqueViolation
+
+from eventstore.aggregates import organisation
+from eventstore.aggregates.owner_task import OwnerTaskRequested
+from eventstore.aggregates.user import (
+    ChangeUserRole,
+    CreateUser,
+    DisableUser,
+    EnableUser,
+    EndSessions,
+    EraseUser,
+    IssueSignInLink,
+    SignInLinkIssued,
+    User,
+    UserCommand,
+    UserRole,
+    stream_of,
+)
+from eventstore.clock import now
+from eventstore.events import Recorded
+from eventstore.log.ledger import Ledger
+from projections.retention.erasure import erase, forget_attempts
+from projections.unlogged.sessions import LINK_LASTS, end_sessions, new_token, token_sha256, write_link
+from projections.unlogged.typed_reasons import delete_reasons_of_user
+from projections.unlogged.user_details import UserDetails, delete_user_details, write_user_details
+from schemas.sentence import Sentence
+
+SUPPLIER_CODE = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
+ORGANISATION_NAME = re.compile(r"[^/\s][^/]{0,127}\Z")
+ROLES: tuple[UserRole, ...] = ("auditor", "support", "operator")
+MAX_NAME = 100
+
+
+class UserNotPossible(Exception):
+    """A user cannot be created or changed like this; the message says why, in both languages."""
+
+    def __init__(self, sentence: Sentence) -> None:
+        super().__init__(str(sentence))
+        self.sentence = sentence
+
+
+class SignInLink(msgspec.Struct, frozen=True, kw_only=True):
+    """A link that signs in once: its token, and until when."""
+
+    user_id: str
+    token: str
+    expires_at: datetime
+
+    def address(self, base_url: str) -> str:
+        return f"{base_url.rstrip('/')}/console/sign-in/{self.token}/"
+
+
+def known_email(text: str) -> str:
+    """The address as it is kept. Raises UserNotPossible for what is none."""
+    from email_validator import EmailNotValidError, validate_email  # it is large, and most verbs need no address
+
+    try:
+        return validate_email(text.strip(), check_deliverability=False, test_environment=True).normalized
+    except EmailNotValidError:
+        raise UserNotPossible(Sentence("This is no e-mail address.", "Das ist keine E-Mail-Adresse.")) from None
+
+
+def new_details(email: str, name: str, organisation: str) -> UserDetails:
+    """The details of a user who is still to be created. Raises UserNotPossible where the address is none."""
+    return UserDetails(user_id=new_user_id(), email=known_email(email), organisation=organisation, name=name[:MAX_NAME])
+
+
+def new_user_id() -> str:
+    return f"u_{secrets.token_hex(6)}"
+
+
+def keep_details(connection: Connection[Any], details: UserDetails) -> None:
+    """Write the details of a new user. Raises UserNotPossible where the organisation has one with this address."""
+    try:
+        write_user_details(connection, details, now())
+    except UniqueViolation:
+        raise UserNotPossible(
+            Sentence(
+                "The organisation must not have another user with this address.",
+                "Die Organisation darf keine andere Person mit dieser Adresse haben.",
+            )
+        ) from None
+
+
+def create_user(
+    ledger: Ledger,
+    user_id: str,
+    *,
+    organisation: str,
+    role: UserRole,
+    suppliers: Sequence[str],
+    by: str,
+    details: UserDetails | None = None,
+) -> None:
+    """Create a user, and write their details unless the request has written them. Raises UserNotPossible."""
+
+    def write(connection: Connection[Any]) -> None:
+        if details is not None:
+            keep_details(connection, details)
+
+    command = CreateUser(organisation=organisation, role=role, suppliers=tuple(dict.fromkeys(suppliers)))
+    change_user(ledger, user_id, command, by=by, write=write)
+
+
+def change_role(ledger: Ledger, user_id: str, role: UserRole, suppliers: Sequence[str], *, by: str) -> bool:
+    """Change the role and the suppliers of a user. Return False if they had these already."""
+    return change_user(ledger, user_id, ChangeUserRole(role=role, suppliers=tuple(dict.fromkeys(suppliers))), by=by)
+
+
+def change_user(
+    ledger: Ledger,
+    user_id: str,
+    command: UserCommand,
+    *,
+    by: str,
+    write: Callable[[Connection[Any]], None] = lambda connection: None,
+) -> bool:
+    """Execute a command on a user, and write its rows in the same transaction. Return False if nothing changed."""
+
+    def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+        write(connection)
+        if isinstance(command, DisableUser | EndSessions | EraseUser):
+            end_sessions(connection, user_id)
+        if isinstance(command, EraseUser):
+            delete_user_details(connection, user_id)
+            delete_reasons_of_user(connection, user_id)
+
+    return ledger.execute(stream_of(user_id), command, at=now(), by=by, beside=beside) is not None
+
+
+def new_link(ledger: Ledger, user_id: str, *, by: str) -> SignInLink:
+    """Issue a link that signs the user in once within 15 minutes. Earlier links become void."""
+    token, at = new_token(), now()
+    _write_link(ledger, user_id, token_sha256(token), at, by)
+    return SignInLink(user_id=user_id, token=token, expires_at=at + LINK_LASTS)
+
+
+def _write_link(ledger: Ledger, user_id: str, sha256: bytes, at: datetime, by: str) -> None:
+    command = IssueSignInLink(expires_at=at + LINK_LASTS)
+    change_user(ledger, user_id, command, by=by, write=lambda connection: write_link(connection, sha256, user_id, at))
+
+
+def user_of(ledger: Ledger, user_id: str) -> User:
+    """Return the user as the log has it."""
+    user: User = ledger.load([stream_of(user_id)])[stream_of(user_id)].state
+    return user
+
+
+def create_key(
+    ledger: Ledger,
+    name: str,
+    key_id: str,
+    secret_sha256: str,
+    role: str,
+    suppliers: Sequence[str],
+    rate_per_s: int,
+    *,
+    by: str,
+) -> bool:
+    """Create a key of the organisation with this name."""
+    command = organisation.CreateKey(
+        key_id=key_id,
+        secret_sha256=secret_sha256,
+        role=msgspec.convert(role, organisation.Role),
+        suppliers=tuple(dict.fromkeys(suppliers)),
+        rate_per_s=rate_per_s,
+    )
+    return ledger.execute(organisation.stream_of(name), command, at=now(), by=by) is not None
+
+
+def revoke_key(ledger: Ledger, name: str, key_id: str, reason: str, *, by: str) -> bool:
+    """Revoke a key. Return False if it was revoked before."""
+    command = organisation.RevokeKey(key_id=key_id, reason=reason)
+    return ledger.execute(organisation.stream_of(name), command, at=now(), by=by) is not None
+
+
+def erase_person(ledger: Ledger, supplier: str, external: str, reason: str, *, by: str) -> bool:
+    """Erase the person of an import, and refused attempts. Return False if the person was erased before."""
+    done = erase(ledger, supplier, external, reason=reason, at=now(), by=by)
+    forget_attempts(ledger, supplier, external)
+    return done is not None
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """An operation that users request: what carries it out, and the roles that may request it."""
+
+    carry_out: Callable[[Ledger, OwnerTaskRequested, str], bool] | None
+    """Takes the owner's ledger, the request and the actor. Returns False if nothing changed. None: see `OwnerTasks`."""
+    roles: frozenset[str] = frozenset({"operator"})
+
+
+def _create_key(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
+    values = request.arguments
+    rate, codes = int(values.get("rate_per_s", "0")), _suppliers_in(values)
+    return create_key(
+        ledger, values["organisation"], values["key_id"], values["secret_sha256"], values["role"], codes, rate, by=by
+    )
+
+
+def _create_user(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
+    values = request.arguments
+    if user_of(ledger, values["user_id"]).status != "unknown":
+        return False
+    role = msgspec.convert(values["role"], UserRole)
+    suppliers = _suppliers_in(values)
+    create_user(ledger, values["user_id"], organisation=values["organisation"], role=role, suppliers=suppliers, by=by)
+    return True
+
+
+def _change_role(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
+    role = msgspec.convert(request.arguments["role"], UserRole)
+    return change_role(ledger, request.arguments["user_id"], role, _suppliers_in(request.arguments), by=by)
+
+
+def _take_over(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
+    """Create the user whom an OpenID provider vouches for, or give them the role that it names."""
+    is_known = user_of(ledger, request.arguments["user_id"]).status != "unknown"
+    return (_change_role if is_known else _create_user)(ledger, request, "openid")
+
+
+def _link(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
+    """Write the link, unless an earlier attempt has written it: it may have been used since."""
+    user_id, at = request.arguments["user_id"], request.requested_at
+    assert at is not None, "the MAC covers it"
+    history = [recorded.event for recorded in ledger.history(stream_of(user_id))]
+    issued = [event.expires_at for event in history if isinstance(event, SignInLinkIssued)]
+    if at + LINK_LASTS in issued:
+        return False
+    _write_link(ledger, user_id, bytes.fromhex(request.arguments["token_sha256"]), at, by)
+    return True
+
+
+def _command(command: UserCommand) -> Callable[[Ledger, OwnerTaskRequested, str], bool]:
+    return lambda ledger, request, by: change_user(ledger, request.arguments["user_id"], command, by=by)
+
+
+_LOOKING = frozenset({"auditor", "support", "operator"})
+OPERATIONS = {
+    "erase": Operation(
+        lambda ledger, request, by: erase_person(
+            ledger, request.arguments["supplier"], request.arguments["external"], request.reason, by=by
+        )
+    ),
+    "heal": Operation(None),
+    "projection_verify": Operation(None, _LOOKING),
+    "projection_rebuild": Operation(None),
+    "projection_switch": Operation(None),
+    "log_verify": Operation(None, _LOOKING),
+    "key_create": Operation(_create_key),
+    "key_revoke": Operation(
+        lambda ledger, request, by: revoke_key(
+            ledger, request.arguments["organisation"], request.arguments["key_id"], request.reason, by=by
+        )
+    ),
+    "user_create": Operation(_create_user),
+    "user_link": Operation(_link),
+    "user_role": Operation(_change_role),
+    "user_disable": Operation(_command(DisableUser())),
+    "user_enable": Operation(_command(EnableUser())),
+    "user_sign_out": Operation(_command(EndSessions())),
+    "user_erase": Operation(_command(EraseUser())),
+    "user_openid": Operation(_take_over),
+}
+"""By kind of task."""
+
+
+def may_request(ledger: Ledger, request: OwnerTaskRequested) -> bool:
+    """Return True if the user may request this now: by their role, and reaching no further than they see themselves."""
+    if request.kind == "user_openid":
+        return True  # the api vouches for what the provider says of the user
+    asking, values = user_of(ledger, request.user), request.arguments
+    if asking.status != "active" or asking.role not in OPERATIONS[request.kind].roles:
+        return False
+    if "*" in asking.suppliers:
+        return True
+    organisations, suppliers = {values.get("organisation", asking.organisation)}, set(_suppliers_in(values))
+    if request.kind.startswith("user_"):
+        target = user_of(ledger, values["user_id"])
+        if target.status != "unknown":
+            organisations.add(target.organisation)
+            suppliers |= set(target.suppliers)
+    elif not request.kind.startswith("key_"):
+        suppliers = {values.get("supplier", "*")}
+    return organisations == {asking.organisation} and suppliers <= set(asking.suppliers)
+
+
+def forget_uncreated(ledger: Ledger, user_id: str) -> None:
+    """Delete the details of a user whose creation was refused."""
+    if user_of(ledger, user_id).status == "unknown":
+        with ledger.connection() as connection:
+            delete_user_details(connection, user_id)
+
+
+def _suppliers_in(values: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(filter(None, values.get("suppliers", "").split(",")))
