@@ -10,8 +10,7 @@ import http
 import os
 import re
 import socket
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import httptools
@@ -166,15 +165,11 @@ class GuardedProtocol(HttpToolsProtocol):
     _body_began = 0.0
     """When the body turned out not to arrive at once: since then it has a timer."""
     _discarded_bytes = 0
-    _header_timer: asyncio.TimerHandle | None = None
-    _body_timer: asyncio.TimerHandle | None = None
-    _reading_timer: asyncio.TimerHandle | None = None
-    _idle_timer: asyncio.TimerHandle | None = None
-    _idle_since = 0.0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(JoinedWrites(transport, self.loop))
-        self._expect_header()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._start("header", HEADER_TIMEOUT_S, self.transport.abort)
 
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
@@ -189,11 +184,11 @@ class GuardedProtocol(HttpToolsProtocol):
         except (httptools.HttpParserError, _Refused):
             if not self._is_refused:
                 self._answer(400, _NO_HTTP, "parse_error")
-        if self._is_in_header and self._header_timer is None and not self._is_refused:
-            self._expect_header()  # a whole header needs no patience, and most arrive whole
-        if self._is_in_body and self._body_timer is None:
+        if self._is_in_header and "header" not in self._timers and not self._is_refused:
+            self._start("header", HEADER_TIMEOUT_S, self.transport.abort)  # most headers arrive whole, and need none
+        if self._is_in_body and "body" not in self._timers:
             self._body_began = self.loop.time()
-            self._body_timer = self.loop.call_later(BODY_TIMEOUT_S, self._look_at_body)
+            self._start("body", BODY_TIMEOUT_S, self._look_at_body)
         self._piece = b""
 
     def _feed(self, data: bytes) -> None:
@@ -228,7 +223,8 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._is_in_header = True
         self._line_bytes = self._header_bytes = self._pieces = self._body_bytes = self._discarded_bytes = 0
-        self._stop_expecting()
+        self._stop("header")
+        self._unset_keepalive_if_required()  # not before: blank lines between two requests are no request
 
     def on_url(self, url: bytes) -> None:
         if self._is_head_repeated:
@@ -258,7 +254,8 @@ class GuardedProtocol(HttpToolsProtocol):
         if (fault := _fault_of(self.parser.get_http_version(), self.parser.get_method(), self.headers)) is not None:
             self._refuse(400, fault, "parse_error")
         self._is_in_header, self._is_in_body = False, True
-        self._stop_expecting()
+        self._stop("header")
+        self._unset_keepalive_if_required()  # an answer may have ended since the head began
         if len(self.pipeline) >= MAX_PIPELINED:
             self._refuse(503, _PIPELINED, CODES[503])
         self.scope[GONE] = self.transport.is_closing  # type: ignore[literal-required]
@@ -288,44 +285,34 @@ class GuardedProtocol(HttpToolsProtocol):
             return  # its body follows, see `_feed`
         self._unheard_bytes = 0
         self._is_in_body = False
-        self._stop_looking()
+        self._stop("body")
         self.scope[WHOLE_BODY] = True  # type: ignore[literal-required]
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """As uvicorn has it, but that no timer is set and taken back with every request.
-
-        One looks at the connection in the end; until then it is enough to know since when nothing is asked.
-        """
         if self.cycle.response_complete and self.cycle.body:  # another request may have come by now
             self.cycle.body = bytearray()  # nobody reads it any more, and the connection may stay
-        self.server_state.total_requests += 1
-        if self.transport.is_closing():
-            return
-        self.flow.resume_reading()
-        if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
-            return
-        self._idle_since = time.monotonic()
-        if self._idle_timer is None:
-            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._look_whether_idle)
+        super().on_response_complete()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection, also when its client has not read its last answer."""
+        self._start("reading", READ_TIMEOUT_S, self.transport.abort)
+        super().timeout_keep_alive_handler()
 
     # What the transport says.
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._reading_timer = self.loop.call_later(READ_TIMEOUT_S, self._lose_patience)
+        self._start("reading", READ_TIMEOUT_S, self.transport.abort)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._stop_waiting()
+        self._stop("reading")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_expecting()
-        self._stop_looking()
-        self._stop_waiting()
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
+        for timer in list(self._timers):
+            self._stop(timer)
+        self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
     # What the server says.
@@ -334,9 +321,8 @@ class GuardedProtocol(HttpToolsProtocol):
         """Called when the server stops: endless answers are told to end, and a client that does not read is cut off."""
         if (stopping := self.app_state.get(STATE)) is not None:
             stopping.set()
-        if self._reading_timer is not None:
-            self._stop_waiting()
-            self._reading_timer = self.loop.call_later(STOPPING_S, self._lose_patience)
+        if "reading" in self._timers:
+            self._start("reading", STOPPING_S, self.transport.abort)
         super().shutdown()
 
     # Refusals.
@@ -346,7 +332,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _refuse_in_a_hurry(self) -> None:
         """Refuse a body of many small pieces at once. Single lines, sent as they come about, are few a second."""
-        took_s = self.loop.time() - self._body_began if self._body_timer is not None else 0.0
+        took_s = self.loop.time() - self._body_began if "body" in self._timers else 0.0
         if self._pieces > MAX_PIECES + PIECES_PER_S * took_s:
             self._refuse(400, _SMALL_PIECES, "parse_error")
 
@@ -360,7 +346,7 @@ class GuardedProtocol(HttpToolsProtocol):
         Requests that came before on this connection are answered first; then it closes without a word.
         """
         self._is_refused = True
-        self._stop_expecting()
+        self._stop("header")
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             if self._is_in_header or self.pipeline or cycle.response_started:
@@ -397,50 +383,21 @@ class GuardedProtocol(HttpToolsProtocol):
 
     # Patience.
 
-    def _expect_header(self) -> None:
-        self._stop_expecting()
-        self._header_timer = self.loop.call_later(HEADER_TIMEOUT_S, self._lose_patience)
+    def _start(self, timer: str, seconds: float, then: Callable[[], None]) -> None:
+        """Call `then` after this time, unless the timer is stopped or started again before."""
+        self._stop(timer)
+        self._timers[timer] = self.loop.call_later(seconds, then)
 
-    def _stop_expecting(self) -> None:
-        if self._header_timer is not None:
-            self._header_timer.cancel()
-            self._header_timer = None
-
-    def _look_whether_idle(self) -> None:
-        """Close a connection on which nothing was asked for long enough; look again when it may be so.
-
-        One whose client has not read its last answer would stay open for it.
-        """
-        self._idle_timer = None
-        if self._is_in_header or not self.cycle.response_complete:
-            return  # the end of that answer begins anew
-        left_s = self._idle_since + self.timeout_keep_alive - time.monotonic()
-        if left_s > 0:
-            self._idle_timer = self.loop.call_later(left_s, self._look_whether_idle)
-        else:
-            self._idle_timer = self.loop.call_later(READ_TIMEOUT_S, self._lose_patience)
-            self.transport.close()
+    def _stop(self, timer: str) -> None:
+        if (handle := self._timers.pop(timer, None)) is not None:
+            handle.cancel()
 
     def _look_at_body(self) -> None:
         """Cut off a body that is still coming in after its answer. Before the answer, the handler watches the time."""
-        self._body_timer = None
         if self.cycle is None or self.cycle.response_complete:
-            self._lose_patience()
+            self.transport.abort()
         else:
-            self._body_timer = self.loop.call_later(BODY_TIMEOUT_S, self._look_at_body)
-
-    def _stop_looking(self) -> None:
-        if self._body_timer is not None:
-            self._body_timer.cancel()
-            self._body_timer = None
-
-    def _stop_waiting(self) -> None:
-        if self._reading_timer is not None:
-            self._reading_timer.cancel()
-            self._reading_timer = None
-
-    def _lose_patience(self) -> None:
-        self.transport.abort()
+            self._start("body", BODY_TIMEOUT_S, self._look_at_body)
 
 
 SANDBOX_HEADERS = (("Importledger-Sandbox", "true"),)

@@ -1,8 +1,10 @@
 """The same request under the same key gets its first answer again, whatever has happened since."""
 
-import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import psycopg
 import pytest
@@ -14,6 +16,7 @@ from tests.support.pre_account import a_participant, a_sheet
 from tests.support.running import Importer, RunningService, processed, wait_for
 from tests.support.whole import admin_url
 
+T = TypeVar("T")
 ACCOUNTS = "/v2/data-import/accounts/"
 PARTICIPANTS = "/v1/data-import/market-participant/import/"
 FEES = "/v1/data-import/market-participant-fees/import/"
@@ -76,7 +79,10 @@ def test_sheets_and_records_are_answered_the_same(service: RunningService, impor
     sheets = {"price_sheets": [a_sheet(participant["code"], f"D-{number}") for number in range(3)]}
     for _ in range(2):
         assert post(service, importer, FEES, sheets, "f-1") == Answer(201, {"price_sheets_imported": 3})
-    external = an_account(importer.supplier, 1)["external_account_number"]
+    account = an_account(importer.supplier, 8)
+    external = account["external_account_number"]
+    assert post(service, importer, ACCOUNTS, account, "create-8").status == 201
+    wait_for(lambda: importer.client.status(importer.supplier, external).body["status"] == "PROCESSED", "it exists")
     for kind, record in RECORDS.items():
         body = {"import_supplier": importer.supplier, "external_account_number": external, kind: record}
         for _ in range(2):
@@ -99,40 +105,26 @@ def in_an_hour() -> str:
     return (datetime.now(UTC) + timedelta(hours=1)).isoformat()
 
 
+def together(*sends: Callable[[], T]) -> list[T]:
+    with ThreadPoolExecutor(len(sends)) as pool:
+        return [sent.result() for sent in [pool.submit(send) for send in sends]]
+
+
 def test_twins_in_flight_get_one_answer_and_make_one_event(service: RunningService, importer: Importer) -> None:
     waiting = {"payload": an_account(importer.supplier, 7), "task_params": {"schedule_window_start": in_an_hour()}}
-    answers: list[Answer] = []
-
-    def send() -> None:
-        answers.append(post(service, importer, ACCOUNTS, waiting, "twin"))
-
-    threads = [threading.Thread(target=send) for _ in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert answers == [Answer(201, {})] * 12
+    twin = partial(post, service, importer, ACCOUNTS, waiting, "twin")
+    assert together(*[twin] * 12) == [Answer(201, {})] * 12
     assert len(history(service, importer, waiting["payload"]["external_account_number"])) == 1
 
 
 def test_twins_with_different_bodies_make_one_import(service: RunningService, importer: Importer) -> None:
-    answers: list[tuple[int, int]] = []
-
-    def send(number: int) -> None:
-        answer = post(service, importer, ACCOUNTS, an_account(importer.supplier, number), "contested")
-        answers.append((answer.status, number))
-
-    threads = [threading.Thread(target=send, args=(number,)) for number in range(20, 32)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    [winner] = [number for status, number in answers if status == 201]
-    assert {status for status, _ in answers} == {201, 422}
-    for _, number in answers:
-        external = an_account(importer.supplier, number)["external_account_number"]
-        expected = 200 if number == winner else 404
-        assert importer.client.status(importer.supplier, external).status == expected
+    accounts = [an_account(importer.supplier, number) for number in range(20, 32)]
+    sends = [partial(post, service, importer, ACCOUNTS, account, "contested") for account in accounts]
+    statuses = [answer.status for answer in together(*sends)]
+    assert sorted(statuses) == [201] + [422] * 11
+    for account, status in zip(accounts, statuses, strict=True):
+        found = importer.client.status(importer.supplier, account["external_account_number"]).status
+        assert found == (200 if status == 201 else 404)
 
 
 @pytest.mark.parametrize("key", ["", '""', "x" * 256, "ä"])

@@ -124,20 +124,6 @@ def test_every_line_is_shown_or_counted(steps: list[tuple[int, int]]) -> None:
     assert shown == {word: 1 + sum(one == word for one, _ in steps) for word in shown}
 
 
-def test_text_without_an_end_of_line_is_a_line_when_it_is_long(capsys: pytest.CaptureFixture[str]) -> None:
-    begin()
-    for _ in range(100):
-        sys.stderr.write("." * 1_000)
-    assert sum(line["event"].count(".") for line in lines_of(capsys)) >= 80_000
-
-
-def test_what_was_repeated_is_forgotten_where_there_is_too_much_of_it() -> None:
-    repeats = log.Repeats()
-    for number in range(log.MAX_REPEATS + 10):
-        repeats(None, "", {"event": f"line {number}"})
-    assert len(repeats._shown) == log.MAX_REPEATS
-
-
 def test_a_line_of_text_becomes_json_without_what_a_log_must_not_hold() -> None:
     assert log.line_as_json('{"event": "x"}', role="api") == '{"event": "x"}'
     line = json.loads(log.line_as_json("to someone@example.com", role="api"))

@@ -17,7 +17,6 @@ from tests.support.importbook import access_to, importbook
 from tests.support.make import an_account, encoded
 from tests.support.running import processed, start_service, wait_for
 from tests.support.spans import receiver
-from workers.broker import STREAMS_PER_MESSAGE
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 SAMPLED, UNSAMPLED = f"00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-00"
@@ -32,10 +31,6 @@ def test_no_exporter_is_read_where_nobody_asks_for_it() -> None:
     with Spans().of_work("x", [SAMPLED]) as traceparent:
         assert traceparent == ""
     Spans().close()
-
-
-def test_a_span_has_room_for_all_imports_of_a_message() -> None:
-    assert otlp.MAX_LINKS >= STREAMS_PER_MESSAGE
 
 
 def test_the_caller_decides_whether_a_request_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cli.service.listening import listening_on
-from telemetry.measures import Measures, measure_with, measures
 from telemetry.prometheus import MAX_CODES, PrometheusMeasures, begin_measures, exposed, shown_as
-from telemetry.pulse import start_pulse
 from telemetry.serving import serve_metrics
-from tests.support.running import wait_for
 
 
 def samples(text: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -64,38 +61,6 @@ def test_a_pool_that_says_more_than_before_is_counted_once() -> None:
     assert found["importledger_pool_errors_total", frozenset(of.items())] == 1
 
 
-def test_everything_that_can_be_told_is_shown() -> None:
-    kept = PrometheusMeasures("worker-1")
-    kept.accepted("create", "staged")
-    kept.appended(7, 0.01)
-    kept.rung("imports", 3)
-    kept.waiting("imports", 2)
-    kept.processed(3, 0.5)
-    kept.ended("PROCESSED", 2)
-    kept.queued(4)
-    names = {name for name, _ in shown(kept)}
-    assert {
-        *("importledger_creates_total", "importledger_append_batch_events_count", "importledger_append_seconds_sum"),
-        *("importledger_bell_streams_count", "importledger_bell_messages", "importledger_process_batch_imports_count"),
-        *("importledger_imports_ended_total", "importledger_append_queue", "importledger_process_memory_bytes"),
-    } <= names
-
-
-def test_who_does_not_listen_is_told_all_the_same() -> None:
-    silent = Measures()
-    silent.answered("GET", None, 200, 0.1)
-    silent.refused("x")
-    silent.accepted("create", "staged")
-    before = measures()
-    kept = PrometheusMeasures("api")
-    measure_with(kept)
-    try:
-        measures().refused("throttled")
-        assert shown(kept)["importledger_refusals_total", frozenset({("code", "throttled")})] == 1
-    finally:
-        measure_with(before)
-
-
 _ROLE = """
 import sys
 from telemetry.prometheus import begin_measures
@@ -138,18 +103,3 @@ def test_a_port_of_its_own_answers_metrics_and_nothing_else() -> None:
             urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10)
         assert refused.value.code == 404
         refused.value.close()
-
-
-def test_a_pulse_survives_what_cannot_be_looked_at() -> None:
-    import threading
-
-    stop, seen = threading.Event(), threading.Event()
-
-    def fails() -> None:
-        raise RuntimeError
-
-    thread = start_pulse([fails, seen.set], stop)
-    wait_for(seen.is_set, "the second is looked at")
-    stop.set()
-    thread.join(10)
-    assert not thread.is_alive()

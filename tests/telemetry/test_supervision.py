@@ -82,14 +82,6 @@ def test_a_thread_that_fails_starts_again_and_is_named_until_it_works(supervised
     assert not thread.is_alive()
 
 
-def test_a_thread_that_fails_after_it_was_stopped_ends(supervised: Supervision) -> None:
-    work = Fails(1)
-    work.stop.set()
-    thread = supervised.thread("work", work, work.stop)
-    thread.join(30)
-    assert not thread.is_alive()
-
-
 def test_a_task_that_fails_starts_again(supervised: Supervision) -> None:
     async def run() -> list[str]:
         done: list[str] = []
@@ -134,14 +126,6 @@ def test_the_same_failure_is_logged_once_and_another_one_anew(supervised: Superv
     assert max(pauses) <= LONGEST_PAUSE_S
 
 
-def test_work_that_fails_goes_on_being_logged(supervised: Supervision, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOGGED_EVERY_S", 0.0)
-    with structlog.testing.capture_logs() as lines:
-        for _ in range(3):
-            supervised.failed("work", ValueError("one"))
-    assert [line["times"] for line in lines] == [1, 2, 3]
-
-
 def test_work_that_does_not_fail_again_counts_as_working(
     supervised: Supervision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,8 +141,3 @@ def test_work_that_only_waited_waits_no_more_when_its_server_answers(supervised:
     supervised.waits_no_more("waits")
     supervised.waits_no_more("fails")
     assert [one.name for one in supervised.troubles()] == ["fails"]
-
-
-def test_values_that_an_error_quotes_are_not_told(supervised: Supervision) -> None:
-    supervised.failed("work", KeyError("DE89370400440532013000"))
-    assert [one.error for one in supervised.troubles()] == ["KeyError"]

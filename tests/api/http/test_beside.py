@@ -6,7 +6,6 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -93,23 +92,6 @@ def test_so_many_are_begun_and_not_ended_at_a_time(body: bytes, most: int) -> No
     assert (max(seen), begun) == (most, 0)
 
 
-def test_the_loop_does_something_else_between_so_many_and_the_next() -> None:
-    order: list[str] = []
-
-    def work() -> Steps[None]:
-        order.append("work")
-        yield
-
-    async def together() -> None:
-        works = [asyncio.ensure_future(in_steps(SMALL, work())) for _ in range(2 * MAX_TOGETHER)]
-        await asyncio.sleep(0)
-        asyncio.get_running_loop().call_soon(order.append, "else")
-        await asyncio.gather(*works)
-
-    asyncio.run(together())
-    assert order == ["work"] * MAX_TOGETHER + ["else"] + ["work"] * MAX_TOGETHER
-
-
 def test_nobody_waits_for_what_is_worked_on_in_another_thread() -> None:
     go_on = threading.Event()
 
@@ -121,21 +103,6 @@ def test_nobody_waits_for_what_is_worked_on_in_another_thread() -> None:
         return answered
 
     assert asyncio.run(together()) == ["answered", "answered"]
-
-
-@pytest.mark.parametrize("body", [SMALL, MEDIUM])
-def test_work_in_steps_gives_the_same_wherever_it_is_done(body: bytes) -> None:
-    def work(outcome: Callable[[], Any]) -> Steps[Any]:
-        yield
-        return outcome()
-
-    def fail() -> None:
-        raise LookupError("lost")
-
-    assert asyncio.run(in_steps(body, work(lambda: None))) is None
-    assert asyncio.run(in_steps(body, work(lambda: 7))) == 7
-    with pytest.raises(LookupError, match="lost"):
-        asyncio.run(in_steps(body, work(fail)))
 
 
 def test_a_work_that_stops_the_loop_leaves_the_others_theirs() -> None:
@@ -185,29 +152,3 @@ def test_of_work_that_fails_nothing_is_kept() -> None:
         assert [one() for one in kept] == [None, None]
     finally:
         gc.enable()
-
-
-def test_work_knows_nothing_of_another_callers_context() -> None:
-    caller = ContextVar("caller", default="")
-
-    async def one(name: str) -> str:
-        caller.set(name)
-        return await beside(SMALL, caller.get)
-
-    async def together() -> tuple[str, str]:
-        return await asyncio.gather(one("first"), one("second"))
-
-    assert [*asyncio.run(together())] == ["", ""]
-
-
-def test_what_one_event_loop_has_left_is_nothing_to_the_next() -> None:
-    async def leave() -> None:
-        left = asyncio.ensure_future(beside(SMALL, lambda: "left"))
-        await asyncio.sleep(0)
-        assert not left.done()
-
-    async def ask() -> str:
-        return await asyncio.wait_for(beside(SMALL, lambda: "asked"), 5)
-
-    asyncio.run(leave())
-    assert asyncio.run(ask()) == "asked"

@@ -14,7 +14,6 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import CancelImport, stream_of
 from eventstore.errors import StoreUnavailable
 from eventstore.log.ledger import Ledger
-from eventstore.operations.rights import ROLES
 from projections.views.import_status import import_statuses
 from tests.support.make import NOON, stage
 
@@ -86,20 +85,6 @@ def test_an_answer_is_as_new_as_its_question(ledger: Ledger, database: PostgresU
     assert len(asked.queries) == MAX_QUERIES + 1
 
 
-def test_who_gives_up_takes_nothing_from_the_others(ledger: Ledger, database: PostgresUrls) -> None:
-    ledger.execute(stream_of("S", "1"), stage(), at=NOON, by="t")
-
-    async def work(_: Asked, statuses: Statuses) -> Any:
-        reads = [asyncio.ensure_future(statuses.read(("S", "1"))) for _ in range(3)]
-        await asyncio.sleep(0)
-        reads[0].cancel()
-        return await asyncio.gather(*reads, return_exceptions=True)
-
-    (first, *others), _ = read_with(database, work)
-    assert isinstance(first, asyncio.CancelledError)
-    assert [other.status for other in others] == ["PENDING"] * 2
-
-
 def test_a_key_that_the_database_cannot_take_fails_alone(ledger: Ledger, database: PostgresUrls) -> None:
     ledger.execute(stream_of("S", "1"), stage(), at=NOON, by="t")
     keys = [("S", "1"), ("S", "no\0text"), ("S", "1"), ("S", "2")]
@@ -110,21 +95,6 @@ def test_a_key_that_the_database_cannot_take_fails_alone(ledger: Ledger, databas
     (first, failed, third, fourth), _ = read_with(database, work)
     assert (first.status, third.status, fourth) == ("PENDING", "PENDING", None)
     assert isinstance(failed, psycopg.DataError)
-
-
-def test_everybody_is_told_what_goes_wrong_and_the_next_are_asked_anew(ledger: Ledger, database: PostgresUrls) -> None:
-    ledger.execute(stream_of("S", "1"), stage(), at=NOON, by="t")
-
-    async def work(_: Asked, statuses: Statuses) -> Any:
-        with psycopg.connect(database.admin, autocommit=True) as admin:
-            admin.execute(f"REVOKE SELECT ON import_status FROM {', '.join(ROLES.values())}")
-            failed = await asyncio.gather(*(statuses.read(("S", "1")) for _ in range(2)), return_exceptions=True)
-            admin.execute(f"GRANT SELECT ON import_status TO {', '.join(ROLES.values())}")
-        return failed, await statuses.read(("S", "1"))
-
-    (failed, answer), _ = read_with(database, work)
-    assert [type(error) for error in failed] == [psycopg.errors.InsufficientPrivilege] * 2
-    assert answer.status == "PENDING"
 
 
 def test_a_database_that_hangs_is_unavailable(ledger: Ledger, database: PostgresUrls) -> None:

@@ -50,15 +50,6 @@ def after_a_turn(*steps: Any) -> Written:
     return written
 
 
-def test_a_head_is_sent_together_with_the_body() -> None:
-    assert after_a_turn(HEAD, b"{}").writes == [HEAD + b"{}"]
-
-
-def test_a_head_alone_is_sent_in_the_next_turn() -> None:
-    assert after_a_turn(HEAD).writes == [HEAD]
-    assert after_a_turn(HEAD, None, b"piece", b"piece").writes == [HEAD, b"piecepiece"]
-
-
 def test_all_answers_of_one_turn_are_one_write() -> None:
     assert after_a_turn(HEAD, b"{}", HEAD, b"[]", HEAD).writes == [HEAD + b"{}" + HEAD + b"[]" + HEAD]
 
@@ -68,34 +59,6 @@ def test_what_is_much_is_sent_at_once() -> None:
     part, seen = bytes(MAX_HELD_BYTES), []
     after_a_turn(part, b"x", lambda transport: seen.append([*transport._transport.writes]), b"y")
     assert seen == [[part + b"x"]]
-
-
-def test_all_answers_of_one_turn_go_out_one_after_the_other() -> None:
-    """Also where one of the connections fails."""
-    sent: list[str] = []
-
-    class Said(Written):
-        def __init__(self, name: str) -> None:
-            super().__init__()
-            self.name = name
-
-        def write(self, data: Any) -> None:
-            sent.append(self.name)
-            if self.name == "broken":
-                raise OSError
-
-    async def run() -> None:
-        loop, failed = asyncio.get_running_loop(), list[Any]()
-        loop.set_exception_handler(lambda _, context: failed.append(context["exception"]))
-        for name in ("first", "broken", "last"):
-            JoinedWrites(Said(name), loop).write(HEAD)
-            sent.append("made")
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert [type(one) for one in failed] == [OSError]
-
-    asyncio.run(run())
-    assert sent == ["made", "made", "made", "first", "broken", "last"]
 
 
 def test_a_head_without_a_body_goes_out_before_the_end() -> None:

