@@ -22,9 +22,8 @@ from eventstore.proof.checkpoint_list import (
     Compared,
     checkpoint_page,
     compared_with,
-    newest_note,
+    newest_signed,
     sealing_keys,
-    verifier_key,
 )
 from eventstore.proof.proof import NotProvable, write_proof
 from projections.queries.history import account_streams
@@ -88,13 +87,13 @@ async def download_proof(visit: Visit) -> Response:
 
     def work() -> bytes:
         with visit.services.ledger.connection() as connection, tempfile.TemporaryDirectory() as folder:
-            newest = newest_note(connection)
+            newest = newest_signed(connection)
             if newest is None:
                 raise NotProvable
             file = Path(folder, "proof.zip")
             streams = account_streams(connection, supplier, external)
-            key = verifier_key(connection, newest[0].origin)
-            write_proof(connection, file, streams, newest, key, kept={}, payloads=False)
+            checkpoint, note, key = newest
+            write_proof(connection, file, streams, (checkpoint, note), key, kept={}, payloads=False)
             return file.read_bytes()
 
     try:

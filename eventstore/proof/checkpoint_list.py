@@ -4,9 +4,8 @@ The public half of the key that has sealed is kept beside the checkpoints (`log_
 by its hash, so that none can be put in its place.
 """
 
-import base64
-import binascii
 import hashlib
+import re
 from datetime import datetime
 from typing import Any, Literal
 
@@ -17,7 +16,7 @@ from psycopg.rows import args_row, class_row, tuple_row
 from eventstore.log.columns import SELECT_HEAD
 from eventstore.proof.checkpoints import read_signed
 from eventstore.proof.merkle import TreeDamaged, range_root
-from eventstore.proof.sealing import tile_reader
+from eventstore.proof.sealing import tile_reader, tree_size
 from eventstore.proof.verifier import Checkpoint, Invalid, read_key
 
 PAGE = 20
@@ -103,64 +102,47 @@ async def checkpoint_page(connection: AsyncConnection[Any], before: int | None) 
     return CheckpointPage(rows[:PAGE], head, rows[PAGE - 1].size if len(rows) > PAGE else 0)
 
 
-def parsed_note(note: str) -> Checkpoint:
-    """What a note says, whoever has signed it. Raises ValueError where it is no checkpoint."""
-    text, separator, signatures = note.strip().partition("\n\n")
-    lines = text.split("\n")
-    if not separator or "— " not in signatures or len(lines) < 3 or not (lines[1].isascii() and lines[1].isdigit()):
-        raise ValueError("this is no signed checkpoint")
-    try:
-        root = base64.b64decode(lines[2], validate=True)
-    except binascii.Error as error:
-        raise ValueError("this is no signed checkpoint") from error
-    said = {name: rest for name, _, rest in (line.partition(" ") for line in lines[3:])}
-    branch = said.get("branch", "0")
-    if len(lines[1]) > 18 or not (branch.isascii() and branch.isdigit() and len(branch) < 10):
-        raise ValueError("this is no signed checkpoint")
-    return Checkpoint(lines[0], int(lines[1]), root, said.get("time", ""), int(branch))
-
-
-def newest_note(connection: Connection[Any]) -> tuple[Checkpoint, str] | None:
-    """The newest checkpoint and its note; None where there is none. Raises ValueError."""
+def newest_signed(connection: Connection[Any]) -> tuple[Checkpoint, str, str] | None:
+    """The newest checkpoint, its note, and the key that has signed it; None where no known key has signed one."""
     with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(_SELECT_NEWEST).fetchone()
-    return (parsed_note(row[0]), row[0]) if row else None
-
-
-def verifier_key(connection: Connection[Any], origin: str) -> str:
-    """The public key of checkpoints of this origin, NAME+HASH+KEY; "" where nobody has kept the one that it names."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(_SELECT_KEY, (origin,)).fetchone()
+        [note] = cursor.execute(_SELECT_NEWEST).fetchone() or ("",)
     try:
-        name, _, public = read_key(row[0] if row else "")
+        key = _verifier_key(connection, note.partition("\n")[0])
+        return read_signed(note, (key,)), note, key
+    except Invalid:
+        return None
+
+
+def _verifier_key(connection: Connection[Any], origin: str) -> str:
+    """The public key of checkpoints of this origin, NAME+HASH+KEY; "" where the one that it names is not known."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        [key] = cursor.execute(_SELECT_KEY, (origin,)).fetchone() or ("",)
+    try:
+        name, _, public = read_key(key)
     except Invalid:
         return ""
-    is_the_one = name == origin and name.rpartition("/")[2] == hashlib.sha256(public).hexdigest()[:16]
-    return row[0] if row and is_the_one else ""
+    return key if name == origin and name.rpartition("/")[2] == hashlib.sha256(public).hexdigest()[:16] else ""
 
 
 def compared_with(connection: Connection[Any], note: str) -> Compared:
     """How a checkpoint that somebody has kept fits the stored tree."""
-    try:
-        kept = parsed_note(note)
-    except ValueError:
+    text, separator, signatures = note.strip().partition("\n\n")
+    lines = text.split("\n")
+    if not separator or len(lines) < 3 or not re.fullmatch("[0-9]{1,18}", lines[1]):
         return Compared("unreadable")
-    newest = newest_note(connection)
-    if newest is None or newest[0].origin != kept.origin:
-        return Compared("stranger", kept.size, kept.time)
-    key = verifier_key(connection, kept.origin)
-    text, _, signatures = note.strip().partition("\n\n")
-    own = next((line for line in signatures.splitlines() if line.startswith(f"— {kept.origin} ")), "")
+    key = _verifier_key(connection, lines[0])
+    if not key:
+        return Compared("stranger")
+    own = next((line for line in signatures.splitlines() if line.startswith(f"— {lines[0]} ")), "")
     signed = f"{text}\n\n{own}\n"
     try:
-        if key:
-            read_signed(signed, (key,))
+        kept = read_signed(signed, (key,))
     except Invalid:
-        return Compared("not_signed", kept.size, kept.time)
-    return Compared(_verdict(connection, kept, newest[0].size), kept.size, kept.time, signed if key else "")
+        return Compared("not_signed")
+    return Compared(_verdict(connection, kept), kept.size, kept.time, signed)
 
 
-def _verdict(connection: Connection[Any], kept: Checkpoint, sealed: int) -> Verdict:
+def _verdict(connection: Connection[Any], kept: Checkpoint) -> Verdict:
     with connection.cursor(row_factory=tuple_row) as cursor:
         losses = cursor.execute(_SELECT_LOSSES).fetchall()
         head = (cursor.execute(SELECT_HEAD).fetchone() or (0,))[0]
@@ -168,7 +150,7 @@ def _verdict(connection: Connection[Any], kept: Checkpoint, sealed: int) -> Verd
         return "lost"
     if kept.size > head:
         return "longer"
-    if kept.size > sealed:
+    if kept.size > tree_size(connection):
         return "not_sealed"
     try:
         root = range_root(tile_reader(connection), 0, kept.size)

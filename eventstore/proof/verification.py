@@ -5,7 +5,7 @@ the checkpoints give away. What no checkpoint covers is named, and never called 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,13 +14,16 @@ from psycopg.rows import tuple_row
 
 from eventstore.log.columns import SELECT_HEAD
 from eventstore.proof.checkpoints import read_signed
-from eventstore.proof.hashed_range import MAX_TOLD, Altered, HashedRange, Mountains, Range, hash_range
-from eventstore.proof.merkle import TreeDamaged, range_root
-from eventstore.proof.sealing import CHUNK, tile_reader, tree_size
+from eventstore.proof.merkle import TILE, Tree, TreeDamaged, range_root, split
+from eventstore.proof.sealing import CHUNK, read_leaves, tile_reader, tree_size
 from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of
 
 NEWEST_EVENTS = 6 * CHUNK
 """How many events are hashed again when not all are."""
+MAX_TOLD = 5
+"""Most positions that are named. Further ones are counted."""
+
+_SELECT_TILES = "SELECT index, hashes FROM log_tiles WHERE level = 0 AND index >= %s AND index < %s"
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -46,14 +49,25 @@ class Verified(msgspec.Struct, kw_only=True):
 
 
 class _Changes:
-    """Positions at which the log and the stored tree differ, and the sizes at which a checkpoint and the log do."""
+    """Where the log, the stored tree and the checkpoints differ. The first positions are named, all are counted."""
 
     def __init__(self) -> None:
-        self.altered: list[Altered] = []
+        self.altered: list[tuple[int, bytes, bytes]] = []
+        """(position, leaf of the stored tree, leaf of the log)."""
         self.altered_count = 0
         self.missing: list[int] = []
         self.missing_count = 0
         self.disagreeing: list[tuple[Checkpoint, str]] = []
+
+    def miss(self, first: int, last: int) -> None:
+        """Positions from the first to the last have no event."""
+        self.missing_count += max(0, last + 1 - first)
+        self.missing += range(first, min(last, first + MAX_TOLD - len(self.missing) - 1) + 1)
+
+    def alter(self, position: int, stored: bytes, recomputed: bytes) -> None:
+        self.altered_count += 1
+        if len(self.altered) < MAX_TOLD:
+            self.altered.append((position, stored, recomputed))
 
 
 def verify_events(
@@ -79,20 +93,19 @@ def verify_events(
     start = 0 if whole else max(0, min(head, tree_size(connection)) - NEWEST_EVENTS) // CHUNK * CHUNK
     read = tile_reader(connection)
     older = [size for size in checkpoints if size <= start]
+    tree: Tree | None
     try:
-        tree = Mountains.stored(start, read)
+        tree = Tree.resumed(start, read)
         roots = [range_root(read, 0, size) for size in older]
     except TreeDamaged as damaged:
         verified.problems.append(f"UNSURE  {damaged}")
-        start, tree, older, roots = 0, Mountains(), [], []  # the log says it all, and takes longer
+        start, tree, older, roots = 0, Tree(), [], []  # the log says it all, and takes longer
     for size, root in zip(older, roots, strict=True):
         _compare(root, checkpoints[size], changes, verified)
-    is_whole = True
-    for part in ranges_of(head, checkpoints, start=start):
-        one = hash_range(connection, part)
-        is_whole = is_whole and one.is_dense
-        _take_in(one, tree if is_whole else None, checkpoints, changes, verified)
-        progress(one.high)
+    for low in range(start, head, CHUNK):
+        high = min(low + CHUNK, head)
+        tree = _hash_range(connection, low, high, tree, checkpoints, changes, verified)
+        progress(high)
     verified.problems += _sentences(connection, changes, count, head)
     for size in sorted(checkpoints):
         if size > head:
@@ -103,37 +116,46 @@ def verify_events(
     return verified
 
 
-def ranges_of(head: int, sizes: Iterable[int], *, start: int = 0) -> list[Range]:
-    """The log from a beginning of a range up to a position, as ranges that can be hashed by themselves. Pure."""
-    inside: dict[int, list[int]] = defaultdict(list)
-    for size in sorted(set(sizes)):
-        inside[(size - 1) // CHUNK * CHUNK].append(size)
-    return [
-        Range(low, min(low + CHUNK, head), tuple(size for size in inside[low] if size <= head))
-        for low in range(start, head, CHUNK)
-    ]
-
-
-def _take_in(
-    one: HashedRange,
-    tree: Mountains | None,
-    checkpoints: dict[int, list[tuple[Checkpoint, str]]],
+def _hash_range(
+    connection: Connection[Any],
+    low: int,
+    high: int,
+    tree: Tree | None,
+    checkpoints: Mapping[int, Sequence[tuple[Checkpoint, str]]],
     changes: _Changes,
     verified: Verified,
-) -> None:
-    """Compare with the checkpoints in a range. Without a tree, since an event is missing, none of them agrees."""
-    verified.hashed += one.events
-    changes.altered += one.altered[: MAX_TOLD - len(changes.altered)]
-    changes.missing += one.missing[: MAX_TOLD - len(changes.missing)]
-    changes.altered_count += one.altered_count
-    changes.missing_count += one.missing_count
-    for size in sorted(size for size in checkpoints if one.low < size <= one.high):
-        if tree is None:
-            changes.disagreeing += checkpoints[size]
-        else:
-            _compare(tree.root(one.ends[size]), checkpoints[size], changes, verified)
-    if tree is not None:
-        tree.add(one.high - one.low, one.peaks)
+) -> Tree | None:
+    """Hash the events after `low` up to `high`; compare them with the stored tree, and the tree with checkpoints.
+
+    Return the tree that has grown over them. None, where an event is missing: no checkpoint agrees from there on.
+    """
+    leaves = read_leaves(connection, low, high)
+    verified.hashed += len(leaves)
+    stored, following = _stored_leaves(connection, low, high), low + 1
+    compared = low
+    for position, leaf in leaves:
+        if position != following:
+            tree = None
+            changes.miss(following, position - 1)
+        following = position + 1
+        if (known := stored.get(position)) and known != leaf:
+            changes.alter(position, known, leaf)
+        if tree is not None:
+            tree.add(leaf)
+            compared = position
+            if position in checkpoints:
+                _compare(tree.root(), checkpoints[position], changes, verified)
+    changes.miss(following, high)
+    for size in sorted(size for size in checkpoints if compared < size <= high):
+        changes.disagreeing += checkpoints[size]
+    return tree if following == high + 1 else None
+
+
+def _stored_leaves(connection: Connection[Any], low: int, high: int) -> dict[int, bytes]:
+    """Hashes of the stored tree by position, as many as there are of whole length."""
+    with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+        tiles = cursor.execute(_SELECT_TILES, (low // TILE, -(-high // TILE))).fetchall()
+    return dict(leaf for index, hashes in tiles for leaf in enumerate(split(hashes), index * TILE + 1))
 
 
 def wrong_rows(connection: Connection[Any], keys: Sequence[str]) -> Iterator[str]:
@@ -218,16 +240,15 @@ def _sentences(connection: Connection[Any], changes: _Changes, count: int, head:
         yield f"MISSING  {changes.missing_count} events in all"
     if count > head:
         yield f"DOUBLED  the log has {count} events and its last position is {head}"
-    for one in changes.altered:
-        name = "ALTERED" if any(kept.size >= one.position for kept, _ in disagreeing) else "UNSURE"
-        where = f"position {one.position} ({_stream_at(connection, one.position)})"
+    for position, stored, recomputed in changes.altered:
+        name = "ALTERED" if any(kept.size >= position for kept, _ in disagreeing) else "UNSURE"
         yield (
-            f"{name}  {where}: stored leaf {one.stored.hex()[:12]}…"
-            f" recomputed {one.recomputed.hex()[:12]}…; {_first_after(disagreeing, one.position)}"
+            f"{name}  position {position} ({_stream_at(connection, position)}): stored leaf {stored.hex()[:12]}…"
+            f" recomputed {recomputed.hex()[:12]}…; {_first_after(disagreeing, position)}"
         )
     if changes.altered_count > MAX_TOLD:
         yield f"ALTERED  {changes.altered_count} events in all"
-    named = min([one.position for one in changes.altered] + changes.missing, default=head + 1)
+    named = min([position for position, *_ in changes.altered] + changes.missing, default=head + 1)
     if disagreeing and disagreeing[0][0].size < named:
         checkpoint, source = disagreeing[0]
         yield (
