@@ -8,19 +8,17 @@ once it waits a moment for them, since a transaction costs as much as two accoun
 
 import asyncio
 import queue
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence, Set
-from contextlib import contextmanager
-from itertools import accumulate
-from typing import Any
+from collections.abc import Callable, Sequence, Set
+from concurrent.futures import Future
+from functools import partial
+from itertools import accumulate, count
 
 import psycopg
-from psycopg import Connection
 
 from eventstore.errors import LedgerBusy, RolledBack, StoreUnavailable, VersionConflict
-from eventstore.log.connecting import PooledConnection, waiting_for_standbys
+from eventstore.log.connecting import waiting_for_standbys
 from eventstore.log.recorder import Append, LedgerRecorder
 from eventstore.log.store_errors import store_errors
 from system.processors import ProcessorPressure
@@ -30,7 +28,6 @@ from telemetry.supervision import supervision
 MAX_BATCH_EVENTS = 200
 MAX_BATCH_BYTES = 2_000_000
 MAX_WAITING = 2_000
-HELD_S = 1.0
 ANSWER_TIMEOUT_S = 1.5
 """Longest wait for the database before a request is answered 503 [seconds]; the client has that within two seconds."""
 GATHER_S, GATHER_EACH_S, MOST_GATHER_S = 0.005, 0.0006, 0.012
@@ -48,69 +45,16 @@ AppendResult = int | BaseException
 """The position of an append's first event, or the error: VersionConflict, StoreUnavailable, psycopg.Error."""
 
 
-class _HandedOver:
-    """Appends that were handed over together; `done` is called in the writer's thread with one result for each."""
-
-    def __init__(self, appends: Sequence[Append], done: Callable[[list[AppendResult]], None]) -> None:
-        self.appends = appends
-        self._done = done
-        self._results: list[AppendResult] = [0] * len(appends)
-        self._left = len(appends)
-
-    def settle(self, index: int, result: AppendResult) -> None:
-        self._results[index] = result
-        self._left -= 1
-        if self._left == 0:
-            self._done(self._results)
-
-
 class _Item:
-    """One append of a job; `names` are what no other append of a batch may name: streams, command ids."""
+    """An append that waits; `names` are what no other append of its batch may name: streams, command ids."""
 
-    __slots__ = ("append", "index", "job", "names")
+    __slots__ = ("append", "names", "settle")
 
-    def __init__(self, job: _HandedOver, index: int) -> None:
-        self.job = job
-        self.index = index
-        self.append = job.appends[index]
-        self.names = {event.stream for event in self.append.events}
-        for answer in self.append.answers.values():
-            self.names.add(answer.command_id)
-
-    def settle(self, result: AppendResult) -> None:
-        self.job.settle(self.index, result)
-
-
-class _HeldConnection:
-    """A connection that the writer keeps while it is busy: fetching and checking one for each batch costs too much."""
-
-    def __init__(self, pool: Any) -> None:
-        self._pool = pool
-        self._connection: PooledConnection[Any] | None = None
-        self._used_at = 0.0
-
-    @contextmanager
-    def used(self) -> Iterator[Connection[Any]]:
-        """The held connection, or, after a pause or an error, one that the pool has checked.
-
-        Raises StoreUnavailable where a commit did not wait for its standby.
-        """
-        if time.monotonic() - self._used_at > HELD_S:
-            self.give_back()
-        if self._connection is None:
-            self._connection = self._pool.getconn()
-        try:
-            with waiting_for_standbys(self._connection):
-                yield self._connection
-        except BaseException:
-            self.give_back()
-            raise
-        self._used_at = time.monotonic()
-
-    def give_back(self) -> None:
-        if self._connection is not None:
-            self._pool.putconn(self._connection)
-            self._connection = None
+    def __init__(self, append: Append, settle: Callable[[AppendResult], None]) -> None:
+        self.append = append
+        self.settle = settle
+        self.names = {event.stream for event in append.events}
+        self.names |= {answer.command_id for answer in append.answers.values()}
 
 
 class GroupCommitter:
@@ -122,34 +66,33 @@ class GroupCommitter:
     def __init__(self, recorder: LedgerRecorder, after_commit: Callable[[], None] = lambda: None) -> None:
         self._recorder = recorder
         self._after_commit = after_commit
-        self._jobs: queue.SimpleQueue[_HandedOver | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[list[_Item] | None] = queue.SimpleQueue()
         self._held: list[_Item] = []
         self._is_open = True
-        self._connection = _HeldConnection(recorder.datastore.pool)
         self._thread = supervision.thread(WRITER, self._write_batches)
 
     def append(self, append: Append) -> int:
         """Append and wait; the first event's position. Raises VersionConflict, StoreUnavailable, LedgerBusy."""
-        answered = threading.Lock()
-        answered.acquire()
-        answer: list[AppendResult] = []
-
-        def done(results: list[AppendResult]) -> None:
-            answer.extend(results)
-            answered.release()
-
-        self.submit_all([append], done)
-        answered.acquire()
-        [result] = answer
-        if isinstance(result, BaseException):
-            raise result
-        return result
+        future: Future[int] = Future()
+        self._put([_Item(append, partial(_settle_future, future))])
+        return future.result()
 
     def submit_all(self, appends: Sequence[Append], done: Callable[[list[AppendResult]], None]) -> None:
         """Append each of these, independently of the others; `done` gets a result for each. Raises LedgerBusy."""
+        results: list[AppendResult] = [0] * len(appends)
+        settled = count(1)
+
+        def settle(index: int, result: AppendResult) -> None:
+            results[index] = result
+            if next(settled) == len(appends):
+                done(results)
+
+        self._put([_Item(append, partial(settle, index)) for index, append in enumerate(appends)])
+
+    def _put(self, items: list[_Item]) -> None:
         if self._jobs.qsize() >= MAX_WAITING:
             raise LedgerBusy(f"{MAX_WAITING} appends are waiting")
-        self._jobs.put(_HandedOver(appends, done))
+        self._jobs.put(items)
 
     @property
     def waiting(self) -> int:
@@ -172,16 +115,15 @@ class GroupCommitter:
             batch = self._next_batch()
             if batch:
                 self._write(batch)
-        self._connection.give_back()
 
     def _collect(self) -> bool:
         """Hold all that has queued up, waiting only when there is nothing to do; False at the end."""
         try:
             while True:
-                job = self._jobs.get_nowait() if self._held else self._jobs.get()
-                if job is None:
+                items = self._jobs.get_nowait() if self._held else self._jobs.get()
+                if items is None:
                     return False
-                self._held += [_Item(job, index) for index in range(len(job.appends))]
+                self._held += items
         except queue.Empty:
             return True
 
@@ -190,15 +132,15 @@ class GroupCommitter:
         batch: list[_Item] = []
         left: list[_Item] = []
         names: set[str] = set()
-        size = count = 0
+        size = events = 0
         for item in self._held:
-            is_full = size >= MAX_BATCH_BYTES or count >= MAX_BATCH_EVENTS
+            is_full = size >= MAX_BATCH_BYTES or events >= MAX_BATCH_EVENTS
             if is_full or item.names & names:
                 left.append(item)
                 continue
             batch.append(item)
             names |= item.names
-            size, count = size + item.append.bytes, count + len(item.append.events)
+            size, events = size + item.append.bytes, events + len(item.append.events)
         self._held = left
         return batch
 
@@ -240,7 +182,8 @@ class GroupCommitter:
             for first, item in zip(firsts, batch, strict=True)
             for index, answer in item.append.answers.items()
         }
-        with store_errors(), self._connection.used() as connection:
+        pool: Any = self._recorder.datastore.pool
+        with store_errors(), pool.connection() as connection, waiting_for_standbys(connection):
             began = time.perf_counter()
             position = 1 + self._recorder.append(connection, Append(events, payloads, answers))
             measures().appended(len(events), time.perf_counter() - began)
@@ -358,7 +301,7 @@ class LoopCommitter:
         self._alarm = loop.call_at(self._due[0][0], self._give_up, loop) if self._due else None
 
 
-def _settle_future(future: "asyncio.Future[int]", result: AppendResult) -> None:
+def _settle_future(future: "Future[int] | asyncio.Future[int]", result: AppendResult) -> None:
     if future.done():
         return
     if isinstance(result, BaseException):
