@@ -1,6 +1,9 @@
 """What is asked of the table `events`, said once: its columns in the order of a leaf, and how far the log is."""
 
-from typing import LiteralString
+from typing import Any, LiteralString
+
+from psycopg import Connection
+from psycopg.rows import tuple_row
 
 
 def columns_of(alias: LiteralString = "") -> LiteralString:
@@ -21,3 +24,20 @@ FROM events
 
 SELECT_HEAD = "SELECT coalesce(max(position), 0) AS head FROM events"
 """The last position of the log; 0 for an empty one."""
+
+
+def rows_of(connection: Connection[Any], query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    """Rows of a query as tuples, whatever rows the connection makes."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return cursor.execute(query.encode(), parameters or None).fetchall()
+
+
+def value_of(connection: Connection[Any], query: str, *parameters: Any) -> Any:
+    """The one value of a query that gives one row."""
+    [(value,)] = rows_of(connection, query, *parameters)
+    return value
+
+
+def log_head(connection: Connection[Any]) -> int:
+    """The last position of the log; 0 for an empty one."""
+    return int(value_of(connection, SELECT_HEAD))

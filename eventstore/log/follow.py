@@ -14,7 +14,7 @@ from psycopg.rows import tuple_row
 from eventstore.aggregates.aggregate import Event
 from eventstore.events import read_event
 from eventstore.log.bell import CHANNEL
-from eventstore.log.columns import SELECT_HEAD
+from eventstore.log.columns import log_head as log_head
 
 POLL_S = 0.5
 
@@ -74,12 +74,6 @@ def read_after(
     if len(events) == limit:
         return events, events[-1].position
     return events, max(head, events[-1].position if events else position)
-
-
-def log_head(connection: Connection[Any]) -> int:
-    """The last position of the log, 0 for an empty one."""
-    row = connection.execute(SELECT_HEAD).fetchone()
-    return row["head"] if row else 0
 
 
 def has_between(connection: Connection[Any], after: int, upto: int, topics: Sequence[str], count: int) -> bool:

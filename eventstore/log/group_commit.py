@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future
 from functools import partial
 from itertools import accumulate, count
+from typing import Any
 
 import psycopg
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 from psycopg import AsyncConnection, Connection
-from psycopg.rows import args_row, tuple_row
+from psycopg.rows import args_row
 
 from eventstore.errors import IntakeStopped, NotCompared
+from eventstore.log.columns import value_of
 
 STOPPED = "LG002"
 """SQLSTATE of an append that a stop refuses."""
@@ -80,9 +81,7 @@ def note_comparison(connection: Connection[Any], *, by: str | None = None, reaso
 
 def is_compared(connection: Connection[Any]) -> bool:
     """Return whether the log was compared with its checkpoints since the server has started."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        [(is_compared,)] = cursor.execute(IS_COMPARED).fetchall()
-    return bool(is_compared)
+    return bool(value_of(connection, IS_COMPARED))
 
 
 def restoring(admin_url: str) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from psycopg import AsyncConnection, Connection
 from psycopg.rows import args_row, class_row, tuple_row
 
-from eventstore.log.columns import SELECT_HEAD
+from eventstore.log.columns import SELECT_HEAD, log_head, rows_of
 from eventstore.proof.checkpoints import read_signed
 from eventstore.proof.merkle import TreeDamaged, range_root
 from eventstore.proof.sealing import tile_reader, tree_size
@@ -104,8 +104,7 @@ async def checkpoint_page(connection: AsyncConnection[Any], before: int | None) 
 
 def newest_signed(connection: Connection[Any]) -> tuple[Checkpoint, str, str] | None:
     """The newest checkpoint, its note, and the key that has signed it; None where no known key has signed one."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        [note] = cursor.execute(_SELECT_NEWEST).fetchone() or ("",)
+    note = next((note for (note,) in rows_of(connection, _SELECT_NEWEST)), "")
     try:
         key = _verifier_key(connection, note.partition("\n")[0])
         return read_signed(note, (key,)), note, key
@@ -115,8 +114,7 @@ def newest_signed(connection: Connection[Any]) -> tuple[Checkpoint, str, str] | 
 
 def _verifier_key(connection: Connection[Any], origin: str) -> str:
     """The public key of checkpoints of this origin, NAME+HASH+KEY; "" where the one that it names is not known."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        [key] = cursor.execute(_SELECT_KEY, (origin,)).fetchone() or ("",)
+    key = next((key for (key,) in rows_of(connection, _SELECT_KEY, origin)), "")
     try:
         name, _, public = read_key(key)
     except Invalid:
@@ -143,12 +141,10 @@ def compared_with(connection: Connection[Any], note: str) -> Compared:
 
 
 def _verdict(connection: Connection[Any], kept: Checkpoint) -> Verdict:
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        losses = cursor.execute(_SELECT_LOSSES).fetchall()
-        head = (cursor.execute(SELECT_HEAD).fetchone() or (0,))[0]
+    losses = rows_of(connection, _SELECT_LOSSES)
     if any(branch > kept.branch and kept_upto < kept.size <= lost for branch, kept_upto, lost in losses):
         return "lost"
-    if kept.size > head:
+    if kept.size > log_head(connection):
         return "longer"
     if kept.size > tree_size(connection):
         return "not_sealed"

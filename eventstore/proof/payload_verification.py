@@ -17,6 +17,7 @@ from psycopg.sql import SQL
 from eventstore.aggregates.customer_mail import MailRequested
 from eventstore.aggregates.supplier import SupplierArchived
 from eventstore.events import AGGREGATES, ERASURES, SUBJECT, read_event
+from eventstore.log.columns import value_of
 from eventstore.log.payloads import read_payload, stored_contents
 from system.parallel import processes
 
@@ -116,8 +117,7 @@ def verifying_payloads(
     connection: Connection[Any], database_url: str, *, jobs: int
 ) -> Iterator[Callable[[], VerifiedPayloads]]:
     """The same by several processes, which see what the connection's transaction sees; what is given waits for them."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        [snapshot] = cursor.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
+    snapshot = value_of(connection, "SELECT pg_export_snapshot()")
     with processes(jobs) as pool:
         parts = [pool.submit(_open_payloads_alone, database_url, snapshot, part, jobs) for part in range(jobs)]
 
@@ -163,7 +163,8 @@ def open_payloads(connection: Connection[Any], part: int, parts: int) -> Verifie
 
 def missing_payloads(connection: Connection[Any]) -> VerifiedPayloads:
     """Events that speak of payloads which are not there, and payloads of persons who were erased; none is opened."""
-    verified = VerifiedPayloads(erased=_erased(connection))
+    erased = value_of(connection, "SELECT count(*) FROM events WHERE topic = ANY(%s)", [*ERASURES])
+    verified = VerifiedPayloads(erased=erased)
     archives = _archives(connection)
     verified.archives = {code: event.url for code, event in archives.items()}
     values = {
@@ -193,11 +194,3 @@ def _archives(connection: Connection[Any]) -> dict[str, SupplierArchived]:
             if isinstance(event, SupplierArchived) and stream.startswith("supplier/"):
                 archives[stream.split("/", 1)[1]] = event
     return archives
-
-
-def _erased(connection: Connection[Any]) -> int:
-    """How many persons were erased, by the log."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute("SELECT count(*) FROM events WHERE topic = ANY(%s)", ([*ERASURES],)).fetchone()
-    assert row is not None
-    return int(row[0])

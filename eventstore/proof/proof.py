@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 from psycopg import Connection
-from psycopg.rows import dict_row, tuple_row
+from psycopg.rows import dict_row
 
 from eventstore.events import read_event, subject_of
-from eventstore.log.columns import SELECT_EVENTS
+from eventstore.log.columns import SELECT_EVENTS, rows_of
 from eventstore.log.payloads import is_erased, read_payloads
 from eventstore.proof.merkle import ReadTile, TreeDamaged, consistency_proof, inclusion_proof
 from eventstore.proof.sealing import tile_reader
@@ -90,9 +90,7 @@ def write_proof(
         events = [row for row in cursor.execute(_SELECT_EVENTS, (list(streams),)) if row["position"] <= checkpoint.size]
     if not events:
         raise NotProvable("There is no such import, or no checkpoint covers it yet. Run `importledger seal`.")
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute(_SELECT_CONTINUATIONS, (checkpoint.size, checkpoint.origin + "\n"))
-        notes: dict[int, str] = dict(cursor.fetchall())
+    notes: dict[int, str] = dict(rows_of(connection, _SELECT_CONTINUATIONS, checkpoint.size, checkpoint.origin + "\n"))
     notes |= _covering(connection, checkpoint.origin, events)
     notes |= {size: text for size, text in kept.items() if size <= checkpoint.size}
     notes[checkpoint.size] = note
@@ -137,11 +135,9 @@ def event_line(row: dict[str, Any]) -> dict[str, Any]:
 def _covering(connection: Connection[Any], origin: str, events: Sequence[dict[str, Any]]) -> dict[int, str]:
     """The first checkpoint that covers each of the events, by size; of this origin, which changes with the key."""
     notes: dict[int, str] = {}
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        for event in events:
-            row = cursor.execute(_SELECT_COVERING, (event["position"], origin + "\n")).fetchone()
-            if row is not None:
-                notes[int(row[0].split("\n")[1])] = row[0]
+    for event in events:
+        for (note,) in rows_of(connection, _SELECT_COVERING, event["position"], origin + "\n"):
+            notes[int(note.split("\n")[1])] = note
     return notes
 
 

@@ -16,7 +16,7 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 
 from eventstore.log import locks
-from eventstore.log.columns import SELECT_EVENTS, SELECT_HEAD
+from eventstore.log.columns import SELECT_EVENTS, log_head, rows_of, value_of
 from eventstore.log.connecting import wait_for_standby
 from eventstore.log.intake_stop import end_stop, note_comparison, stop_intake
 from eventstore.proof.checkpoints import LogKey, Outside, read_signed
@@ -87,9 +87,7 @@ class Sealed(msgspec.Struct, frozen=True):
 def sealing_lock(connection: Connection[Any], *, waits: bool) -> Iterator[bool]:
     """Whether this connection is the log's only sealer while the block runs."""
     function = "pg_advisory_lock" if waits else "pg_try_advisory_lock"
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(f"SELECT {function}(%s)".encode(), (locks.SEALER,)).fetchone()
-    is_held = waits or bool(row and row[0])
+    is_held = bool(value_of(connection, f"SELECT {function}(%s)", locks.SEALER)) or waits
     try:
         yield is_held
     finally:
@@ -156,7 +154,7 @@ def _compared(
 ) -> _Compared:
     """Refuse a log that differs from checkpoints of any key that has signed it, then checkpoints of other keys."""
     known = (*_known_keys(connection), *keys)
-    head = _head(connection)
+    head = log_head(connection)
     branch, signed, newest = _newest(connection)
     ends = outside.ends(since=signed)
     _refuse_other_branches(connection, ends, branch, outside, known)
@@ -181,7 +179,7 @@ def _compared(
 
 def _known_keys(connection: Connection[Any]) -> list[str]:
     """Verifier keys that have signed this log, or a seal of it."""
-    return [verifier for (verifier,) in _rows(connection, "SELECT verifier FROM log_keys")]
+    return [verifier for (verifier,) in rows_of(connection, "SELECT verifier FROM log_keys")]
 
 
 def _seal(
@@ -231,12 +229,12 @@ def continue_from(
     """
     keys = (key.verifier, former_key) if former_key else (key.verifier,)
     notes = {note for _, note in outside.notes()} | {
-        note for (note,) in _rows(connection, "SELECT note FROM log_checkpoints")
+        note for (note,) in rows_of(connection, "SELECT note FROM log_checkpoints")
     }
     signed = [_read(note, keys) for note in notes]
     branch = 1 + max([checkpoint.branch for checkpoint in signed], default=0)
     with connection.transaction():
-        head = _head(connection)
+        head = log_head(connection)
         if not head:
             raise SealRefused(
                 "The log is empty: restore a backup, or take accounts in with `importledger seal --accept`."
@@ -321,8 +319,7 @@ def _refuse_other_branches(
             note,
         )
     for older in [older for older in ends if older < branch]:
-        query = "SELECT coalesce(max(lost), 0) FROM log_checkpoints WHERE branch > %s"
-        [(lost,)] = _rows(connection, query, older)
+        lost = value_of(connection, "SELECT coalesce(max(lost), 0) FROM log_checkpoints WHERE branch > %s", older)
         if ends[older] > lost:
             raise SealRefused(
                 f"The log goes on elsewhere as it was before the loss: {outside.url} keeps a checkpoint of"
@@ -336,7 +333,7 @@ def sign_snapshot(connection: Connection[Any], key: LogKey, *, at: datetime) -> 
 
     For a log that was sealed just now: that it continues what was signed is not looked at again.
     """
-    head = _head(connection)
+    head = log_head(connection)
     tree = Tree.resumed(min(head, tree_size(connection)), tile_reader(connection))
     while tree.size < head:
         upto = min(head, tree.size + CHUNK)
@@ -344,7 +341,7 @@ def sign_snapshot(connection: Connection[Any], key: LogKey, *, at: datetime) -> 
             tree.add(leaf)
         if tree.size < upto:
             raise SealRefused(f"MISSING: the log has no event at position {tree.size + 1}.")
-    [(branch,)] = _rows(connection, "SELECT coalesce(max(branch), 0) FROM log_checkpoints")
+    branch = value_of(connection, "SELECT coalesce(max(branch), 0) FROM log_checkpoints")
     return key.sign(head, tree.root(), at, branch=branch)
 
 
@@ -393,9 +390,7 @@ def signed_size(connection: Connection[Any]) -> int:
 
 def tree_size(connection: Connection[Any]) -> int:
     """How many events the stored tree holds."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(_SELECT_TREE_SIZE).fetchone()
-    return row[0] * TILE + row[1] // HASH_BYTES if row else 0
+    return next((index * TILE + length // HASH_BYTES for index, length in rows_of(connection, _SELECT_TREE_SIZE)), 0)
 
 
 def _grow(connection: Connection[Any], upto: int, progress: Callable[[int], None]) -> int:
@@ -419,11 +414,11 @@ def _grow(connection: Connection[Any], upto: int, progress: Callable[[int], None
 
 
 def _keep_outside(connection: Connection[Any], outside: Outside, branch: int, ends: Mapping[int, int]) -> None:
-    rows = _rows(connection, _SELECT_NOT_OUTSIDE, branch, ends.get(branch, 0))
+    rows = rows_of(connection, _SELECT_NOT_OUTSIDE, branch, ends.get(branch, 0))
     if rows:  # what a failover loses must not be kept there
         wait_for_standby(connection)
     if branch and branch not in ends:
-        for (note,) in _rows(connection, _SELECT_CONTINUATION, branch):
+        for (note,) in rows_of(connection, _SELECT_CONTINUATION, branch):
             outside.keep(0, note, branch=branch)
             if outside.note(0, branch=branch) != note:
                 raise SealRefused(f"Somebody else has continued this log as branch {branch}, kept at {outside.url}.")
@@ -431,15 +426,9 @@ def _keep_outside(connection: Connection[Any], outside: Outside, branch: int, en
         outside.keep(size, note, branch=branch)
 
 
-def _rows(connection: Connection[Any], query: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return cursor.execute(query.encode(), parameters).fetchall()
-
-
 def _newest(connection: Connection[Any]) -> tuple[int, int, str]:
     """Branch, size and note of the newest checkpoint in the database; (0, 0, "") without one."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return cursor.execute(_SELECT_NEWEST).fetchone() or (0, 0, "")
+    return next(((branch, size, note) for branch, size, note in rows_of(connection, _SELECT_NEWEST)), (0, 0, ""))
 
 
 def _read(note: str, keys: Sequence[str]) -> Checkpoint:
@@ -451,9 +440,3 @@ def _read(note: str, keys: Sequence[str]) -> Checkpoint:
         raise SealRefused(
             f"The newest checkpoint cannot be continued: {error}. Is it the right sealing key?"
         ) from error
-
-
-def _head(connection: Connection[Any]) -> int:
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(SELECT_HEAD).fetchone()
-    return int(row[0]) if row else 0

@@ -12,7 +12,7 @@ import msgspec
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
-from eventstore.log.columns import SELECT_HEAD
+from eventstore.log.columns import log_head, rows_of, value_of
 from eventstore.proof.checkpoints import read_signed
 from eventstore.proof.merkle import TILE, Tree, TreeDamaged, range_root, split
 from eventstore.proof.sealing import CHUNK, read_leaves, tile_reader, tree_size
@@ -83,8 +83,8 @@ def verify_events(
     `kept` are checkpoints from everywhere. Without `whole` only the newest events are hashed again, and what is
     before them is taken from the stored tree.
     """
-    head = _value(connection, SELECT_HEAD)
-    count = _value(connection, "SELECT count(*) FROM events")
+    head = log_head(connection)
+    count = value_of(connection, "SELECT count(*) FROM events")
     verified = Verified(head=head)
     checkpoints = _without_lost(_checkpoints(kept, keys, verified.problems), verified.continued)
     if not checkpoints and head:
@@ -161,28 +161,24 @@ def _stored_leaves(connection: Connection[Any], low: int, high: int) -> dict[int
 def wrong_rows(connection: Connection[Any], keys: Sequence[str]) -> Iterator[str]:
     """Rows of checkpoints whose columns are not what their notes say: the sealer goes on by these columns."""
     query = "SELECT size, branch, continues, lost, note FROM log_checkpoints ORDER BY branch, size"
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        for size, branch, continues, lost, note in cursor.execute(query).fetchall():
-            try:
-                said = read_signed(note, keys)
-            except Invalid:
-                continue  # named with all the others that are not signed
-            loss = (said.continued.kept, said.continued.lost) if said.continued else (None, None)
-            if (said.size, said.branch, *loss) != (size, branch, continues, lost):
-                yield f"WARNED  the row of the checkpoint of {said.size} events is not what its note says"
+    for size, branch, continues, lost, note in rows_of(connection, query):
+        try:
+            said = read_signed(note, keys)
+        except Invalid:
+            continue  # named with all the others that are not signed
+        loss = (said.continued.kept, said.continued.lost) if said.continued else (None, None)
+        if (said.size, said.branch, *loss) != (size, branch, continues, lost):
+            yield f"WARNED  the row of the checkpoint of {said.size} events is not what its note says"
 
 
 def gaps(connection: Connection[Any]) -> Iterator[str]:
     """Where the log or a stream is not dense, a sentence each; for a log without checkpoints."""
-    count = _value(connection, "SELECT count(*) FROM events")
-    last = _value(connection, SELECT_HEAD)
+    count = value_of(connection, "SELECT count(*) FROM events")
+    last = log_head(connection)
     if count != last:
         yield f"GAP  the log has {count} events, and its last position is {last}"
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute(
-            "SELECT stream FROM events GROUP BY stream HAVING count(*) <> max(version) OR min(version) <> 1 LIMIT 5"
-        )
-        yield from (f"GAP  the stream {stream} is not dense" for (stream,) in cursor.fetchall())
+    query = "SELECT stream FROM events GROUP BY stream HAVING count(*) <> max(version) OR min(version) <> 1 LIMIT 5"
+    yield from (f"GAP  the stream {stream} is not dense" for (stream,) in rows_of(connection, query))
 
 
 def _compare(root: bytes, checkpoints: Sequence[tuple[Checkpoint, str]], changes: _Changes, verified: Verified) -> None:
@@ -265,13 +261,5 @@ def _first_after(disagreeing: Sequence[tuple[Checkpoint, str]], position: int) -
 
 
 def _stream_at(connection: Connection[Any], position: int) -> str:
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute("SELECT stream, version FROM events WHERE position = %s", (position,)).fetchone()
-    return f"{row[0]}, version {row[1]}" if row else "nothing"
-
-
-def _value(connection: Connection[Any], query: str) -> int:
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(query.encode()).fetchone()
-    assert row is not None
-    return int(row[0])
+    rows = rows_of(connection, "SELECT stream, version FROM events WHERE position = %s", position)
+    return next((f"{stream}, version {version}" for stream, version in rows), "nothing")

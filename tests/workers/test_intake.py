@@ -9,7 +9,7 @@ import pytest
 from eventstore.aggregates.import_process import PostponeImport, StartImport
 from eventstore.clock import now
 from eventstore.log import follow
-from eventstore.log.follow import log_head
+from eventstore.log.columns import log_head
 from eventstore.log.ledger import Ledger
 from system.processors import ProcessorPressure
 from tests.support.make import an_account
