@@ -43,7 +43,7 @@ def errors_page() -> str:
     lines = [
         "# Error codes",
         "",
-        "Made from `api/description/catalogue.py` by `make docs`. Codes are permanent; sentences may change.",
+        "Made from `api/description/errors.toml` and the rules in `market/` by `make docs`. Codes are permanent; sentences may change.",
         "`GET /errors/` has the same with examples.",
         "",
         "| code | status | met in | means | auf Deutsch |",
