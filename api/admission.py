@@ -126,13 +126,12 @@ class Admission:
         self, operation: Operation, roles: frozenset[str], handler: Callable[[Request, Key], Awaitable[Response]]
     ) -> Callable[[Request], Awaitable[Response]]:
         """The handler for callers of these roles, to whom other organisations' suppliers do not exist."""
-        names_supplier = "{supplier}" in operation.path
         declared = _names_of(operation)
 
         async def answer(request: Request) -> Response:
             key = await self._auth.caller(request, roles)
             _refuse_undeclared(request, declared)
-            if names_supplier and not key.may_touch(identifier(request, "supplier")):
+            if operation.names_supplier and not key.may_touch(identifier(request, "supplier")):
                 if operation.is_foreign_empty:
                     return json_response([])
                 raise not_found()

@@ -43,7 +43,8 @@ def errors_page() -> str:
     lines = [
         "# Error codes",
         "",
-        "Made from `api/description/errors.toml` and the rules in `market/` by `make docs`. Codes are permanent; sentences may change.",
+        "Made by `make docs` from `api/description/errors.toml` and the rules in `market/`. Codes are permanent;",
+        "sentences may change.",
         "`GET /errors/` has the same with examples.",
         "",
         "| code | status | met in | means | auf Deutsch |",

@@ -1,8 +1,8 @@
 """What an endpoint is: a row beside its handler, from which its route, its rights and its description are made."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.responses import Response
@@ -24,6 +24,7 @@ TAGS = {
 
 EVENTS = "text/event-stream"
 
+Handler = TypeVar("Handler", bound=Callable[..., Any])
 _EXAMPLES = Path(__file__).parent / "examples"
 
 
@@ -40,7 +41,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """An endpoint: its place, who may call it, what it takes and gives, and the method that answers it."""
 
     handler: Callable[..., Awaitable[Response]]
-    """A method of the endpoint's class: of (request, call) where `roles` are named, of (request) where they are not."""
+    """Method of the endpoint's class, of (request, call), or of (request) without `roles`."""
     name: str
     method: str
     path: str
@@ -49,9 +50,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     answers: dict[int, Any]
     """Status to type of the body; None for a body that is no JSON."""
     roles: frozenset[str] | None = None
-    """Who may call it; None where no token is needed. Enforced by `api.admission`, not by the handler."""
+    """Roles that may call it; None where no token is needed. Enforced by `api.admission`, not by the handler."""
     is_foreign_empty: bool = False
-    """Whether the list of a supplier that the caller may not see is empty; other operations answer 404 for it."""
+    """True for a list that is empty for a supplier that the caller may not see. Others answer 404."""
     body: type | None = None
     is_body_optional: bool = False
     is_read: bool = False
@@ -75,8 +76,34 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def endpoint(self) -> str:
-        """The name of the class whose method answers."""
+        """Name of the class whose method answers."""
         return self.handler.__qualname__.split(".")[0]
+
+    @property
+    def names_supplier(self) -> bool:
+        """True for a path with a supplier. It answers 404 for a supplier that the caller may not see."""
+        return "{supplier}" in self.path
+
+
+def operation(method: str, path: str, tag: str, **fields: Any) -> Callable[[Handler], Handler]:
+    """Mark a method as the handler of an operation. Its name and docstring name and describe the operation."""
+
+    def mark(handler: Handler) -> Handler:
+        summary = " ".join((handler.__doc__ or "").split())
+        made = Operation(
+            handler=handler, name=handler.__name__, method=method, path=path, tag=tag, summary=summary, **fields
+        )
+        handler.__dict__["operation"] = made
+        return handler
+
+    return mark
+
+
+def operations_of(endpoint: type) -> Iterator[Operation]:
+    """The operations of an endpoint's class, in its order."""
+    for member in vars(endpoint).values():
+        if isinstance(made := getattr(member, "operation", None), Operation):
+            yield made
 
 
 def example_of(name: str) -> Any:

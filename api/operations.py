@@ -1,41 +1,35 @@
-"""Every endpoint of the service, in the order in which routes are tried: what is asked most often comes first."""
+"""Every endpoint of the service. Routes are tried in this order: the most frequent requests come first."""
 
-from api.endpoints import (
-    account_import,
-    bulk_import,
-    documentation,
-    graphql,
-    health,
-    history_queries,
-    import_verbs,
-    post_account_import,
-    pre_account_import,
-    problem_queries,
-    reconciling,
-    runs,
-    status_queries,
-    support_queries,
+from api.endpoints.account_import import AccountImport
+from api.endpoints.bulk_import import BulkImport
+from api.endpoints.documentation import Documentation
+from api.endpoints.graphql import GraphQL
+from api.endpoints.health import HealthChecks
+from api.endpoints.history_queries import HistoryQueries
+from api.endpoints.import_verbs import ImportVerbs
+from api.endpoints.post_account_import import PostAccountImport
+from api.endpoints.pre_account_import import PreAccountImport
+from api.endpoints.problem_queries import ProblemQueries
+from api.endpoints.reconciling import Reconciling
+from api.endpoints.runs import Runs
+from api.endpoints.support_queries import SupportQueries
+from api.operation import Operation, operations_of
+
+ENDPOINTS = (
+    AccountImport,
+    BulkImport,
+    GraphQL,
+    HistoryQueries,
+    ProblemQueries,
+    ImportVerbs,
+    PreAccountImport,
+    PostAccountImport,
+    Runs,
+    Reconciling,
+    SupportQueries,
+    HealthChecks,
+    Documentation,
 )
-from api.operation import Operation
-
-_FILES = (
-    account_import,
-    bulk_import,
-    graphql,
-    history_queries,
-    problem_queries,
-    import_verbs,
-    pre_account_import,
-    post_account_import,
-    runs,
-    reconciling,
-    status_queries,
-    support_queries,
-    health,
-    documentation,
-)
-
-OPERATIONS: tuple[Operation, ...] = tuple(operation for file in _FILES for operation in file.OPERATIONS)
-
-ENDPOINTS = tuple(dict.fromkeys(getattr(file, operation.endpoint) for file in _FILES for operation in file.OPERATIONS))
 """The classes whose methods answer, each made once with the services."""
+
+OPERATIONS: tuple[Operation, ...] = tuple(made for endpoint in ENDPOINTS for made in operations_of(endpoint))

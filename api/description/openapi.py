@@ -131,7 +131,7 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         told["requestBody"] = _request_body(operation, schemas)
         if operation.is_ndjson:
             told["requestBody"]["description"] = _LINES_SENT
-    refusals = {*operation.refuses, *_ALWAYS_POSSIBLE}
+    refusals = {*operation.refuses, *_ALWAYS_POSSIBLE, *([404] if operation.names_supplier else ())}
     refusals |= {*(_WITH_TOKEN if operation.roles else ()), *(_WITH_BODY if operation.roles and operation.body else ())}
     for status in sorted(refusals):
         told["responses"][str(status)] = _refusal(status, operation)

@@ -28,7 +28,7 @@ from api.intake.refusal_counts import places_of
 from api.intake.run_names import RUN
 from api.intake.staging import UNKNOWN_SUPPLIER, not_ongoing, staging_of, warnings_of
 from api.intake.typed_names import typed_number
-from api.operation import ACCOUNT_PATH, ACCOUNTS, V2, Operation, example_of
+from api.operation import ACCOUNT_PATH, ACCOUNTS, V2, example_of, operation
 from api.services import Services
 from eventstore.aggregates.import_process import StageImport, stream_of
 from eventstore.aggregates.run import Mode
@@ -49,6 +49,11 @@ from system.steps import Steps
 from telemetry.measures import measures
 
 T = TypeVar("T")
+_NOTHING = b"{}"
+"""The body for callers who prefer no other."""
+
+_NOT_VALID = Sentence("The account data could not be validated.", "Die Kontodaten konnten nicht validiert werden.")
+_ACCOUNT = example_of("account")
 
 
 class AccountImport:
@@ -62,8 +67,39 @@ class AccountImport:
         self._runs = services.runs
         self._acknowledgements = services.acknowledgements
 
-    async def validate(self, request: Request, call: Call) -> Response:
-        """200 with an empty object, or what is preferred, or 400 with every problem; no side effects."""
+    @operation(
+        "POST",
+        f"{V2}/accounts/",
+        ACCOUNTS,
+        roles=WRITERS,
+        answers={201: Empty},
+        body=WrappedAccount,
+        example=_ACCOUNT,
+        examples={"dry_run": {"payload": _ACCOUNT, "task_params": {"is_dry_run": True}}},
+        query=(RUN,),
+        prefers=True,
+    )
+    async def create_account(self, request: Request, call: Call) -> Response:
+        """Import an account. 201 once it is durably stored; creation follows."""
+        staging = await self._accepted(call, Occasion.CREATE, partial(_staging_of, call.body, call.run))
+        await self._runs.names.refuse_new(staging.supplier, call.run)
+        is_told = prefers_representation(request)
+        return _told(request, 201, await self._staged(request, call, staging, is_told=is_told), is_told=is_told)
+
+    @operation(
+        "POST",
+        f"{V2}/accounts/validate/",
+        ACCOUNTS,
+        roles=WRITERS,
+        answers={200: Empty},
+        is_read=True,
+        body=WrappedAccount,
+        example=_ACCOUNT,
+        query=(RUN,),
+        prefers=True,
+    )
+    async def validate_account(self, request: Request, call: Call) -> Response:
+        """Validate an account: every problem at once, no side effects."""
         warnings = await self._accepted(call, Occasion.VALIDATE, warnings_of)
         if call.subjects:
             await self._runs.names.refuse_new(call.subjects[-1][0], call.run)
@@ -72,15 +108,9 @@ class AccountImport:
         body = _answer(request, "VALID", None, warnings) if is_told else _NOTHING
         return _told(request, 200, body, is_told=is_told)
 
-    async def create(self, request: Request, call: Call) -> Response:
-        """201 once the import is durably in the log; 400 with every problem, or because it was imported already."""
-        staging = await self._accepted(call, Occasion.CREATE, partial(_staging_of, call.body, call.run))
-        await self._runs.names.refuse_new(staging.supplier, call.run)
-        is_told = prefers_representation(request)
-        return _told(request, 201, await self._staged(request, call, staging, is_told=is_told), is_told=is_told)
-
-    async def status(self, request: Request, call: Call) -> Response:
-        """The v2 status record, now or as of a moment, or 404."""
+    @operation("GET", ACCOUNT_PATH, ACCOUNTS, roles=READERS, answers={200: ImportStatus}, query=(AS_OF,))
+    async def read_import_status(self, request: Request, call: Call) -> Response:
+        """What became of an import."""
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         upto = await as_of(self._pool, request)
         if upto is None:
@@ -249,57 +279,3 @@ def _not_ongoing(supplier: str, status: str) -> NotValid:
 
 def _not_valid(problems: Sequence[Problem], supplier: str = "") -> NotValid:
     return NotValid("account_failed_validation", _NOT_VALID, problems, supplier=supplier, with_tree=True)
-
-
-_NOTHING = b"{}"
-"""The body for callers who prefer no other."""
-
-_NOT_VALID = Sentence("The account data could not be validated.", "Die Kontodaten konnten nicht validiert werden.")
-
-
-_ACCOUNT = example_of("account")
-
-OPERATIONS = (
-    Operation(
-        handler=AccountImport.create,
-        name="create_account",
-        method="POST",
-        path=f"{V2}/accounts/",
-        tag=ACCOUNTS,
-        summary="Import an account. 201 once it is durably stored; creation follows.",
-        answers={201: Empty},
-        roles=WRITERS,
-        body=WrappedAccount,
-        example=_ACCOUNT,
-        examples={"dry_run": {"payload": _ACCOUNT, "task_params": {"is_dry_run": True}}},
-        query=(RUN,),
-        prefers=True,
-    ),
-    Operation(
-        handler=AccountImport.validate,
-        name="validate_account",
-        method="POST",
-        path=f"{V2}/accounts/validate/",
-        tag=ACCOUNTS,
-        summary="Validate an account: every problem at once, no side effects.",
-        answers={200: Empty},
-        roles=WRITERS,
-        is_read=True,
-        body=WrappedAccount,
-        example=_ACCOUNT,
-        query=(RUN,),
-        prefers=True,
-    ),
-    Operation(
-        handler=AccountImport.status,
-        name="read_import_status",
-        method="GET",
-        path=ACCOUNT_PATH,
-        tag=ACCOUNTS,
-        summary="What became of an import.",
-        answers={200: ImportStatus},
-        roles=READERS,
-        query=(AS_OF,),
-        refuses=(404,),
-    ),
-)

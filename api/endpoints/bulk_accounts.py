@@ -11,34 +11,25 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from api.access.acknowledgements import Acknowledgements
-from api.access.directory import Directory
-from api.access.rate_limit import RateLimit
 from api.admission import Call
 from api.bulk.judging import INVALID, Judged, Question
 from api.bulk.lines import Line
-from api.bulk.receipts import TOO_LONG, Receipt, numbered, refusals_of, refused, warned_of, whole
-from api.bulk.workshop import COUNT_PATIENCE_S, Workshop
-from api.http.limits import MAX_LINE_BYTES
+from api.bulk.receipts import TOO_LONG, Receipt, numbered, refused, warned_of, whole
+from api.bulk.workshop import COUNT_PATIENCE_S
+from api.endpoints.bulk_batches import TOO_LONG_DETAIL, Batch, BatchWork, Item, waves
 from api.http.status_codes import sentence_of
-from api.intake.refused_attempts import RefusedAttempts
-from api.intake.run_counts import RunCounts
 from api.intake.run_names import TOO_MANY, TOO_MANY_DETAIL
 from api.intake.staging import not_ongoing
+from api.services import Services
 from eventstore.aggregates.import_process import ImportProcess, is_same_content, stream_of
 from eventstore.aggregates.run import Mode
 from eventstore.clock import now
 from eventstore.errors import AccountErased, AlreadyImported, ImportInProgress, Refused, StreamUnreadable
-from eventstore.log.ledger import Decision, Ledger, Loaded
+from eventstore.log.ledger import Decision, Loaded
 from projections.views.import_supplier import KnownSupplier
 from schemas.base import Problem
-from schemas.sentence import Sentence
 from telemetry.measures import measures
 
-TOO_LONG_DETAIL = Sentence(
-    f"A line must have at most {MAX_LINE_BYTES} bytes.", f"Eine Zeile darf höchstens {MAX_LINE_BYTES} Bytes haben."
-)
-OPERATION = "create_accounts"
 _REMEMBERED_BATCHES = 8
 """So many settled batches may have changed what a prepared one has read."""
 
@@ -59,12 +50,9 @@ class _Task(msgspec.Struct, gc=False):
 _names = msgspec.json.Decoder(_Names).decode
 
 
-class AccountItem(msgspec.Struct):
-    """A line on its way: `before` is what its account was when the batch was prepared."""
+class AccountItem(Item):
+    """`before` is the state of the account when the batch was prepared."""
 
-    line: Line
-    supplier: str = ""
-    external: str = ""
     is_dry_run: bool = False
     before: Loaded | StreamUnreadable | None = None
     is_replay: bool = False
@@ -75,53 +63,22 @@ class AccountItem(msgspec.Struct):
         return stream_of(self.supplier, self.external) if self.supplier and self.external else ""
 
 
-class PreparedAccounts(msgspec.Struct, frozen=True):
-    """A batch, and the suppliers of its lines that the caller may touch."""
-
-    items: list[AccountItem]
-    suppliers: Mapping[str, KnownSupplier]
-
-
-class AccountWork:
+class AccountWork(BatchWork):
     """The work of one request to …/accounts/bulk/."""
 
-    def __init__(
-        self,
-        call: Call,
-        mode: Mode,
-        run: str,
-        *,
-        ledger: Ledger,
-        directory: Directory,
-        limit: RateLimit,
-        workshop: Workshop,
-        counts: RunCounts,
-        attempts: RefusedAttempts,
-        acknowledgements: Acknowledgements,
-    ) -> None:
-        self._call = call
-        self._mode = mode
-        self._run = run
-        self._ledger = ledger
-        self._directory = directory
-        self._limit = limit
-        self._workshop = workshop
-        self._counts = counts
-        self._attempts = attempts
-        self._acknowledgements = acknowledgements
+    def __init__(self, services: Services, call: Call, run: str, mode: Mode) -> None:
+        super().__init__(services, call, "create_accounts", run, mode)
         self._changed: deque[set[str]] = deque(maxlen=_REMEMBERED_BATCHES)
         self._joining: dict[str, list[str]] = {}
         """Accounts by supplier that were there before, and may be new in the run."""
         self._nameless: set[str] = set()
         """Suppliers that may not have the run, which is new."""
 
-    async def prepare(self, lines: Sequence[Line]) -> PreparedAccounts:
+    async def prepare(self, lines: Sequence[Line]) -> Batch:
         """Find out whom the lines concern and what is there, and judge what is not there already."""
         await self._limit.pace(self._call.key, len(lines))
-        items = await self._workshop.in_thread(_named, lines)
-        codes = {item.supplier for item in items if item.supplier and self._call.key.may_touch(item.supplier)}
-        known = {code: await self._directory.supplier(code) for code in codes}
-        suppliers = {code: entry for code, entry in known.items() if entry is not None}
+        items = await self._workshop.in_thread(lambda: [_item(line) for line in lines])
+        suppliers = await self._suppliers_of(items)
         if self._run:
             admitted = await self._counts.names.admitted([(code, self._run) for code in suppliers])
             self._nameless.update(code for code in suppliers if (code, self._run) not in admitted)
@@ -130,14 +87,14 @@ class AccountWork:
                 self._look, [item for item in items if item.supplier in suppliers and item.external]
             )
         await self._judge([item for item in items if item.line.body is not None and not item.is_replay], suppliers)
-        return PreparedAccounts(items, suppliers)
+        return Batch(items, suppliers)
 
-    async def settle(self, prepared: PreparedAccounts) -> list[Receipt]:
+    async def settle(self, prepared: Batch) -> list[Receipt]:
         """Stage what is new, an account at most once at a time, and say what became of each line."""
         receipts: list[Receipt] = []
         changed: set[str] = set()
         self._changed.append(changed)
-        for wave in _waves(prepared.items):
+        for wave in waves(prepared.items):
             doubtful = [item for item in wave if item.is_replay and self._is_changed(item.stream)]
             for item in doubtful:
                 item.is_replay = False
@@ -262,31 +219,19 @@ class AccountWork:
             warnings=warnings,
         )
 
-    async def _count(self, prepared: PreparedAccounts, receipts: Sequence[Receipt]) -> None:
-        """Refusals by supplier; a line that names none of the caller's is counted for the caller's only one.
-
-        What is counted of a run is stored at the end, since its receipts follow.
-        """
-        of_line = {item.line.number: item for item in prepared.items}
-        refusals = await self._workshop.in_thread(refusals_of, receipts)
+    async def _count(self, batch: Batch, receipts: Sequence[Receipt]) -> None:
+        """Count what became of the lines. Counts of a run are stored at the end, since its receipts follow."""
+        has_counts = await self._count_refusals(batch, receipts)
         warned = await self._workshop.in_thread(warned_of, receipts) if self._mode == "validate" else {}
-        for receipt in receipts:
+        for item, receipt in zip(batch.items, receipts, strict=True):
             self._measure(receipt)
-            item = of_line[receipt.line]
-            supplier = item.supplier if item.supplier in prepared.suppliers else self._call.key.only_supplier
-            if not supplier:
-                continue
-            if receipt.status == "REFUSED":
-                refusal = refusals[receipt.line]
-                self._counts.refuse(supplier, self._run, self._mode, refusal.places)
-                number = receipt.external_account_number
-                self._attempts.note(OPERATION, supplier, number, receipt.code or "", refusal.names)
-            elif receipt.status == "VALID":
+            if receipt.status == "VALID" and (supplier := self._supplier_of(item, batch)):
                 self._counts.validate(supplier, self._run, warned.get(receipt.line, ()))
+                has_counts = True
         joining, self._joining = self._joining, {}
         for supplier, externals in joining.items():
             await self._counts.join(supplier, self._run, self._mode, externals)
-        if self._run and (joining or any(receipt.status in ("VALID", "REFUSED") for receipt in receipts)):
+        if self._run and (joining or has_counts):
             await self._counts.append(within_s=COUNT_PATIENCE_S)
 
     def _measure(self, receipt: Receipt) -> None:
@@ -294,10 +239,6 @@ class AccountWork:
             measures().refused(receipt.code or INVALID)
         elif receipt.status == "PENDING":
             measures().accepted(self._mode, "unchanged" if receipt.replayed else "staged")
-
-
-def _named(lines: Sequence[Line]) -> list[AccountItem]:
-    return [_item(line) for line in lines]
 
 
 def _item(line: Line) -> AccountItem:
@@ -311,19 +252,6 @@ def _item(line: Line) -> AccountItem:
     account = names.payload or names
     is_dry_run = names.task_params is not None and names.task_params.is_dry_run
     return AccountItem(line, account.import_supplier, account.external_account_number, is_dry_run)
-
-
-def _waves(items: Sequence[AccountItem]) -> list[list[AccountItem]]:
-    """The items in their order, in groups of which none has an account twice."""
-    waves: list[list[AccountItem]] = [[]]
-    met: set[str] = set()
-    for item in items:
-        if item.stream and item.stream in met:
-            waves.append([])
-            met = set()
-        waves[-1].append(item)
-        met.add(item.stream)
-    return waves
 
 
 def _is_accepted(state: ImportProcess, *, payload_sha256: str, is_dry_run: bool) -> bool:

@@ -1,23 +1,23 @@
 """Bulk imports: NDJSON of any length in, a receipt for each line out, in order and at once."""
 
-from typing import get_args
+from typing import Any, get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from api.access.auth import WRITERS
 from api.admission import Call
-from api.bulk.answer import BulkAnswer
+from api.bulk.answer import BulkAnswer, BulkWork
 from api.bulk.inflate import INFLATERS, Inflater
 from api.bulk.receipts import BulkEnd, Receipt
-from api.endpoints.bulk_accounts import OPERATION, AccountWork
+from api.endpoints.bulk_accounts import AccountWork
 from api.endpoints.bulk_records import RecordWork
 from api.http.errors import query_not_valid
 from api.http.languages import language_of
 from api.http.status_codes import ApiError
 from api.intake.record_imports import AMOUNT, INVOICE, NOTE, Kind
 from api.intake.run_names import RUN, named_run
-from api.operation import ACCOUNTS, AFTER, V1, V2, Operation, Parameter, example_of
+from api.operation import ACCOUNTS, AFTER, V1, V2, Parameter, example_of, operation
 from api.services import Services
 from eventstore.aggregates.run import Mode
 from schemas.account import WrappedAccount
@@ -45,53 +45,53 @@ _TYPES = frozenset(
 )
 
 
+def _records(kind: Kind) -> dict[str, Any]:
+    """What the operations of all kinds of records have in common."""
+    return _LINES | {"body": kind.envelope, "example": example_of(kind.field), "query": (RUN,)}
+
+
+_LINES: dict[str, Any] = {"roles": WRITERS, "answers": {200: Receipt}, "is_ndjson": True, "last_line": BulkEnd}
+
+
 class BulkImport:
-    """The handler of …/accounts/bulk/."""
+    """The handlers of …/bulk/. Receipts are durable when they are sent. A body that came whole ends with a summary."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def accounts(self, request: Request, call: Call) -> Response:
-        """200 and receipts, each durable when it is sent, and a summary at the end of a body that came whole."""
-        mode, run = mode_of(request), named_run(request)
-        inflater = inflater_of(request)
-        work = AccountWork(
-            call,
-            mode,
-            run,
-            ledger=self._services.ledger,
-            directory=self._services.directory,
-            limit=self._services.limit,
-            workshop=self._services.workshop,
-            counts=self._services.runs,
-            attempts=self._services.attempts,
-            acknowledgements=self._services.acknowledgements,
-        )
-        return BulkAnswer(call, work, inflater, self._services.workshop, language_of(request))
+    @operation(
+        "POST",
+        f"{V2}/accounts/bulk/",
+        ACCOUNTS,
+        body=WrappedAccount,
+        example=example_of("account"),
+        query=(MODE, RUN),
+        **_LINES,
+    )
+    async def create_accounts(self, request: Request, call: Call) -> Response:
+        """Import any number of accounts, one a line. A receipt for each line is streamed back in order."""
+        mode = mode_of(request)
+        return self._answer(request, call, AccountWork(self._services, call, named_run(request), mode))
 
-    async def delivery_notes(self, request: Request, call: Call) -> Response:
-        return self._records(request, call, NOTE)
+    @operation("POST", f"{V1}/delivery-note/bulk/", AFTER, **_records(NOTE))
+    async def create_delivery_notes(self, request: Request, call: Call) -> Response:
+        """Attach any number of delivery notes, one a line. A receipt for each line is streamed back in order."""
+        return self._answer(request, call, RecordWork(self._services, call, named_run(request), NOTE))
 
-    async def energy_amounts(self, request: Request, call: Call) -> Response:
-        return self._records(request, call, AMOUNT)
+    @operation("POST", f"{V1}/energy-amount/bulk/", AFTER, **_records(AMOUNT))
+    async def create_energy_amounts(self, request: Request, call: Call) -> Response:
+        """Attach any number of energy amounts, one a line. A receipt for each line is streamed back in order."""
+        return self._answer(request, call, RecordWork(self._services, call, named_run(request), AMOUNT))
 
-    async def invoices(self, request: Request, call: Call) -> Response:
-        return self._records(request, call, INVOICE)
+    @operation("POST", f"{V1}/market-participant-invoice/bulk/", AFTER, **_records(INVOICE))
+    async def create_market_participant_invoices(self, request: Request, call: Call) -> Response:
+        """Attach any number of market participants' invoices, one a line.
 
-    def _records(self, request: Request, call: Call, kind: Kind) -> Response:
-        """200 and receipts as for accounts; a record is IMPORTED or REFUSED."""
-        work = RecordWork(
-            call,
-            kind,
-            named_run(request),
-            ledger=self._services.ledger,
-            directory=self._services.directory,
-            limit=self._services.limit,
-            workshop=self._services.workshop,
-            counts=self._services.runs,
-            attempts=self._services.attempts,
-            acknowledgements=self._services.acknowledgements,
-        )
+        A receipt for each line is streamed back in order.
+        """
+        return self._answer(request, call, RecordWork(self._services, call, named_run(request), INVOICE))
+
+    def _answer(self, request: Request, call: Call, work: BulkWork) -> Response:
         return BulkAnswer(call, work, inflater_of(request), self._services.workshop, language_of(request))
 
 
@@ -123,44 +123,4 @@ _NOT_NDJSON = Sentence(
 _NOT_COMPRESSED_SO = Sentence(
     "A bulk body may be compressed with gzip or zstd, and with nothing else.",
     "Ein Sammelimport darf mit gzip oder zstd komprimiert sein und mit nichts anderem.",
-)
-
-OPERATIONS = (
-    Operation(
-        handler=BulkImport.accounts,
-        name=OPERATION,
-        method="POST",
-        path=f"{V2}/accounts/bulk/",
-        tag=ACCOUNTS,
-        summary="Import any number of accounts, one a line. A receipt for each line is streamed back in order.",
-        answers={200: Receipt},
-        roles=WRITERS,
-        body=WrappedAccount,
-        example=example_of("account"),
-        query=(MODE, RUN),
-        is_ndjson=True,
-        last_line=BulkEnd,
-    ),
-    *(
-        Operation(
-            handler=handler,
-            name=f"create_{kind.field}s",
-            method="POST",
-            path=f"{V1}/{path}/bulk/",
-            tag=AFTER,
-            summary=f"Attach any number of {what}, one a line. A receipt for each line is streamed back in order.",
-            answers={200: Receipt},
-            roles=WRITERS,
-            body=kind.envelope,
-            example=example_of(kind.field),
-            query=(RUN,),
-            is_ndjson=True,
-            last_line=BulkEnd,
-        )
-        for handler, kind, path, what in (
-            (BulkImport.delivery_notes, NOTE, "delivery-note", "delivery notes"),
-            (BulkImport.energy_amounts, AMOUNT, "energy-amount", "energy amounts"),
-            (BulkImport.invoices, INVOICE, "market-participant-invoice", "market participants' invoices"),
-        )
-    ),
 )

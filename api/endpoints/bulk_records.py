@@ -3,29 +3,24 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 import structlog
 
-from api.access.acknowledgements import Acknowledgements
-from api.access.directory import Directory
-from api.access.rate_limit import RateLimit
 from api.admission import Call
 from api.bulk.judging import unexpected
 from api.bulk.lines import Line
-from api.bulk.receipts import TOO_LONG, Receipt, numbered, refusals_of, refused, whole
-from api.bulk.workshop import COUNT_PATIENCE_S, Workshop
-from api.endpoints.bulk_accounts import TOO_LONG_DETAIL
+from api.bulk.receipts import TOO_LONG, Receipt, numbered, refused, whole
+from api.bulk.workshop import COUNT_PATIENCE_S
+from api.endpoints.bulk_batches import TOO_LONG_DETAIL, Batch, BatchWork, Item, waves
 from api.http.limits import problems_listed
 from api.http.status_codes import sentence_of
 from api.intake.record_imports import Attached, Kind, RecordImports, missing_account
-from api.intake.refused_attempts import RefusedAttempts
-from api.intake.run_counts import RunCounts
 from api.intake.staging import UNKNOWN_SUPPLIER
+from api.services import Services
 from eventstore.aggregates.import_process import ImportProcess, stream_of
 from eventstore.aggregates.post_account import RecordDiffers
 from eventstore.clock import now
 from eventstore.errors import AccountErased, Refused
-from eventstore.log.ledger import Decision, Ledger, Loaded
+from eventstore.log.ledger import Decision, Loaded
 from market.judging import Terms
 from projections.platform.writing import changing
 from projections.views.import_supplier import KnownSupplier
@@ -41,12 +36,9 @@ PORTION = 20
 logger = structlog.get_logger()
 
 
-class RecordItem(msgspec.Struct):
-    """A line on its way; `problems` refuse it."""
+class RecordItem(Item):
+    """`problems` refuse the line."""
 
-    line: Line
-    supplier: str = ""
-    external: str = ""
     envelope: Any = None
     misfits: Sequence[Problem] = ()
     problems: Sequence[Problem] = ()
@@ -55,78 +47,42 @@ class RecordItem(msgspec.Struct):
     account_number: str = ""
     attached: Attached | None = None
 
-
-class PreparedRecords(msgspec.Struct, frozen=True):
-    """A batch, and the suppliers of its lines that the caller may touch."""
-
-    items: list[RecordItem]
-    suppliers: dict[str, KnownSupplier]
+    @property
+    def stream(self) -> str:
+        return self.attached.stream if self.attached is not None else ""
 
 
-class RecordWork:
+class RecordWork(BatchWork):
     """The work of one request to …/bulk/ of a kind of records."""
 
-    def __init__(
-        self,
-        call: Call,
-        kind: Kind,
-        run: str,
-        *,
-        ledger: Ledger,
-        directory: Directory,
-        limit: RateLimit,
-        workshop: Workshop,
-        counts: RunCounts,
-        attempts: RefusedAttempts,
-        acknowledgements: Acknowledgements,
-    ) -> None:
-        self._call = call
+    def __init__(self, services: Services, call: Call, run: str, kind: Kind) -> None:
+        super().__init__(services, call, f"create_{kind.field}s", run, "create")
         self._kind = kind
-        self._run = run
-        self._operation = f"create_{kind.field}s"
-        self._ledger = ledger
-        self._imports = RecordImports(ledger)
-        self._directory = directory
-        self._limit = limit
-        self._workshop = workshop
-        self._counts = counts
-        self._attempts = attempts
-        self._acknowledgements = acknowledgements
+        self._imports = RecordImports(services.ledger)
 
-    async def prepare(self, lines: Sequence[Line]) -> PreparedRecords:
+    async def prepare(self, lines: Sequence[Line]) -> Batch:
         """Read and judge the lines."""
         await self._limit.pace(self._call.key, len(lines))
-        prepared = PreparedRecords([], {})
+        items: list[RecordItem] = []
+        suppliers: dict[str, KnownSupplier] = {}
         listed = 0
         for at in range(0, len(lines), PORTION):
-            items = await self._workshop.in_thread(self._read, lines[at : at + PORTION])
-            codes = {item.supplier for item in items if item.supplier and self._call.key.may_touch(item.supplier)}
-            known = {code: await self._directory.supplier(code) for code in codes}
-            prepared.suppliers.update({code: entry for code, entry in known.items() if entry is not None})
-            listed += await self._workshop.in_thread(self._judge, items, prepared.suppliers, listed)
-            prepared.items.extend(items)
-        return prepared
+            portion = lines[at : at + PORTION]
+            read = await self._workshop.in_thread(lambda: [self._item(line) for line in portion])  # noqa: B023
+            suppliers |= await self._suppliers_of(read)
+            listed += await self._workshop.in_thread(self._judge, read, suppliers, listed)
+            items.extend(read)
+        return Batch(items, suppliers)
 
-    async def settle(self, prepared: PreparedRecords) -> list[Receipt]:
+    async def settle(self, prepared: Batch) -> list[Receipt]:
         """Attach what is new, and say what became of each line."""
         settled = await self._workshop.in_thread(self._settled, prepared)
         receipts = [await numbered(receipt, item.line) for item, receipt in zip(prepared.items, settled, strict=True)]
-        refusals = await self._workshop.in_thread(refusals_of, receipts)
-        for item, receipt in zip(prepared.items, receipts, strict=True):
-            supplier = item.supplier if item.supplier in prepared.suppliers else self._call.key.only_supplier
-            if receipt.status == "REFUSED" and supplier:
-                refusal = refusals[receipt.line]
-                self._counts.refuse(supplier, self._run, "create", refusal.places)
-                number = receipt.external_account_number
-                self._attempts.note(self._operation, supplier, number, receipt.code or "", refusal.names)
-        if self._run and refusals:
+        if await self._count_refusals(prepared, receipts) and self._run:
             await self._counts.append(within_s=COUNT_PATIENCE_S)
         if any(receipt.replayed for receipt in receipts):
             await self._acknowledgements.confirm()
         return receipts
-
-    def _read(self, lines: Sequence[Line]) -> list[RecordItem]:
-        return [self._item(line) for line in lines]
 
     def _item(self, line: Line) -> RecordItem:
         if line.body is None:
@@ -166,7 +122,7 @@ class RecordWork:
             item.misfits = ()  # they may be many, and the batch waits
         return listed
 
-    def _settled(self, prepared: PreparedRecords) -> list[Receipt]:
+    def _settled(self, prepared: Batch) -> list[Receipt]:
         good = [item for item in prepared.items if not item.problems]
         accounts = self._ledger.look_at({stream_of(item.supplier, item.external) for item in good})
         for item in good:
@@ -181,12 +137,14 @@ class RecordWork:
             else:
                 item.problems = (missing_account(state.status),)
         outcomes: dict[int, Decision] = {}
-        for wave in _waves([item for item in good if item.attached is not None]):
+        for wave in waves([item for item in good if item.attached is not None]):
             outcomes |= self._appended(wave)
         return [_receipt(item, outcomes.get(item.line.number), self._kind) for item in prepared.items]
 
     def _appended(self, items: Sequence[RecordItem]) -> dict[int, Decision]:
         """Attach the items, no two of which are one record; the outcome of each, by line number."""
+        if not items:
+            return {}
         of_stream = {item.attached.stream: item for item in items if item.attached}
         commands = {stream: item.attached.command for stream, item in of_stream.items() if item.attached}
         payloads = {stream: item.attached.payload for stream, item in of_stream.items() if item.attached}
@@ -226,20 +184,6 @@ class RecordWork:
         except Refused as refusal:
             return Decision(attached.stream, None, refusal=refusal)
         return Decision(attached.stream, None, recorded)
-
-
-def _waves(items: Sequence[RecordItem]) -> list[list[RecordItem]]:
-    """The items in their order, in groups of which none has a record twice."""
-    waves: list[list[RecordItem]] = [[]]
-    met: set[str] = set()
-    for item in items:
-        assert item.attached is not None
-        if item.attached.stream in met:
-            waves.append([])
-            met = set()
-        waves[-1].append(item)
-        met.add(item.attached.stream)
-    return [wave for wave in waves if wave]
 
 
 def _receipt(item: RecordItem, outcome: Decision | None, kind: Kind) -> Receipt:

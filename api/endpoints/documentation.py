@@ -19,7 +19,7 @@ from api.description.openapi import openapi
 from api.http.errors import not_found
 from api.http.languages import JSON, language_headers, language_of
 from api.http.responses import JsonResponse, encoded
-from api.operation import SERVICE, Operation
+from api.operation import SERVICE, operation
 from api.services import Services
 
 _HERE = Path(__file__).parent.parent
@@ -46,8 +46,9 @@ class Documentation:
         self._operations = services.operations
         self._errors = {language: encoded(CATALOGUE, language) for language in JSON}
 
-    async def openapi(self, request: Request) -> Response:
-        """The OpenAPI 3.1 document; 304 when the client has it already."""
+    @operation("GET", "/openapi.json", SERVICE, answers={200: dict[str, Any], 304: None}, is_slashed=False)
+    async def read_description(self, request: Request) -> Response:
+        """This description."""
         description, etag = await asyncio.to_thread(lambda: self._description)
         headers = {"ETag": etag, "Cache-Control": "no-cache"}
         if request.headers.get("if-none-match") == etag:
@@ -60,12 +61,15 @@ class Documentation:
         document = msgspec.json.encode(openapi(self._operations))
         return document, f'"{hashlib.sha256(document).hexdigest()[:32]}"'
 
-    async def errors(self, request: Request) -> Response:
-        """Every code that the service answers with, told in both languages; examples in the one that is preferred."""
+    @operation("GET", "/errors/", SERVICE, answers={200: list[ErrorCode]})
+    async def list_errors(self, request: Request) -> Response:
+        """Every error code: what it means, where it is met, an example."""
         language = language_of(request)
         return JsonResponse(self._errors[language], 200, language_headers(language))
 
-    async def reference(self, request: Request) -> Response:
+    @operation("GET", "/docs/", SERVICE, answers={200: None})
+    async def read_reference(self, request: Request) -> Response:
+        """This description as an interactive page."""
         return _page("docs.html")
 
     async def asset(self, request: Request) -> Response:
@@ -88,35 +92,3 @@ def _asset(file: Path, is_compressed: bool) -> bytes:
 
 def _page(name: str) -> Response:
     return Response((_HERE / "pages" / name).read_bytes(), media_type="text/html", headers=_PAGE_HEADERS)
-
-
-OPERATIONS = (
-    Operation(
-        handler=Documentation.errors,
-        name="list_errors",
-        method="GET",
-        path="/errors/",
-        tag=SERVICE,
-        summary="Every error code: what it means, where it is met, an example.",
-        answers={200: list[ErrorCode]},
-    ),
-    Operation(
-        handler=Documentation.openapi,
-        name="read_description",
-        method="GET",
-        path="/openapi.json",
-        tag=SERVICE,
-        summary="This description.",
-        answers={200: dict[str, Any], 304: None},
-        is_slashed=False,
-    ),
-    Operation(
-        handler=Documentation.reference,
-        name="read_reference",
-        method="GET",
-        path="/docs/",
-        tag=SERVICE,
-        summary="This description as an interactive page.",
-        answers={200: None},
-    ),
-)

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from api.http.responses import STRANGERS, json_response, read_body
 from api.http.status_codes import ApiError
-from api.operation import TOKENS, Operation
+from api.operation import TOKENS, operation
 from api.services import Services
 from schemas.sentence import Sentence
 
@@ -45,8 +45,20 @@ class GraphQL:
         self._auth = services.auth
         self._address_of = services.address_of
 
-    async def answer(self, request: Request) -> Response:
-        """200 with data or errors; 400 only for what is no GraphQL request at all."""
+    @operation(
+        "POST",
+        "/v1/graphql/",
+        TOKENS,
+        answers={200: GraphQLAnswer},
+        body=GraphQLRequest,
+        refuses=(408, 413, 415, 503),
+        example={
+            "query": 'mutation { obtainToken(input: {organizationSecretKey: "ilk_..."}) '
+            "{ token payload refreshToken refreshExpiresIn } }"
+        },
+    )
+    async def obtain_token(self, request: Request) -> Response:
+        """GraphQL: obtain a token for a key or a refresh token. Always 200; errors carry errorCode."""
         try:
             asked = _decoder.decode(await read_body(request, STRANGERS, address=self._address_of(request)))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -56,22 +68,3 @@ class GraphQL:
 
         documents = TokenDocuments(self._auth)
         return json_response(await documents.answer(asked.query, asked.variables, asked.operationName))
-
-
-OPERATIONS = (
-    Operation(
-        handler=GraphQL.answer,
-        name="obtain_token",
-        method="POST",
-        path="/v1/graphql/",
-        tag=TOKENS,
-        summary="GraphQL: obtain a token for a key or a refresh token. Always 200; errors carry errorCode.",
-        answers={200: GraphQLAnswer},
-        body=GraphQLRequest,
-        refuses=(408, 413, 415, 503),
-        example={
-            "query": 'mutation { obtainToken(input: {organizationSecretKey: "ilk_..."}) '
-            "{ token payload refreshToken refreshExpiresIn } }"
-        },
-    ),
-)

@@ -16,7 +16,7 @@ from api.http.database import read
 from api.http.errors import RETRY_STOPPED
 from api.http.responses import json_response
 from api.http.status_codes import FAILING, INTAKE_STOPPED, STARTING, STOPPED, ApiError
-from api.operation import SERVICE, Operation
+from api.operation import SERVICE, operation
 from api.services import Services
 from eventstore.errors import StoreUnavailable, first_line
 from eventstore.log.intake_stop import IS_COMPARED, read_intake_stop
@@ -66,16 +66,14 @@ class HealthChecks:
         self._roles_file = services.roles_file
         self._says = {"sandbox": True} if services.is_sandbox else {}
 
-    async def alive(self, request: Request) -> Response:
-        """200 as long as the process answers at all."""
+    @operation("GET", "/livez/", SERVICE, answers={200: Health})
+    async def read_liveness(self, request: Request) -> Response:
+        """200 while the process lives."""
         return json_response({"status": "alive", "pid": os.getpid()})
 
-    async def ready(self, request: Request) -> Response:
-        """200 when a create would succeed, and below `up` no role keeps dying and no part of one fails; else 503.
-
-        The database answers, takes writes, has the schema that this code needs, and a standby where one is required.
-        A 200 names other work that fails or waits for a server.
-        """
+    @operation("GET", "/readyz/", SERVICE, answers={200: Health}, refuses=(503,))
+    async def read_readiness(self, request: Request) -> Response:
+        """200 when a create would succeed."""
         try:
             why_not = await read(self._pool, self._why_not)
         except ProgrammingError:
@@ -154,26 +152,3 @@ def dying_roles(file: Path | None) -> dict[str, str]:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
     except (OSError, msgspec.DecodeError):
         return {}
-
-
-OPERATIONS = (
-    Operation(
-        handler=HealthChecks.alive,
-        name="read_liveness",
-        method="GET",
-        path="/livez/",
-        tag=SERVICE,
-        summary="200 while the process lives.",
-        answers={200: Health},
-    ),
-    Operation(
-        handler=HealthChecks.ready,
-        name="read_readiness",
-        method="GET",
-        path="/readyz/",
-        tag=SERVICE,
-        summary="200 when a create would succeed.",
-        answers={200: Health},
-        refuses=(503,),
-    ),
-)

@@ -14,7 +14,7 @@ from api.http.errors import not_found, query_not_valid
 from api.http.limits import MAX_ANSWER_BYTES
 from api.http.paths import identifier
 from api.http.responses import JsonResponse
-from api.operation import ACCOUNT_PATH, ACCOUNTS, Operation, Parameter
+from api.operation import ACCOUNT_PATH, ACCOUNTS, Parameter, operation
 from api.services import Services
 from eventstore.aggregates.import_process import stream_of
 from projections.queries.history import (
@@ -47,6 +47,15 @@ _NO_VERSION = Sentence(
 )
 
 
+def _version(name: str) -> Parameter:
+    return Parameter(
+        name=name,
+        description="The version of an event in the import's stream that has staged a payload.",
+        schema={"type": "integer", "minimum": 1},
+        is_required=True,
+    )
+
+
 async def as_of(pool: AsyncConnectionPool, request: Request) -> int | None:
     """The position that belongs to the moment in `?as_of=`; None without one. Raises NotValid."""
     text = request.query_params.get("as_of")
@@ -68,15 +77,31 @@ class HistoryQueries:
         self._pool = services.pool
         self._lists = services.lists
 
-    async def history(self, request: Request, call: Call) -> Response:
-        """200 with every event of the account, oldest first; 404 when there is no import of it."""
+    @operation(
+        "GET",
+        f"{ACCOUNT_PATH}history/",
+        ACCOUNTS,
+        roles=AUDITORS,
+        answers={200: list[HistoryEntry]},
+        query=(AS_OF,),
+    )
+    async def read_history(self, request: Request, call: Call) -> Response:
+        """Everything that happened to an account, for auditors and staff."""
         supplier, external, upto = await self._asked(request)
         positions = await read(self._pool, account_positions, supplier, external, upto)
         query = partial(history_page, supplier=supplier, external=external, positions=positions)
         return await self._lists.answer(call, query, 0)
 
-    async def difference(self, request: Request, call: Call) -> Response:
-        """200 with what differs between the payloads of two staged events, named by their versions."""
+    @operation(
+        "GET",
+        f"{ACCOUNT_PATH}history/difference/",
+        ACCOUNTS,
+        roles=AUDITORS,
+        answers={200: list[FieldChange]},
+        query=(_version("from"), _version("to")),
+    )
+    async def read_payload_difference(self, request: Request, call: Call) -> Response:
+        """What differs between two payloads of an account, for auditors and staff."""
         supplier, external, upto = await self._asked(request)
         versions = tuple(request.query_params.get(name, "") for name in ("from", "to"))
         digests = await read(self._pool, staged_payloads, supplier, external, versions, upto)
@@ -102,40 +127,3 @@ class HistoryQueries:
         if body is None:
             raise not_found(Sentence("A payload was erased or archived.", "Ein Inhalt wurde gelöscht oder archiviert."))
         return body
-
-
-def _version(name: str) -> Parameter:
-    return Parameter(
-        name=name,
-        description="The version of an event in the import's stream that has staged a payload.",
-        schema={"type": "integer", "minimum": 1},
-        is_required=True,
-    )
-
-
-OPERATIONS = (
-    Operation(
-        handler=HistoryQueries.history,
-        name="read_history",
-        method="GET",
-        path=f"{ACCOUNT_PATH}history/",
-        tag=ACCOUNTS,
-        summary="Everything that happened to an account, for auditors and staff.",
-        answers={200: list[HistoryEntry]},
-        roles=AUDITORS,
-        query=(AS_OF,),
-        refuses=(404,),
-    ),
-    Operation(
-        handler=HistoryQueries.difference,
-        name="read_payload_difference",
-        method="GET",
-        path=f"{ACCOUNT_PATH}history/difference/",
-        tag=ACCOUNTS,
-        summary="What differs between two payloads of an account, for auditors and staff.",
-        answers={200: list[FieldChange]},
-        roles=AUDITORS,
-        query=(_version("from"), _version("to")),
-        refuses=(404,),
-    ),
-)

@@ -14,7 +14,7 @@ from api.http.errors import NotValid, not_found
 from api.http.paths import identifier
 from api.http.responses import JsonResponse, encoded
 from api.http.status_codes import ApiError
-from api.operation import ACCOUNT_PATH, ACCOUNTS, Operation
+from api.operation import ACCOUNT_PATH, ACCOUNTS, operation
 from api.services import Services
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
@@ -52,12 +52,32 @@ class ImportVerbs:
         self._ledger = services.ledger
         self._statuses = services.statuses
 
-    async def cancel(self, request: Request, call: Call) -> Response:
-        """200 for what was pending or is cancelled; 400 `import_cannot_be_cancelled` for any other state."""
+    @operation(
+        "POST",
+        f"{ACCOUNT_PATH}cancel/",
+        ACCOUNTS,
+        roles=DECIDERS,
+        answers={200: ImportStatus},
+        body=Reason,
+        is_body_optional=True,
+        example={"reason": "sent twice"},
+    )
+    async def cancel_import(self, request: Request, call: Call) -> Response:
+        """Do not process a pending import."""
         return await self._decided(request, call, _CANCEL)
 
-    async def retry(self, request: Request, call: Call) -> Response:
-        """200 for what had erred or is pending; 400 `import_cannot_be_retried` for any other state."""
+    @operation(
+        "POST",
+        f"{ACCOUNT_PATH}retry/",
+        ACCOUNTS,
+        roles=DECIDERS,
+        answers={200: ImportStatus},
+        body=Reason,
+        is_body_optional=True,
+        example={"reason": "the price table is mended"},
+    )
+    async def retry_import(self, request: Request, call: Call) -> Response:
+        """Process an errored import once more."""
         return await self._decided(request, call, _RETRY)
 
     async def _decided(self, request: Request, call: Call, verb: _Verb) -> Response:
@@ -99,35 +119,3 @@ def _reason(body: bytes) -> str:
             misfits,
         )
     return read.reason
-
-
-OPERATIONS = (
-    Operation(
-        handler=ImportVerbs.cancel,
-        name="cancel_import",
-        method="POST",
-        path=f"{ACCOUNT_PATH}cancel/",
-        tag=ACCOUNTS,
-        summary="Do not process a pending import.",
-        answers={200: ImportStatus},
-        roles=DECIDERS,
-        body=Reason,
-        is_body_optional=True,
-        refuses=(404,),
-        example={"reason": "sent twice"},
-    ),
-    Operation(
-        handler=ImportVerbs.retry,
-        name="retry_import",
-        method="POST",
-        path=f"{ACCOUNT_PATH}retry/",
-        tag=ACCOUNTS,
-        summary="Process an errored import once more.",
-        answers={200: ImportStatus},
-        roles=DECIDERS,
-        body=Reason,
-        is_body_optional=True,
-        refuses=(404,),
-        example={"reason": "the price table is mended"},
-    ),
-)

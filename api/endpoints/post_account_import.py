@@ -21,7 +21,7 @@ from api.http.status_codes import sentence_of
 from api.intake.record_imports import AMOUNT, INVOICE, NOTE, Kind, RecordImports, missing_account
 from api.intake.staging import UNKNOWN_SUPPLIER
 from api.intake.typed_names import typed_number
-from api.operation import AFTER, V1, Operation, example_of
+from api.operation import AFTER, V1, example_of, operation
 from api.services import Services
 from eventstore.aggregates.post_account import RecordDiffers
 from eventstore.clock import now
@@ -46,13 +46,43 @@ class PostAccountImport:
         self._statuses = services.statuses
         self._directory = services.directory
 
-    async def delivery_note(self, request: Request, call: Call) -> Response:
+    @operation(
+        "POST",
+        f"{V1}/delivery-note/create/",
+        AFTER,
+        roles=WRITERS,
+        answers={201: DeliveryNoteImport},
+        body=DeliveryNoteImport,
+        example=example_of("delivery_note"),
+    )
+    async def create_delivery_note(self, request: Request, call: Call) -> Response:
+        """Attach a delivery note to an account."""
         return await self._imported(call, NOTE)
 
-    async def energy_amount(self, request: Request, call: Call) -> Response:
+    @operation(
+        "POST",
+        f"{V1}/energy-amount/create/",
+        AFTER,
+        roles=WRITERS,
+        answers={201: EnergyAmountImport},
+        body=EnergyAmountImport,
+        example=example_of("energy_amount"),
+    )
+    async def create_energy_amount(self, request: Request, call: Call) -> Response:
+        """Attach an energy amount to an account."""
         return await self._imported(call, AMOUNT)
 
-    async def invoice(self, request: Request, call: Call) -> Response:
+    @operation(
+        "POST",
+        f"{V1}/market-participant-invoice/create/",
+        AFTER,
+        roles=WRITERS,
+        answers={201: MarketParticipantInvoiceImport},
+        body=MarketParticipantInvoiceImport,
+        example=example_of("market_participant_invoice"),
+    )
+    async def create_market_participant_invoice(self, request: Request, call: Call) -> Response:
+        """Attach a market participant's invoice to an account."""
         return await self._imported(call, INVOICE)
 
     async def _imported(self, call: Call, kind: Kind) -> Response:
@@ -109,43 +139,3 @@ class PostAccountImport:
 
 def _echoed(body: bytes, envelope: Any) -> bytes:
     return echo(untyped(body), envelope)
-
-
-OPERATIONS = (
-    Operation(
-        handler=PostAccountImport.delivery_note,
-        name="create_delivery_note",
-        method="POST",
-        path=f"{V1}/delivery-note/create/",
-        tag=AFTER,
-        summary="Attach a delivery note to an account.",
-        answers={201: DeliveryNoteImport},
-        roles=WRITERS,
-        body=DeliveryNoteImport,
-        example=example_of("delivery_note"),
-    ),
-    Operation(
-        handler=PostAccountImport.energy_amount,
-        name="create_energy_amount",
-        method="POST",
-        path=f"{V1}/energy-amount/create/",
-        tag=AFTER,
-        summary="Attach an energy amount to an account.",
-        answers={201: EnergyAmountImport},
-        roles=WRITERS,
-        body=EnergyAmountImport,
-        example=example_of("energy_amount"),
-    ),
-    Operation(
-        handler=PostAccountImport.invoice,
-        name="create_market_participant_invoice",
-        method="POST",
-        path=f"{V1}/market-participant-invoice/create/",
-        tag=AFTER,
-        summary="Attach a market participant's invoice to an account.",
-        answers={201: MarketParticipantInvoiceImport},
-        roles=WRITERS,
-        body=MarketParticipantInvoiceImport,
-        example=example_of("market_participant_invoice"),
-    ),
-)

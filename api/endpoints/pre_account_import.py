@@ -22,7 +22,7 @@ from api.http.database import in_thread, in_time
 from api.http.errors import data_not_valid
 from api.http.responses import JsonResponse, encoded, refuse_large_answer
 from api.http.status_codes import sentence_of
-from api.operation import BEFORE, V1, Operation, example_of
+from api.operation import BEFORE, V1, example_of, operation
 from api.services import Services
 from eventstore.aggregates import participant, price_sheet
 from eventstore.clock import now
@@ -65,8 +65,17 @@ class PreAccountImport:
     def __init__(self, services: Services) -> None:
         self._ledger = services.ledger
 
-    async def participant(self, request: Request, call: Call) -> Response:
-        """201 with the record, or 200 with the one that is stored already, which stays unchanged."""
+    @operation(
+        "POST",
+        f"{V1}/market-participant/import/",
+        BEFORE,
+        roles=WRITERS,
+        answers={201: MarketParticipant, 200: MarketParticipant},
+        body=MarketParticipant,
+        example=example_of("market_participant"),
+    )
+    async def import_market_participant(self, request: Request, call: Call) -> Response:
+        """Import a market participant. 201 the first time, 200 and the stored record afterwards."""
         read = await beside(call.body, _judged, _PARTICIPANT, PARTICIPANT_BOOK, call.body)
         refuse_large_answer(call.body)
         payload = await beside(call.body, partial(Payload.of, has_person=bool(read.contact_details)), call.body)
@@ -88,8 +97,17 @@ class PreAccountImport:
             return JsonResponse(await in_thread(self._stored, stream), 200)
         return JsonResponse(call.body, 201)
 
-    async def fees(self, request: Request, call: Call) -> Response:
-        """201 with the number of sheets that are imported now or were before; 400 and none of them otherwise."""
+    @operation(
+        "POST",
+        f"{V1}/market-participant-fees/import/",
+        BEFORE,
+        roles=WRITERS,
+        answers={201: PriceSheetsImported},
+        body=FeeImport,
+        example=example_of("price_sheets"),
+    )
+    async def import_price_sheets(self, request: Request, call: Call) -> Response:
+        """Import fee price sheets, all of them or none."""
         read = await beside(call.body, _judged, _FEES, FEE_BOOK, call.body)
         _refuse(_repeated(read.price_sheets))
         body = encoded({"price_sheets_imported": len(read.price_sheets)})
@@ -218,31 +236,3 @@ def _judged(shape: Shape[T], book: RuleBook, body: bytes) -> T:
 def _refuse(problems: Sequence[Problem]) -> None:
     if problems:
         raise data_not_valid(*problems)
-
-
-OPERATIONS = (
-    Operation(
-        handler=PreAccountImport.participant,
-        name="import_market_participant",
-        method="POST",
-        path=f"{V1}/market-participant/import/",
-        tag=BEFORE,
-        summary="Import a market participant. 201 the first time, 200 and the stored record afterwards.",
-        answers={201: MarketParticipant, 200: MarketParticipant},
-        roles=WRITERS,
-        body=MarketParticipant,
-        example=example_of("market_participant"),
-    ),
-    Operation(
-        handler=PreAccountImport.fees,
-        name="import_price_sheets",
-        method="POST",
-        path=f"{V1}/market-participant-fees/import/",
-        tag=BEFORE,
-        summary="Import fee price sheets, all of them or none.",
-        answers={201: PriceSheetsImported},
-        roles=WRITERS,
-        body=FeeImport,
-        example=example_of("price_sheets"),
-    ),
-)

@@ -11,7 +11,7 @@ from api.http.database import in_thread, read
 from api.http.errors import not_found
 from api.http.paths import identifier
 from api.http.responses import json_response, spoken_response
-from api.operation import ACCOUNT_PATH, ACCOUNTS, Operation
+from api.operation import ACCOUNT_PATH, ACCOUNTS, operation
 from api.services import Services
 from eventstore.aggregates.import_process import (
     DryRunErrored,
@@ -45,8 +45,9 @@ class ProblemQueries:
         self._pool = services.pool
         self._directory: Directory = services.directory
 
-    async def problems(self, request: Request, call: Call) -> Response:
-        """200 with what the import failed for and was warned of as it is now; 404 when there is none."""
+    @operation("GET", f"{ACCOUNT_PATH}problems/", ACCOUNTS, roles=READERS, answers={200: ImportProblems})
+    async def read_import_problems(self, request: Request, call: Call) -> Response:
+        """What an import failed for, and what it was warned of."""
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         events = await read(self._pool, events_since_staged, supplier, external)
         if not events:
@@ -58,8 +59,9 @@ class ProblemQueries:
             told = _naming(told, document_paths(bodies.get(stream, b"{}")))
         return spoken_response(request, told)
 
-    async def attempts(self, request: Request, call: Call) -> Response:
-        """200 with the refused requests about the account, the newest first; [] when none is known."""
+    @operation("GET", f"{ACCOUNT_PATH}attempts/", ACCOUNTS, roles=READERS, answers={200: list[RefusedAttempt]})
+    async def read_refused_attempts(self, request: Request, call: Call) -> Response:
+        """Requests about an account that were refused within 90 days: when, codes and paths; a second late."""
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         if await self._directory.supplier(supplier) is None:
             raise not_found()
@@ -117,29 +119,3 @@ def _shown(attempt: Attempt) -> RefusedAttempt:
         code=attempt.code,
         problems=tuple(AttemptProblem(attr=attr, code=code) for code, attr in problems),
     )
-
-
-OPERATIONS = (
-    Operation(
-        handler=ProblemQueries.problems,
-        name="read_import_problems",
-        method="GET",
-        path=f"{ACCOUNT_PATH}problems/",
-        tag=ACCOUNTS,
-        summary="What an import failed for, and what it was warned of.",
-        answers={200: ImportProblems},
-        roles=READERS,
-        refuses=(404,),
-    ),
-    Operation(
-        handler=ProblemQueries.attempts,
-        name="read_refused_attempts",
-        method="GET",
-        path=f"{ACCOUNT_PATH}attempts/",
-        tag=ACCOUNTS,
-        summary="Requests about an account that were refused within 90 days: when, codes and paths; a second late.",
-        answers={200: list[RefusedAttempt]},
-        roles=READERS,
-        refuses=(404,),
-    ),
-)

@@ -6,6 +6,7 @@ A worker adds up, in a background job of its own. A request waits for some secon
 import asyncio
 import hashlib
 import time
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -15,18 +16,18 @@ from starlette.responses import Response
 
 from api.access.auth import READERS, WRITERS
 from api.admission import Call
-from api.endpoints.known_runs import RUN_PATH, KnownRuns, run_not_valid
-from api.endpoints.manifests import source_manifest, unbalanced
+from api.endpoints.runs import RUN_PATH, KnownRuns, run_not_valid
 from api.http.beside import beside
 from api.http.database import read
 from api.http.errors import not_found
+from api.http.limits import MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES
 from api.http.responses import JsonResponse, encoded, json_response, refuse_large_answer, spoken_response
 from api.http.status_codes import ApiError
-from api.operation import STATUS, Operation
+from api.operation import STATUS, operation
 from api.services import Services
 from eventstore.clock import now
 from eventstore.proof.statement import StatementRefused, signed_statement
-from projections.platform.totals import COMMON, Totals
+from projections.platform.totals import COMMON, LEFT_OUT, Totals, unequal_totals
 from projections.queries.reconciliation import (
     MAX_OPEN,
     QUIET_S,
@@ -42,7 +43,10 @@ from projections.queries.reconciliation import (
 from projections.views.import_run import RunState
 from schemas.base import Problem
 from schemas.job_progress import JobProgress
-from schemas.reading.problems import is_truncated
+from schemas.reading.misfits import DEEP_BODY
+from schemas.reading.nesting import is_shallow
+from schemas.reading.problems import attr_of, bounded, is_truncated
+from schemas.reading.shape import NotJson
 from schemas.run import Certificate, Manifest, RunTotals
 from schemas.sentence import Sentence
 
@@ -63,6 +67,20 @@ _NO_FLOATS = Problem(
     "source", "invalid", Sentence("A manifest has no floats.", "Ein Manifest enthält keine Gleitkommazahlen.")
 )
 
+_NO_JSON = Sentence("The manifest must be JSON.", "Das Manifest muss JSON sein.")
+_TOO_LARGE = Sentence(
+    f"A manifest must have at most {MAX_MANIFEST_BYTES} bytes.",
+    f"Ein Manifest darf höchstens {MAX_MANIFEST_BYTES} Bytes haben.",
+)
+_TOO_MANY_PLACES = Sentence(
+    f"A manifest must have at most {MAX_MANIFEST_PLACES} ledgers and paths.",
+    f"Ein Manifest darf höchstens {MAX_MANIFEST_PLACES} Buchungskreise und Pfade haben.",
+)
+_NO_OBJECT = Problem(
+    "non_field_errors", "invalid", Sentence("A manifest must be an object.", "Ein Manifest muss ein Objekt sein.")
+)
+_OTHER_SUPPLIER = Sentence("The source is another supplier's.", "Die Quelle gehört zu einem anderen Lieferanten.")
+
 
 class Reconciling:
     """The handlers of …/totals/ and …/certificate/."""
@@ -74,16 +92,18 @@ class Reconciling:
         self._authority = services.authority
         self._directory = services.directory
 
-    async def totals(self, request: Request, call: Call) -> Response:
-        """200 with what the platform's tables say of the run's accounts; 202 while a worker adds them up."""
+    @operation("GET", f"{RUN_PATH}totals/", STATUS, roles=READERS, answers={200: RunTotals, 202: JobProgress})
+    async def read_run_totals(self, request: Request, call: Call) -> Response:
+        """What the platform's tables say of a run's accounts: counts, sums, and every path that is filled."""
         state = await self._runs.known(request)
         added = await self._added(state, call)
         if isinstance(added, JobProgress):
             return _underway(request, added)
         return json_response(await self._record(state, added))
 
-    async def cancel(self, request: Request, call: Call) -> Response:
-        """200 with how far the job was that is cancelled, or whose result is deleted; 404 without one."""
+    @operation("POST", f"{RUN_PATH}totals/cancel/", STATUS, roles=WRITERS, answers={200: JobProgress})
+    async def cancel_run_totals(self, request: Request, call: Call) -> Response:
+        """Cancel the job that adds a run up, and delete its result."""
         state = await self._runs.known(request)
         await call.confirm()
         cancelled = await read(self._pool, cancel, *state.named)
@@ -91,8 +111,18 @@ class Reconciling:
             raise not_found()
         return json_response(_progress(cancelled))
 
-    async def certificate(self, request: Request, call: Call) -> Response:
-        """200 with a signed certificate where source and platform balance, 409 with every difference otherwise."""
+    @operation(
+        "POST",
+        f"{RUN_PATH}certificate/",
+        STATUS,
+        roles=WRITERS,
+        answers={200: Certificate, 202: JobProgress},
+        body=Manifest,
+        example={"import_supplier": "NORDWIND", "accounts": 0},
+        refuses=(409,),
+    )
+    async def certify_run(self, request: Request, call: Call) -> Response:
+        """Compare a source's manifest with the platform, and sign that they balance."""
         state = await self._runs.known(request)
         manifest = await beside(call.body, source_manifest, call.body)
         added = await self._added(state, call)
@@ -182,40 +212,34 @@ def _not_signed(reason: str) -> Sentence:
     return Sentence(reason, "Das Zertifikat kann im Augenblick nicht signiert werden.")
 
 
-OPERATIONS = (
-    Operation(
-        handler=Reconciling.totals,
-        name="read_run_totals",
-        method="GET",
-        path=f"{RUN_PATH}totals/",
-        tag=STATUS,
-        summary="What the platform's tables say of a run's accounts: counts, sums, and every path that is filled.",
-        answers={200: RunTotals, 202: JobProgress},
-        roles=READERS,
-        refuses=(404,),
-    ),
-    Operation(
-        handler=Reconciling.cancel,
-        name="cancel_run_totals",
-        method="POST",
-        path=f"{RUN_PATH}totals/cancel/",
-        tag=STATUS,
-        summary="Cancel the job that adds a run up, and delete its result.",
-        answers={200: JobProgress},
-        roles=WRITERS,
-        refuses=(404,),
-    ),
-    Operation(
-        handler=Reconciling.certificate,
-        name="certify_run",
-        method="POST",
-        path=f"{RUN_PATH}certificate/",
-        tag=STATUS,
-        summary="Compare a source's manifest with the platform, and sign that they balance.",
-        answers={200: Certificate, 202: JobProgress},
-        roles=WRITERS,
-        body=Manifest,
-        example={"import_supplier": "NORDWIND", "accounts": 0},
-        refuses=(404, 409),
-    ),
-)
+def source_manifest(body: bytes) -> dict[str, Any]:
+    """The manifest in a request's body, of which only size, depth and kind are checked.
+
+    Raises ApiError, NotJson, NotValid.
+    """
+    if len(body) > MAX_MANIFEST_BYTES:
+        raise ApiError(413, _TOO_LARGE)
+    try:
+        manifest = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise ApiError(400, _NO_JSON, code="parse_error") from None
+    if not is_shallow(manifest):
+        raise NotJson(DEEP_BODY)
+    if not isinstance(manifest, dict):
+        raise run_not_valid(_NO_OBJECT)
+    places = (manifest.get(name) for name in ("by_ledger", "paths", *LEFT_OUT))
+    if sum(len(place) for place in places if isinstance(place, dict | list)) > MAX_MANIFEST_PLACES:
+        raise ApiError(413, _TOO_MANY_PLACES)
+    return manifest
+
+
+def unbalanced(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> list[Problem]:
+    """A problem for each place where manifest and totals differ, as many as an answer lists. Raises TooMuchWork."""
+
+    def unequal() -> Iterator[Problem]:
+        if manifest.get("import_supplier") not in (None, totals["import_supplier"]):
+            yield Problem("import_supplier", "not_balanced", _OTHER_SUPPLIER)
+        for place, sentence in unequal_totals(manifest, totals, drops_unknown=totals["unknown_fields"] == "ignore"):
+            yield Problem(attr_of(place), "not_balanced", sentence)
+
+    return bounded(unequal())

@@ -13,10 +13,9 @@ from api.access.auth import READERS
 from api.admission import Call
 from api.bulk.receipts import encode_line
 from api.description.problem_sentences import with_sentence
-from api.endpoints.known_runs import RUN_PATH, KnownRuns, run_not_valid
 from api.endpoints.support_queries import LIMIT, MAX_LISTED, next_page, place_after, whole_number
 from api.http.database import read
-from api.http.errors import not_found
+from api.http.errors import NotValid, not_found
 from api.http.event_stream import KEEP_ALIVE_S, EventStream, ServerEvent
 from api.http.languages import Language, language_headers, language_of
 from api.http.limits import MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE
@@ -26,11 +25,11 @@ from api.http.responses import encoded, json_response
 from api.http.shares import Shares
 from api.http.status_codes import ApiError
 from api.intake.run_names import RUN_NAME
-from api.operation import EVENTS, STATUS, V2, Operation, Parameter
+from api.operation import EVENTS, STATUS, V2, Parameter, operation
 from api.services import Services
 from eventstore.aggregates.import_process import STATUSES
 from eventstore.clock import now
-from projections.views.import_run import RunPlace, RunState, is_up, run_imports, runs_page
+from projections.views.import_run import RunPlace, RunState, is_up, run_imports, run_state, runs_page
 from schemas.base import Problem
 from schemas.run import RunImport, RunRecord
 from schemas.sentence import Sentence
@@ -45,6 +44,54 @@ _STATES = Sentence(
     f"A status is one of {', '.join(sorted(STATES))}.", f"Ein Status ist einer von {', '.join(sorted(STATES))}."
 )
 _FULL = Sentence("Too many follow runs at the moment.", "Im Augenblick verfolgen zu viele einen Lauf.")
+LATE_S = 3.0
+"""How long a question about a run waits for the projection, when it may not know the run yet."""
+RUN_PATH = f"{V2}/runs/{{supplier}}/{{run}}/"
+_STATUS = Parameter(
+    name="status",
+    description="Only imports in this state.",
+    schema={"type": "string", "enum": sorted(STATES)},
+)
+
+_AFTER = Parameter(
+    name="after",
+    description="The last run of the page before: from its link.",
+    schema={"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
+)
+
+
+class KnownRuns:
+    """Finds runs by their names."""
+
+    def __init__(self, services: Services) -> None:
+        self._pool = services.pool
+
+    async def known(self, request: Request) -> RunState:
+        """The run that the path names. Raises ApiError 404."""
+        supplier, run = identifier(request, "supplier"), identifier(request, "run")
+        state = await self.state(supplier, run)
+        deadline = time.monotonic() + LATE_S
+        while state is None and time.monotonic() < deadline:  # it may have begun just now
+            if is_late := not await read(self._pool, is_up):
+                await asyncio.sleep(0.1)
+            state = await self.state(supplier, run)
+            if not is_late:
+                break
+        if state is None:
+            raise not_found()
+        return state
+
+    async def state(self, supplier: str, run: str) -> RunState | None:
+        return await read(self._pool, run_state, supplier, run)
+
+
+def run_not_valid(*problems: Problem) -> NotValid:
+    """What refuses the parameters of a question about a run."""
+    return NotValid(
+        "validation_error",
+        Sentence("The request could not be understood.", "Die Anfrage wurde nicht verstanden."),
+        problems,
+    )
 
 
 class Runs:
@@ -57,8 +104,16 @@ class Runs:
         self._runs = KnownRuns(services)
         self._following = Shares(MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE, _FULL, retry_after_s=5)
 
-    async def all(self, request: Request, call: Call) -> Response:
-        """200 with a page of the supplier's runs, in the order in which they began; Link leads to the next."""
+    @operation(
+        "GET",
+        f"{V2}/runs/{{supplier}}/",
+        STATUS,
+        roles=READERS,
+        answers={200: list[RunRecord]},
+        query=(_AFTER, LIMIT),
+    )
+    async def list_runs(self, request: Request, call: Call) -> Response:
+        """A supplier's runs, in the order in which they began; `Link` leads to the next page."""
         supplier = identifier(request, "supplier")
         if await self._directory.supplier(supplier) is None:
             raise not_found()
@@ -67,18 +122,32 @@ class Runs:
         states, next_after = await read(self._pool, partial(runs_page, after=after, limit=limit), supplier)
         return json_response([state.record for state in states], headers=next_page(request, next_after))
 
-    async def one(self, request: Request, call: Call) -> Response:
-        """200 with the run's record, or 404."""
+    @operation("GET", RUN_PATH, STATUS, roles=READERS, answers={200: RunRecord})
+    async def read_run(self, request: Request, call: Call) -> Response:
+        """How far a run is; up to a second late, refusals up to a minute."""
         return json_response((await self._runs.known(request)).record)
 
-    async def events(self, request: Request, call: Call) -> Response:
-        """200 with events: `progress` at once and then once a second at most, `finished` at the end."""
+    @operation("GET", f"{RUN_PATH}events/", STATUS, roles=READERS, answers={200: RunRecord}, media=EVENTS)
+    async def follow_run(self, request: Request, call: Call) -> Response:
+        """Server-Sent Events: `progress` at once and then once a second at most, `finished` at the end.
+
+        `refused` ends the stream of a key that was revoked; its data are `detail` and `code`.
+        """
         state = await self._runs.known(request)
         self._following.refuse_full(call.organisation)
         return EventStream(self._told(state, request.headers.get("last-event-id", ""), call, language_of(request)))
 
-    async def imports(self, request: Request, call: Call) -> Response:
-        """200 with the status records of the run's imports, a line each, in the order in which they were sent."""
+    @operation(
+        "GET",
+        f"{RUN_PATH}imports/",
+        STATUS,
+        roles=READERS,
+        answers={200: RunImport},
+        query=(_STATUS,),
+        media="application/x-ndjson",
+    )
+    async def list_run_imports(self, request: Request, call: Call) -> Response:
+        """The status records of a run's imports, one a line, in the order in which they were sent."""
         state = await self._runs.known(request)
         status = _status_of(request)
         language = language_of(request)
@@ -128,68 +197,3 @@ def _status_of(request: Request) -> str | None:
     if status is not None and status not in STATES:
         raise run_not_valid(Problem("status", "invalid_choice", _STATES))
     return status
-
-
-_STATUS = Parameter(
-    name="status",
-    description="Only imports in this state.",
-    schema={"type": "string", "enum": sorted(STATES)},
-)
-
-_AFTER = Parameter(
-    name="after",
-    description="The last run of the page before: from its link.",
-    schema={"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
-)
-
-OPERATIONS = (
-    Operation(
-        handler=Runs.all,
-        name="list_runs",
-        method="GET",
-        path=f"{V2}/runs/{{supplier}}/",
-        tag=STATUS,
-        summary="A supplier's runs, in the order in which they began; `Link` leads to the next page.",
-        answers={200: list[RunRecord]},
-        roles=READERS,
-        query=(_AFTER, LIMIT),
-        refuses=(404,),
-    ),
-    Operation(
-        handler=Runs.one,
-        name="read_run",
-        method="GET",
-        path=RUN_PATH,
-        tag=STATUS,
-        summary="How far a run is; up to a second late, refusals up to a minute.",
-        answers={200: RunRecord},
-        roles=READERS,
-        refuses=(404,),
-    ),
-    Operation(
-        handler=Runs.events,
-        name="follow_run",
-        method="GET",
-        path=f"{RUN_PATH}events/",
-        tag=STATUS,
-        summary="Server-Sent Events: `progress` at once and then once a second at most, `finished` at the end. "
-        "`refused` ends the stream of a key that was revoked; its data are `detail` and `code`.",
-        answers={200: RunRecord},
-        roles=READERS,
-        refuses=(404,),
-        media=EVENTS,
-    ),
-    Operation(
-        handler=Runs.imports,
-        name="list_run_imports",
-        method="GET",
-        path=f"{RUN_PATH}imports/",
-        tag=STATUS,
-        summary="The status records of a run's imports, one a line, in the order in which they were sent.",
-        answers={200: RunImport},
-        roles=READERS,
-        query=(_STATUS,),
-        refuses=(404,),
-        media="application/x-ndjson",
-    ),
-)

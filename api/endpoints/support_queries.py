@@ -3,6 +3,7 @@
 import re
 from datetime import date
 from functools import partial
+from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
@@ -17,18 +18,34 @@ from api.http.database import in_thread, read
 from api.http.errors import data_not_valid, not_found, query_not_valid
 from api.http.paths import identifier
 from api.http.responses import json_response, spoken_response
-from api.operation import STATUS, V2, Operation, Parameter
+from api.operation import STATUS, V1, V2, Parameter, operation
 from api.services import Services
 from eventstore.aggregates.import_process import STATUSES
 from projections.queries.missing_documents import misses_documents, naming_documents, says
 from projections.views.account_search import MAX_FOUND, found_accounts
 from projections.views.error_statistics import supplier_errors
 from projections.views.import_progress import supplier_progress
-from projections.views.import_status import Wanted, imports_page
+from projections.views.import_status import (
+    ALL_STATES,
+    IMPORTED_STATES,
+    PENDING_STATES,
+    Wanted,
+    import_list,
+    imports_page,
+    transfer_status,
+)
 from schemas.base import Problem
 from schemas.reading.shape import Shape
 from schemas.sentence import Sentence
-from schemas.status import AccountSearch, ErrorCount, FoundAccount, ListedImport, SupplierProgress
+from schemas.status import (
+    AccountSearch,
+    ErrorCount,
+    FoundAccount,
+    ImportListItem,
+    ListedImport,
+    SupplierProgress,
+    TransferStatus,
+)
 
 MAX_LISTED = 1_000
 
@@ -45,6 +62,45 @@ _CODE = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 _OF_IMPORTS = frozenset(entry.code for entry in CATALOGUE if "latest_error" in entry.where)
 
 
+def _day_parameter(name: str) -> Parameter:
+    return Parameter(
+        name=name,
+        description="A day in German market time; open where nothing is said.",
+        schema={"type": "string", "format": "date"},
+    )
+
+
+_STATUS = Parameter(
+    name="status", description="Only imports in this status.", schema={"type": "string", "enum": list(STATUSES)}
+)
+_ERROR_CODE = Parameter(
+    name="code",
+    description="Only imports that failed with this code: of `latest_error`, or of one of their problems.",
+    schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{1,100}$"},
+)
+_AFTER = Parameter(
+    name="after",
+    description="Where the page before has ended: from its link.",
+    schema={"type": "integer", "minimum": 0, "maximum": 10**18},
+)
+LIMIT = Parameter(
+    name="limit",
+    description="How many at most; 100 where nothing is said.",
+    schema={"type": "integer", "minimum": 1, "maximum": MAX_LISTED},
+)
+_FOUND_AFTER = Parameter(
+    name="after",
+    description="Where the page before has ended: from its link.",
+    schema={"type": "string", "pattern": "^M[A-Za-z0-9_-]*$"},
+)
+_FOUND_LIMIT = Parameter(
+    name="limit",
+    description=f"How many at most; {MAX_FOUND} where nothing is said.",
+    schema={"type": "integer", "minimum": 1, "maximum": MAX_FOUND},
+)
+_V1_LIST: dict[str, Any] = {"roles": READERS, "answers": {200: list[ImportListItem]}, "is_foreign_empty": True}
+
+
 class SupportQueries:
     """The handlers of …/suppliers/{supplier}/imports/, …/progress/, …/errors/ and …/search/."""
 
@@ -52,20 +108,89 @@ class SupportQueries:
         self._ledger = services.ledger
         self._pool = services.pool
         self._directory = services.directory
+        self._statuses = services.statuses
+        self._lists = services.lists
+        self._acknowledgements = services.acknowledgements
 
-    async def progress(self, request: Request, call: Call) -> Response:
-        """200 with the counts of a supplier's imports by state; a supplier without any has none."""
+    @operation(
+        "GET",
+        f"{V1}/account-transfer-status/{{supplier}}/{{external}}/",
+        STATUS,
+        roles=READERS,
+        answers={200: TransferStatus},
+    )
+    async def read_transfer_status(self, request: Request, call: Call) -> Response:
+        """Whether the account has been created: UNKNOWN, IN_PROGRESS or COMPLETED."""
+        supplier, external = identifier(request, "supplier"), identifier(request, "external")
+        status = await self._statuses.read((supplier, external))
+        if status is None:
+            raise not_found(
+                Sentence(
+                    "No account was found for this supplier and account number.",
+                    "Zu diesem Lieferanten und dieser Kontonummer wurde kein Konto gefunden.",
+                )
+            )
+        await self._acknowledgements.confirm(status.modified_at)
+        return json_response(transfer_status(status))
+
+    @operation("GET", f"{V1}/all-account-import-processes/{{supplier}}/", STATUS, **_V1_LIST)
+    async def list_all_imports(self, request: Request, call: Call) -> Response:
+        """A supplier's imports, in order of creation."""
+        return await self._list(request, call, ALL_STATES)
+
+    @operation("GET", f"{V1}/pending-account-import-processes/{{supplier}}/", STATUS, **_V1_LIST)
+    async def list_pending_imports(self, request: Request, call: Call) -> Response:
+        """A supplier's imports without an account, but for the cancelled ones."""
+        return await self._list(request, call, PENDING_STATES)
+
+    @operation("GET", f"{V1}/imported-account-import-processes/{{supplier}}/", STATUS, **_V1_LIST)
+    async def list_imported_imports(self, request: Request, call: Call) -> Response:
+        """A supplier's imports that have an account."""
+        return await self._list(request, call, IMPORTED_STATES)
+
+    async def _list(self, request: Request, call: Call, states: tuple[str, ...]) -> Response:
+        query = partial(import_list, supplier=identifier(request, "supplier"), states=states)
+        return await self._lists.answer(call, query, 0)
+
+    @operation(
+        "GET",
+        f"{V2}/suppliers/{{supplier}}/progress/",
+        STATUS,
+        roles=READERS,
+        answers={200: SupplierProgress},
+    )
+    async def read_supplier_progress(self, request: Request, call: Call) -> Response:
+        """How many of a supplier's imports are in which state; up to a second late."""
         supplier = await self._supplier(request)
         return json_response(await read(self._pool, supplier_progress, supplier))
 
-    async def errors(self, request: Request, call: Call) -> Response:
-        """200 with what went wrong, by day, code and place."""
+    @operation(
+        "GET",
+        f"{V2}/suppliers/{{supplier}}/errors/",
+        STATUS,
+        roles=READERS,
+        answers={200: list[ErrorCount]},
+        query=(_day_parameter("from_day"), _day_parameter("to_day")),
+    )
+    async def read_supplier_errors(self, request: Request, call: Call) -> Response:
+        """What goes wrong for a supplier: refused requests and failed imports by day, code and place."""
         supplier = await self._supplier(request)
         first, last = _day(request, "from_day"), _day(request, "to_day")
         return json_response(await read(self._pool, supplier_errors, supplier, first, last))
 
-    async def search(self, request: Request, call: Call) -> Response:
-        """200 with the accounts that the text names, of the suppliers that the key may touch."""
+    @operation(
+        "POST",
+        f"{V2}/search/",
+        STATUS,
+        roles=AUDITORS,
+        answers={200: list[FoundAccount]},
+        is_read=True,
+        body=AccountSearch,
+        example={"q": "Mustermann", "supplier": "NORDWIND"},
+        query=(_FOUND_AFTER, _FOUND_LIMIT),
+    )
+    async def search_accounts(self, request: Request, call: Call) -> Response:
+        """Accounts by names, numbers, e-mail, postcode, meter, MaLo-ID or IBAN; for auditors and staff."""
         key = call.key
         after = place_after(request, _FOUND_PLACE)
         limit = whole_number(request, "limit", MAX_FOUND, least=1, most=MAX_FOUND)
@@ -85,8 +210,16 @@ class SupportQueries:
             raise query_not_valid(Problem("after", "invalid", NO_PLACE)) from error
         return json_response(page.accounts, headers=next_page(request, page.next_after))
 
-    async def imports(self, request: Request, call: Call) -> Response:
-        """200 with a page of a supplier's imports in order of creation; Link leads to the next."""
+    @operation(
+        "GET",
+        f"{V2}/suppliers/{{supplier}}/imports/",
+        STATUS,
+        roles=READERS,
+        answers={200: list[ListedImport]},
+        query=(_STATUS, _ERROR_CODE, _AFTER, LIMIT),
+    )
+    async def list_imports(self, request: Request, call: Call) -> Response:
+        """A supplier's imports with their status, in order of creation, by status and code, in pages."""
         supplier = await self._supplier(request)
         status, code = request.query_params.get("status"), request.query_params.get("code")
         if status is not None and status not in STATUSES:
@@ -162,93 +295,3 @@ def _day(request: Request, name: str) -> date | None:
         raise query_not_valid(
             Problem(name, "invalid", Sentence("Give a day as YYYY-MM-DD.", "Anzugeben ist ein Tag als JJJJ-MM-TT."))
         ) from error
-
-
-def _day_parameter(name: str) -> Parameter:
-    return Parameter(
-        name=name,
-        description="A day in German market time; open where nothing is said.",
-        schema={"type": "string", "format": "date"},
-    )
-
-
-_STATUS = Parameter(
-    name="status", description="Only imports in this status.", schema={"type": "string", "enum": list(STATUSES)}
-)
-_ERROR_CODE = Parameter(
-    name="code",
-    description="Only imports that failed with this code: of `latest_error`, or of one of their problems.",
-    schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{1,100}$"},
-)
-_AFTER = Parameter(
-    name="after",
-    description="Where the page before has ended: from its link.",
-    schema={"type": "integer", "minimum": 0, "maximum": 10**18},
-)
-LIMIT = Parameter(
-    name="limit",
-    description="How many at most; 100 where nothing is said.",
-    schema={"type": "integer", "minimum": 1, "maximum": MAX_LISTED},
-)
-_FOUND_AFTER = Parameter(
-    name="after",
-    description="Where the page before has ended: from its link.",
-    schema={"type": "string", "pattern": "^M[A-Za-z0-9_-]*$"},
-)
-_FOUND_LIMIT = Parameter(
-    name="limit",
-    description=f"How many at most; {MAX_FOUND} where nothing is said.",
-    schema={"type": "integer", "minimum": 1, "maximum": MAX_FOUND},
-)
-
-OPERATIONS = (
-    Operation(
-        handler=SupportQueries.imports,
-        name="list_imports",
-        method="GET",
-        path=f"{V2}/suppliers/{{supplier}}/imports/",
-        tag=STATUS,
-        summary="A supplier's imports with their status, in order of creation, by status and code, in pages.",
-        answers={200: list[ListedImport]},
-        roles=READERS,
-        query=(_STATUS, _ERROR_CODE, _AFTER, LIMIT),
-        refuses=(404,),
-    ),
-    Operation(
-        handler=SupportQueries.progress,
-        name="read_supplier_progress",
-        method="GET",
-        path=f"{V2}/suppliers/{{supplier}}/progress/",
-        tag=STATUS,
-        summary="How many of a supplier's imports are in which state; up to a second late.",
-        answers={200: SupplierProgress},
-        roles=READERS,
-        refuses=(404,),
-    ),
-    Operation(
-        handler=SupportQueries.errors,
-        name="read_supplier_errors",
-        method="GET",
-        path=f"{V2}/suppliers/{{supplier}}/errors/",
-        tag=STATUS,
-        summary="What goes wrong for a supplier: refused requests and failed imports by day, code and place.",
-        answers={200: list[ErrorCount]},
-        roles=READERS,
-        query=(_day_parameter("from_day"), _day_parameter("to_day")),
-        refuses=(404,),
-    ),
-    Operation(
-        handler=SupportQueries.search,
-        name="search_accounts",
-        method="POST",
-        path=f"{V2}/search/",
-        tag=STATUS,
-        summary="Accounts by names, numbers, e-mail, postcode, meter, MaLo-ID or IBAN; for auditors and staff.",
-        answers={200: list[FoundAccount]},
-        roles=AUDITORS,
-        is_read=True,
-        body=AccountSearch,
-        example={"q": "Mustermann", "supplier": "NORDWIND"},
-        query=(_FOUND_AFTER, _FOUND_LIMIT),
-    ),
-)

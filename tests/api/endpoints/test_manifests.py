@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from api.endpoints.manifests import source_manifest, unbalanced
+from api.endpoints.reconciling import source_manifest, unbalanced
 from api.http.errors import NotValid
 from api.http.limits import MAX_ANSWER_BYTES, MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES
 from api.http.responses import encoded

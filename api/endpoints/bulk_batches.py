@@ -1,0 +1,93 @@
+"""Batches of a bulk request: what accounts and records share."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from api.admission import Call
+from api.bulk.lines import Line
+from api.bulk.receipts import Receipt, refusals_of
+from api.http.limits import MAX_LINE_BYTES
+from api.services import Services
+from eventstore.aggregates.run import Mode
+from projections.views.import_supplier import KnownSupplier
+from schemas.sentence import Sentence
+
+TOO_LONG_DETAIL = Sentence(
+    f"A line must have at most {MAX_LINE_BYTES} bytes.", f"Eine Zeile darf höchstens {MAX_LINE_BYTES} Bytes haben."
+)
+
+
+class Item(msgspec.Struct):
+    """A line on its way, and the account that it names."""
+
+    line: Line
+    supplier: str = ""
+    external: str = ""
+
+    @property
+    def stream(self) -> str:
+        """Stream that the line appends to, "" for none."""
+        return ""
+
+
+AnyItem = TypeVar("AnyItem", bound=Item)
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Lines that are prepared, and those of their suppliers that the caller may touch."""
+
+    items: list[Any]
+    suppliers: Mapping[str, KnownSupplier]
+
+
+class BatchWork:
+    """The work of one bulk request."""
+
+    def __init__(self, services: Services, call: Call, operation: str, run: str, mode: Mode) -> None:
+        self._call = call
+        self._operation = operation
+        self._run = run
+        self._mode = mode
+        self._ledger = services.ledger
+        self._directory = services.directory
+        self._limit = services.limit
+        self._workshop = services.workshop
+        self._counts = services.runs
+        self._attempts = services.attempts
+        self._acknowledgements = services.acknowledgements
+
+    async def _suppliers_of(self, items: Sequence[Item]) -> dict[str, KnownSupplier]:
+        """The suppliers of the items that there are and that the caller may touch, by code."""
+        codes = {item.supplier for item in items if item.supplier and self._call.key.may_touch(item.supplier)}
+        known = {code: await self._directory.supplier(code) for code in codes}
+        return {code: entry for code, entry in known.items() if entry is not None}
+
+    def _supplier_of(self, item: Item, batch: Batch) -> str:
+        """Supplier for which a line is counted: its own, or the caller's only one for a line that names none."""
+        return item.supplier if item.supplier in batch.suppliers else self._call.key.only_supplier
+
+    async def _count_refusals(self, batch: Batch, receipts: Sequence[Receipt]) -> bool:
+        """Count and note the refused lines. Return True if there are any."""
+        refusals = await self._workshop.in_thread(refusals_of, receipts)
+        for item, receipt in zip(batch.items, receipts, strict=True):
+            if receipt.status == "REFUSED" and (supplier := self._supplier_of(item, batch)):
+                refusal = refusals[receipt.line]
+                self._counts.refuse(supplier, self._run, self._mode, refusal.places)
+                number = receipt.external_account_number
+                self._attempts.note(self._operation, supplier, number, receipt.code or "", refusal.names)
+        return bool(refusals)
+
+
+def waves(items: Sequence[AnyItem]) -> list[list[AnyItem]]:
+    """The items in their order, in groups of which none has a stream twice."""
+    groups: list[list[AnyItem]] = [[]]
+    met: set[str] = set()
+    for item in items:
+        if item.stream and item.stream in met:
+            groups.append([])
+            met = set()
+        groups[-1].append(item)
+        met.add(item.stream)
+    return groups
