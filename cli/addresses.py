@@ -1,6 +1,11 @@
-"""Where a verb finds the log's database: where it is told, or at the service that runs on the data folder."""
+"""Addresses of the log's database for a verb: those of the settings, or of the service on the data folder."""
 
-from pathlib import Path
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+from psycopg import Connection
 
 from cli.service.reach import Unreachable, reach
 from cli.service.settings import SettingError, Settings
@@ -8,40 +13,37 @@ from embedded.folder import DataFolder
 
 
 def database_url() -> str:
-    """DATABASE_URL, or DATABASE_ADMIN_URL alone, or the service that runs on the data folder; it has answered.
+    """DATABASE_URL, or DATABASE_ADMIN_URL alone, or that of the service on the data folder; it has answered.
 
     Raises SettingError, Unreachable.
     """
-    settings = Settings.from_environment()
-    if settings.database_url is not None:
-        return reach(settings.database_url, "DATABASE_URL")
-    if settings.database_admin_url is not None:
-        return reach(settings.database_admin_url, "DATABASE_ADMIN_URL")
-    return _of_service(settings.data_dir, "database_url")
+    return _reached("DATABASE_URL", "DATABASE_ADMIN_URL")
 
 
 def admin_url() -> str:
-    """How to reach the same database as its administrator; it has answered. Raises SettingError, Unreachable."""
+    """The same database as its administrator; it has answered. Raises SettingError, Unreachable."""
+    return _reached("DATABASE_ADMIN_URL", "DATABASE_URL")
+
+
+@contextlib.contextmanager
+def connected() -> Iterator[Connection[Any]]:
+    """A connection of the service's role, in autocommit, in UTC, without a limit of time."""
+    with psycopg.connect(database_url(), autocommit=True) as connection:
+        connection.execute("SET statement_timeout = 0; SET TIME ZONE 'UTC'")
+        yield connection
+
+
+def _reached(*names: str) -> str:
+    """The first of these settings that is set, or what the service on the data folder has written down for it."""
     settings = Settings.from_environment()
-    if settings.database_admin_url is not None:
-        return reach(settings.database_admin_url, "DATABASE_ADMIN_URL")
-    if settings.database_url is not None:
-        return reach(settings.database_url, "DATABASE_URL")
-    return _of_service(settings.data_dir, "admin_url")
-
-
-def _of_service(data_dir: Path, name: str) -> str:
-    """The URL that the service on the data folder has left there. Raises SettingError, Unreachable."""
-    connections = DataFolder(data_dir).read_connections()
+    for name in names:
+        if (url := getattr(settings, name.lower())) is not None:
+            return reach(url, name)
+    hint = "Start it with `importledger up`, or set IMPORTLEDGER_DATA_DIR or DATABASE_URL."
+    connections = DataFolder(settings.data_dir).read_connections()
     if connections is None:
-        raise SettingError(
-            f"No service has run on {data_dir}. Start it with `importledger up`, or set "
-            "IMPORTLEDGER_DATA_DIR or DATABASE_URL."
-        )
+        raise SettingError(f"No service has run on {settings.data_dir}. {hint}")
     try:
-        return reach(connections[name], "DATABASE_URL")
+        return reach(connections["database_url" if names[0] == "DATABASE_URL" else "admin_url"], "DATABASE_URL")
     except Unreachable as error:
-        raise Unreachable(
-            f"The service on {data_dir} is not running. Start it with `importledger up`, or set "
-            "IMPORTLEDGER_DATA_DIR or DATABASE_URL."
-        ) from error
+        raise Unreachable(f"The service on {settings.data_dir} is not running. {hint}") from error

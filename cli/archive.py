@@ -3,23 +3,20 @@
 An archive is checked against the log that it came from, where that says which file it is; events are never deleted.
 """
 
-import contextlib
-from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import click
 
-from cli.addresses import admin_url
+from cli.addresses import admin_url, connected
 from cli.known import require_supplier
-from cli.operator import caused_by
+from cli.operator import caused_by, open_ledger
 from cli.progress import progress_bar
-from cli.prove import connected, sealed_now
+from cli.seal import sealed_now
 from cli.service.sealing import sealing_key
 from cli.service.settings import Settings
 from cli.tell import json_option, tell
 from eventstore.clock import now
-from eventstore.log.ledger import Ledger
-from projections import INLINE, PROJECTIONS
+from projections import PROJECTIONS
 from projections.retention.archiving import (
     NotArchivable,
     archive_of,
@@ -72,12 +69,12 @@ def archive_one(code: str, url: str, as_json: bool) -> None:
     key = sealing_key(settings)
     with connected() as connection:
         require_supplier(connection, code)
-        sealed = sealed_now(connection, key, settings, None)
+        sealed = sealed_now(connection, key, settings)
     assert sealed is not None, "the supplier has an event"
     with (
         administrator(admin_url()) as connection,
         archiving_alone(connection, code),
-        _owner_ledger() as ledger,
+        open_ledger() as ledger,
         progress_bar("events") as progress,
     ):
         if archive_of(connection, code) is None:
@@ -122,7 +119,7 @@ def verify_archive(code: str, as_json: bool) -> None:
 def attach(code: str, as_json: bool) -> None:
     """Bring the payloads of SUPPLIER back from its archive, but for those of erased persons. The file stays."""
     settings = Settings.from_environment()
-    with administrator(admin_url()) as connection, _owner_ledger() as ledger:
+    with administrator(admin_url()) as connection, open_ledger() as ledger:
         require_supplier(connection, code)
         archived = archive_of(connection, code)
         if archived is None:
@@ -132,12 +129,3 @@ def attach(code: str, as_json: bool) -> None:
             inserted = attach_archive(connection, ledger, code, opened, at=now(), by=caused_by())
     told = {"supplier": code, "url": archived.url, "payloads": inserted, "is_changed": True}
     tell(f"{inserted:,} payloads of {code} are back from {archived.url}.", told, as_json=as_json)
-
-
-@contextlib.contextmanager
-def _owner_ledger() -> Iterator[Ledger]:
-    ledger = Ledger(admin_url(), views=INLINE)
-    try:
-        yield ledger
-    finally:
-        ledger.close()

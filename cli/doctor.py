@@ -1,7 +1,7 @@
 """The verb `doctor`: one page of what is good, what is not, and what to type."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -10,17 +10,27 @@ import psycopg
 from psycopg.rows import dict_row
 
 from cli.addresses import database_url
-from cli.checkup import CHECKS, WHILE_AWAY
-from cli.checkup.finding import Around, Finding, Grade, Looked
+from cli.checkup import database, service
+from cli.checkup.finding import Around, Finding, Grade, Looked, good, wrong
 from cli.say import say
 from cli.service.reach import Unreachable
 from cli.service.settings import SettingError, Settings
 from eventstore.errors import reason_of
 from eventstore.log.recorder import CODE_VERSION
+from projections import FOLLOWING
+from projections.queries.vitals import read_vitals
 from redaction.shown import shown
 
 _COLOURS: dict[Grade, str] = {"good": "green", "warned": "yellow", "wrong": "bold red"}
 _ORDER = tuple(_COLOURS)
+_CHECKS: tuple[Callable[[Looked], Iterator[Finding]], ...] = (
+    database.server_version, database.schema, database.durability, database.rights, database.replication,
+    database.clock, database.disk, database.wal, database.vacuum, service.roles, service.troubles, service.lag,
+    service.projections, service.pending, service.sealing, service.redis, service.documents, service.mail,
+    service.backups,
+)  # fmt: skip
+_WHILE_AWAY: tuple[Callable[[Around], Iterator[Finding]], ...] = (database.room, service.redis, service.backups)
+"""Checks that need no database."""
 
 
 @click.command()
@@ -39,12 +49,10 @@ def doctor(backups: Path | None, *, as_json: bool) -> int:
             _show(finding)
         else:
             say(_line(finding))
-    wrong = [finding for finding in findings if finding.state == "wrong"]
+    counts = {grade: sum(finding.state == grade for finding in findings) for grade in _ORDER}
     if not as_json:
-        warned = sum(finding.state == "warned" for finding in findings)
-        good = len(findings) - warned - len(wrong)
-        say(f"\nimportledger {CODE_VERSION}: {good} good, {warned} warned, {len(wrong)} wrong.")
-    return 1 if wrong else 0
+        say(f"\nimportledger {CODE_VERSION}: {', '.join(f'{count} {grade}' for grade, count in counts.items())}.")
+    return 1 if counts["wrong"] else 0
 
 
 def examine(backups: Path | None = None) -> Iterator[Finding]:
@@ -53,26 +61,27 @@ def examine(backups: Path | None = None) -> Iterator[Finding]:
         settings = Settings.from_environment()
         settings.refuse_incomplete()
     except SettingError as error:
-        yield Finding("settings", "wrong", str(error), "mend the variable")
+        yield wrong("settings", str(error), "correct the variable")
         return
-    yield Finding("settings", "good", "Every setting can be used.")
+    yield good("settings", "Every setting can be used.")
     try:
         url = database_url()
         connection = psycopg.connect(url, autocommit=True, row_factory=dict_row)
     except (SettingError, Unreachable, psycopg.OperationalError) as error:
-        yield Finding("database", "wrong", str(error).splitlines()[0], "start it, or mend DATABASE_URL")
-        for check_around in WHILE_AWAY:
+        yield wrong("database", str(error).splitlines()[0], "start it, or correct DATABASE_URL")
+        for check_around in _WHILE_AWAY:
             yield from check_around(Around(settings=settings, backups=backups))
         return
     with connection:
         version = connection.info.server_version
-        yield Finding("database", "good", f"Postgres {version // 10_000}.{version % 10_000} answers.")
-        look = Looked(settings=settings, backups=backups, database_url=url, connection=connection)
-        for check in CHECKS:
+        yield good("database", f"Postgres {version // 10_000}.{version % 10_000} answers.")
+        vitals = read_vitals(connection, tuple(projection.name for projection in FOLLOWING))
+        look = Looked(settings=settings, backups=backups, database_url=url, connection=connection, vitals=vitals)
+        for check in _CHECKS:
             try:
                 yield from check(look)
             except psycopg.Error as error:
-                yield Finding(check.__name__, "wrong", f"This cannot be looked at: {reason_of(error)}.")
+                yield wrong(check.__name__, f"This cannot be looked at: {reason_of(error)}.")
 
 
 def _show(finding: Finding) -> None:

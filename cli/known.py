@@ -8,6 +8,7 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 
 from eventstore.aggregates import import_process, supplier
+from eventstore.errors import OperatorError
 
 _SELECT_EVENT = "SELECT FROM events WHERE stream = %s AND version = 1"
 _SELECT_SUPPLIERS = "SELECT code FROM import_supplier ORDER BY code"
@@ -19,7 +20,7 @@ LIMIT 1
 """
 
 
-class NotThere(Exception):
+class NotThere(OperatorError):
     """There is nothing of this name; the message names it."""
 
 

@@ -58,9 +58,10 @@ def main() -> None:
         say(f"importledger: {error}", err=True)
         sys.exit(1)
     except Exception as error:
-        from cli.service.failures import fail  # it knows the errors of every verb, and so imports all of them
+        from cli.service.failures import tell_failure  # it imports the libraries whose errors it knows
 
-        fail(error)
+        tell_failure(error)
+        sys.exit(1)
     else:
         sys.exit(code if isinstance(code, int) else 0)
 

@@ -17,9 +17,8 @@ import psycopg
 from cli.addresses import database_url
 from cli.checkup.finding import Finding
 from cli.doctor import examine
-from cli.service.reach import Unreachable, address_of
-from cli.service.setting_names import SETTINGS
-from cli.service.settings import SettingError, Settings
+from cli.service.reach import Unreachable
+from cli.service.settings import SettingError, Settings, shown_settings
 from cli.tell import NewFile, json_option, tell
 from eventstore.clock import now
 from eventstore.events import AGGREGATES
@@ -31,8 +30,6 @@ from redaction.shown import cleaned
 
 MAX_TAIL_BYTES = 2_000_000
 """Of each log, from its end."""
-_PLAIN = {"OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER", "OTEL_SDK_DISABLED"}
-"""OpenTelemetry's variables whose value the bundle holds, beside our own plain settings."""
 _LIBRARIES = ("psycopg", "starlette", "uvicorn", "msgspec", "dramatiq", "redis", "eventsourcing", "cryptography")
 _KEPT = frozenset(
     {
@@ -85,7 +82,7 @@ def support_bundle(output: Path | None, logs: tuple[Path, ...], *, as_json: bool
 def contents(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator[tuple[str, str]]:
     """The files of a bundle: name and text. What cannot be found out is said in its place."""
     yield "versions.json", _json(versions_here())
-    yield "settings.json", _json(settings_without_secrets(environment))
+    yield "settings.json", _json(shown_settings(environment))
     findings = [finding_for_support(finding) for finding in examine()]
     yield "doctor.json", _json(msgspec.to_builtins(findings))
     yield from _of_database()
@@ -101,19 +98,6 @@ def versions_here() -> dict[str, str]:
         except PackageNotFoundError:
             told[library] = "missing"
     return told | {"cores": str(os.cpu_count() or 0)}
-
-
-def settings_without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """The settings that are set, by name: plain ones with their value, addresses without password, of others that."""
-    told = {}
-    for name, value in sorted(environment.items()):
-        if not name.startswith(("IMPORTLEDGER_", "DATABASE_", "REDIS_", "OTEL_")) or not value:
-            continue
-        if name in ("DATABASE_URL", "DATABASE_ADMIN_URL"):
-            told[name] = address_of(value)
-        else:
-            told[name] = cleaned(value) if name in _PLAIN or SETTINGS.get(name) == "plain" else "(set)"
-    return told
 
 
 def line_for_support(line: str) -> str | None:

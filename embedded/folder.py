@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import IO
 
 from embedded.user import RunAs
+from eventstore.errors import OperatorError
 
 SOCKET_PATH_MAX = 90
 """The system allows 107 bytes for a socket's path; Postgres adds its own file name."""
 
 
-class FolderInUse(Exception):
+class FolderInUse(OperatorError):
     """Another service runs on this data folder."""
 
 
-class FolderUnreachable(Exception):
+class FolderUnreachable(OperatorError):
     """The data folder cannot be written to, or the user that the servers run as cannot reach it."""
 
 

@@ -17,6 +17,7 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from embedded.folder import DataFolder
 from embedded.user import RunAs, reachable_copy
+from eventstore.errors import OperatorError
 from eventstore.operations.rights import ROLES
 from system.memory import usable_memory
 
@@ -65,7 +66,7 @@ Without it each append gives its memory back to the system in the end, and the n
 """
 
 
-class NotStarted(Exception):
+class NotStarted(OperatorError):
     """The embedded Postgres cannot be set up or started; the message says why."""
 
 

@@ -19,6 +19,10 @@ LedgerError
 from collections.abc import Sequence
 
 
+class OperatorError(Exception):
+    """Why a command of an operator cannot be carried out. Its message is the sentence that the command line prints."""
+
+
 class LedgerError(Exception):
     """The base of all errors of the log."""
 

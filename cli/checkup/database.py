@@ -1,11 +1,10 @@
-"""The database: whether it is of this version, keeps what it acknowledges, and has room and time left."""
+"""Checks of the database: version, durability, rights, disk and write-ahead log."""
 
 import platform
 import shutil
 from collections.abc import Iterator
-from datetime import datetime
 
-from cli.checkup.finding import Around, Finding, Grade, Looked
+from cli.checkup.finding import Around, Finding, Grade, Looked, good, warned, wrong
 from eventstore.clock import now
 from eventstore.log.recorder import CODE_VERSION
 from eventstore.operations.fitness import NotJudged, UnsafeStore, refuse_unsafe
@@ -14,15 +13,25 @@ from eventstore.operations.migrate import MIGRATIONS
 GIGABYTE = 2**30
 MAX_CLOCK_DIFFERENCE_S = 2.0
 MIN_FREE, WARNED_FREE = 0.02, 0.10
-"""Of the disk."""
+"""Shares of the disk."""
 MAX_KEPT_WAL_GB = 10
 WARNED_AGE, MAX_AGE = 500_000_000, 1_500_000_000
 """Transactions since the oldest that is not frozen; Postgres takes no more writes at two thousand million."""
 OLDEST_POSTGRES = 150_000
+WARNED_DEAD_ROWS = 10_000_000
 _ARCHIVER = (
     "SELECT last_failed_time > coalesce(last_archived_time, '-infinity'), last_failed_time FROM pg_stat_archiver"
 )
-WARNED_DEAD_ROWS = 10_000_000
+
+
+def server_version(look: Looked) -> Iterator[Finding]:
+    """The versions that run here, and whether this version was tried with the database server's."""
+    server = look.connection.info.server_version
+    told = f"importledger {CODE_VERSION}, Python {platform.python_version()}, Postgres {server // 10_000}."
+    if server < OLDEST_POSTGRES:
+        yield warned("versions", f"{told} Postgres below 15 was not tried.", "upgrade Postgres")
+    else:
+        yield good("versions", told)
 
 
 def schema(look: Looked) -> Iterator[Finding]:
@@ -30,13 +39,11 @@ def schema(look: Looked) -> Iterator[Finding]:
     applied = {name for (name,) in look.rows("SELECT name FROM schema_migrations")}
     known = {file.name for file in MIGRATIONS.glob("*.sql")}
     if missing := sorted(known - applied):
-        yield Finding("schema", "wrong", f"{len(missing)} migrations are not applied.", "importledger migrate")
+        yield wrong("schema", f"{len(missing)} migrations are not applied.", "importledger migrate")
     elif newer := sorted(applied - known):
-        yield Finding(
-            "schema", "wrong", f"The schema is newer than this version ({newer[-1]}).", "upgrade importledger"
-        )
+        yield wrong("schema", f"The schema is newer than this version ({newer[-1]}).", "upgrade importledger")
     else:
-        yield Finding("schema", "good", f"All {len(known)} migrations are applied.")
+        yield good("schema", f"All {len(known)} migrations are applied.")
 
 
 def durability(look: Looked) -> Iterator[Finding]:
@@ -44,90 +51,71 @@ def durability(look: Looked) -> Iterator[Finding]:
     try:
         refuse_unsafe(look.database_url, look.settings.durability)
     except UnsafeStore as error:
-        yield Finding("durability", "wrong", str(error))
+        yield wrong("durability", str(error))
     except NotJudged as error:
         if look.value("SHOW transaction_read_only") == "on":
-            yield Finding("durability", "wrong", "The database takes no writes.", "point DATABASE_URL at the primary")
+            yield wrong("durability", "The database takes no writes.", "point DATABASE_URL at the primary")
             return
         says = f"The database did not answer for a moment, so that it could not be tried: {error}."
-        yield Finding("durability", "wrong", says, "importledger doctor, once more")
+        yield wrong("durability", says, "importledger doctor, once more")
     else:
-        yield Finding(
-            "durability", "good", "Acknowledged events are on disk; locks, notifications and sessions are real."
-        )
-
-
-def server_version(look: Looked) -> Iterator[Finding]:
-    """What runs here, and whether the database server is one that this version was tried with."""
-    server = look.connection.info.server_version
-    told = f"importledger {CODE_VERSION}, Python {platform.python_version()}, Postgres {server // 10_000}."
-    if server < OLDEST_POSTGRES:
-        yield Finding("versions", "warned", f"{told} Postgres below 15 was not tried.", "upgrade Postgres")
-    else:
-        yield Finding("versions", "good", told)
-
-
-def wal(look: Looked) -> Iterator[Finding]:
-    """Write-ahead log: what is kept without a bound, and whether it is archived where it should be."""
-    bad = False
-    slots = look.value("SELECT count(*) FROM pg_replication_slots")
-    if slots and look.value("SHOW max_slot_wal_keep_size") == "-1":
-        bad = True
-        says = "A replication slot that nobody reads keeps write-ahead log until the disk is full."
-        yield Finding("wal", "warned", says, "set max_slot_wal_keep_size in the database")
-    if look.value("SHOW archive_mode") != "off":
-        failed, since = look.rows(_ARCHIVER)[0]
-        if failed:
-            bad = True
-            says = f"Archiving has failed since {since:%Y-%m-%dT%H:%M:%SZ}."
-            yield Finding("wal", "warned", says, "mend archive_command, or what it writes to")
-    if not bad:
-        written = look.value("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')") / GIGABYTE
-        says = f"{float(written):.1f} GB of write-ahead log were written so far; none piles up."
-        yield Finding("wal", "good", says)
+        yield good("durability", "Acknowledged events are on disk; locks, notifications and sessions are real.")
 
 
 def rights(look: Looked) -> Iterator[Finding]:
     """Whether the service's role may do less than alter the log."""
     if look.value("SELECT has_table_privilege('events', 'UPDATE') OR has_table_privilege('events', 'DELETE')"):
-        yield Finding(
-            "rights", "warned", "The service's role may alter the log.",
-            "give DATABASE_URL a role of its own, DATABASE_ADMIN_URL the owner, and run importledger migrate",
-        )  # fmt: skip
+        todo = "give DATABASE_URL a role of its own, DATABASE_ADMIN_URL the owner, and run importledger migrate"
+        yield warned("rights", "The service's role may alter the log.", todo)
     else:
-        yield Finding("rights", "good", "The service's role may add to the log and not alter it.")
+        yield good("rights", "The service's role may add to the log and not alter it.")
 
 
 def replication(look: Looked) -> Iterator[Finding]:
     """Standbys, and write-ahead log that is kept for those who do not fetch it."""
-    count = look.value("SELECT synchronous_standbys()")
-    told = "standbys cannot be seen by the schema's owner" if count is None else f"{count} synchronous standbys"
-    yield Finding("replication", "good", f"{told[0].upper()}{told[1:]}; asked for: {look.settings.durability}.")
-    for slot, kept in look.rows(
-        "SELECT slot_name, pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn) FROM pg_replication_slots"
-    ):
-        if kept is not None and kept > MAX_KEPT_WAL_GB * GIGABYTE:
-            says = f"{float(kept) / GIGABYTE:.0f} GB of write-ahead log are kept for the replication slot {slot}."
-            yield Finding("replication", "warned", says, "bring its standby back, or drop the slot")
+    count = look.vitals.synchronous_standbys
+    told = "Standbys cannot be seen by the schema's owner" if count is None else f"{count} synchronous standbys"
+    yield good("replication", f"{told}; required: {look.settings.durability}.")
+    kept_gb = (look.vitals.kept_wal_bytes or 0) / GIGABYTE
+    if kept_gb > MAX_KEPT_WAL_GB:
+        says = f"{kept_gb:.0f} GB of write-ahead log are kept for the slowest replication slot."
+        yield warned("replication", says, "bring its standby back, or drop the slot (pg_replication_slots)")
+
+
+def wal(look: Looked) -> Iterator[Finding]:
+    """Write-ahead log: whether it is kept without a bound, and whether it is archived where it should be."""
+    bad = False
+    slots = look.value("SELECT count(*) FROM pg_replication_slots")
+    if slots and look.value("SHOW max_slot_wal_keep_size") == "-1":
+        bad = True
+        says = "A replication slot that nobody reads keeps write-ahead log until the disk is full."
+        yield warned("wal", says, "set max_slot_wal_keep_size in the database")
+    if look.value("SHOW archive_mode") != "off":
+        failed, since = look.rows(_ARCHIVER)[0]
+        if failed:
+            bad = True
+            says = f"Archiving has failed since {since:%Y-%m-%dT%H:%M:%SZ}."
+            yield warned("wal", says, "correct archive_command, or the place it writes to")
+    if not bad:
+        written = (look.vitals.wal_bytes or 0) / GIGABYTE
+        yield good("wal", f"{written:.1f} GB of write-ahead log were written so far; none piles up.")
 
 
 def clock(look: Looked) -> Iterator[Finding]:
     """Whether this machine and the database's agree on the time."""
-    theirs: datetime = look.value("SELECT clock_timestamp()")
-    seconds = (theirs - now()).total_seconds()
+    seconds = (look.value("SELECT clock_timestamp()") - now()).total_seconds()
     if abs(seconds) > MAX_CLOCK_DIFFERENCE_S:
-        yield Finding("clock", "warned", f"The database's clock differs by {seconds:.1f} s.", "synchronise the clocks")
+        yield warned("clock", f"The database's clock differs by {seconds:.1f} s.", "synchronise the clocks")
     else:
-        yield Finding("clock", "good", "The clocks of this machine and the database agree.")
+        yield good("clock", "The clocks of this machine and the database agree.")
 
 
 def disk(look: Looked) -> Iterator[Finding]:
     """Room in the data folder, and how large the database is."""
-    size = look.value("SELECT pg_database_size(current_database())") / GIGABYTE
     has_room = list(room(look))
     yield from has_room
     elsewhere = "" if has_room else "; its disk is not of this machine"
-    yield Finding("disk", "good", f"The database has {size:.1f} GB{elsewhere}.")
+    yield good("disk", f"The database has {(look.vitals.database_bytes or 0) / GIGABYTE:.1f} GB{elsewhere}.")
 
 
 def room(look: Around) -> Iterator[Finding]:
@@ -144,12 +132,10 @@ def room(look: Around) -> Iterator[Finding]:
 
 def vacuum(look: Looked) -> Iterator[Finding]:
     """Old transactions and dead rows."""
-    age = look.value("SELECT age(datfrozenxid) FROM pg_database WHERE datname = current_database()")
+    age = look.vitals.transaction_age or 0
     state: Grade = "wrong" if age > MAX_AGE else "warned" if age > WARNED_AGE else "good"
     says = f"The oldest transaction that is not frozen is {age:,} transactions old."
     yield Finding("vacuum", state, says, None if state == "good" else "VACUUM (FREEZE) in the database, as its owner")
-    for table, dead in look.rows(
-        "SELECT relname, n_dead_tup FROM pg_stat_user_tables WHERE n_dead_tup > %s AND n_dead_tup > n_live_tup",
-        WARNED_DEAD_ROWS,
-    ):
-        yield Finding("vacuum", "warned", f"{table} has {dead:,} dead rows.", f"VACUUM {table}")
+    for table, dead in look.vitals.dead_rows.items():
+        if dead > WARNED_DEAD_ROWS:
+            yield warned("vacuum", f"{table} has {dead:,} dead rows.", f"VACUUM {table}")

@@ -1,4 +1,4 @@
-"""What a check is told and what it says."""
+"""A finding of `doctor`, and what checks look at."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -8,12 +8,13 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 
 from cli.service.settings import Settings
+from projections.queries.vitals import Vitals
 
 Grade = Literal["good", "warned", "wrong"]
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=False):
-    """One answer: what was looked at, how it is, in a sentence, and what to type where it is not good."""
+    """Result of one check: a sentence, and what to type where it is not good."""
 
     check: str
     state: Grade
@@ -21,8 +22,20 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=False):
     todo: str | None = None
 
 
+def good(check: str, says: str) -> Finding:
+    return Finding(check, "good", says)
+
+
+def warned(check: str, says: str, todo: str) -> Finding:
+    return Finding(check, "warned", says, todo)
+
+
+def wrong(check: str, says: str, todo: str | None = None) -> Finding:
+    return Finding(check, "wrong", says, todo)
+
+
 class Around(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be looked at while the database is away: the settings, and the folder of backups, if one is said."""
+    """What can be checked while the database is away: the settings, and the folder of backups, if one is given."""
 
     settings: Settings
     backups: Path | None = None
@@ -33,12 +46,13 @@ class Looked(Around, frozen=True, kw_only=True):
 
     database_url: str
     connection: Connection[Any]
+    vitals: Vitals
 
     def rows(self, query: Any, *parameters: Any) -> list[tuple[Any, ...]]:
         with self.connection.cursor(row_factory=tuple_row) as cursor:
             return cursor.execute(query, parameters or None).fetchall()
 
     def value(self, query: Any, *parameters: Any) -> Any:
-        """The one value that a query gives; None where there is no row."""
+        """The one value that a query returns; None where there is no row."""
         rows = self.rows(query, *parameters)
         return rows[0][0] if rows else None

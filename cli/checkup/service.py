@@ -1,93 +1,81 @@
-"""The service: whether somebody does each piece of work, and how far it has come."""
+"""Checks of the service: who does each piece of work and how far it is; Redis, documents, mail and backups."""
 
 import shlex
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from smtplib import SMTPException
 
-from cli.checkup.finding import Finding, Grade, Looked
-from cli.service.sealing import SEALING_KEY
+import msgspec
+
+from cli.checkup.finding import Around, Finding, Looked, good, warned, wrong
+from cli.service.sealing import known_key
 from embedded.folder import DataFolder
 from eventstore.aggregates.import_process import identity_of
 from eventstore.clock import now
 from eventstore.events import subject_of
-from eventstore.log import locks
 from eventstore.log.intake_stop import intake_stop, is_compared
-from eventstore.proof.checkpoints import KeyNotUsable, LogKey
+from eventstore.operations.backup import BackupError, read_manifest
+from eventstore.proof.checkpoints import KeyNotUsable
 from eventstore.proof.sealing import SealRefused, newest_checkpoint, signed_size
 from projections import PROJECTIONS
+from projections.queries.vitals import Lag
 from projections.unlogged.troubles import reported_troubles
-from projections.versions.reading import head
 from projections.versions.versions import parked_streams, versions
+from workers.actors.mail_server import MailServer, NotSecure, mail_session
 
-MAX_LAG = timedelta(minutes=5)
-MAX_PENDING = timedelta(minutes=10)
+MAX_LAG_S = 300
+MAX_PENDING_S = 600
+MAIL_TIMEOUT_S = 3.0
+MAX_BACKUP_AGE = timedelta(days=2)
 DECIDE = "importledger seal --continue-from N --reason TEXT, or importledger seal --accept --reason TEXT"
 """Commands for a log that does not continue what was signed."""
 
-_ROLES = {"relay": locks.RELAY, "projector": locks.PROJECTOR}
-_RECORDED_AT = "SELECT recorded_at FROM events WHERE position = %s"
-_RELAYED = "SELECT position FROM checkpoints WHERE follower = 'relay'"
-_HELD = """
-SELECT count(*) FROM pg_locks
-WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-  AND classid = %s AND objsubid = %s AND (%s::bigint IS NULL OR objid = %s)
-"""
-_OLDEST_PENDING = """
-SELECT min(i.created_at) FROM import_status AS i LEFT JOIN import_supplier AS s ON s.code = i.supplier
-WHERE i.status = 'PENDING' AND s.status IS DISTINCT FROM 'paused' AND (i.due_at IS NULL OR i.due_at < clock_timestamp())
-"""
-
 
 def roles(look: Looked) -> Iterator[Finding]:
-    """Whether somebody relays, seals, projects and works, wherever the processes run."""
-    held = {name: bool(look.value(_HELD, 0, 1, number, number)) for name, number in _ROLES.items()}
-    workers = look.value(_HELD, locks.WORKERS, 2, None, None)
-    if missing := [name for name, is_held in held.items() if not is_held]:
-        yield Finding("roles", "wrong", f"Nobody runs as {', '.join(missing)}.", "importledger relay")
+    """Whether a relay, a projector and workers run, on any machine."""
+    holders = look.vitals.holders
+    workers = holders.get("worker", 0)
+    if missing := [name for name in ("relay", "projector") if not holders.get(name)]:
+        yield wrong("roles", f"Nobody runs as {', '.join(missing)}.", "importledger relay")
     if not workers:
-        yield Finding("roles", "wrong", "No worker runs: nothing is created.", "importledger worker")
+        yield wrong("roles", "No worker runs: nothing is created.", "importledger worker")
     if workers and not missing:
-        yield Finding("roles", "good", f"A relay, a projector and {workers} workers run.")
+        yield good("roles", f"A relay, a projector and {workers} workers run.")
 
 
 def troubles(look: Looked) -> Iterator[Finding]:
     """Work of any process that fails at present."""
     present = reported_troubles(look.connection)
-    for one in present:
-        says = f"{one.name} of {one.process} has failed since {one.since:%Y-%m-%dT%H:%M:%SZ}: {one.error}"
-        grade: Grade = "warned" if one.is_waiting else "wrong"
-        yield Finding("troubles", grade, says, "remove the cause; the work then continues by itself")
+    for trouble in present:
+        since = f"{trouble.since:%Y-%m-%dT%H:%M:%SZ}"
+        says = f"{trouble.name} of {trouble.process} has failed since {since}: {trouble.error}"
+        grade = warned if trouble.is_waiting else wrong
+        yield grade("troubles", says, "remove the cause; the work then continues by itself")
     if not present:
-        yield Finding("troubles", "good", "No part of the service fails.")
+        yield good("troubles", "No part of the service fails.")
 
 
 def projections(look: Looked) -> Iterator[Finding]:
-    """Parked streams, outdated definitions, and how far each projection is behind the log."""
-    reached, bad = head(look.connection), 0
+    """Parked streams, outdated definitions, and the lag of each projection."""
+    findings: list[Finding] = []
     for projection in PROJECTIONS:
         name = projection.name
         live = [version for version in versions(look.connection, name) if version.state == "live"]
         if not live:
-            bad += 1
-            yield Finding("projections", "wrong", f"{name} has no live version.", "importledger migrate")
+            findings.append(wrong("projections", f"{name} has no live version.", "importledger migrate"))
         for version in live:
             if parked := parked_streams(look.connection, name, version.version, is_open=True):
-                bad += 1
                 heal = f"mend the cause, then {healing(name, parked[0])}"
                 accept = f"or, if it stays unreadable, importledger projections accept {shlex.quote(parked[0])}"
-                says = f"{name} has {len(parked)} parked streams."
-                yield Finding("projections", "wrong", says, f"{heal}; {accept}")
+                findings.append(wrong("projections", f"{name} has {len(parked)} parked streams.", f"{heal}; {accept}"))
+            lag = look.vitals.projection_lags.get(name, Lag(0, 0.0))
             if version.is_outdated(projection):
-                bad += 1
-                yield Finding(
-                    "projections", "warned", f"{name} is outdated.", f"importledger projections rebuild {name}"
-                )
-            elif not projection.is_inline and (behind := _behind(look, version.position, reached)) > MAX_LAG:
-                bad += 1
-                says = f"{name} is {reached - version.position:,} events and {behind} behind the log."
-                yield Finding("projections", "warned", says, "look at the relay's log")
-    if not bad:
-        yield Finding("projections", "good", f"All {len(PROJECTIONS)} projections are up to date.")
+                rebuild = f"importledger projections rebuild {name}"
+                findings.append(warned("projections", f"{name} is outdated.", rebuild))
+            elif lag.seconds > MAX_LAG_S:
+                says = f"{name} is {lag.events:,} events and {lag.seconds:,.0f} s behind the log."
+                findings.append(warned("projections", says, "look at the relay's log"))
+    yield from findings or [good("projections", f"All {len(PROJECTIONS)} projections are up to date.")]
 
 
 def healing(name: str, stream: str) -> str:
@@ -103,55 +91,122 @@ def healing(name: str, stream: str) -> str:
 
 
 def lag(look: Looked) -> Iterator[Finding]:
-    """How far the relay is behind the log: what it has not read, nobody was rung for."""
-    reached, place = head(look.connection), look.value(_RELAYED) or 0
-    if (behind := _behind(look, place, reached)) > MAX_LAG:
-        says = f"The relay is {reached - place:,} events and {behind} behind the log."
-        yield Finding("lag", "warned", says, "look at the relay's log, and whether Redis answers")
+    """The relay's lag behind the log."""
+    behind = look.vitals.lags.get("relay", Lag(0, 0.0))
+    if behind.seconds > MAX_LAG_S:
+        says = f"The relay is {behind.events:,} events and {behind.seconds:,.0f} s behind the log."
+        yield warned("lag", says, "look at the relay's log, and whether Redis answers")
     else:
-        yield Finding("lag", "good", f"The relay is {reached - place:,} events behind the log.")
-
-
-def _behind(look: Looked, position: int, reached: int) -> timedelta:
-    if position >= reached:
-        return timedelta(0)
-    recorded_at = look.value(_RECORDED_AT, position + 1)
-    return now() - recorded_at if recorded_at else timedelta(0)
+        yield good("lag", f"The relay is {behind.events:,} events behind the log.")
 
 
 def pending(look: Looked) -> Iterator[Finding]:
-    """How long the oldest import has waited that could have been created."""
-    oldest = look.value(_OLDEST_PENDING)
-    if oldest is not None and now() - oldest > MAX_PENDING:
-        says = f"An import has been waiting since {oldest:%Y-%m-%dT%H:%M:%SZ}."
-        yield Finding("pending", "warned", says, "start more workers, or look at their logs")
+    """Wait of the oldest import that could be processed."""
+    waits_s = look.vitals.oldest_pending_s or 0
+    if waits_s > MAX_PENDING_S:
+        says = f"An import has been waiting for {waits_s:,.0f} s."
+        yield warned("pending", says, "start more workers, or look at their logs")
     else:
-        yield Finding("pending", "good", "No import waits longer than it should.")
+        yield good("pending", "No import waits longer than it should.")
 
 
 def sealing(look: Looked) -> Iterator[Finding]:
     """Compare the log with its newest signed checkpoint; name a stop of the intake, and a key that is not here."""
     if stop := intake_stop(look.connection):
         says = f"Intake is stopped since {stop.stopped_at:%Y-%m-%dT%H:%M:%SZ}. {stop.reason}"
-        yield Finding("sealing", "wrong", says, DECIDE)
+        yield wrong("sealing", says, DECIDE)
         return
     if not is_compared(look.connection):
         says = "Nothing is taken in: the log was not compared with its checkpoints since the database has started."
-        yield Finding("sealing", "wrong", says, "start the relay, or look for `sealing waits` in its log")
+        yield wrong("sealing", says, "start the relay, or look for `sealing waits` in its log")
         return
-    reached = head(look.connection)
-    open_events = max(0, reached - signed_size(look.connection))
-    waits_since: datetime | None = look.value(_RECORDED_AT, reached - open_events + 1)
     try:
-        secret = look.settings.sealing_key or DataFolder(look.settings.data_dir).known_secret(SEALING_KEY)
-        if secret is not None:
-            newest_checkpoint(look.connection, [LogKey.of(secret).verifier])
+        if (key := known_key(look.settings)) is not None:
+            newest_checkpoint(look.connection, [key.verifier])
     except (KeyNotUsable, SealRefused) as error:
-        yield Finding("sealing", "wrong", str(error), "set IMPORTLEDGER_SEALING_KEY to the key that signed the log")
+        yield wrong("sealing", str(error), "set IMPORTLEDGER_SEALING_KEY to the key that signed the log")
         return
-    allowed = MAX_LAG + timedelta(seconds=look.settings.seal_every_s)
-    if waits_since is not None and now() - waits_since > allowed:
-        says = f"{open_events:,} events are not signed, the first since {waits_since:%Y-%m-%dT%H:%M:%SZ}."
-        yield Finding("sealing", "warned", says, "look for `log not sealed` or `sealing waits` in the relay's log")
+    reached, signed = look.vitals.head or 0, signed_size(look.connection)
+    recorded_at: datetime | None = look.value("SELECT recorded_at FROM events WHERE position = %s", signed + 1)
+    if recorded_at and now() - recorded_at > timedelta(seconds=MAX_LAG_S + look.settings.seal_every_s):
+        says = f"{reached - signed:,} events are not signed, the first since {recorded_at:%Y-%m-%dT%H:%M:%SZ}."
+        yield warned("sealing", says, "look for `log not sealed` or `sealing waits` in the relay's log")
     else:
-        yield Finding("sealing", "good", f"{reached - open_events:,} events are signed.")
+        yield good("sealing", f"{min(reached, signed):,} events are signed.")
+
+
+def redis(look: Around) -> Iterator[Finding]:
+    """Whether Redis answers, where there is one."""
+    from workers.redis_address import why_no_redis  # its library is large
+
+    kept = DataFolder(look.settings.data_dir).read_connections() or {}
+    url = look.settings.redis_url or (None if look.settings.database_url else kept.get("redis_url"))
+    if url is None:
+        return
+    if why := why_no_redis(url):
+        yield warned("redis", f"Redis does not answer at {why}.", "start it, or correct REDIS_URL")
+    else:
+        yield good("redis", "Redis answers.")
+
+
+def documents(look: Looked) -> Iterator[Finding]:
+    """Whether each supplier's root of documents can be reached."""
+    from workers.actors.documents import is_allowed, why_unreachable
+
+    places = look.settings.documents_places
+    for code, root, organisation in look.rows(
+        "SELECT code, documents_root, documents_organisation FROM import_supplier WHERE documents_root <> '' ORDER BY 1"
+    ):
+        says = ""
+        if organisation and not is_allowed(root, places.get(organisation, ())):
+            says = f"The documents of {code} are not looked for: {root} is not among the places of {organisation}."
+        elif why := why_unreachable(root):
+            says = f"The documents of {code}: {why}."
+        if says:
+            yield warned("documents", says, f"importledger supplier set {code} documents-root=URL")
+        else:
+            yield good("documents", f"The documents of {code} can be looked for.")
+
+
+def mail(look: Looked) -> Iterator[Finding]:
+    """E-mails that wait for a mail server."""
+    waiting, url = look.vitals.waiting_mails or 0, look.settings.smtp_url
+    if url is None and waiting:
+        todo = "set IMPORTLEDGER_SMTP_URL and IMPORTLEDGER_MAIL_FROM for the workers"
+        yield warned("mail", f"{waiting:,} e-mails wait, and no mail server is set here.", todo)
+    elif url and (why := why_no_mail_server(MailServer(url, "", is_plain=look.settings.is_smtp_plain))):
+        says = f"The mail server cannot be used: {why}. {waiting:,} e-mails wait."
+        yield warned("mail", says, "correct the mail server, or IMPORTLEDGER_SMTP_URL")
+    else:
+        yield good("mail", f"{waiting:,} e-mails wait.")
+
+
+def why_no_mail_server(server: MailServer) -> str | None:
+    """Why no session with this mail server begins; None where one does. Nobody logs in."""
+    host, port = server.address
+    try:
+        with mail_session(server, timeout_s=MAIL_TIMEOUT_S, logs_in=False):
+            return None
+    except NotSecure as error:
+        return f"{host}:{port}, {error}"
+    except (OSError, SMTPException) as error:
+        return f"{host}:{port}, {getattr(error, 'strerror', None) or type(error).__name__}"
+
+
+def backups(look: Around) -> Iterator[Finding]:
+    """Age of the newest backup, where their folder is given."""
+    if look.backups is None:
+        yield warned("backups", "Backups were not checked: pass their folder.", "importledger doctor --backups DIR")
+        return
+    made = []
+    for folder in (look.backups, *(path for path in look.backups.iterdir() if path.is_dir())):
+        try:
+            made.append(read_manifest(folder).created_at)
+        except (BackupError, OSError, msgspec.MsgspecError):
+            continue
+    age = now() - max(made) if made else None
+    if age is None or age > MAX_BACKUP_AGE:
+        says = f"The newest backup is {age.days} days old." if age else f"There is no backup in {look.backups}."
+        yield warned("backups", says, f"importledger backup {look.backups}/{now():%Y-%m-%d}")
+    else:
+        yield good("backups", f"The newest backup was made at {max(made):%Y-%m-%dT%H:%M:%SZ}.")

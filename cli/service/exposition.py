@@ -5,7 +5,8 @@ Every role with `/metrics` tells the same of it, so that what stands still is se
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,10 @@ class ServiceCollector(Collector):
         with self._lock:
             overview = self._seen()
             sizes = self._sizes
-        yield _gauge("database_up", "Whether the database answers.", float(overview is not None))
-        yield _gauge("durability_replicated", "Whether a standby is asked for.", self._durability == "replicated")
+        yield from _gauges(
+            ("database_up", "Whether the database answers.", overview is not None),
+            ("durability_replicated", "Whether a standby is required.", self._durability == "replicated"),
+        )
         yield from certificate_metrics(self._certificates)
         if overview is not None:
             yield from log_metrics(overview)
@@ -94,96 +97,91 @@ class ServiceCollector(Collector):
 
 
 def log_metrics(overview: Vitals) -> Iterator[Metric]:
-    """The log, and how far behind it everybody is."""
-    yield _gauge("log_events", "Events in the log.", overview.head)
-    yield _gauge(
-        "intake_stopped", "1 while nothing is taken in, until an operator decides.", overview.is_intake_stopped
+    """The log, and the lag of its followers and projections."""
+    yield from _gauges(
+        ("log_events", "Events in the log.", overview.head),
+        ("intake_stopped", "1 while nothing is taken in, until an operator decides.", overview.is_intake_stopped),
+        ("log_lock_waiters", "Transactions that wait for the log's lock now.", overview.log_lock_waiters),
+        ("log_lock_wait_seconds", "Longest of these waits so far.", overview.log_lock_wait_s),
     )
     for name, text, lags, label in (
         ("lag", "a follower of the log", overview.lags, "follower"),
         ("projection_lag", "a projection", overview.projection_lags, "projection"),
     ):
-        events = _family(f"{name}_events", f"Events that {text} is behind.", label)
-        seconds = _family(f"{name}_seconds", f"Age of the first event that {text} has not taken in.", label)
-        for one, lag in lags.items():
-            events.add_metric([one], lag.events)
-            seconds.add_metric([one], lag.seconds)
-        yield from (events, seconds)
+        events = {follower: lag.events for follower, lag in lags.items()}
+        seconds = {follower: lag.seconds for follower, lag in lags.items()}
+        yield _labelled(f"{name}_events", f"Events that {text} is behind.", label, events)
+        yield _labelled(f"{name}_seconds", f"Age of the first event that {text} has not taken in.", label, seconds)
     yield _labelled("parked_streams", "Streams that a projection leaves out.", "projection", overview.parked)
     yield _labelled("troubles", "Processes in which work fails.", "work", overview.troubles)
     yield _labelled("holders", "Processes that do a piece of work.", "work", overview.holders)
-    yield _gauge("log_lock_waiters", "Who waits for the log's lock at this moment.", overview.log_lock_waiters)
-    yield _gauge("log_lock_wait_seconds", "How long the first of them has waited.", overview.log_lock_wait_s)
 
 
 def import_metrics(overview: Vitals) -> Iterator[Metric]:
-    """What became of accounts, and what waits."""
+    """Imports by state, and what waits."""
     imports = GaugeMetricFamily("importledger_imports", "Imports by supplier and state.", labels=["supplier", "state"])
     named = sorted({supplier for supplier, _, _ in overview.imports})[:MAX_SUPPLIERS]
-    counts: dict[tuple[str, str], int] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     for supplier, state, number in overview.imports:
-        key = supplier if supplier in named else "(others)", state
-        counts[key] = counts.get(key, 0) + number
-    for (supplier, state), number in counts.items():
-        imports.add_metric([supplier, state], number)
+        counts[supplier if supplier in named else "(others)", state] += number
+    for labels, number in counts.items():
+        imports.add_metric(labels, number)
     yield imports
-    yield _gauge("oldest_pending_seconds", "How long the oldest import waits that could be processed.",
-                 overview.oldest_pending_s)  # fmt: skip
-    yield _gauge("mails_waiting", "E-mails that wait.", overview.waiting_mails)
-    yield _gauge("access_keys", "Access keys in force.", overview.keys)
-    yield _gauge("oldest_access_key_seconds", "Age of the oldest of them.", overview.oldest_key_s)
+    yield from _gauges(
+        ("oldest_pending_seconds", "Wait of the oldest import that could be processed.", overview.oldest_pending_s),
+        ("mails_waiting", "E-mails that wait.", overview.waiting_mails),
+        ("access_keys", "Access keys in force.", overview.keys),
+        ("oldest_access_key_seconds", "Age of the oldest of them.", overview.oldest_key_s),
+    )
 
 
 def server_metrics(overview: Vitals, sizes: Vitals) -> Iterator[Metric]:
     """The database server: connections, write-ahead log, standbys, transactions, sizes."""
-    yield _gauge("database_connections", "Connections of all clients to the server.", overview.connections)
-    yield _gauge("database_max_connections", "How many there may be.", overview.max_connections)
     wal = CounterMetricFamily("importledger_wal_bytes", "Write-ahead log that was ever written.")
     if overview.wal_bytes is not None:
         wal.add_metric([], overview.wal_bytes)
     yield wal
-    yield _gauge("wal_kept_bytes", "Write-ahead log that is kept for the slowest replication slot.",
-                 overview.kept_wal_bytes)  # fmt: skip
-    yield _gauge("synchronous_standbys", "Standbys that a commit may wait for.", overview.synchronous_standbys)
-    yield _gauge("transaction_age", "Transactions since the oldest that is not frozen.", overview.transaction_age)
-    yield _gauge("database_bytes", "Size of the database.", sizes.database_bytes)
-    yield _labelled("table_bytes", "Size of tables with their indexes; of a schema together.", "table",
-                    sizes.table_bytes)  # fmt: skip
+    yield from _gauges(
+        ("database_connections", "Connections of all clients to the server.", overview.connections),
+        ("database_max_connections", "Largest number of connections.", overview.max_connections),
+        ("wal_kept_bytes", "Write-ahead log kept for the slowest replication slot.", overview.kept_wal_bytes),
+        ("synchronous_standbys", "Standbys that a commit may wait for.", overview.synchronous_standbys),
+        ("transaction_age", "Transactions since the oldest that is not frozen.", overview.transaction_age),
+        ("database_bytes", "Size of the database.", sizes.database_bytes),
+    )
+    yield _labelled("table_bytes", "Size of tables with indexes; of a schema together.", "table", sizes.table_bytes)
     yield _labelled("table_dead_rows", "Rows that wait for a vacuum.", "table", sizes.dead_rows)
 
 
 def certificate_metrics(files: Sequence[Path]) -> Iterator[Metric]:
-    """When certificates end, by file: the first of each file's. One that cannot be read has ended."""
-    ends = _family("certificate_ends_timestamp_seconds", "When a certificate ends.", "file")
-    for file in files:
-        ends.add_metric([str(file)], ends_at(file).timestamp())
-    yield ends
+    """End of the first certificate of each file. One that cannot be read has ended."""
+    ends = {str(file): ends_at(file).timestamp() for file in files}
+    yield _labelled("certificate_ends_timestamp_seconds", "End of a certificate.", "file", ends)
 
 
 def ends_at(file: Path) -> datetime:
-    """When the first certificate of a PEM file ends; 1970 where there is none to read."""
-    from cryptography import x509  # it is large, and most services are told of no certificate
+    """The end of the first certificate of a PEM file; 1970 where there is none to read."""
+    from cryptography import x509  # it is large, and most services have no certificate
 
     try:
         certificates = x509.load_pem_x509_certificates(file.read_bytes())
     except (OSError, ValueError):
         certificates = []
-    return min((one.not_valid_after_utc for one in certificates), default=datetime.fromtimestamp(0, UTC))
+    ends = (certificate.not_valid_after_utc for certificate in certificates)
+    return min(ends, default=datetime.fromtimestamp(0, UTC))
 
 
-def _family(name: str, text: str, label: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"importledger_{name}", text, labels=[label])
-
-
-def _labelled(name: str, text: str, label: str, numbers: dict[str, int]) -> GaugeMetricFamily:
-    family = _family(name, text, label)
-    for one, number in numbers.items():
-        family.add_metric([one], number)
+def _labelled(name: str, text: str, label: str, numbers: Mapping[str, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"importledger_{name}", text, labels=[label])
+    for value, number in numbers.items():
+        family.add_metric([value], number)
     return family
 
 
-def _gauge(name: str, text: str, value: float | None) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(f"importledger_{name}", text)
-    if value is not None:
-        family.add_metric([], float(value))
-    return family
+def _gauges(*rows: tuple[str, str, float | None]) -> Iterator[GaugeMetricFamily]:
+    """A family of each (name, text, value); without a sample where the value is None."""
+    for name, text, value in rows:
+        family = GaugeMetricFamily(f"importledger_{name}", text)
+        if value is not None:
+            family.add_metric([], float(value))
+        yield family

@@ -1,7 +1,5 @@
 """How a verb ends that cannot do what was asked: one sentence that names what was typed, and exit code 1."""
 
-import sys
-
 import click
 import msgspec
 import psycopg
@@ -9,49 +7,10 @@ import structlog
 from obstore.exceptions import BaseError
 from psycopg_pool import PoolTimeout
 
-from cli.known import NotThere
 from cli.say import say
-from cli.service.reach import Unreachable
-from cli.service.settings import SettingError
-from embedded.folder import FolderInUse, FolderUnreachable
-from embedded.postgres import NotStarted
-from eventstore.errors import IntakeStopped, LedgerError, NotCompared, StoreUnavailable, reason_of
-from eventstore.operations.backup import BackupError
-from eventstore.operations.export import ExportError
-from eventstore.operations.fitness import UnsafeStore
-from eventstore.operations.migrate import MigrationError
-from eventstore.proof.archive import ArchiveDamaged
-from eventstore.proof.checkpoints import KeyNotUsable, OutsideUnavailable
-from eventstore.proof.proof import NotProvable
-from eventstore.proof.sealing import SealRefused
+from eventstore.errors import IntakeStopped, LedgerError, NotCompared, OperatorError, StoreUnavailable, reason_of
 from eventstore.proof.verifier import Invalid
-from projections.retention.archiving import NotArchivable
-from projections.versions.reading import PayloadsDetached
-from projections.versions.versions import NotPossible
 from redaction.shown import cleaned
-
-EXPECTED = (
-    SettingError,
-    Unreachable,
-    NotThere,
-    NotStarted,
-    FolderInUse,
-    FolderUnreachable,
-    MigrationError,
-    UnsafeStore,
-    BackupError,
-    ExportError,
-    KeyNotUsable,
-    OutsideUnavailable,
-    SealRefused,
-    NotProvable,
-    NotPossible,
-    NotArchivable,
-    ArchiveDamaged,
-    PayloadsDetached,
-    Invalid,
-)
-"""Errors whose message is the sentence."""
 
 
 def failure_sentence(error: Exception) -> str | None:
@@ -68,7 +27,7 @@ def failure_sentence(error: Exception) -> str | None:
             return "The log must be compared with its checkpoints first: start the relay, or run `importledger seal`."
         case StoreUnavailable() | PoolTimeout():
             return "The database has stopped answering. What was asked may be asked again."
-        case LedgerError() | BaseError() | msgspec.MsgspecError():
+        case OperatorError() | LedgerError() | Invalid() | BaseError() | msgspec.MsgspecError():
             return _line(str(error)) or type(error).__name__
         case psycopg.errors.InsufficientPrivilege():
             return f"The database does not allow this ({_line(str(error))}): set DATABASE_ADMIN_URL."
@@ -78,13 +37,7 @@ def failure_sentence(error: Exception) -> str | None:
             return f"{name}: {reason}."
         case OSError():
             return _line(str(error)) or type(error).__name__
-    return _line(str(error)) if isinstance(error, EXPECTED) else None
-
-
-def fail(error: Exception) -> None:
-    """Say why, and end."""
-    tell_failure(error)
-    sys.exit(1)
+    return None
 
 
 def tell_failure(error: Exception) -> None:

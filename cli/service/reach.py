@@ -6,13 +6,13 @@ A sentence names the setting, host, port, user and database of an address, and n
 from psycopg import Connection, OperationalError, ProgrammingError, connect
 from psycopg.conninfo import conninfo_to_dict
 
-from eventstore.errors import reason_of
+from eventstore.errors import OperatorError, reason_of
 from eventstore.operations.migrate import refuse_newer
 
 CONNECT_TIMEOUT_S = 5
 
 
-class Unreachable(Exception):
+class Unreachable(OperatorError):
     """A server does not answer, or does not let us in; the message names it."""
 
 

@@ -164,18 +164,6 @@ def role_settings(*, is_role: bool = True) -> Settings:
     return settings
 
 
-def service_database(settings: Settings) -> str:
-    """The URL of the log's database. Raises SettingError where there is none."""
-    return required(settings.database_url, "DATABASE_URL")
-
-
-def required(value: str | None, name: str) -> str:
-    """The value of the setting. Raises SettingError where there is none."""
-    if value is None:
-        raise SettingError(f"{name} is not set.")
-    return value
-
-
 def _wait_until_ready(base_url: str, service: Service) -> None:
     begun = time.monotonic()
     while not _is_ready(base_url, service, waits=time.monotonic() < begun + COMPARED_TIMEOUT_S):

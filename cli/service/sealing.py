@@ -1,18 +1,29 @@
-"""With what the log is sealed here, and what is known of its seals: the key, the checkpoints inside and outside."""
+"""The log's seals on this machine: the key, the place of checkpoints outside the database, those inside, and checks."""
 
-from collections.abc import Iterator
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import msgspec
+import psycopg
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
 from cli.service.settings import SettingError, Settings
 from embedded.folder import DataFolder
+from eventstore.operations.guards import guards_off
+from eventstore.proof.answer_verification import VerifiedAnswers, verify_answers
 from eventstore.proof.checkpoints import LogKey, Outside
-from eventstore.proof.verification import Kept
+from eventstore.proof.payload_verification import VerifiedPayloads, verifying_payloads
+from eventstore.proof.verification import Kept, Verified, verify_events, wrong_rows
+from projections.views.access_key import wrong_keys
 
 CHECKPOINTS = "checkpoints"
 SEALING_KEY = "sealing_key"
+MAX_PROBLEMS = 100
+"""Problems that the console shows of a verification."""
 
 
 def sealing_key(settings: Settings) -> LogKey:
@@ -20,17 +31,23 @@ def sealing_key(settings: Settings) -> LogKey:
     return LogKey.of(settings.sealing_key or DataFolder(settings.data_dir).secret(SEALING_KEY))
 
 
-def outside(settings: Settings) -> Outside:
-    """Where checkpoints are kept outside of the database: at the URL of the settings, or in the data folder."""
-    return Outside(settings.checkpoints_url or (settings.data_dir.absolute() / CHECKPOINTS).as_uri())
+def known_key(settings: Settings, data_dir: Path | None = None) -> LogKey | None:
+    """The sealing key of this machine, where it has one."""
+    secret = settings.sealing_key or DataFolder(data_dir or settings.data_dir).known_secret(SEALING_KEY)
+    return LogKey.of(secret) if secret else None
 
 
-def known_key(settings: Settings) -> str:
+def known_verifier(settings: Settings) -> str:
     """The verifier key of this installation. Raises SettingError where there is none."""
-    secret = settings.sealing_key or DataFolder(settings.data_dir).known_secret(SEALING_KEY)
-    if secret is None:
+    key = known_key(settings)
+    if key is None:
         raise SettingError("This machine does not have the log's key. Give its verifier key with --key.")
-    return LogKey.of(secret).verifier
+    return key.verifier
+
+
+def outside(settings: Settings) -> Outside:
+    """The place of checkpoints outside the database: the URL of the settings, or the data folder."""
+    return Outside(settings.checkpoints_url or (settings.data_dir.absolute() / CHECKPOINTS).as_uri())
 
 
 def kept_inside(connection: Connection[Any]) -> Iterator[Kept]:
@@ -38,3 +55,64 @@ def kept_inside(connection: Connection[Any]) -> Iterator[Kept]:
     with connection.cursor(row_factory=tuple_row) as cursor:
         for size, note in cursor.execute("SELECT size, note FROM log_checkpoints ORDER BY size, branch").fetchall():
             yield Kept(f"in the database, of {size} events", note)
+
+
+class LogCheck(msgspec.Struct):
+    """Result of a verification; payloads and answers where the whole log was verified."""
+
+    events: Verified
+    payloads: VerifiedPayloads | None
+    answers: VerifiedAnswers | None
+    problems: list[str]
+    """A sentence each; those that begin with WARNED leave the log as it was signed."""
+    seconds: float
+
+
+def check_log(
+    database_url: str,
+    trusted: Sequence[str],
+    kept: Sequence[Kept],
+    progress: contextlib.AbstractContextManager[Callable[..., None]],
+    *,
+    whole: bool,
+    jobs: int = 1,
+) -> LogCheck:
+    """Verify the log, as of one moment, against the checkpoints in the database and these."""
+    began = time.monotonic()
+    payloads = answers = None
+    with psycopg.connect(database_url, autocommit=True) as connection, contextlib.ExitStack() as stack:
+        stack.enter_context(connection.transaction())
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL TIME ZONE 'UTC'")
+        opening = stack.enter_context(verifying_payloads(connection, database_url, jobs=jobs)) if whole else None
+        report = stack.enter_context(progress)
+        checkpoints = [*kept_inside(connection), *kept]
+        events = verify_events(connection, trusted, checkpoints, whole=whole, progress=report)
+        problems = list(events.problems)
+        if opening is not None:
+            payloads, answers = opening(), verify_answers(connection)
+            problems += [*payloads.problems, *answers.problems, *wrong_rows(connection, trusted)]
+            problems += guards_off(connection)
+            problems += [f"WARNED  {sentence}" for sentence in wrong_keys(connection)]
+    return LogCheck(events, payloads, answers, problems, time.monotonic() - began)
+
+
+def log_verifier(
+    settings: Settings, database_url: str
+) -> Callable[[Mapping[str, str], Callable[[int], None]], dict[str, Any]]:
+    """The verification that users of the console request: `all`, and `against` a checkpoint that somebody has kept."""
+
+    def verified(request: Mapping[str, str], progress: Callable[[int], None]) -> dict[str, Any]:
+        against = [Kept("the checkpoint that was given", request["against"])] if request.get("against") else []
+        trusted, report = (known_verifier(settings),), contextlib.nullcontext(progress)
+        check = check_log(database_url, trusted, against, report, whole=bool(request.get("all")))
+        return {
+            "events": check.events.head,
+            "hashed": check.events.hashed,
+            "anchored": check.events.anchored,
+            "checkpoints": check.events.checkpoints,
+            "problems": check.problems[:MAX_PROBLEMS],
+            "seconds": round(check.seconds, 1),
+        }
+
+    return verified

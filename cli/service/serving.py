@@ -13,8 +13,8 @@ from api.http.server import SANDBOX_HEADERS, serve
 from cli.service.listening import metrics_sockets, refuse_taken
 from cli.service.observing import Observed
 from cli.service.opening import opener
-from cli.service.roles import role_settings, service_database
-from cli.service.settings import Settings, shown_settings
+from cli.service.roles import role_settings
+from cli.service.settings import Settings, required, shown_settings
 from console.access.transport import Transport
 from console.routes import console_routes
 from console.settings import ConsoleSettings
@@ -38,10 +38,10 @@ def api(
     if not fds:
         refuse_taken(host, port)
     own_port = [socket.socket(fileno=fd) for fd in metrics_fds] or metrics_sockets(settings)
-    observed = Observed(settings, service_database(settings), "api")
+    observed = Observed(settings, required(settings.database_url, "DATABASE_URL"), "api")
     folder = DataFolder(settings.data_dir)
     app = create_app(
-        service_database(settings),
+        required(settings.database_url, "DATABASE_URL"),
         (settings.token_key or folder.secret("token_key")).encode(),
         settings.redis_url,
         request_key=settings.request_key or folder.secret("request_key"),
@@ -50,7 +50,9 @@ def api(
         roles_file=settings.roles_file,
         is_sandbox=settings.is_sandbox,
         durability=settings.durability,
-        open_ledger=opener(service_database(settings), settings.durability, settings.role_name or "api"),
+        open_ledger=opener(
+            required(settings.database_url, "DATABASE_URL"), settings.durability, settings.role_name or "api"
+        ),
         address_of=lambda request: Transport(request, settings.console.trusted_proxies).address,
         more_routes=partial(console_routes, settings=_console(settings)),
     )
@@ -69,5 +71,7 @@ def _console(settings: Settings) -> ConsoleSettings:
     """What the console is told: its own settings, and all that are set, for its page about the system."""
     has_data_here = settings.roles_file is not None
     return msgspec.structs.replace(
-        settings.console, shown=shown_settings(), data_dir=settings.data_dir if has_data_here else None
+        settings.console,
+        shown=tuple(shown_settings(shown=("plain", "private")).items()),
+        data_dir=settings.data_dir if has_data_here else None,
     )

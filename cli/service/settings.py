@@ -1,131 +1,232 @@
-"""The settings of a process: read once from the environment, at its entry point."""
+"""The settings of a process, read once from the environment at its entry point.
 
-import ipaddress
+Reading, the list of secrets, the support bundle and the table in docs/operations.md follow from `SETTINGS`.
+"""
+
+import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args
-from urllib.parse import parse_qs, urlsplit
+from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
-import psycopg
-from msgspec import Meta
-from psycopg.conninfo import conninfo_to_dict
 
-from cli.service.setting_names import SECRETS, unknown_setting
+from cli.service import readers
+from cli.service.reach import address_of
+from cli.service.readers import SettingError as SettingError
+from cli.service.readers import is_this_machine
 from console.settings import ConsoleSettings, Network, OpenIdGrant, OpenIdSettings
-from eventstore.aggregates.user import UserRole
-from eventstore.log.connecting import guarded
 from eventstore.operations.fitness import Durability
-from eventstore.proof.checkpoints import KeyNotUsable, LogKey
-from market.documents import lies_below
 from redaction.shown import cleaned
 
-_POSTGRES = ("postgresql", "postgres")
-_REDIS = ("redis", "rediss", "unix")
-_ADDRESS = re.compile(r"[^@<>\r\n]+@[^@<>\s]+\Z|[^@<>\r\n]+<[^@<>\s]+@[^@<>\s]+>\Z")
-_OBJECT_STORES = ("file", "s3", "gs", "az")
-_SMTP = ("smtp", "smtps")
-_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}")
 _OTLP_FILES = tuple(
     f"OTEL_EXPORTER_OTLP_{kind}{name}"
     for kind in ("", "TRACES_")
     for name in ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY")
 )
-_LEVELS = ("debug", "info", "warning", "error")
-_Port = Annotated[int, Meta(ge=1, le=65_535)]
-_Niceness = Annotated[int, Meta(ge=0, le=19)]
-_Interval = Annotated[float, Meta(ge=1, le=86_400)]
 _SECRET_MAX = 10_000
+"""Characters of a file that holds a secret."""
+Disclosure = Literal["secret", "private", "plain"]
 
 
-class SettingError(Exception):
-    """A setting is missing or wrong; the message names it."""
+class Variable(msgspec.Struct, frozen=True):
+    """Environment variable of a setting: its field of `Settings`, how its value is read, and its documentation."""
+
+    field: str
+    name: str
+    disclosure: Disclosure
+    """A secret may stand in a file that `NAME_FILE` names. A support bundle holds the value of a plain setting only."""
+    read: Callable[[str, str], Any]
+    """Return the value of (name, text). Raises SettingError."""
+    default: Any
+    shown_default: str
+    meaning: str
+
+
+SETTINGS = (
+    Variable("data_dir", "IMPORTLEDGER_DATA_DIR", "plain", readers.folder, None,
+            "`/var/lib/importledger` as root, else `~/.local/share/importledger`",
+            "Folder of the embedded servers. The verbs find a running service there."),
+    Variable("database_url", "DATABASE_URL", "secret", readers.database_url, None, "embedded Postgres",
+            "Database role of the process: `importledger_api`, `importledger_worker` or `importledger_relay`. "
+            "`migrate` grants its rights. A worker without `REDIS_URL` is a relay too and needs the rights of both."),
+    Variable("database_admin_url", "DATABASE_ADMIN_URL", "secret", readers.database_url, None, "`DATABASE_URL`",
+            "Owner of the schema, for `migrate`, `projections`, `erase`, `backup`, `restore`, `key create` and "
+            "`key revoke`. The relay needs it to carry out what users of the console request."),
+    Variable("redis_url", "REDIS_URL", "secret", readers.redis_url, None, "embedded Redis",
+            "`redis://`, `rediss://` or `unix://`. Without Redis, messages stay in the memory of one worker."),
+    Variable("durability", "IMPORTLEDGER_DURABILITY", "plain", readers.choice("local", "replicated"), "local", "",
+            "`replicated`: an acknowledged import is also on a synchronous standby. Without a standby the service does "
+            "not start, and `/readyz` is 503."),
+    Variable("token_key", "IMPORTLEDGER_TOKEN_KEY", "secret", readers.key, None, "made in the data folder",
+            "Key that signs tokens: at least 32 characters, the same for every api process."),
+    Variable("request_key", "IMPORTLEDGER_REQUEST_KEY", "secret", readers.key, None,
+            "made in the data folder (`secrets/request_key`)",
+            "Key that authenticates requests of the api to the relay, sessions, passwords and OpenID subjects: at "
+            "least 32 characters, the same for every api and relay. A new key ends all sessions and passwords."),
+    Variable("sealing_key", "IMPORTLEDGER_SEALING_KEY", "secret", readers.seal_key, None,
+            "made in the data folder (`secrets/sealing_key`)",
+            "Key that signs checkpoints: 32 random bytes in base64url, the same for relay, `seal` and `proof`. Keep a "
+            "copy."),
+    Variable("checkpoints_url", "IMPORTLEDGER_CHECKPOINTS_URL", "private", readers.checkpoints_url, None,
+            "`checkpoints` in the data folder",
+            "Place of checkpoints outside the database: `file:///…`, `s3://…`, `gs://…` or `az://…`. Choose one that "
+            "the administrators of the database cannot write to."),
+    Variable("seal_every_s", "IMPORTLEDGER_SEAL_EVERY_S", "plain", readers.seconds, 60.0, "60",
+            "Seconds between two seals of the relay, from 1 to 86400."),
+    Variable("documents_places", "IMPORTLEDGER_DOCUMENTS_PLACES", "private", readers.places, {}, "none",
+            "Places where operators of an organisation may set the documents root of a supplier, for api and workers: "
+            "`ORGANISATION=URL,URL`, with semicolons between organisations. Documents are no longer checked at a place "
+            "that is removed. Users with all suppliers and the command line may set any root."),
+    Variable("smtp_url", "IMPORTLEDGER_SMTP_URL", "secret", readers.smtp_url, None, "none: e-mails wait",
+            "Mail server of the workers: `smtp://[user:password@]host[:port]` or `smtps://…`. TLS is required; "
+            "`smtp://` uses STARTTLS. Ports: 587 with a user, 25 without, 465 for `smtps://`."),
+    Variable("is_smtp_plain", "IMPORTLEDGER_SMTP_PLAINTEXT", "private", readers.on_off, False, "`off`",
+            "`on`: no TLS with an `smtp://` server on the same machine (`localhost`, `127.0.0.1`, `[::1]`). Refused "
+            "with any other."),
+    Variable("mail_from", "IMPORTLEDGER_MAIL_FROM", "private", readers.mail_address, None, "none",
+            "Sender of e-mails. Required with `IMPORTLEDGER_SMTP_URL`."),
+    Variable("console_url", "IMPORTLEDGER_CONSOLE_URL", "private", readers.console_url, "", "where the service listens",
+            "Address of the console, such as `https://ledger.example`. Sign-in links and the OpenID redirect begin "
+            "with it."),
+    Variable("trusted_proxies", "IMPORTLEDGER_TRUSTED_PROXIES", "private", readers.networks, (), "none",
+            "Addresses or networks of [reverse proxies](operating.md#tls-and-a-reverse-proxy), with commas. The api "
+            "accepts their forwarding headers."),
+    Variable("oidc_issuer", "IMPORTLEDGER_OIDC_ISSUER", "private", readers.issuer, None, "none",
+            "OpenID Connect provider with which users may sign in. Redirect path: `/console/openid/answer/`."),
+    Variable("oidc_client_id", "IMPORTLEDGER_OIDC_CLIENT_ID", "private", readers.any_text, None, "none",
+            "Client ID at the provider. Required with an issuer."),
+    Variable("oidc_client_secret", "IMPORTLEDGER_OIDC_CLIENT_SECRET", "secret", readers.any_text, None, "none",
+            "Client secret at the provider. Required with an issuer."),
+    Variable("oidc_claim", "IMPORTLEDGER_OIDC_CLAIM", "private", readers.any_text, None, "`groups`",
+            "Claim that decides what a user may do, from the ID token or else the user info."),
+    Variable("oidc_roles", "IMPORTLEDGER_OIDC_ROLES", "private", readers.grants, None, "none",
+            "`VALUE=ROLE:ORGANISATION:SUPPLIER,SUPPLIER`, with semicolons between several. The first value in the "
+            "claim counts. `*` means all suppliers, an empty organisation `Platform`. Required with an issuer."),
+    Variable("is_sandbox", "IMPORTLEDGER_SANDBOX", "plain", readers.on_off, False, "`off`",
+            "`on`: the ending of an account number selects an outcome; every answer is marked. Never in production."),
+    Variable("niceness", "IMPORTLEDGER_NICENESS", "plain", readers.niceness, 19, "",
+            "CPU niceness of relay and workers, 0 to 19. A higher number leaves the api more processor time: [intake "
+            "first](performance.md#intake-first)."),
+    Variable("health_port", "IMPORTLEDGER_HEALTH_PORT", "private", readers.port, None, "none",
+            "Port on which a relay or worker answers `GET /livez` and `GET /readyz`. An api answers them on its own "
+            "port."),
+    Variable("metrics_port", "IMPORTLEDGER_METRICS_PORT", "plain", readers.port, None,
+            "none: `/metrics` is on the public port, for operator keys with all suppliers",
+            "Port for `/metrics` alone, without credentials; the public port has none then. `up` uses one port for all "
+            "of its processes; `api`, `relay` and `worker` each need their own."),
+    Variable("metrics_host", "IMPORTLEDGER_METRICS_HOST", "plain", readers.host, "127.0.0.1", "",
+            "Address of the metrics port."),
+    Variable("log_level", "IMPORTLEDGER_LOG_LEVEL", "plain", readers.choice("debug", "info", "warning", "error"),
+            "info", "", "`debug`, `info`, `warning` or `error`."),
+    Variable("log_format", "IMPORTLEDGER_LOG_FORMAT", "plain", readers.choice("auto", "text", "json"), "auto", "",
+            "`text`, `json`, or `auto`: text on a terminal and JSON elsewhere."),
+)  # fmt: skip
+"""Every setting, in the order of the documentation."""
+SECRETS = tuple(setting.name for setting in SETTINGS if setting.disclosure == "secret")
+INTERNAL = ("IMPORTLEDGER_ROLE_NAME", "IMPORTLEDGER_ROLES_FILE")
+"""Set by a supervisor for its children."""
+ELSEWHERE = ("IMPORTLEDGER_URL", "IMPORTLEDGER_KEY", "IMPORTLEDGER_PUBLISH", "IMPORTLEDGER_SUBNET")
+"""Read by importbook and by compose.yaml."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """One value per environment variable; None where an embedded default applies."""
+    """The values of `SETTINGS`, and of variables that belong to supervisors and libraries."""
 
     data_dir: Path
     database_url: str | None
     database_admin_url: str | None
     redis_url: str | None
+    durability: Durability
     token_key: str | None
     request_key: str | None
     sealing_key: str | None
     checkpoints_url: str | None
     seal_every_s: float
-    """How often the log is sealed."""
+    documents_places: Mapping[str, tuple[str, ...]]
     smtp_url: str | None
     is_smtp_plain: bool
-    """E-mails may go to a mail server on this machine without TLS."""
     mail_from: str | None
+    console_url: str
+    trusted_proxies: tuple[Network, ...]
+    oidc_issuer: str | None
+    oidc_client_id: str | None
+    oidc_client_secret: str | None
+    oidc_claim: str | None
+    oidc_roles: tuple[tuple[str, OpenIdGrant], ...] | None
     is_sandbox: bool
-    """Whether endings of account numbers ask for outcomes: for importers who try their error handling."""
     niceness: int
-    """How much relay and workers leave the processor to what takes accounts in: from 0, not at all, to 19."""
-    durability: Durability
-    """`replicated`: an acknowledged import lies on a standby as well."""
+    health_port: int | None
+    metrics_port: int | None
+    metrics_host: str
     log_level: str
     log_format: str
-    """`auto`: text on a terminal, JSON elsewhere."""
-    health_port: int | None
-    """Where a relay or a worker answers supervisors; nowhere unless it is said."""
-    metrics_host: str
-    metrics_port: int | None
-    """Where `/metrics` is; None: on the public port of an api process."""
     metrics_folder: Path | None
-    """Where processes that are shown together write what they count (the Prometheus client's own variable)."""
+    """PROMETHEUS_MULTIPROC_DIR: folder in which processes that are shown together write what they count."""
     traces: Literal["none", "otlp", "console"]
-    """Where spans go, by OpenTelemetry's own variables."""
+    """Target of spans, by OpenTelemetry's own variables."""
     has_sampler: bool
-    """Whether OTEL_TRACES_SAMPLER says which requests are traced."""
+    """Whether OTEL_TRACES_SAMPLER decides which requests are traced."""
     service_name: str | None
-    """What OpenTelemetry calls the service, unless its variables say so."""
+    """Service name for OpenTelemetry; None where its variables give one."""
     role_name: str | None
-    """For a process below a supervisor: what it is called, such as api-1."""
+    """Name of a process below a supervisor, such as api-1."""
     roles_file: Path | None
-    """For an api process below a supervisor: the file in which the supervisor names the roles that keep dying."""
-    console: ConsoleSettings
+    """File of an api process below a supervisor that names the roles which keep dying."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
-        """Raises SettingError, which names the variable."""
+        """Read all settings; an empty value counts as none. Raises SettingError, which names the variable."""
         if (unknown := unknown_setting(environment)) is not None:
             raise SettingError(unknown)
-        environment = _with_secrets(environment)
-        return cls(
-            data_dir=_folder(environment, "IMPORTLEDGER_DATA_DIR") or Path(_default_data_dir(environment)),
-            database_url=_database_url(environment, "DATABASE_URL"),
-            database_admin_url=_database_url(environment, "DATABASE_ADMIN_URL"),
-            redis_url=_redis_url(environment),
-            token_key=_key(environment, "IMPORTLEDGER_TOKEN_KEY"),
-            request_key=_key(environment, "IMPORTLEDGER_REQUEST_KEY"),
-            sealing_key=_sealing_key(environment),
-            checkpoints_url=_checkpoints_url(environment),
-            seal_every_s=_interval(environment, "IMPORTLEDGER_SEAL_EVERY_S", "60"),
-            smtp_url=_smtp_url(environment),
-            is_smtp_plain=_choice(environment, "IMPORTLEDGER_SMTP_PLAINTEXT", ("on", "off"), "off") == "on",
-            mail_from=_address(environment, "IMPORTLEDGER_MAIL_FROM"),
-            is_sandbox=_choice(environment, "IMPORTLEDGER_SANDBOX", ("on", "off"), "off") == "on",
-            niceness=_converted(environment, "IMPORTLEDGER_NICENESS", _Niceness, "19", "a whole number from 0 to 19"),
-            durability=cast(
-                Durability, _choice(environment, "IMPORTLEDGER_DURABILITY", ("local", "replicated"), "local")
-            ),
-            log_level=log_level(environment),
-            log_format=_choice(environment, "IMPORTLEDGER_LOG_FORMAT", ("auto", "text", "json"), "auto"),
-            health_port=_port(environment, "IMPORTLEDGER_HEALTH_PORT"),
-            console=_console(environment),
-            metrics_host=_host(environment, "IMPORTLEDGER_METRICS_HOST"),
-            metrics_port=_port(environment, "IMPORTLEDGER_METRICS_PORT"),
-            metrics_folder=_existing_folder(environment, "PROMETHEUS_MULTIPROC_DIR"),
-            traces=_traces(environment),
-            has_sampler=bool(environment.get("OTEL_TRACES_SAMPLER")),
-            service_name=_service_name(environment),
-            role_name=environment.get("IMPORTLEDGER_ROLE_NAME") or None,
-            roles_file=_path(environment, "IMPORTLEDGER_ROLES_FILE"),
+        values = {name: value for name, value in _with_secrets(environment).items() if value}
+        read: dict[str, Any] = {
+            setting.field: setting.read(setting.name, values[setting.name])
+            if setting.name in values
+            else setting.default
+            for setting in SETTINGS
+        }
+        read["data_dir"] = read["data_dir"] or Path(_default_data_dir(values))
+        roles_file = values.get("IMPORTLEDGER_ROLES_FILE")
+        settings = cls(
+            **read,
+            metrics_folder=_metrics_folder(values),
+            traces=_traces(values),
+            has_sampler="OTEL_TRACES_SAMPLER" in values,
+            service_name=_service_name(values),
+            role_name=values.get("IMPORTLEDGER_ROLE_NAME"),
+            roles_file=Path(roles_file) if roles_file else None,
         )
+        settings._refuse_incomplete_openid()
+        return settings
+
+    @property
+    def console(self) -> ConsoleSettings:
+        openid = None
+        if self.oidc_issuer and self.oidc_client_id and self.oidc_client_secret and self.oidc_roles:
+            openid = OpenIdSettings(
+                issuer=self.oidc_issuer,
+                client_id=self.oidc_client_id,
+                client_secret=self.oidc_client_secret,
+                claim=self.oidc_claim or "groups",
+                grants=self.oidc_roles,
+            )
+        return ConsoleSettings(
+            trusted_proxies=self.trusted_proxies, url=self.console_url, openid=openid, places=self.documents_places
+        )
+
+    def _refuse_incomplete_openid(self) -> None:
+        prefix = "IMPORTLEDGER_OIDC_"
+        if self.oidc_issuer is None:
+            for name in ("client_id", "client_secret", "claim", "roles"):
+                if getattr(self, f"oidc_{name}"):
+                    raise SettingError(f"{prefix}ISSUER is not set: {prefix}{name.upper()} needs it.")
+            return
+        for name in ("client_id", "client_secret", "roles"):
+            if not getattr(self, f"oidc_{name}"):
+                raise SettingError(f"{prefix}{name.upper()} is not set: {prefix}ISSUER needs it.")
 
     def refuse_incomplete(self) -> None:
         """Raises SettingError where one setting needs another, whichever role reads them."""
@@ -143,37 +244,55 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise SettingError("DATABASE_URL is not set: DATABASE_ADMIN_URL needs it, a URL of the service's own role.")
 
 
+def required(value: str | None, name: str) -> str:
+    """The value of the setting. Raises SettingError where there is none."""
+    if value is None:
+        raise SettingError(f"{name} is not set.")
+    return value
+
+
+def shown_settings(
+    environment: Mapping[str, str] = os.environ, shown: tuple[Disclosure, ...] = ("plain",)
+) -> dict[str, str]:
+    """The variables that are set: values of those disclosures, databases without password, `(set)` for all others."""
+    plain = {"OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER", "OTEL_SDK_DISABLED"}
+    plain |= {setting.name for setting in SETTINGS if setting.disclosure in shown}
+    told = {}
+    for name, value in sorted(environment.items()):
+        if not value or not name.startswith(("IMPORTLEDGER_", "DATABASE_", "REDIS_", "OTEL_")):
+            continue
+        if name in ("DATABASE_URL", "DATABASE_ADMIN_URL"):
+            told[name] = address_of(value)
+        else:
+            told[name] = cleaned(value) if name in plain else "(set)"
+    return told
+
+
+def settings_table() -> str:
+    """The table of the settings in docs/operations.md."""
+    rows = (
+        f"| `{setting.name}` | {setting.shown_default or f'`{setting.default}`'} | {setting.meaning} |\n"
+        for setting in SETTINGS
+    )
+    return "| variable | default | meaning |\n|---|---|---|\n" + "".join(rows)
+
+
 def _with_secrets(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The same, with what stands in files; blanks around it are none of it."""
+    """The environment with the secrets that stand in files, stripped. The variable itself wins over its file."""
     read: dict[str, str] = {}
     for name in SECRETS:
-        named = environment.get(f"{name}_FILE")
-        if not named or environment.get(name):  # `up` gives its roles the value itself, beside what it has inherited
+        file = environment.get(f"{name}_FILE")
+        if not file or environment.get(name):  # `up` gives its roles the value itself, beside what it has inherited
             continue
         try:
-            with Path(named).open(encoding="utf-8") as file:
-                read[name] = file.read(_SECRET_MAX).strip()
+            with Path(file).open(encoding="utf-8") as opened:
+                read[name] = opened.read(_SECRET_MAX).strip()
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is no text"
-            raise SettingError(f"{name}_FILE: {named} cannot be read: {reason}.") from None
+            raise SettingError(f"{name}_FILE: {file} cannot be read: {reason}.") from None
         if not read[name]:
-            raise SettingError(f"{name}_FILE: {named} is empty.")
-    return {**environment, **read} if read else environment
-
-
-def shown_settings(environment: Mapping[str, str] = os.environ) -> tuple[tuple[str, str], ...]:
-    """The variables that are set, by name; what is secret in them is not shown."""
-    names = sorted(name for name in environment if name.startswith(("IMPORTLEDGER_", "DATABASE_", "REDIS_")))
-    return tuple((name, _HIDDEN if _SECRET.search(name) else cleaned(environment[name])) for name in names)
-
-
-_HIDDEN = "••••••"
-_SECRET = re.compile(r"KEY|SECRET|PASSWORD|TOKEN")
-
-
-def log_level(environment: Mapping[str, str] = os.environ) -> str:
-    """How much is logged. Raises SettingError."""
-    return _choice(environment, "IMPORTLEDGER_LOG_LEVEL", _LEVELS, "info")
+            raise SettingError(f"{name}_FILE: {file} is empty.")
+    return {**environment, **read}
 
 
 def _default_data_dir(environment: Mapping[str, str]) -> str:
@@ -183,274 +302,62 @@ def _default_data_dir(environment: Mapping[str, str]) -> str:
     return f"{home}/importledger"
 
 
-def _url(environment: Mapping[str, str], name: str, schemes: tuple[str, ...]) -> str | None:
-    value = environment.get(name)
-    if not value:
-        return None
-    shape = f"{name} must be a URL that begins with {' or '.join(f'{s}://' for s in schemes)}"
-    try:
-        scheme, _ = urlsplit(value).scheme, urlsplit(value).port
-    except ValueError:
-        raise SettingError(f"{shape} and has a host, and a port that is a number, if any.") from None
-    if scheme not in schemes:
-        raise SettingError(f"{shape}.")
-    return value
-
-
-def _database_url(environment: Mapping[str, str], name: str) -> str | None:
-    """The URL, which may name several hosts, with the time-outs that end a connection to a dead one."""
-    value = environment.get(name)
-    if not value:
-        return None
-    if value.partition("://")[0] not in _POSTGRES:
-        raise SettingError(f"{name} must be a URL that begins with postgresql:// or postgres://.")
-    try:
-        parts, url = conninfo_to_dict(value), guarded(value)
-    except psycopg.ProgrammingError:  # its message would show the value
-        raise SettingError(f"{name} must be a URL such as postgresql://user:password@host:5432/database.") from None
-    for part in ("sslrootcert", "sslcert", "sslkey", "sslcrl"):
-        if parts.get(part) not in (None, "", "system"):
-            _refuse_missing(f"{name}: {part}", Path(str(parts[part])))
-    return url
-
-
-def _redis_url(environment: Mapping[str, str]) -> str | None:
-    value = _url(environment, "REDIS_URL", _REDIS)
-    if value is None:
-        return None
-    from workers.redis_address import is_redis_url  # its library is large, and most verbs need no Redis
-
-    if not is_redis_url(value):
-        raise SettingError("REDIS_URL must be a URL such as redis://host:6379/0 or unix:///path.sock.")
-    parts = urlsplit(value)
-    if parts.scheme != "unix" and not re.fullmatch(r"/?[0-9]*", parts.path):  # the library would take database 0
-        raise SettingError("REDIS_URL must end with the number of a database, such as redis://host:6379/0, or without.")
-    for name, values in parse_qs(parts.query).items():
-        if name in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile"):
-            _refuse_missing(f"REDIS_URL: {name}", Path(values[0]))
-    return value
-
-
-def _console(environment: Mapping[str, str]) -> ConsoleSettings:
-    url = _url(environment, "IMPORTLEDGER_CONSOLE_URL", ("http", "https"))
-    return ConsoleSettings(
-        trusted_proxies=_networks(environment, "IMPORTLEDGER_TRUSTED_PROXIES"),
-        url=(url or "").rstrip("/").removesuffix("/console"),
-        openid=_openid(environment),
-        places=_places(environment),
-    )
-
-
-def _places(environment: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """`ORGANISATION=URL,URL`, with semicolons between several organisations."""
-    name, places = "IMPORTLEDGER_DOCUMENTS_PLACES", dict[str, tuple[str, ...]]()
-    for said in (environment.get(name) or "").split(";"):
-        organisation, _, urls = said.partition("=")
-        allowed = tuple(url.strip() for url in urls.split(",") if url.strip())
-        if said.strip() and not (organisation.strip() and allowed and all(map(_is_place, allowed))):
-            raise SettingError(
-                f"{name} must be such as Nordwind Energie=s3://nordwind/documents,file:///srv/nordwind, with semicolons"
-                " between several organisations."
-            )
-        if organisation.strip() in places:
-            raise SettingError(f"{name} must name {organisation.strip()} once, with commas between its places.")
-        if said.strip():
-            places[organisation.strip()] = allowed
-    return places
-
-
-def _is_place(url: str) -> bool:
-    return urlsplit(url).scheme in _OBJECT_STORES and lies_below(url, [url])
-
-
-def _openid(environment: Mapping[str, str]) -> OpenIdSettings | None:
-    """The provider that people may sign in with; None where no issuer is named."""
-    prefix = "IMPORTLEDGER_OIDC_"
-    issuer = _url(environment, f"{prefix}ISSUER", ("http", "https"))
-    if issuer is None:
-        for name in ("CLIENT_ID", "CLIENT_SECRET", "CLAIM", "ROLES"):
-            if environment.get(f"{prefix}{name}"):
-                raise SettingError(f"{prefix}ISSUER is not set: {prefix}{name} needs it.")
-        return None
-    parts = urlsplit(issuer)
-    if parts.scheme == "http" and not is_this_machine(parts.hostname):
-        raise SettingError(f"{prefix}ISSUER must begin with https://, but for a provider on this machine.")
-    for name in ("CLIENT_ID", "CLIENT_SECRET", "ROLES"):
-        if not environment.get(f"{prefix}{name}"):
-            raise SettingError(f"{prefix}{name} is not set: {prefix}ISSUER needs it.")
-    return OpenIdSettings(
-        issuer=issuer,
-        client_id=environment[f"{prefix}CLIENT_ID"],
-        client_secret=environment[f"{prefix}CLIENT_SECRET"],
-        claim=environment.get(f"{prefix}CLAIM") or "groups",
-        grants=tuple(_grant(one) for one in environment[f"{prefix}ROLES"].split(";") if one.strip()),
-    )
-
-
-def is_this_machine(host: str | None) -> bool:
-    """Return True for `localhost` and loopback addresses: what is sent there does not leave the machine."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
-    except ValueError:
-        return False
-
-
-def _grant(text: str) -> tuple[str, OpenIdGrant]:
-    """`VALUE=ROLE:ORGANISATION:SUPPLIER,SUPPLIER`, `*` for all suppliers."""
-    value, _, said = (part.strip() for part in text.partition("="))
-    role, organisation, suppliers = (*(part.strip() for part in said.split(":", 2)), "", "")[:3]
-    codes = tuple(code.strip() for code in suppliers.split(",") if code.strip())
-    if not value or role not in get_args(UserRole) or not codes:
-        raise SettingError(
-            "IMPORTLEDGER_OIDC_ROLES must be such as ledger-support=support:Nordwind Energie:NORDWIND, with semicolons "
-            "between several. Roles are auditor, support and operator; suppliers must be named, or * for all."
-        )
-    return value, OpenIdGrant(role=cast(UserRole, role), organisation=organisation or "Platform", suppliers=codes)
-
-
-def _networks(environment: Mapping[str, str], name: str) -> tuple[Network, ...]:
-    try:
-        return tuple(
-            ipaddress.ip_network(one.strip()) for one in (environment.get(name) or "").split(",") if one.strip()
-        )
-    except ValueError:
-        raise SettingError(
-            f"{name} must be addresses or networks with commas between them: 10.0.0.5, fd00::/8."
-        ) from None
-
-
-def _smtp_url(environment: Mapping[str, str]) -> str | None:
-    value = _url(environment, "IMPORTLEDGER_SMTP_URL", _SMTP)
-    if value is not None and not urlsplit(value).hostname:
-        raise SettingError("IMPORTLEDGER_SMTP_URL must name a host, such as smtp://user:password@host:587.")
-    return value
-
-
-def _sealing_key(environment: Mapping[str, str]) -> str | None:
-    value = environment.get("IMPORTLEDGER_SEALING_KEY")
-    if not value:
-        return None
-    try:
-        LogKey.of(value, "IMPORTLEDGER_SEALING_KEY")
-    except KeyNotUsable as error:
-        raise SettingError(str(error)) from None
-    return value
-
-
-def _checkpoints_url(environment: Mapping[str, str]) -> str | None:
-    name = "IMPORTLEDGER_CHECKPOINTS_URL"
-    value = _url(environment, name, _OBJECT_STORES)
-    if value is None:
-        return None
-    parts = urlsplit(value)
-    if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
-        raise SettingError(f"{name} must have three slashes and a whole path: file:///folder.")
-    if parts.scheme != "file" and not parts.netloc:
-        raise SettingError(f"{name} must name a bucket: {parts.scheme}://bucket or {parts.scheme}://bucket/folder.")
-    return value
-
-
-def _key(environment: Mapping[str, str], name: str) -> str | None:
-    value = environment.get(name)
-    if value is not None and len(value) < 32:
-        raise SettingError(f"{name} must have at least 32 characters.")
-    return value
-
-
-def _address(environment: Mapping[str, str], name: str) -> str | None:
-    value = environment.get(name)
-    if value and not _ADDRESS.match(value):
-        raise SettingError(f"{name} must be an e-mail address, or a name and an address in angle brackets.")
-    return value or None
-
-
-def _converted(environment: Mapping[str, str], name: str, kind: Any, default: str, must_be: str) -> Any:
-    """The variable's value as this type. Raises SettingError, which says what it must be."""
-    value = environment.get(name, default)
-    try:
-        return msgspec.convert(value.strip().lower(), kind, strict=False)
-    except msgspec.ValidationError:
-        raise SettingError(f"{name} must be {must_be}, not {value!r}.") from None
-
-
-def _port(environment: Mapping[str, str], name: str) -> int | None:
-    if not environment.get(name):
-        return None
-    port: int = _converted(environment, name, _Port, "", "a port from 1 to 65535")
-    return port
-
-
-def _path(environment: Mapping[str, str], name: str) -> Path | None:
-    value = environment.get(name)
-    return Path(value) if value else None
-
-
-def _folder(environment: Mapping[str, str], name: str) -> Path | None:
-    """A folder, which may still have to be made. Raises SettingError for anything else at its place."""
-    path = _path(environment, name)
-    if path is not None and path.exists() and not path.is_dir():
-        raise SettingError(f"{name} must be a folder: {path} is a file.")
-    return path
-
-
-def _existing_folder(environment: Mapping[str, str], name: str) -> Path | None:
-    folder = _folder(environment, name)
+def _metrics_folder(values: Mapping[str, str]) -> Path | None:
+    name = "PROMETHEUS_MULTIPROC_DIR"
+    folder = readers.folder(name, values[name]) if name in values else None
     if folder is not None and not folder.exists():
         raise SettingError(f"{name} must name a folder that exists: {folder} does not.")
     return folder
 
 
-def _refuse_missing(name: str, file: Path) -> None:
-    try:
-        with file.open("rb"):
-            pass
-    except OSError as error:
-        raise SettingError(f"{name} must name a file that can be read: {file}: {error.strerror}.") from None
-
-
-def _host(environment: Mapping[str, str], name: str) -> str:
-    value = environment.get(name) or "127.0.0.1"
-    try:
-        if not _HOST.fullmatch(value):
-            ipaddress.IPv6Address(value)
-    except ValueError:
-        raise SettingError(
-            f"{name} must be an address or a host name of this machine, such as 127.0.0.1 or ::."
-        ) from None
-    return value
-
-
-def _traces(environment: Mapping[str, str]) -> Literal["none", "otlp", "console"]:
+def _traces(values: Mapping[str, str]) -> Literal["none", "otlp", "console"]:
     """Off, unless an exporter or an endpoint is named (and not OTEL_SDK_DISABLED)."""
-    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+    if values.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return "none"
-    places = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-    default = "otlp" if any(environment.get(name) for name in places) else "none"
-    named = {name: value for name, value in environment.items() if value}
     for name in ("OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"):
-        _choice(named, name, ("http/protobuf",), "http/protobuf")
-    for name in places:
-        if (url := _url(environment, name, ("http", "https"))) and not urlsplit(url).hostname:
+        readers.choice("http/protobuf")(name, values.get(name, "http/protobuf"))
+    endpoints = {
+        name for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") if name in values
+    }
+    for name in endpoints:
+        if not urlsplit(readers.url(name, values[name])).hostname:
             raise SettingError(f"{name} must name a host, such as http://localhost:4318.")
     for name in _OTLP_FILES:
-        if environment.get(name):
-            _refuse_missing(name, Path(environment[name]))
-    kind = _choice(named, "OTEL_TRACES_EXPORTER", ("otlp", "console", "none"), default)
-    return cast(Literal["none", "otlp", "console"], kind)
-
-
-def _service_name(environment: Mapping[str, str]) -> str | None:
-    is_named = environment.get("OTEL_SERVICE_NAME") or "service.name=" in environment.get(
-        "OTEL_RESOURCE_ATTRIBUTES", ""
+        if name in values:
+            readers.refuse_missing(name, Path(values[name]))
+    exporter = values.get("OTEL_TRACES_EXPORTER", "otlp" if endpoints else "none")
+    kind: Literal["none", "otlp", "console"] = readers.choice("otlp", "console", "none")(
+        "OTEL_TRACES_EXPORTER", exporter
     )
+    return kind
+
+
+def _service_name(values: Mapping[str, str]) -> str | None:
+    is_named = "OTEL_SERVICE_NAME" in values or "service.name=" in values.get("OTEL_RESOURCE_ATTRIBUTES", "")
     return None if is_named else "importledger"
 
 
-def _interval(environment: Mapping[str, str], name: str, default: str) -> float:
-    interval: float = _converted(environment, name, _Interval, default, "a number of seconds from 1 to 86400")
-    return interval
+_KNOWN = frozenset(
+    (*(setting.name for setting in SETTINGS), *INTERNAL, *ELSEWHERE, *(f"{name}_FILE" for name in SECRETS))
+)
+_OURS = "IMPORTLEDGER"
+_SERVICE_LINK = re.compile(
+    r"\w+_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_\w+)?)=|\w+_PORT=(?:tcp|udp|sctp)://"
+)
+"""`NAME=VALUE` of what Kubernetes sets in each container for a Service whose name begins like ours."""
 
 
-def _choice(environment: Mapping[str, str], name: str, choices: tuple[str, ...], default: str) -> str:
-    choice: str = _converted(environment, name, Literal[choices], default, f"one of {', '.join(choices)}")
-    return choice
+def unknown_setting(environment: Mapping[str, str]) -> str | None:
+    """The sentence that refuses a misspelt setting, which would stay at its default; None where all names are known."""
+    for name in sorted(environment):
+        if name in _KNOWN or not _is_meant_for_us(name) or _SERVICE_LINK.match(f"{name}={environment[name]}"):
+            continue
+        near = difflib.get_close_matches(name.upper(), sorted(_KNOWN), n=1, cutoff=0.85)
+        return f"{name} must not be set: there is no such setting." + (f" Did you mean {near[0]}?" if near else "")
+    return None
+
+
+def _is_meant_for_us(name: str) -> bool:
+    """True where the name begins with ours, perhaps misspelt."""
+    begin = name.upper().replace("_", "")[: len(_OURS)]
+    return difflib.SequenceMatcher(None, begin, _OURS).ratio() > 0.85

@@ -8,13 +8,12 @@ from pathlib import Path
 import click
 
 from cli.service.listening import metrics_sockets
-from cli.service.log_check import log_verifier
 from cli.service.observing import Observed
 from cli.service.opening import opener
 from cli.service.role_health import answer_health
-from cli.service.roles import required, role_settings, service_database
-from cli.service.sealing import outside, sealing_key
-from cli.service.settings import Settings
+from cli.service.roles import role_settings
+from cli.service.sealing import log_verifier, outside, sealing_key
+from cli.service.settings import Settings, required
 from cli.service.signals import stop_on_signals
 from embedded.folder import DataFolder
 from eventstore.log.authority import AuthorityKey
@@ -78,7 +77,7 @@ def worker() -> None:
 def _observed(settings: Settings, role: str) -> Observed:
     """The role as it is measured, and shown on the metrics' own port where one is set."""
     listening = metrics_sockets(settings)
-    observed = Observed(settings, service_database(settings), role)
+    observed = Observed(settings, required(settings.database_url, "DATABASE_URL"), role)
     observed.serve(listening)
     return observed
 
@@ -93,7 +92,7 @@ def _yield_to_intake(niceness: int) -> None:
 
 def _ledger(settings: Settings, role: str, *, connections: int) -> Ledger:
     """The log on the database of the settings; it opens when the database has been judged. Raises UnsafeStore."""
-    url = service_database(settings)
+    url = required(settings.database_url, "DATABASE_URL")
     ledger = Ledger(url, views=INLINE, connections=connections, is_open=False)
     answer_health(ledger, settings.health_port)
     opener(url, settings.durability, settings.role_name or role)(ledger)
@@ -109,7 +108,7 @@ def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> lis
     )
     followers = [sealer.start(stop), Projector(ledger, FOLLOWING).start(stop), ended.start(stop)]
     if settings.database_admin_url is not None:  # without it, what users ask the owner for waits
-        verifier = log_verifier(settings, service_database(settings))
+        verifier = log_verifier(settings, required(settings.database_url, "DATABASE_URL"))
         followers.append(OwnerTasks(ledger, settings.database_admin_url, authority, verifier).start(stop))
     return followers
 

@@ -27,6 +27,7 @@ from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.organisation import ORGANISATION, KeyRevoked
 from eventstore.aggregates.user import USER, UserDisabled, UserErased, UserRoleChanged
 from eventstore.clock import now
+from eventstore.errors import OperatorError
 from eventstore.events import read_event
 from eventstore.log.columns import SELECT_HEAD
 from eventstore.log.follow import set_checkpoint
@@ -97,7 +98,7 @@ Sign = Callable[[Connection[Any], Mapping[str, Any]], Mapping[str, Any]]
 """Gives the manifest as a statement that is signed, with a checkpoint of what the connection's transaction sees."""
 
 
-class BackupError(Exception):
+class BackupError(OperatorError):
     """A backup cannot be made or restored here; the message says why and what to do."""
 
 

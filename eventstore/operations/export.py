@@ -18,6 +18,7 @@ from psycopg import Connection
 from psycopg.rows import dict_row
 
 from eventstore.clock import now
+from eventstore.errors import OperatorError
 from eventstore.events import Recorded, read_event, recorded_event, subject_of
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.payloads import is_erased, read_payloads
@@ -30,7 +31,7 @@ MAX_LINE_BYTES = 64 << 20
 """Bytes of a line. The longest are payloads. Files with longer lines are not read."""
 
 
-class ExportError(Exception):
+class ExportError(OperatorError):
     """The file is no whole export; the message says why."""
 
 

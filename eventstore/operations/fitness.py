@@ -13,7 +13,7 @@ from psycopg import Connection
 from psycopg.sql import SQL, Identifier
 
 from eventstore.clock import now
-from eventstore.errors import reason_of
+from eventstore.errors import OperatorError, reason_of
 from eventstore.operations.migrate import refuse_newer
 
 Durability = Literal["local", "replicated"]
@@ -34,7 +34,7 @@ the setting alone says it: commits then wait, and are not acknowledged, while no
 _NEWEST = "SELECT max(recorded_at) FROM (SELECT recorded_at FROM events ORDER BY position DESC LIMIT 1) AS newest"
 
 
-class UnsafeStore(Exception):
+class UnsafeStore(OperatorError):
     """The database does not keep what it has acknowledged, or does not do what the log needs."""
 
 

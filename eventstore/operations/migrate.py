@@ -29,6 +29,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
+from eventstore.errors import OperatorError
 from eventstore.events import AGGREGATES
 from eventstore.log import locks
 from eventstore.operations.rights import RoleMissing, grant_on_log, make_roles
@@ -51,7 +52,7 @@ _TOPICS = [(topic, aggregate.prefix) for aggregate in AGGREGATES.values() for to
 logger = structlog.get_logger()
 
 
-class MigrationError(Exception):
+class MigrationError(OperatorError):
     """The database's schema and the code do not go together."""
 
 

@@ -22,6 +22,7 @@ import msgspec
 from psycopg import Connection
 from psycopg.rows import dict_row
 
+from eventstore.errors import OperatorError
 from eventstore.events import read_event
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.payloads import stored_contents
@@ -60,7 +61,7 @@ ORDER BY stream, sha256
 """
 
 
-class ArchiveDamaged(Exception):
+class ArchiveDamaged(OperatorError):
     """A file is not the archive that was signed; the message says what is wrong."""
 
 

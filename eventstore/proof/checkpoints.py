@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import ObjectStore
 
+from eventstore.errors import OperatorError
 from eventstore.proof.verifier import Checkpoint, Invalid, key_id_of, read_checkpoint
 from system.object_store import open_store
 
@@ -37,11 +38,11 @@ _READERS = 8
 _TIMEOUT_S = 10.0
 
 
-class KeyNotUsable(Exception):
+class KeyNotUsable(OperatorError):
     """The key that checkpoints are signed with is not 32 bytes in base64url."""
 
 
-class OutsideUnavailable(Exception):
+class OutsideUnavailable(OperatorError):
     """The place outside of the database does not answer, or refuses us."""
 
 

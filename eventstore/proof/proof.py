@@ -16,6 +16,7 @@ import msgspec
 from psycopg import Connection
 from psycopg.rows import dict_row
 
+from eventstore.errors import OperatorError
 from eventstore.events import read_event, subject_of
 from eventstore.log.columns import SELECT_EVENTS, rows_of
 from eventstore.log.payloads import is_erased, read_payloads
@@ -57,7 +58,7 @@ ORDER BY branch
 """
 
 
-class NotProvable(Exception):
+class NotProvable(OperatorError):
     """There is nothing to prove, or not yet; the message says why."""
 
 

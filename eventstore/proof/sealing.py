@@ -15,6 +15,7 @@ import msgspec
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
+from eventstore.errors import OperatorError
 from eventstore.log import locks
 from eventstore.log.columns import SELECT_EVENTS, log_head, rows_of, value_of
 from eventstore.log.connecting import wait_for_standby
@@ -59,7 +60,7 @@ _SELECT_CONTINUATION = (
 )
 
 
-class SealRefused(Exception):
+class SealRefused(OperatorError):
     """The log is not signed; the message says why."""
 
 

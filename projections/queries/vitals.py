@@ -78,7 +78,8 @@ SELECT follower, kind, head - least(place, head),
        coalesce(extract(epoch FROM clock_timestamp()
            - (SELECT recorded_at FROM events WHERE position = place + 1)), 0)::float8
 FROM head, (
-    SELECT follower, 'follower' AS kind, position AS place FROM checkpoints WHERE follower = ANY(%(following)s)
+    SELECT name AS follower, 'follower' AS kind, coalesce(position, 0) AS place
+    FROM unnest(%(following)s::text[]) AS name LEFT JOIN checkpoints ON follower = name
     UNION ALL
     SELECT name, 'projection', position FROM projection_versions WHERE state = 'live' AND name = ANY(%(projections)s)
     UNION ALL
@@ -169,8 +170,6 @@ def _events(asking: _Asking, overview: Vitals) -> None:
     for name, kind, events, seconds in rows:
         of = overview.lags if kind == "follower" else overview.projection_lags
         of[name] = Lag(events, max(0.0, seconds))
-    for name in FOLLOWING:  # one that has never run is behind by all there is
-        overview.lags.setdefault(name, Lag(overview.head or 0, 0.0))
     behind = overview.projection_lags.values()
     overview.lags["projector"] = max(behind, key=lambda lag: (lag.seconds, lag.events), default=Lag(0, 0.0))
 

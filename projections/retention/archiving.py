@@ -22,6 +22,7 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 
 from eventstore.aggregates.supplier import ArchiveSupplier, AttachArchive, SupplierArchived, stream_of
+from eventstore.errors import OperatorError
 from eventstore.events import read_event, subject_of
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
@@ -78,7 +79,7 @@ ON CONFLICT DO NOTHING
 _SELECT_KEYS = "SELECT stream, key FROM payload_keys WHERE stream = ANY(%b)"
 
 
-class NotArchivable(Exception):
+class NotArchivable(OperatorError):
     """The supplier cannot be archived, or its archive not be used; the message says why and what to do."""
 
 

@@ -16,6 +16,7 @@ from eventstore.aggregates.import_process import ImportProcessed, ImportStaged
 from eventstore.aggregates.participant import ContactsErased, ParticipantImported
 from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported
 from eventstore.aggregates.price_sheet import PriceSheetImported
+from eventstore.errors import OperatorError
 from eventstore.events import AGGREGATES, Recorded, Unreadable, read_event, recorded_event, subject_of
 from eventstore.log.columns import SELECT_HEAD, columns_of
 from eventstore.log.payloads import Bodies, PayloadId, is_erased
@@ -240,7 +241,7 @@ def slices(connection: Connection[Any], count: int, *, upto: int, least: int = B
     return [Slice(one, other) for one, other in zip([None, *different], [*different, None], strict=True)]
 
 
-class PayloadsDetached(Exception):
+class PayloadsDetached(OperatorError):
     """Payloads are needed that lie in a supplier's archive; the message says what to type."""
 
     def __init__(self, code: str, url: str) -> None:

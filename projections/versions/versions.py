@@ -16,6 +16,7 @@ from psycopg.rows import class_row, tuple_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.clock import now
+from eventstore.errors import OperatorError
 from eventstore.log import locks
 from projections.versions.build import Progress, apply_events, build, make_tables
 from projections.versions.forgetting import wait_for_erasures
@@ -38,7 +39,7 @@ _HOLD_TRIES = 3
 _NOT_SET_UP = "{} is not set up. Run `importledger migrate`."
 
 
-class NotPossible(Exception):
+class NotPossible(OperatorError):
     """The projection cannot be built or switched like this; the message says why."""
 
 

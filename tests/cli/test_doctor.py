@@ -82,7 +82,7 @@ def test_what_waits_too_long_is_warned_of(told: PostgresUrls, ledger: Ledger) ->
     stage(ledger, an_account("NORDWIND"))
     assert [finding.state for check in ("pending", "sealing") for finding in found(check)] == ["good", "good"]
     with psycopg.connect(told.admin, autocommit=True) as connection:
-        connection.execute("UPDATE import_status SET created_at = created_at - interval '11 minutes'")
+        connection.execute("UPDATE import_status SET modified_at = modified_at - interval '11 minutes', due_at = NULL")
     assert found("pending")[0].state == "warned"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
-from cli.prove import verify
+from cli.verify import verify
 from eventstore.proof.checkpoints import Outside
 from tests.support.sealed_log import ACCOUNTS, Log
 

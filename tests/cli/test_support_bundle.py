@@ -8,7 +8,8 @@ import pytest
 
 from cli.checkup.finding import Finding
 from cli.checkup.service import healing
-from cli.support_bundle import finding_for_support, line_for_support, settings_without_secrets
+from cli.service.settings import shown_settings
+from cli.support_bundle import finding_for_support, line_for_support
 from tests.support.make import an_account, encoded
 from tests.support.running import RunningService, cli, processed, wait_for
 
@@ -84,7 +85,7 @@ def test_a_bundle_of_a_running_service_helps_and_tells_nothing_of_persons(
 
 @pytest.mark.promise("support-bundle-helps-tells")
 def test_of_secrets_it_is_told_that_they_are_set() -> None:
-    told = settings_without_secrets(
+    told = shown_settings(
         {
             "IMPORTLEDGER_TOKEN_KEY": CANARY * 4,
             "IMPORTLEDGER_SEALING_KEY": CANARY,

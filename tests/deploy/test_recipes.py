@@ -22,8 +22,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Identifier
 
 from cli.main import importledger
-from cli.service.setting_names import unknown_setting
-from cli.service.settings import Settings
+from cli.service.settings import Settings, unknown_setting
 from embedded.postgres import PostgresUrls
 from embedded.redis import redis_program
 from tests.support.databases import drop, renamed

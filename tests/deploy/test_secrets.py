@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.service.setting_names import SECRETS
+from cli.service.settings import SECRETS
 from tests.support.running import RunningService
 
 ROOT = Path(__file__).parent.parent.parent

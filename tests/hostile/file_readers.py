@@ -16,7 +16,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from cli.backup_proof import own_checkpoint
+from cli.backup import own_checkpoint
 from cli.replay import replay as replay_verb
 from cli.service.failures import failure_sentence
 from eventstore.operations.backup import read_manifest

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 from click.testing import CliRunner
 
-from cli.prove import verify
+from cli.verify import verify
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
 from eventstore.log.authority import AuthorityKey

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from cli.support import projections
+from cli.projections import projections
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now

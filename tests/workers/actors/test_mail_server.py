@@ -13,7 +13,7 @@ import structlog
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
-from cli.checkup.surroundings import why_no_mail_server
+from cli.checkup.service import why_no_mail_server
 from cli.service.settings import SettingError, Settings
 from eventstore.aggregates import customer_mail
 from eventstore.aggregates.customer_mail import MailDelivered, MailRequested

@@ -1,15 +1,13 @@
-"""The verbs for support staff when a view looks wrong: `projections`, and below it the verbs that mend one."""
+"""The verb `projections`, and below it those that verify and repair a view that looks wrong."""
 
-import json
+import asyncio
 import time
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import click
-from psycopg import Connection
-from psycopg.rows import tuple_row
-from psycopg.sql import SQL, Identifier
+import msgspec
+from psycopg import AsyncConnection, Connection
 
 from cli.addresses import admin_url
 from cli.audit import market_stream
@@ -25,17 +23,16 @@ from projections.versions.build import administrator
 from projections.versions.compare import Comparison, Difference, compare, side_by_side
 from projections.versions.compare import verify as verify_projection
 from projections.versions.healing import heal as heal_streams
+from projections.versions.overview import VersionStanding, version_standings
 from projections.versions.projection import Projection
 from projections.versions.reading import head
 from projections.versions.versions import (
-    ProjectionVersion,
     accept_parked,
     alone,
     build_version,
     drop_versions,
     live_version,
     parked_streams,
-    versions,
 )
 from projections.versions.versions import switch as switch_to
 
@@ -67,66 +64,34 @@ def projections(context: click.Context, as_json: bool) -> None:
     """What is derived from the log: every version with its position, lag, state, rows and last verification."""
     if context.invoked_subcommand is not None:
         return
-    with administrator(admin_url()) as connection:
-        reached = head(connection)
-        if not as_json:
-            click.echo(_LINE.format("name", "version", "position", "lag", "state", "rows", "parked", "verified"))
-        for projection in PROJECTIONS:
-            for version in versions(connection, projection.name):
-                told = _told(connection, projection, version, reached)
-                click.echo(json.dumps(told) if as_json else _line(told))
+    standings = asyncio.run(_standings(admin_url()))
+    if not as_json:
+        say(_LINE.format("name", "version", "position", "lag", "state", "rows", "parked", "verified"))
+    for standing in standings:
+        lag_s = max(0.0, (now() - standing.lag_since).total_seconds()) if standing.lag_since else 0.0
+        if as_json:
+            told = {**msgspec.to_builtins(standing), "lag_events": standing.lag, "lag_s": lag_s}
+            say(msgspec.json.encode({name: told[name] for name in told if name not in ("lag", "lag_since")}))
+        else:
+            say(_line(standing, lag_s))
 
 
 _LINE = "{:<18} {:>7} {:>12}  {:<18} {:<9} {:>10} {:>6}  {}"
 
 
-def _line(told: dict[str, Any]) -> str:
-    lag = f"{told['lag_events']:,} ({told['lag_s']:.1f} s)" if told["lag_events"] else "0"
-    checked = "-"
-    if told["verified_at"]:
-        checked = told["verified_at"] + (f" {told['differences']} differ" if told["differences"] else " ✓")
-    position, rows = f"{told['position']:,}", f"{told['rows']:,}"
-    name, version, state, parked = told["name"], told["version"], told["state"], told["parked"]
-    return _LINE.format(name, version, position, lag, state, rows, parked, checked)
+async def _standings(url: str) -> list[VersionStanding]:
+    async with await AsyncConnection.connect(url, autocommit=True) as connection:
+        return await version_standings(connection, PROJECTIONS)
 
 
-def _told(
-    connection: Connection[Any], projection: Projection, version: ProjectionVersion, reached: int
-) -> dict[str, Any]:
-    is_live = version.state == "live"
-    position = reached if is_live and projection.is_inline else version.position
-    schema = projection.home if is_live else version.schema
-    return {
-        "name": projection.name,
-        "version": version.version,
-        "position": position,
-        "lag_events": reached - position,
-        "lag_s": _lag_s(connection, position) if position < reached else 0.0,
-        "state": "outdated" if is_live and version.is_outdated(projection) else version.state,
-        "rows": 0 if version.state == "building" else sum(_rows(connection, schema, t) for t in projection.tables),
-        "parked": len(parked_streams(connection, projection.name, version.version)),
-        "built_at": _text(version.built_at),
-        "retired_at": _text(version.retired_at),
-        "verified_at": _text(version.verified_at),
-        "differences": version.differences,
-    }
-
-
-def _lag_s(connection: Connection[Any], position: int) -> float:
-    """How long the first event that is not taken in has been waiting."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute("SELECT recorded_at FROM events WHERE position = %s", (position + 1,)).fetchone()
-    return max(0.0, (now() - row[0]).total_seconds()) if row else 0.0
-
-
-def _rows(connection: Connection[Any], schema: str, table: str) -> int:
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(SQL("SELECT count(*) FROM {}").format(Identifier(schema, table))).fetchone()
-    return int(row[0]) if row else 0
-
-
-def _text(at: datetime | None) -> str | None:
-    return at.isoformat(timespec="seconds").replace("+00:00", "Z") if at else None
+def _line(standing: VersionStanding, lag_s: float) -> str:
+    lag = f"{standing.lag:,} ({lag_s:.1f} s)" if standing.lag else "0"
+    rows = "-" if standing.rows is None else f"{standing.rows:,}"
+    checked = text_of(standing.verified_at)
+    if standing.verified_at:
+        checked += f" {standing.differences} differ" if standing.differences else " ✓"
+    position, state = f"{standing.position:,}", standing.state
+    return _LINE.format(standing.name, standing.version, position, lag, state, rows, standing.parked, checked)
 
 
 @projections.command()
@@ -136,30 +101,22 @@ def _text(at: datetime | None) -> str | None:
 @json_option
 def verify(projection: Projection | None, is_all: bool, show: int, as_json: bool) -> None:
     """Make NAME anew beside the live one, as of one moment, and compare. Exit code 1 and the first rows that differ."""
-    wrong, chosen = 0, _chosen(projection, is_all)
+    if (projection is None) != is_all:
+        raise click.UsageError("Name one projection, or say --all.")
+    wrong = 0
     with administrator(admin_url()) as connection:
-        for one in chosen:
-            with alone(connection, one):
-                comparison = _verified(connection, one, show)
+        for one in PROJECTIONS if projection is None else [projection]:
+            with alone(connection, one), progress_bar("events", title=one.name, total=head(connection)) as progress:
+                comparison = verify_projection(admin_url(), connection, one, limit=show, progress=progress)
             wrong += comparison.count > 0
             parked = f", {comparison.parked} streams are parked" if comparison.parked else ""
-            told = {
-                "name": one.name,
-                "changed": comparison.changed,
-                "added": comparison.added,
-                "removed": comparison.removed,
-            }
+            told = {"name": one.name, **_counts(comparison), "parked": comparison.parked, "first": comparison.first}
             sentence = f"{one.name}: {_summary(comparison) if comparison.count else 'is what the log says'}{parked}"
-            tell(sentence, told | {"parked": comparison.parked, "first": comparison.first}, as_json=as_json)
+            tell(sentence, told, as_json=as_json)
             for difference in () if as_json else comparison.first:
-                _print_difference(difference, "table", "log")
+                _print_difference(difference)
     if wrong:
         raise click.ClickException(f"{wrong} projections are not what the log says. `projections rebuild` mends them.")
-
-
-def _verified(connection: Connection[Any], projection: Projection, show: int) -> Comparison:
-    with progress_bar("events", title=projection.name, total=head(connection)) as progress:
-        return verify_projection(admin_url(), connection, projection, limit=show, progress=progress)
 
 
 @projections.command()
@@ -170,12 +127,7 @@ def _verified(connection: Connection[Any], projection: Projection, show: int) ->
 @click.option("--no-switch", "stays", is_flag=True, help="Leave the new version beside the live one.")
 @json_option
 def rebuild(
-    projection: Projection | None,
-    is_all: bool,
-    is_outdated: bool,
-    jobs: int,
-    stays: bool,
-    as_json: bool,
+    projection: Projection | None, is_all: bool, is_outdated: bool, jobs: int, stays: bool, as_json: bool
 ) -> None:
     """Build NAME anew beside the live version, catch up, compare, and switch in one transaction.
 
@@ -184,7 +136,7 @@ def rebuild(
     """
     if (projection is not None) + is_all + is_outdated != 1:
         raise click.UsageError("Name one projection, or say --all or --outdated.")
-    chosen = PROJECTIONS if projection is None else [projection]
+    chosen: Sequence[Projection] = PROJECTIONS if projection is None else [projection]
     with administrator(admin_url()) as connection:
         if is_outdated:
             chosen = [one for one in PROJECTIONS if live_version(connection, one.name).is_outdated(one)]
@@ -206,11 +158,13 @@ def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, 
         say(f"{name}: version {built.version} built, {total:,} events, {total / took_s:,.0f} a second")
         if parked:
             say(f"{name}: {len(parked)} streams could not be taken in and are parked: {text_of(parked[0])} …")
-    former = live_version(connection, name)
-    comparison = None if former.is_outdated(projection) else _compared(connection, projection, built)
-    if comparison is not None:
-        told |= {"changed": comparison.changed, "added": comparison.added, "removed": comparison.removed}
-    said = _summary(comparison) if comparison is not None else "the former version was of another form"
+    former, said = live_version(connection, name), "the former version was of another form"
+    if not former.is_outdated(projection):
+        # Of one moment: the new version is brought to that of the live one, and that is undone.
+        with side_by_side(admin_url(), connection, projection, built):
+            comparison = compare(connection, projection, projection.home, built.schema, limit=0)
+        told |= _counts(comparison)
+        said = _summary(comparison)
     if stays:
         sentence = f"{name}: {said}; `projections switch {name} --to {built.version}` makes it live"
         tell(sentence, told | {"is_switched": False}, as_json=as_json)
@@ -280,37 +234,26 @@ def heal(supplier: str, external: str | None, as_json: bool) -> None:
             told = {"name": healed.name, "says": healed.says, "is_parked": healed.is_parked}
             tell(f"{healed.name}: {healed.says}", told, as_json=as_json)
     if failed:
-        raise click.ClickException(
-            f"{failed} projections cannot take the {'record' if external is None else 'account'} in."
-        )
+        record = "record" if external is None else "account"
+        raise click.ClickException(f"{failed} projections cannot take the {record} in.")
 
 
-def _chosen(projection: Projection | None, is_all: bool) -> Sequence[Projection]:
-    if (projection is None) != is_all:
-        raise click.UsageError("Name one projection, or say --all.")
-    return PROJECTIONS if projection is None else [projection]
-
-
-def _compared(connection: Connection[Any], projection: Projection, built: ProjectionVersion) -> Comparison:
-    """The new version with the live one, of one moment: the new one is brought to it, and that is undone."""
-    with side_by_side(admin_url(), connection, projection, built):
-        return compare(connection, projection, projection.home, built.schema, limit=0)
+def _counts(comparison: Comparison) -> dict[str, int]:
+    return {"changed": comparison.changed, "added": comparison.added, "removed": comparison.removed}
 
 
 def _summary(comparison: Comparison) -> str:
     return f"{comparison.changed:,} rows changed, {comparison.added:,} added, {comparison.removed:,} removed"
 
 
-def _print_difference(difference: Difference, before: str, after: str) -> None:
+def _print_difference(difference: Difference) -> None:
     key = " ".join(f"{name}={text_of(value)}" for name, value in difference.key.items())
-    if difference.before is None:
-        said = f"only in {after}"
-    elif difference.after is None:
-        said = f"only in {before}"
+    before, after = difference.before, difference.after
+    if before is None or after is None:
+        said = f"only in {'log' if before is None else 'table'}"
     else:
         said = "; ".join(
-            f"{name} {before}: {text_of(difference.before[name])} {after}: {text_of(difference.after[name])}"
-            for name in difference.columns
+            f"{name} table: {text_of(before[name])} log: {text_of(after[name])}" for name in difference.columns
         )
     click.echo(f"  {difference.table} {key}: {said}")
     if difference.cause:

@@ -1,0 +1,71 @@
+"""The verb `proof`, which writes what happened to an account so that anybody can check it."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+from psycopg import Connection
+from psycopg.rows import tuple_row
+
+from cli.addresses import connected
+from cli.known import require_import
+from cli.seal import sealed_now
+from cli.service.sealing import sealing_key
+from cli.service.settings import Settings
+from cli.tell import NewFile, json_option, tell
+from cli.verify import against_option
+from eventstore.proof.checkpoints import LogKey, read_note, read_signed
+from eventstore.proof.proof import write_proof
+from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of
+from projections.queries.history import account_streams
+from projections.retention.archiving import told_of_detached
+
+
+@click.command()
+@click.argument("supplier_code", metavar="SUPPLIER")
+@click.argument("external")
+@click.option("-o", "--output", required=True, type=NewFile(), help="FILE.zip, which must be new.")
+@click.option("--payloads", is_flag=True, help="Also what was sent: personal data.")
+@against_option
+@json_option
+def proof(
+    supplier_code: str, external: str, output: Path, payloads: bool, against: tuple[Path, ...], as_json: bool
+) -> None:
+    """Write what happened to EXTERNAL of SUPPLIER as a proof, which `importledger-verify` checks anywhere.
+
+    With --against the consistency with that checkpoint is proved as well.
+    """
+    settings = Settings.from_environment()
+    key = sealing_key(settings)
+    with connected() as connection:
+        require_import(connection, supplier_code, external)
+        sealed = sealed_now(connection, key, settings)
+        streams = account_streams(connection, supplier_code, external)
+        if sealed is None:
+            raise click.ClickException("The log is empty: there is nothing to prove.")
+        continued = _continuations(connection, key)
+        checkpoints = [(file, _checkpoint(file, key)) for file in against]
+        # What speaks of a part that was openly lost is not consistent with the log; the verifier says so.
+        kept = {named.size: read_note(file) for file, named in checkpoints if not loss_of(named, continued)}
+        newest = (sealed.checkpoint, sealed.note)
+        made = write_proof(connection, output, streams, newest, key.verifier, kept=kept, payloads=payloads)
+        more, elsewhere = told_of_detached(connection, supplier_code, made.detached)
+    told = {"file": str(output), "events": made.events, "payloads": made.payloads, "size": made.size}
+    sentence = f"{output} proves {made.events} events in a log of {made.size:,}, with {made.payloads} payloads.{more}"
+    check = f"Check it anywhere: importledger-verify {output.name} --key '{key.verifier}'"
+    tell(f"{sentence}\n{check}", told | elsewhere | {"key": key.verifier}, as_json=as_json)
+
+
+def _continuations(connection: Connection[Any], key: LogKey) -> list[Continued]:
+    """The losses that the checkpoints in the database name."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        notes = cursor.execute("SELECT note FROM log_checkpoints WHERE continues IS NOT NULL").fetchall()
+    signed = [read_signed(note, [key.verifier]) for (note,) in notes if note.startswith(f"{key.name}\n")]
+    return [checkpoint.continued for checkpoint in signed if checkpoint.continued]
+
+
+def _checkpoint(file: Path, key: LogKey) -> Checkpoint:
+    try:
+        return read_signed(read_note(file), [key.verifier])
+    except Invalid as error:
+        raise click.ClickException(f"{file}: {error}") from error

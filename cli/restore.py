@@ -1,0 +1,314 @@
+"""The verb `restore`, which restores a backup into an empty place and compares it with what was signed."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import psycopg
+from psycopg.rows import tuple_row
+
+from cli.backup import FOLDER, OwnCheckpoint, own_checkpoint
+from cli.operator import caused_by
+from cli.restored_access import RestoredAccess, restored_access
+from cli.service.reach import reach
+from cli.service.sealing import kept_inside, known_key, outside
+from cli.service.settings import Settings
+from cli.tell import json_option, tell, text_of
+from cli.verify import against_option, key_option
+from embedded.folder import DataFolder
+from embedded.service import Service
+from eventstore.aggregates.import_process import identity_of
+from eventstore.clock import now
+from eventstore.errors import IllegalTransition
+from eventstore.log.intake_stop import restoring
+from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import SELECT_ERASED
+from eventstore.operations.backup import BackupError, BackupManifest, read_manifest
+from eventstore.operations.backup import restore as restore_log
+from eventstore.operations.guards import guards_off
+from eventstore.operations.migrate import role_of
+from eventstore.proof.answer_verification import verify_answers
+from eventstore.proof.checkpoints import OutsideUnavailable, read_note, read_signed
+from eventstore.proof.payload_verification import verify_payloads
+from eventstore.proof.sealing import LogDiffers, SealRefused, compare_log, sealing_lock
+from eventstore.proof.verification import Kept, gaps, verify_events
+from eventstore.proof.verifier import Invalid
+from projections import INLINE, PROJECTIONS
+from projections.platform.account_numbers import ACCOUNT_NUMBERS
+from projections.retention.archiving import all_put_back
+from projections.retention.erasure import erase, erase_contacts
+from projections.versions.build import administrator
+from projections.versions.compare import verify as verify_projection
+from projections.versions.install import migrate_all
+from projections.versions.versions import make_anew
+
+FEW_EVENTS = 10_000
+"""Up to so many events, this process makes the views sooner than processes that have to be started."""
+_AGAIN = "erased before the restore"
+_SELECT_SIGNER = """
+SELECT split_part(note, E'\\n', 1), count(*) OVER () FROM log_checkpoints ORDER BY branch DESC, size DESC LIMIT 1
+"""
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Restore into this folder, which is new.")
+@click.option("--verify", is_flag=True, help="Check every payload's digest, and the views against the log.")
+@against_option
+@key_option
+@click.option("--keys", "key_folder", type=FOLDER, help="The newest folder of keys: it knows who was erased.")
+@click.option("--without-keys", is_flag=True, help="Restore without keys: no payload can be read then.")
+@click.option(
+    "--confirm-access", is_flag=True,
+    help="Keep keys, users and passwords valid: none was revoked later than the backup and the keys show.",
+)  # fmt: skip
+@json_option
+def restore(
+    folder: Path,
+    data_dir: Path | None,
+    verify: bool,
+    against: tuple[Path, ...],
+    keys: tuple[str, ...],
+    key_folder: Path | None,
+    without_keys: bool,
+    confirm_access: bool,
+    as_json: bool,
+) -> None:
+    """Restore the backup in DIR into an empty data folder, or the empty database at DATABASE_URL.
+
+    Persons who were erased after the backup, by the keys that are given, are erased again. Keys that were revoked since
+    are revoked, and all others wait for `key confirm`; users wait for `user enable`. --verify (and --against) compares
+    the log with the checkpoint that was signed with the backup, and with yours.
+    """
+    settings = Settings.from_environment()
+    target = msgspec.structs.replace(settings, data_dir=DataFolder(data_dir or settings.data_dir).path)
+    manifest, own = read_manifest(folder), own_checkpoint(folder)
+    of_keys = own_checkpoint(key_folder) if key_folder is not None else None
+    if key_folder is None:
+        _require_no_keys(manifest, without_keys=without_keys)
+    report = Report(as_json=as_json)
+    report.told |= {"folder": str(folder), "position": manifest.position}
+    with _empty_database(settings, data_dir) as (service_url, admin_url):
+        ended = restore_log(admin_url, folder, manifest, ACCOUNT_NUMBERS, keys=key_folder)
+        report.say(f"The log is restored up to position {manifest.position}.")
+        access = restored_access(admin_url, ended, is_confirmed=confirm_access)
+        here = known_key(target)
+        trusted = [*keys, *([here.verifier] if here else [])]
+        with administrator(admin_url) as connection, all_put_back(connection, [*trusted, *([own.key] if own else [])]):
+            jobs = 1 if manifest.position <= FEW_EVENTS else 2
+            for projection in PROJECTIONS:
+                make_anew(admin_url, connection, projection, jobs=jobs)
+        report.say("The views and the platform's records are made anew.")
+        _tell_access(access, report)
+        report.told["erased_again"] = list(_erased_again(admin_url, report))
+        report.told["warning"] = _missing_key(service_url, target, own)
+        if report.told["warning"]:
+            report.say(report.told["warning"])
+        if verify or against:
+            if not trusted and (signed := own or of_keys):
+                trusted = [signed.key]
+                report.told["key"] = signed.key
+                report.say(
+                    "The verifier key came with the backup. Compare it with yours, or name yours with --key: "
+                    f"{signed.key}"
+                )
+            kept = [Kept("the backup's own checkpoint", own.note)] if own else []
+            kept += [Kept(str(file), read_note(file)) for file in against]
+            problems, counts = _problems(service_url, kept, trusted, manifest.position)
+            if of_keys and not _is_signed(of_keys, trusted):
+                problems.append(f"NOT SIGNED  {key_folder}: the keys were not signed with the log's key")
+            _tell_problems(problems + _different_views(admin_url), counts, report)
+        _tell_comparison(admin_url, target, manifest.position, report)
+    report.say("Start the service; work that was in progress is taken up again.")
+    report.end()
+
+
+class Report:
+    """Output of a restore: sentences while it runs, or one JSON object at its end."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self.told: dict[str, Any] = {"is_verified": None, "problems": []}
+
+    def say(self, sentence: str) -> None:
+        if not self._as_json:
+            click.echo(sentence)
+
+    def end(self) -> None:
+        if self._as_json:
+            tell("", self.told, as_json=True)
+
+
+@contextlib.contextmanager
+def _empty_database(settings: Settings, data_dir: Path | None) -> Iterator[tuple[str, str]]:
+    """(service's URL, administrator's URL) of a migrated database: the one of the settings, or a fresh embedded one."""
+    if settings.database_url is not None and data_dir is None:
+        named = "DATABASE_ADMIN_URL" if settings.database_admin_url else "DATABASE_URL"
+        admin_url = reach(settings.database_admin_url or settings.database_url, named, needs_schema=False)
+        migrate_all(admin_url, service_role=role_of(settings.database_url))
+        yield settings.database_url, restoring(admin_url)
+        return
+    service = Service(DataFolder(data_dir or settings.data_dir))
+    try:
+        connections = service.start_servers(None, None, "redis://unused")
+        yield connections.database_url, restoring(connections.admin_url)
+    finally:
+        service.stop()
+
+
+def _require_no_keys(manifest: BackupManifest, *, without_keys: bool) -> None:
+    """Raises BackupError for a backup that needs a folder of keys."""
+    if manifest.is_encrypted:
+        raise BackupError("The keys are not in this backup, which is encrypted: --keys must name their folder.")
+    if manifest.needs_keys and not without_keys:
+        raise BackupError(
+            "The keys are not in this backup: --keys must name their folder, or --without-keys must be given."
+        )
+
+
+def _tell_access(access: RestoredAccess, report: Report) -> None:
+    report.told["access"] = msgspec.to_builtins(access)
+    if access.ended_again:
+        report.say(f"{access.ended_again} powers that ended after the backup are ended again.")
+    keys, users = access.unconfirmed_keys, access.disabled_users
+    for kind, held in (("key", keys), ("user", users)):
+        for name, organisation in held.items():
+            report.say(f"{kind} {name} of {text_of(organisation)} waits.")
+    if keys or users:
+        report.say(
+            f"ACCESS IS HELD  {len(keys)} keys and {len(users)} users wait: any may have been revoked after the backup."
+            "\nMake those valid that still are: importledger key confirm ID…; user enable ID, and user link ID for a"
+            " new password."
+        )
+
+
+def _erased_again(admin_url: str, report: Report) -> Iterator[dict[str, str]]:
+    """Erase again whoever was erased by the keys, and not yet by the log, which may be older."""
+    ledger = Ledger(admin_url, views=INLINE)
+    try:
+        with ledger.connection() as connection:
+            streams = [row["stream"] for row in connection.execute(SELECT_ERASED)]
+        for stream in streams:
+            if stream.startswith("participant/"):
+                erase_contacts(ledger, stream, reason=_AGAIN, at=now(), by=caused_by())
+                report.say(f"The contacts of {text_of(stream)} are erased again.")
+                yield {"participant": stream}
+                continue
+            supplier, external = identity_of(stream)
+            try:
+                if erase(ledger, supplier, external, reason=_AGAIN, at=now(), by=caused_by()):
+                    report.say(f"{text_of(external)} of {supplier} is erased again.")
+                    yield {"supplier": supplier, "external_account_number": external}
+            except IllegalTransition:
+                click.echo(
+                    f"{text_of(external)} of {supplier} cannot be erased again while its import is in progress: run "
+                    f"`importledger erase {supplier} {text_of(external)}` when the service runs.",
+                    err=True,
+                )
+    finally:
+        ledger.close()
+
+
+def _missing_key(database_url: str, target: Settings, own: OwnCheckpoint | None) -> str | None:
+    """What to do where the key that has signed the restored log is not here; None where it is, or nothing is signed."""
+    key = known_key(target)
+    with psycopg.connect(database_url) as connection, connection.cursor(row_factory=tuple_row) as cursor:
+        newest = cursor.execute(_SELECT_SIGNER).fetchone()
+    if newest is None or (key is not None and key.name == newest[0]):
+        return None
+    missing = "The sealing key is not here" if key is None else "The sealing key here is not the one of this log"
+    former = f" '{own.key}'" if own and own.key.startswith(f"{newest[0]}+") else " VKEY"
+    return (
+        f"{missing}: the log was signed by {newest[0]}.\n"
+        f"Before you start the service, copy secrets/sealing_key of the old service to {target.data_dir}/secrets/, or "
+        "set IMPORTLEDGER_SEALING_KEY to it.\n"
+        f"Otherwise `verify` calls its {newest[1]} checkpoints NOT SIGNED, and nothing is sealed. If the key is lost, "
+        f"go on openly when there is a new event: importledger seal --former-key{former}"
+    )
+
+
+def _is_signed(own: OwnCheckpoint, keys: Sequence[str]) -> bool:
+    """Whether one of the verifier keys has signed it, and not only a key that came along with the backup."""
+    try:
+        read_signed(own.note, keys)
+    except Invalid:
+        return False
+    return True
+
+
+def _problems(service_url: str, kept: Sequence[Kept], keys: Sequence[str], position: int) -> tuple[list[str], str]:
+    """What is wrong with everything that was restored, a sentence each; and how much that was, in words."""
+    with psycopg.connect(service_url) as connection:
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL TIME ZONE 'UTC'")
+        problems = list(gaps(connection))
+        if not kept:
+            problems.append(
+                "NOT SIGNED  the backup has no signed checkpoint of its own: name one of yours with --against"
+            )
+        elif not keys:
+            problems.append("NOT SIGNED  the log's key is not here: name its verifier key with --key")
+        elif position:
+            events = verify_events(connection, keys, [*kept_inside(connection), *kept], whole=True)
+            problems += events.problems
+            if left := max(0, position - events.anchored):
+                problems.append(
+                    f"NOT ANCHORED  no checkpoint covers the {left} events after position {events.anchored}"
+                )
+        payloads, answers = verify_payloads(connection), verify_answers(connection)
+        problems += payloads.problems + answers.problems + guards_off(connection)
+    return problems, f"{position:,} events, {payloads.matching:,} payloads, {answers.matching:,} remembered answers"
+
+
+def _different_views(admin_url: str) -> list[str]:
+    with administrator(admin_url) as connection:
+        counts = {view.name: verify_projection(admin_url, connection, view, limit=0).count for view in PROJECTIONS}
+    return [f"{name} differs in {count} rows." for name, count in counts.items() if count]
+
+
+def _tell_problems(problems: Sequence[str], counts: str, report: Report) -> None:
+    report.told |= {"is_verified": not problems, "problems": list(problems)}
+    for sentence in problems:
+        click.echo(sentence, err=True)
+    if problems:
+        report.end()
+        raise BackupError("The restored log is not whole.")
+    report.say("Verified: no gap, every payload is there and as it was received, every view is what the log says.")
+    report.say(f"{counts}: all as the signed checkpoints say.")
+
+
+def _tell_comparison(admin_url: str, target: Settings, position: int, report: Report) -> None:
+    """Compare the restored log with the checkpoints outside; report a stop of the intake, or why nothing is compared.
+
+    The keys that the log knows are enough. The relay compares when it starts; intake waits for it where nothing is
+    compared here.
+    """
+    key, place = known_key(target), outside(target)
+    stopped = not_compared = None
+    with psycopg.connect(admin_url, autocommit=True) as connection:
+        connection.execute("SET statement_timeout = 0; SET TIME ZONE 'UTC'")
+        try:
+            with sealing_lock(connection, waits=True):
+                compare_log(connection, [key.verifier] if key else [], place)
+            not_compared = None if place.sizes() else f"{place.url} keeps no checkpoint."
+        except LogDiffers as differs:
+            stopped = str(differs)
+        except (SealRefused, OutsideUnavailable) as error:
+            not_compared = str(error)
+        if not_compared:
+            connection.execute("DELETE FROM log_comparisons")
+    report.told |= {"intake_stopped": stopped, "not_compared": not_compared}
+    if stopped:
+        report.say(
+            f"INTAKE IS STOPPED  {stopped}\nIf the later events cannot be had any more, go on"
+            f" openly: importledger seal --continue-from {position} --reason TEXT"
+        )
+    if not_compared:
+        report.say(
+            f"NOT COMPARED with the checkpoints outside: {not_compared}\nBefore you start the service, set"
+            " IMPORTLEDGER_CHECKPOINTS_URL to where the old service kept them, or copy its folder `checkpoints` to"
+            f" {target.data_dir}. The relay compares when it starts."
+        )

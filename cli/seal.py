@@ -1,0 +1,106 @@
+"""The verb `seal`, which signs the log as it is, or ends a stop of the intake."""
+
+import json
+from typing import Any
+
+import click
+from psycopg import Connection
+
+from cli.addresses import connected
+from cli.operator import caused_by
+from cli.progress import progress_bar
+from cli.service.sealing import outside, sealing_key
+from cli.service.settings import Settings
+from cli.tell import json_option, tell
+from eventstore.clock import now
+from eventstore.log.intake_stop import end_stop, intake_stop, note_comparison
+from eventstore.proof.checkpoints import LogKey, OutsideUnavailable
+from eventstore.proof.sealing import Sealed, continue_from, sealing_lock
+from eventstore.proof.sealing import seal as seal_log
+
+MAX_REASON = 500
+
+
+@click.command()
+@click.option("--former-key", metavar="VKEY", help="The verifier key before this one, to go on from what it signed.")
+@click.option(
+    "--continue-from", "position", type=click.IntRange(min=0), metavar="N",
+    help="Go on openly from position N, after which signed events are lost for good. Needs --reason.",
+)  # fmt: skip
+@click.option("--accept", is_flag=True, help="Take accounts in again without sealing the log. Needs --reason.")
+@click.option("--reason", help="Reason: kept, and with --continue-from signed forever, so nothing about persons.")
+@json_option
+def seal(former_key: str | None, position: int | None, accept: bool, reason: str | None, as_json: bool) -> None:
+    """Seal the log up to its last event now, and print the signed checkpoint: keep it, and verify against it later.
+
+    A log that does not continue what was signed is not sealed, and takes no account in. When events were lost, as in a
+    failover, and will not come back, --continue-from N --reason TEXT signs "continues from N, lost M–K"; `verify` shows
+    it from then on. A signature stays forever: TEXT must hold no personal data. --accept --reason TEXT only ends the
+    stop: the log stays unsealed while it differs.
+    """
+    if accept and position is not None:
+        raise click.UsageError("--accept and --continue-from exclude each other.")
+    if (position is None and not accept) != (reason is None):
+        raise click.UsageError("--reason must be given with --continue-from and with --accept, and only then.")
+    if accept:
+        _accept(_one_line(reason or ""), as_json=as_json)
+        return
+    settings = Settings.from_environment()
+    key = sealing_key(settings)
+    with connected() as connection:
+        sealed = sealed_now(connection, key, settings, former_key, position, reason)
+    if sealed is None:
+        raise click.ClickException("The log is empty: there is nothing to seal.")
+    if as_json:
+        told = {"size": sealed.checkpoint.size, "root": sealed.checkpoint.root.hex(), "time": sealed.checkpoint.time}
+        click.echo(json.dumps(told | {"is_new": sealed.is_new, "key": key.verifier, "note": sealed.note}))
+        return
+    click.echo(sealed.note, nl=False)
+    click.echo(f"Verifier key: {key.verifier}", err=True)
+
+
+def _accept(reason: str, *, as_json: bool) -> None:
+    """End the stop of the intake, and seal nothing. Or let it begin where the log cannot be compared."""
+    with connected() as connection:
+        stop = intake_stop(connection)
+        if stop is None and note_comparison(connection, by=caused_by(), reason=reason):
+            sentence = "The log was not compared with its checkpoints: the relay does so before it seals."
+        elif stop is None or not end_stop(connection, by=caused_by(), reason=reason):
+            raise click.ClickException("Intake is not stopped: there is nothing to accept.")
+        else:
+            sentence = (
+                f"The log is not sealed while it differs from the checkpoint of {stop.size} events:"
+                " `importledger seal --continue-from` seals it."
+            )
+    size, stopped_at = (stop.size, stop.stopped_at) if stop else (None, None)
+    told = {"is_accepted": True, "size": size, "stopped_at": stopped_at}
+    tell(f"Intake continues. {sentence}", told, as_json=as_json)
+
+
+def sealed_now(
+    connection: Connection[Any],
+    key: LogKey,
+    settings: Settings,
+    former_key: str | None = None,
+    position: int | None = None,
+    reason: str | None = None,
+) -> Sealed | None:
+    """Seal, or continue from a position for a reason."""
+    with sealing_lock(connection, waits=True), progress_bar("events") as progress:
+        try:
+            if position is not None:
+                return continue_from(
+                    connection, key, outside(settings), position, _one_line(reason or ""),
+                    at=now(), by=caused_by(), former_key=former_key, progress=progress,
+                )  # fmt: skip
+            return seal_log(connection, key, outside(settings), at=now(), former_key=former_key, progress=progress)
+        except OutsideUnavailable as error:
+            raise click.ClickException(f"The checkpoint could not be kept outside: {error}") from error
+
+
+def _one_line(reason: str) -> str:
+    """The reason as a line of a checkpoint. Raises BadParameter."""
+    line = " ".join(reason.split())
+    if not 0 < len(line) <= MAX_REASON or not line.isprintable():
+        raise click.BadParameter(f"A reason is one line of at most {MAX_REASON} printable characters.")
+    return line

@@ -1,0 +1,135 @@
+"""The verb `verify`, which compares the log with everything that was signed."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from cli.addresses import database_url
+from cli.progress import progress_bar
+from cli.service.sealing import LogCheck, check_log, known_verifier, outside
+from cli.service.settings import Settings
+from cli.tell import json_option
+from eventstore.proof.checkpoints import OutsideUnavailable, read_note
+from eventstore.proof.statement import check_statement
+from eventstore.proof.verification import Kept
+from eventstore.proof.verifier import Invalid, read_statement
+
+FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
+against_option = click.option(
+    "--against", "against", multiple=True, type=FILE, metavar="CHECKPOINT", help="Checkpoint that you kept; repeatable."
+)
+key_option = click.option(
+    "--key", "keys", multiple=True, metavar="VKEY", help="The log's verifier key; repeatable after a change."
+)
+
+
+@click.command()
+@click.argument("certificates", metavar="[CERTIFICATE.json]...", nargs=-1, type=FILE)
+@click.option(
+    "--all", "whole", is_flag=True, help="Hash every event again, open every payload, look at answers and guards."
+)
+@against_option
+@key_option
+@click.option("--jobs", default=2, show_default=True, type=click.IntRange(1, 64), help="Processes that open payloads.")
+@json_option
+def verify(
+    certificates: tuple[Path, ...],
+    whole: bool,
+    against: tuple[Path, ...],
+    keys: tuple[str, ...],
+    jobs: int,
+    as_json: bool,
+) -> None:
+    """Verify the log against its checkpoints: those in the database, those kept outside, and yours.
+
+    A certificate is verified as well, and the log against the checkpoint that it names.
+
+    Without --all the newest 100,000 events are hashed again, and what is before them is taken from the stored tree.
+    Exit code 1 and a sentence for everything that is wrong.
+    """
+    settings = Settings.from_environment()
+    trusted = keys or (known_verifier(settings),)
+    forged, unreadable = list[str](), list[str]()
+    signed = _certificates(certificates, trusted, forged)
+    # Before the snapshot: the log goes on, and is sealed.
+    kept = [*signed, *_kept_outside(settings, against, unreadable)]
+    check = check_log(database_url(), trusted, kept, progress_bar("events"), whole=whole, jobs=jobs)
+    problems = unreadable + check.problems
+    if as_json:
+        report = _report(check) | {"problems": forged + problems}
+        click.echo(json.dumps(report | ({"certificates": len(signed)} if certificates else {})))
+    else:
+        for certificate in signed:
+            click.echo(f"{certificate.source} is signed with the log's key")
+        click.echo("\n".join(_lines(check)))
+    _end_with(problems, forged)
+
+
+def _report(check: LogCheck) -> dict[str, Any]:
+    events, payloads = check.events, check.payloads
+    report = msgspec.to_builtins(events) | {"unanchored": events.head - events.anchored, "seconds": check.seconds}
+    if payloads and check.answers:
+        report |= {"payloads": payloads.matching, "erased": payloads.erased, "answers": check.answers.matching}
+        report |= {"detached": payloads.detached, "archives": payloads.archives}
+    return dict(report)
+
+
+def _lines(check: LogCheck) -> Iterator[str]:
+    events, payloads = check.events, check.payloads
+    yield from events.continued
+    rest = "" if payloads else f" of {events.head:,} (the others as the stored tree has them)"
+    rate = events.hashed / max(check.seconds, 0.001)
+    yield f"{events.hashed:,} events{rest} hashed again in {check.seconds:.1f} s, {rate:,.0f} a second"
+    if payloads and check.answers:
+        yield f"{payloads.matching:,} payloads match their digests, {payloads.erased:,} persons were erased"
+        for code, url in payloads.archives.items():
+            yield f"DETACHED  payloads of {code} lie in {url}: `importledger archive verify {code}`"
+        if payloads.detached:
+            yield f"{payloads.detached:,} payloads are not here, and in archives by the log"
+        yield f"{check.answers.matching:,} remembered answers match their digests"
+    yield f"anchored up to position {events.anchored:,} by {events.checkpoints:,} checkpoints that agree"
+    if tail := events.head - events.anchored:
+        yield (
+            f"NOT ANCHORED: {tail:,} events after position {events.anchored:,} are in no checkpoint yet."
+            " `importledger seal` signs one."
+        )
+
+
+def _end_with(problems: Sequence[str], forged: Sequence[str]) -> None:
+    """Name all problems, of certificates first; where there are some, the exit code is 1."""
+    for sentence in [*forged, *problems]:
+        click.echo(sentence, err=True)
+    if forged and not problems:
+        raise click.ClickException("the log is what was signed, and a certificate is not.")
+    if all(sentence.startswith("WARNED") for sentence in problems) and problems:
+        raise click.ClickException("the log is what was signed, and something beside it is not as it should be.")
+    if problems:
+        raise click.ClickException("the log is not what was signed.")
+
+
+def _kept_outside(settings: Settings, against: tuple[Path, ...], problems: list[str]) -> Iterator[Kept]:
+    """The checkpoints outside the database, and the caller's; a place that cannot be read is a problem."""
+    try:
+        for source, note in outside(settings).notes():
+            yield Kept(source, note)
+    except OutsideUnavailable as error:
+        problems.append(f"UNREADABLE  the checkpoints that are kept outside cannot be read: {error}")
+    for file in against:
+        yield Kept(str(file), read_note(file))
+
+
+def _certificates(files: Sequence[Path], keys: Sequence[str], problems: list[str]) -> list[Kept]:
+    """The checkpoints that certificates name, which are signed; those that are not are problems."""
+    certificates = []
+    for file in files:
+        try:
+            statement = read_note(file)
+            check_statement(statement, keys)
+            certificates.append(Kept(f"certificate {file}", read_statement(statement)["checkpoint"]))
+        except Invalid as error:
+            problems.append(f"NOT SIGNED  {file}: {error}")
+    return certificates
