@@ -203,6 +203,26 @@ class Ledger:
             return msgspec.structs.replace(recorded, position=position, code_version=CODE_VERSION)
         raise VersionConflict(stream)
 
+    def append_undecided(
+        self,
+        stream: str,
+        event: Event,
+        *,
+        at: datetime,
+        by: str,
+        beside: Beside,
+        payload: Payload | None = None,
+    ) -> Recorded:
+        """Append an event to a stream that cannot be read, of which no state is known; `beside` as in `execute`.
+
+        For an erasure, which must not depend on what is in the stream. Raises VersionConflict, StoreUnavailable.
+        """
+        taken = {recorded.version for recorded in self.history(stream)}
+        version = next(number for number in range(1, len(taken) + 2) if number not in taken)
+        recorded = _recorded(stream, version, event, at, by, None)
+        kept = self._encrypted({stream: payload} if payload else {})
+        return self._append_beside(Append([recorded], kept), beside)[stream]
+
     def execute_many(
         self,
         commands: Mapping[str, Command],

@@ -6,6 +6,7 @@ Every version of every projection is reached in the same transaction, those that
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -13,9 +14,9 @@ import msgspec
 from psycopg import Connection
 
 from eventstore.aggregates import participant
-from eventstore.aggregates.import_process import EraseSubject, stream_of
-from eventstore.aggregates.participant import EraseContacts, ParticipantImported
-from eventstore.errors import IllegalTransition
+from eventstore.aggregates.import_process import EraseSubject, ImportProcessed, SubjectErased, stream_of
+from eventstore.aggregates.participant import ContactsErased, EraseContacts, ParticipantImported
+from eventstore.errors import IllegalTransition, StreamUnreadable
 from eventstore.events import Recorded
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
@@ -23,7 +24,7 @@ from eventstore.log.payloads import Payload
 from projections import PROJECTIONS
 from projections.platform.change import platform_change
 from projections.platform.writing import apply_change
-from projections.queries.history import read_account_history
+from projections.queries.history import account_streams
 from projections.unlogged.refused_attempts import DELETE_ATTEMPTS
 from projections.unlogged.typed_reasons import DELETE_REASONS
 from projections.versions.forgetting import be_alone
@@ -50,41 +51,70 @@ def forget_attempts(ledger: Ledger, supplier: str, external: str) -> int:
 def erase(ledger: Ledger, supplier: str, external: str, *, reason: str, at: datetime, by: str) -> Recorded | None:
     """Erase the person behind an import, in one transaction; None when that was done before.
 
-    Needs a ledger on the administrator's URL. Safe to repeat. Raises IllegalTransition while the import is being
-    processed, or where there is none.
+    An import with an event that cannot be read is erased as well. Needs a ledger on the administrator's URL. Safe to
+    repeat. Raises IllegalTransition while the import is being processed, or where there is none.
     """
     subject = stream_of(supplier, external)
 
     def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
         _be_alone(connection)
-        streams = sorted({recorded.stream for recorded in read_account_history(connection, supplier, external)})
+        streams = sorted(account_streams(connection, supplier, external))
         connection.execute(DELETE_ATTEMPTS.encode(), {"supplier": supplier, "external": external})
         _forget(connection, streams, subject, at, events, None)
 
-    return ledger.execute(subject, EraseSubject(reason=reason), at=at, by=by, beside=beside)
+    try:
+        return ledger.execute(subject, EraseSubject(reason=reason), at=at, by=by, beside=beside)
+    except StreamUnreadable:
+        events = [recorded.event for recorded in ledger.history(subject)]
+    if any(isinstance(event, SubjectErased) for event in events):
+        return None
+    number = next((event.account_number for event in reversed(events) if isinstance(event, ImportProcessed)), "")
+    erasure = SubjectErased(erased_at=at, account_number=number, reason=reason)
+    return ledger.append_undecided(subject, erasure, at=at, by=by, beside=beside)
 
 
 def erase_contacts(ledger: Ledger, stream: str, *, reason: str, at: datetime, by: str) -> Recorded | None:
     """Erase the contacts of a market participant, in one transaction; None when that was done before.
 
-    The rest of its record stays; where the key is gone already, only the code. Needs a ledger on the
-    administrator's URL. Safe to repeat. Raises IllegalTransition where there is no such participant.
+    The rest of its record stays; only the code where the key is gone already, or the record cannot be read. Needs a
+    ledger on the administrator's URL. Safe to repeat. Raises IllegalTransition where there is no such participant.
     """
-    imported = next(iter(ledger.history(stream)), None)
-    if imported is None or not isinstance(imported.event, ParticipantImported):
+    history = ledger.history(stream)
+    if not history:
         raise IllegalTransition("unknown", EraseContacts.__name__)
-    sent = ledger.payloads({stream: imported.event.payload_sha256}).get(stream, b"{}")
-    left = {"code": participant.identity_of(stream)[1]} | msgspec.json.decode(sent)
-    left.pop("contact_details", None)
-    body = msgspec.json.encode(left)
+    imported = next((one.event for one in history if isinstance(one.event, ParticipantImported)), None)
+    body = _without_contacts(ledger, stream, imported)
     payload = Payload.of(body, has_person=False)
-    command = EraseContacts(payload_sha256=payload.sha256.hex(), imported_at=imported.event.imported_at, reason=reason)
+    command = EraseContacts(
+        payload_sha256=payload.sha256.hex(),
+        imported_at=imported.imported_at if imported else history[0].recorded_at,
+        reason=reason,
+    )
 
     def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
         _be_alone(connection)
         _forget(connection, [stream], stream, at, events, body)
 
-    return ledger.execute(stream, command, at=at, by=by, payload=payload, beside=beside)
+    try:
+        return ledger.execute(stream, command, at=at, by=by, payload=payload, beside=beside)
+    except StreamUnreadable:
+        if any(isinstance(one.event, ContactsErased) for one in history):
+            return None
+    erasure = ContactsErased(
+        payload_sha256=command.payload_sha256, imported_at=command.imported_at, erased_at=at, reason=reason
+    )
+    return ledger.append_undecided(stream, erasure, at=at, by=by, payload=payload, beside=beside)
+
+
+def _without_contacts(ledger: Ledger, stream: str, imported: ParticipantImported | None) -> bytes:
+    """The participant's record as JSON, without its contacts."""
+    record = {"code": participant.identity_of(stream)[1]}
+    if imported is not None:
+        with suppress(ValueError):  # altered, or encrypted with another key
+            sent = ledger.payloads({stream: imported.payload_sha256}).get(stream, b"{}")
+            record |= msgspec.json.decode(sent)
+    record.pop("contact_details", None)
+    return msgspec.json.encode(record)
 
 
 def _be_alone(connection: Connection[Any]) -> None:

@@ -218,6 +218,32 @@ def test_erasing_again_is_nothing_new(admin: Connection[Any], log: Ledger, datab
     owner.close()
 
 
+UNREADABLE = """
+SELECT append_events(ARRAY[%s], ARRAY[%s], ARRAY[%s], '{X}', '{""}', '{""}', '', ARRAY['not JSON'::bytea],
+                     '{}', '{}', '{}', '{}', '{}', '{}', '{}')
+"""
+
+
+@pytest.mark.promise("erasing-reaches-every-version")
+@pytest.mark.parametrize("version", [None, 2**31 - 1], ids=["next", "last"])
+def test_an_event_that_cannot_be_read_keeps_nobody_from_being_erased(
+    admin: Connection[Any], log: Ledger, database: PostgresUrls, version: int | None
+) -> None:
+    stream, contacts = stream_of(SUPPLIER, EXTERNAL), participant_stream("O", CODE)
+    with psycopg.connect(database.roles["worker"], autocommit=True) as worker:
+        length = len(log.history(stream))
+        worker.execute(UNREADABLE, (stream, version or length + 1, "import_started.v1"))
+    admin.execute(UNREADABLE, (contacts, version or 2, "participant_imported.v1"))
+    follow(log)
+    for _ in range(2):
+        owner = Ledger(database.admin, views=INLINE)
+        is_first = places(admin) != []
+        assert (erase(owner, SUPPLIER, EXTERNAL, reason="DSR-1", at=now(), by="t") is not None) is is_first
+        assert (erase_contacts(owner, contacts, reason="DSR-1", at=now(), by="t") is not None) is is_first
+        owner.close()
+        assert places(admin) == []
+
+
 def leaves(value: Any) -> Iterator[str]:
     """Every text, number and date of a payload."""
     match value:
