@@ -33,7 +33,7 @@ from eventstore.operations.migrate import role_of
 from eventstore.proof.answer_verification import verify_answers
 from eventstore.proof.checkpoints import OutsideUnavailable, read_note, read_signed
 from eventstore.proof.payload_verification import verify_payloads
-from eventstore.proof.sealing import LogDiffers, SealRefused, compare_log, sealing_lock
+from eventstore.proof.sealing import LogDiffers, SealRefused, compare_log, copy_outside, sealing_lock
 from eventstore.proof.verification import Kept, gaps, verify_events
 from eventstore.proof.verifier import Invalid
 from projections import INLINE, PROJECTIONS
@@ -121,7 +121,7 @@ def restore(
             if of_keys and not _is_signed(of_keys, trusted):
                 problems.append(f"NOT SIGNED  {key_folder}: the keys were not signed with the log's key")
             _tell_problems(problems + _different_views(admin_url), counts, report)
-        _tell_comparison(admin_url, target, manifest.position, report)
+        _tell_comparison(admin_url, target, manifest.position, report, is_verified=bool(against))
     report.say("Start the service; work that was in progress is taken up again.")
     report.end()
 
@@ -280,11 +280,12 @@ def _tell_problems(problems: Sequence[str], counts: str, report: Report) -> None
     report.say(f"{counts}: all as the signed checkpoints say.")
 
 
-def _tell_comparison(admin_url: str, target: Settings, position: int, report: Report) -> None:
+def _tell_comparison(admin_url: str, target: Settings, position: int, report: Report, *, is_verified: bool) -> None:
     """Compare the restored log with the checkpoints outside; report a stop of the intake, or why nothing is compared.
 
     The keys that the log knows are enough. The relay compares when it starts; intake waits for it where nothing is
-    compared here.
+    compared here. With `is_verified`, the log was compared with a checkpoint that the operator has kept, and a place
+    outside that has none gets copies of the log's.
     """
     key, place = known_key(target), outside(target)
     stopped = not_compared = None
@@ -292,6 +293,8 @@ def _tell_comparison(admin_url: str, target: Settings, position: int, report: Re
         connection.execute("SET statement_timeout = 0; SET TIME ZONE 'UTC'")
         try:
             with sealing_lock(connection, waits=True):
+                if is_verified and not place.sizes():
+                    copy_outside(connection, place)
                 compare_log(connection, [key.verifier] if key else [], place)
             not_compared = None if place.sizes() else f"{place.url} keeps no checkpoint."
         except LogDiffers as differs:
@@ -310,5 +313,6 @@ def _tell_comparison(admin_url: str, target: Settings, position: int, report: Re
         report.say(
             f"NOT COMPARED with the checkpoints outside: {not_compared}\nBefore you start the service, set"
             " IMPORTLEDGER_CHECKPOINTS_URL to where the old service kept them, or copy its folder `checkpoints` to"
-            f" {target.data_dir}. The relay compares when it starts."
+            f" {target.data_dir}. The relay compares when it starts. If they are lost, let intake begin when the"
+            " service runs: importledger seal --accept --reason TEXT"
         )

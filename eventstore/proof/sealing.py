@@ -7,7 +7,7 @@ checkpoints from then on belong to another branch, whose first one says what was
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
@@ -19,8 +19,8 @@ from eventstore.errors import OperatorError
 from eventstore.log import locks
 from eventstore.log.columns import SELECT_EVENTS, log_head, rows_of, value_of
 from eventstore.log.connecting import wait_for_standby
-from eventstore.log.intake_stop import end_stop, note_comparison, stop_intake
-from eventstore.proof.checkpoints import LogKey, Outside, read_signed
+from eventstore.log.intake_stop import end_stop, is_compared, note_comparison, stop_intake
+from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable, read_signed
 from eventstore.proof.merkle import HASH_BYTES, TILE, ReadTile, Tree, TreeDamaged, range_root
 from eventstore.proof.verifier import Checkpoint, Invalid, leaf_hash, loss_of
 
@@ -74,6 +74,10 @@ class LogDiffers(SealRefused):
         super().__init__(sentence)
         self.size = size
         self.note = note
+
+
+class NothingOutside(SealRefused):
+    """The log has checkpoints, and no copy of one is outside: nothing shows that the log is the newest."""
 
 
 class Sealed(msgspec.Struct, frozen=True):
@@ -130,6 +134,8 @@ def _stopping_intake(connection: Connection[Any]) -> Iterator[None]:
     """Stop the intake of a log that differs. A comparison that refuses the log was made, too."""
     try:
         yield
+    except NothingOutside:
+        raise
     except TreeDamaged as damaged:
         note_comparison(connection)
         raise SealRefused(str(damaged)) from damaged
@@ -153,11 +159,20 @@ class _Compared(msgspec.Struct, frozen=True):
 def _compared(
     connection: Connection[Any], keys: Sequence[str], outside: Outside, progress: Callable[[int], None]
 ) -> _Compared:
-    """Refuse a log that differs from checkpoints of any key that has signed it, then checkpoints of other keys."""
+    """Refuse a log that differs from checkpoints of any key that has signed it, then checkpoints of other keys.
+
+    Where all copies outside are gone, a log that was not compared since the server has started is refused.
+    """
     known = (*_known_keys(connection), *keys)
     head = log_head(connection)
     branch, signed, newest = _newest(connection)
     ends = outside.ends(since=signed)
+    if newest and not ends and not is_compared(connection):
+        raise NothingOutside(
+            f"{outside.url} keeps no checkpoint, and the log has one of {signed} events. Set"
+            " IMPORTLEDGER_CHECKPOINTS_URL to where they are kept, or put them back there. If they are lost,"
+            " `importledger seal --accept --reason TEXT` takes the log as it is."
+        )
     _refuse_other_branches(connection, ends, branch, outside, known)
     if kept := ends.get(branch):
         note = outside.note(kept, branch=branch)
@@ -205,6 +220,10 @@ def _seal(
         sealed = Sealed(before, log.newest, is_new=False)
     else:
         note = key.sign(size, range_root(tile_reader(connection), 0, size), at, branch=branch)
+        if not log.newest and not log.ends:  # whoever is killed in between has not left one in the database alone
+            wait_for_standby(connection)
+            with suppress(OutsideUnavailable):
+                outside.keep(size, note, branch=branch)
         connection.execute(_INSERT, (size, note, at, branch, None, None))
         sealed = Sealed(_read(note, keys), note, is_new=True)
     _keep_outside(connection, outside, branch, log.ends)
@@ -412,6 +431,13 @@ def _grow(connection: Connection[Any], upto: int, progress: Callable[[int], None
         filled.clear()
         progress(tree.size)
     return tree.size
+
+
+def copy_outside(connection: Connection[Any], outside: Outside) -> None:
+    """Keep the log's checkpoints at a place that has none of this branch. Raises SealRefused, OutsideUnavailable."""
+    branch, _, newest = _newest(connection)
+    if newest:
+        _keep_outside(connection, outside, branch, {})
 
 
 def _keep_outside(connection: Connection[Any], outside: Outside, branch: int, ends: Mapping[int, int]) -> None:

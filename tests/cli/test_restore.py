@@ -220,7 +220,7 @@ def out_of_reach(log: Log, monkeypatch: Environment) -> str:
 
 def empty(log: Log, monkeypatch: Environment) -> str:
     monkeypatch.setenv("IMPORTLEDGER_CHECKPOINTS_URL", (log.folder / "elsewhere").as_uri())
-    return "elsewhere keeps no checkpoint."
+    return "elsewhere keeps no checkpoint, and the log has one of "
 
 
 def of_a_key_that_nobody_knows(log: Log, monkeypatch: Environment) -> str:

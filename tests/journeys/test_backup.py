@@ -82,7 +82,8 @@ def test_what_was_acknowledged_before_the_backup_is_there_and_goes_on(
     backup, importer, acknowledged = backed_up
     environment = {"IMPORTLEDGER_DATA_DIR": str(folder / "second")}
     (folder / "second").mkdir()
-    restored = cli("restore", str(backup), "--verify", "--confirm-access", environment=environment)
+    kept = str(backup / "checkpoint.note")
+    restored = cli("restore", str(backup), "--against", kept, "--confirm-access", environment=environment)
     assert "Verified" in restored.stdout
     assert restored.stderr == ""
     refused = cli("restore", str(backup), environment=environment, check=False)

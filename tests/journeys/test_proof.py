@@ -194,7 +194,9 @@ def assert_an_older_backup_does_not_bring_the_person_back(
     refused = cli("restore", str(folder / "before"), environment=environment, check=False)
     assert (refused.returncode, "The keys are not in this backup" in refused.stderr) == (1, True)
     made = cli(
-        "restore", str(folder / "before"), "--keys", str(folder / "new-keys"), "--verify", environment=environment
+        *("restore", str(folder / "before"), "--keys", str(folder / "new-keys")),
+        *("--against", str(folder / "before" / "checkpoint.note")),
+        environment=environment,
     )
     assert f"{external} of {importer.supplier} is erased again" in made.stdout
     assert "The contacts of participant/Testers/" in made.stdout

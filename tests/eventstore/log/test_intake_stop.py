@@ -1,6 +1,7 @@
 """A log that does not continue what was signed takes nothing in until an operator has decided."""
 
 import asyncio
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,12 +12,20 @@ from eventsourcing.persistence import StoredEvent
 
 from embedded.postgres import PostgresUrls
 from eventstore.errors import IntakeStopped, NotCompared, StoreUnavailable
-from eventstore.log.intake_stop import NOT_COMPARED, STOPPED, IntakeStop, end_stop, intake_stop, is_compared
+from eventstore.log.intake_stop import (
+    NOT_COMPARED,
+    STOPPED,
+    IntakeStop,
+    end_stop,
+    intake_stop,
+    is_compared,
+    note_comparison,
+)
 from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import LedgerDatastore, LedgerRecorder
 from eventstore.operations.guards import guards_off
 from eventstore.proof.checkpoints import Outside, OutsideUnavailable
-from eventstore.proof.sealing import LogDiffers, SealRefused, continue_from
+from eventstore.proof.sealing import LogDiffers, NothingOutside, SealRefused, continue_from
 from projections import INLINE
 from tests.support.databases import drop, renamed
 from tests.support.make import NOON, stage
@@ -231,6 +240,24 @@ def test_a_log_that_cannot_be_compared_yet_takes_nothing_in(log: Log, service: A
     log.outside = Outside("file:///dev/null/checkpoints")
     with pytest.raises(OutsideUnavailable):
         log.seal()
+    log.add(301, 310)
+
+
+@pytest.mark.promise("start-database-failover-copy")
+def test_a_log_whose_copies_outside_are_gone_takes_nothing_in_until_an_operator_accepts_it(log: Log) -> None:
+    copies = len([*log.outside.notes()])
+    shutil.rmtree(log.folder / "outside")
+    log.seal()
+    assert len([*log.outside.notes()]) == copies, "while it is known that this is the newest log, copies are made again"
+    put_back(log)
+    shutil.rmtree(log.folder / "outside")
+    start_again(log)
+    with pytest.raises(NothingOutside, match="keeps no checkpoint, and the log has one of"):
+        log.seal()
+    append(log, NotCompared)
+    assert note_comparison(log.admin, by="operator", reason="the disk is lost")
+    log.seal()
+    assert [*log.outside.notes()]
     log.add(301, 310)
 
 
