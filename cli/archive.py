@@ -17,9 +17,9 @@ from cli.service.settings import Settings
 from cli.tell import json_option, tell
 from eventstore.clock import now
 from projections import PROJECTIONS
+from projections.retention.archived import archive_of
 from projections.retention.archiving import (
     NotArchivable,
-    archive_of,
     archive_supplier,
     archiving_alone,
     attach_archive,

@@ -25,7 +25,7 @@ from projections.queries.history import (
     status_record,
 )
 from projections.queries.missing_documents import naming_documents
-from projections.retention.archiving import why_missing
+from projections.retention.archived import why_missing
 from projections.views.error_statistics import SELECT_REFUSALS
 from schemas.difference import difference
 

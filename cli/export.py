@@ -14,7 +14,7 @@ from cli.tell import NewFile, json_option, tell
 from eventstore.operations.export import export as write_export
 from eventstore.operations.export import header_of
 from projections.queries.history import AsOf
-from projections.retention.archiving import told_of_detached
+from projections.retention.archived import told_of_detached
 
 
 @click.command("export")

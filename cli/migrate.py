@@ -12,8 +12,7 @@ from cli.service.reach import reach
 from cli.service.roles import role_settings
 from cli.tell import json_option, tell
 from eventstore.operations.migrate import NEWEST, Pending, known_migrations, pending_migrations, role_of
-from projections.versions.install import migrate_all
-from projections.versions.upgrading import ProjectionChange, projection_changes
+from projections.versions.install import ProjectionChange, migrate_all, projection_changes
 
 NOTHING_TO_DO, CAN_BE_ROLLED, MUST_STOP = 0, 2, 3
 """Exit codes of `--check`; 1 is for errors, as with every verb."""

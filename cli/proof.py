@@ -18,7 +18,7 @@ from eventstore.proof.checkpoints import LogKey, read_note, read_signed
 from eventstore.proof.proof import write_proof
 from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of
 from projections.queries.history import account_streams
-from projections.retention.archiving import told_of_detached
+from projections.retention.archived import told_of_detached
 
 
 @click.command()

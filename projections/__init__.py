@@ -5,9 +5,10 @@ from eventstore.aggregates.participant import ContactsErased, ParticipantImporte
 from eventstore.aggregates.post_account import DELIVERY_NOTE
 from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.log.recorder import InlineView
+from projections.platform.projection import Platform
 from projections.platform.tables import MARKET_TABLES, RIGHTS, TABLES
 from projections.versions.following import Following
-from projections.versions.projection import Platform, Projection
+from projections.versions.projection import Projection
 from projections.versions.view import View
 from projections.views.access_key import ACCESS_KEY
 from projections.views.account_record import ACCOUNT_RECORD

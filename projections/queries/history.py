@@ -6,7 +6,7 @@ Also as it was known at a time or position. No table of its own: it is read from
 import re
 from collections.abc import AsyncIterator, Sequence
 from datetime import date, datetime, time, timedelta
-from typing import Any, LiteralString, cast
+from typing import Any, LiteralString
 
 import msgspec
 from psycopg import AsyncConnection, Connection
@@ -18,10 +18,10 @@ from eventstore.events import Recorded, Unreadable, aggregate_of, recorded_of, s
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.private import decrypted, has_private
 from projections.views.account_record import SELECT_RECORDS
-from projections.views.import_status import LEAVES_STATUS, status_row
+from projections.views.import_status import IMPORT_STATUS, LEAVES_STATUS, status_of_row
 from schemas.base import Wire, instant
 from schemas.sentence import Sentence
-from schemas.status import ImportState, ImportStatus, LatestError
+from schemas.status import ImportStatus
 
 MAX_AS_OF = 40
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -146,16 +146,14 @@ def status_record(events: list[Recorded]) -> ImportStatus | None:
     """The v2 status record that these events of one import add up to; None for no events. Pure."""
     if not events:
         return None
-    row = next(row for recorded in reversed(events) if (row := status_row(recorded, recorded.position)) is not None)
-    error = None
-    if row.error_code is not None:
-        error = LatestError(code=row.error_code, detail=row.error_detail or "", domain=row.error_domain or "")
-    return ImportStatus(
-        status=cast(ImportState, row.status),
-        service_identifier=row.account_number,
-        created_at=events[0].recorded_at,
-        modified_at=row.modified_at,
-        latest_error=error,
+    row = next(row for recorded in reversed(events) if (row := IMPORT_STATUS.values(recorded, 0)) is not None)
+    columns = ("error_code", "error_detail", "error_domain")
+    return status_of_row(
+        row["status"],
+        row.get("account_number"),
+        events[0].recorded_at,
+        row["modified_at"],
+        *(row.get(column) for column in columns),
     )
 
 
@@ -307,7 +305,7 @@ async def status_then(
     """The v2 status record up to a position; None when there was no import."""
     counting: list[Recorded] = []
     async for recorded in import_history(connection, supplier, external, upto):
-        if not counting or status_row(recorded, recorded.position) is not None:
+        if not counting or IMPORT_STATUS.values(recorded, 0) is not None:
             counting[1:] = [recorded]
     return status_record(counting)
 

@@ -23,14 +23,15 @@ from psycopg.rows import tuple_row
 
 from eventstore.aggregates.supplier import ArchiveSupplier, AttachArchive, SupplierArchived, stream_of
 from eventstore.errors import OperatorError
-from eventstore.events import read_event, subject_of
+
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
-from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces, is_erased, is_readable, read_payload
+from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces, is_readable, read_payload
 from eventstore.proof.archive import Archive, ArchiveDamaged, Contents, StoredPayload, write_archive
 from eventstore.proof.checkpoints import LogKey
 from eventstore.proof.verifier import Checkpoint
 from projections.retention.archive_room import lack_of_room
+from projections.retention.archived import archive_of
 from projections.versions.build import Progress
 from system.object_store import open_store
 
@@ -38,13 +39,6 @@ _TIMEOUT_S = 3_600.0
 """For a whole file, of which there may be gigabytes."""
 _BATCH = 1_000
 
-_SELECT_ARCHIVE = """
-SELECT topic, state
-FROM events
-WHERE stream = %s AND topic IN ('supplier_archived.v1', 'archive_attached.v1')
-ORDER BY version DESC
-LIMIT 1
-"""
 _SELECT_UNFINISHED = """
 SELECT (SELECT count(*) FROM import_status WHERE supplier = %(code)s AND status IN ('PENDING', 'IN_PROGRESS'))
      + (SELECT count(*) FROM customer_mail WHERE supplier = %(code)s AND status IN ('REQUESTED', 'SENDING')) AS n
@@ -89,38 +83,6 @@ class Checked(msgspec.Struct):
     contents: Contents
     opened: int = 0
     erased: int = 0
-
-
-def archive_of(connection: Connection[Any], code: str) -> SupplierArchived | None:
-    """Where the supplier's payloads lie by the log; None where they are not detached."""
-    with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-        row = cursor.execute(_SELECT_ARCHIVE, (stream_of(code),)).fetchone()
-    event = read_event(stream_of(code), *row) if row else None
-    return event if isinstance(event, SupplierArchived) else None
-
-
-def told_of_detached(connection: Connection[Any], code: str, detached: int) -> tuple[str, dict[str, Any]]:
-    """That so many payloads of the supplier are not in what was just written, in words and as members of JSON."""
-    archived = archive_of(connection, code) if detached else None
-    told = {"detached": detached, "archive": archived.url if archived else None}
-    if not detached:
-        return "", told
-    if archived is None:
-        return f"\n{detached:,} payloads are not in it, nor in an archive: see `importledger verify --all`.", told
-    where = f"they lie in {archived.url}; `importledger archive attach {code}` brings them back"
-    return f"\n{detached:,} payloads are not in it: {where}.", told
-
-
-def archived_place(connection: Connection[Any], code: str | None, stream: str) -> str | None:
-    """Where a payload of the supplier lies that is not here; None where it was erased."""
-    archived = archive_of(connection, code) if code else None
-    return None if archived is None or is_erased(connection, subject_of(stream) or stream) else archived.url
-
-
-def why_missing(connection: Connection[Any], code: str | None, stream: str) -> str:
-    """Why a payload of the supplier is not here, as the end of a sentence."""
-    place = archived_place(connection, code, stream)
-    return f"lies in {place}; `importledger archive attach {code}` brings it back" if place else "was erased"
 
 
 def refuse_unfinished(connection: Connection[Any], code: str, position: int, readers: Sequence[str]) -> None:

@@ -27,8 +27,8 @@ from projections.platform.writing import apply_change
 from projections.queries.history import account_streams
 from projections.unlogged.refused_attempts import DELETE_ATTEMPTS
 from projections.unlogged.typed_reasons import DELETE_REASONS
-from projections.versions.forgetting import be_alone
 from projections.versions.projection import Projection
+from projections.versions.reading import be_alone
 from projections.versions.versions import versions
 
 _ERASE = (

@@ -1,34 +1,34 @@
-"""Making a projection's tables anew from the log, beside the live ones: in bulk first, then catching up.
+"""Building a projection's tables from the log, beside the live ones: in bulk first, then catching up.
 
 The bulk is read as the last event of each stream and written by COPY into tables without indexes, by as many processes
 as asked for; indexes come afterwards. Memory does not grow with the log.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import as_completed
 from contextlib import contextmanager
 from functools import partial
-from itertools import count, pairwise
+from itertools import count
 from typing import Any, TypeVar, cast
 
 import psycopg
 from psycopg import Connection
-from psycopg.pq import TransactionStatus
-from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces
-from projections.versions.forgetting import read_erasures, wait_for_erasures
-from projections.versions.projection import Projection, Rows, keep_off_statistics
+from projections.versions.projection import Projection, keep_off_statistics
 from projections.versions.reading import (
     BATCH,
+    LastTopics,
     PayloadsDetached,
     Poison,
     Seen,
     Slice,
+    read_erasures,
     read_last,
     read_ordered,
     slices,
+    wait_for_erasures,
     with_bodies,
 )
 from redaction.shown import said_by
@@ -36,10 +36,10 @@ from system.parallel import processes
 
 SLICES_A_JOB = 12
 _SLICE_EVENTS = 15_000
-"""Of a slice, about: what 5,000 accounts have in the platform's tables is 40 MB, which Postgres still has at hand."""
+"""Events of a slice, roughly: the rows of 5,000 accounts are 40 MB, which Postgres keeps in its cache."""
 _MOST_SLICES = 2_000
 _LOAD_BYTES = 50_000_000
-"""Rows of so many bytes of payloads are loaded, however few they are: those of five thousand accounts, or of five."""
+"""Bytes of payloads after which their rows are loaded, however few they are."""
 _TOO_LARGE = "54"
 """SQLSTATE class of values that are too large or too deep for a row or an index."""
 ORDERED = 2_000
@@ -48,7 +48,7 @@ ORDERED = 2_000
 Piece = TypeVar("Piece")
 PieceResult = TypeVar("PieceResult")
 Progress = Callable[[int], None]
-"""Told how many events have been looked at."""
+"""Called with the number of events that have been looked at."""
 
 
 @contextmanager
@@ -62,7 +62,6 @@ def _administrator(admin_url: str) -> Connection[Any]:
     connection: Connection[Any] = psycopg.connect(admin_url, autocommit=True)
     connection.execute("SET statement_timeout = 0; SET lock_timeout = 0; SET TIME ZONE 'UTC'")
     connection.execute("SET synchronous_commit = on; SET maintenance_work_mem = '128MB'")
-    connection.execute(_WITHOUT_COMPRESSION)
     return connection
 
 
@@ -72,15 +71,6 @@ def make_tables(connection: Connection[Any], projection: Projection, schema: str
     keep_off_statistics(connection, projection, schema)
     for table in projection.tables:
         connection.execute(SQL("ALTER TABLE {} SET (autovacuum_enabled = off)").format(Identifier(schema, table)))
-
-
-def _finish(connection: Connection[Any], table: str, *, projection: Projection, schema: str) -> None:
-    """What a table has besides its rows, once they are in it: indexes and statistics. It can be repeated."""
-    keyed = "SELECT FROM pg_index WHERE indisprimary AND indrelid = to_regclass(format('%%I.%%I', %s::text, %s::text))"
-    if connection.execute(keyed, (schema, table)).fetchone() is None:
-        with connection.transaction():
-            projection.index(connection, schema, table)
-    _analyze(connection, table, schema=schema)
 
 
 def build(
@@ -94,64 +84,34 @@ def build(
     is_kept: bool = True,
     progress: Progress = lambda done: None,
 ) -> list[Poison]:
-    """Fill empty tables with what the log says up to a position; the streams that had to be left out.
+    """Fill empty tables with what the log says up to a position; return the streams that had to be left out.
 
     Without `is_kept` the caller's transaction undoes it all, and erasures need not wait for that.
     """
     if projection.folds_all:
         for table in projection.tables:
             projection.index(connection, schema, table)
-        parked = _folded(admin_url, connection, projection, schema, upto=upto, jobs=jobs, progress=progress)
+        parked = apply_events(connection, projection, schema, after=0, upto=upto, progress=progress)
         for table in projection.tables:
-            _analyze(connection, table, schema=schema)
+            connection.execute(SQL("ANALYZE {}").format(Identifier(schema, table)))
         return parked
     workers = _Workers(admin_url, connection, jobs)
-    count = max(SLICES_A_JOB * jobs, min(upto // _SLICE_EVENTS, _MOST_SLICES))
-    parts = slices(connection, count, upto=upto)
+    parts = slices(connection, max(SLICES_A_JOB * jobs, min(upto // _SLICE_EVENTS, _MOST_SLICES)), upto=upto)
     parked = []
     building = partial(build_slice, projection=projection, schema=schema, upto=upto, is_kept=is_kept)
     for done, poisoned in enumerate(workers.each(building, parts), 1):
         parked += poisoned
         progress(upto * done // len(parts))
-    finishing = partial(_finish, projection=projection, schema=schema)
-    for _ in workers.each(finishing, _largest_first(connection, projection, schema)):
+    for _ in workers.each(partial(_finish, projection=projection, schema=schema), projection.tables):
         pass
     return parked
 
 
-def _folded(
-    admin_url: str,
-    connection: Connection[Any],
-    projection: Projection,
-    schema: str,
-    *,
-    upto: int,
-    jobs: int,
-    progress: Progress,
-) -> list[Poison]:
-    """Fill tables from every event: in order, or where that does not matter in as many processes as asked for.
-
-    A stream that is to be parked counts up to its poisoned event: where there is one, all is done in order again.
-    """
-    count = SLICES_A_JOB * jobs
-    if projection.adds_up and jobs > 1 and upto >= BATCH * count:
-        bounds = [upto * number // count for number in range(count + 1)]
-        folding = partial(_fold, projection=projection, schema=schema)
-        spans = [*pairwise(bounds)]
-        poisoned = False
-        for done, poisons in enumerate(_Workers(admin_url, connection, jobs).each(folding, spans), 1):
-            poisoned = poisoned or bool(poisons)
-            progress(upto * done // count)
-        if not poisoned:
-            return []
-        for table in projection.tables:
-            connection.execute(SQL("TRUNCATE {}").format(Identifier(schema, table)))
-    return apply_events(connection, projection, schema, after=0, upto=upto, progress=progress)
-
-
-def _fold(connection: Connection[Any], span: tuple[int, int], *, projection: Projection, schema: str) -> list[Poison]:
-    after, upto = span
-    return apply_events(connection, projection, schema, after=after, upto=upto)
+def _finish(connection: Connection[Any], table: str, *, projection: Projection, schema: str) -> None:
+    """Make what a table has besides its rows, once they are in it: indexes and statistics."""
+    with connection.transaction():
+        projection.index(connection, schema, table)
+        connection.execute(SQL("ANALYZE {}").format(Identifier(schema, table)))
 
 
 class _Workers:
@@ -184,8 +144,6 @@ class _Workers:
 _numbers = count(1)
 _inherited: dict[int, Callable[[Connection[Any], Any], Any]] = {}
 """What forked processes are to do, by number: they have it from this one, since not every projection can be pickled."""
-
-
 _opened: dict[str, Connection[Any]] = {}
 """The connection of a forked process, which all its pieces of work use and which ends with it."""
 
@@ -196,25 +154,6 @@ def _alone(admin_url: str, number: int, item: Any) -> Any:
         connection = _opened[admin_url] = _administrator(admin_url)
         connection.execute("SET max_parallel_maintenance_workers = 0")  # the processes are the parallel workers
     return _inherited[number](connection, item)
-
-
-def _largest_first(connection: Connection[Any], projection: Projection, schema: str) -> list[str]:
-    """The tables by size, the largest first, so that no worker starts on a large one at the end."""
-    query = "SELECT pg_relation_size(to_regclass(format('%%I.%%I', %s::text, %s::text)))"
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        sizes = {table: cursor.execute(query, (schema, table)).fetchone() for table in projection.tables}
-    return sorted(projection.tables, key=lambda table: sizes[table] or (0,), reverse=True)
-
-
-def _analyze(connection: Connection[Any], table: str, *, schema: str) -> None:
-    """What questions are planned by, from a third of the usual sample.
-
-    A whole one takes longer than the indexes of a hundred thousand accounts, since there are so many columns; Postgres
-    takes it by itself when enough has changed.
-    """
-    with connection.transaction():
-        connection.execute("SET LOCAL default_statistics_target = 30")
-        connection.execute(SQL("ANALYZE {}").format(Identifier(schema, table)))
 
 
 def apply_events(
@@ -228,13 +167,13 @@ def apply_events(
     streams: Sequence[str] | None = None,
     progress: Progress = lambda done: None,
 ) -> list[Poison]:
-    """Change the tables for the events after one position and up to another, but for parked streams.
+    """Change the tables for the events after one position and up to another, except those of parked streams.
 
     `streams` restricts it to these. Returns the streams that had to be parked on the way.
     """
     left = set(parked)
     poisons: list[Poison] = []
-    topics, with_previous = projection.topics, projection.reads_previous
+    topics, last_topics = projection.topics, LastTopics() if projection.reads_previous else None
     while after < upto:
         batch = read_ordered(
             connection,
@@ -243,7 +182,7 @@ def apply_events(
             upto=upto,
             streams=streams,
             limit=BATCH if projection.reads_payloads else ORDERED,
-            with_previous=with_previous,
+            last_topics=last_topics,
         )
         if not batch:
             break
@@ -285,12 +224,13 @@ def _open_bytes(seen: Seen | Poison) -> int:
 
 
 def _applied(connection: Connection[Any], projection: Projection, schema: str, batch: Sequence[Seen]) -> list[Poison]:
-    """Apply a batch, and where that fails, its halves: the event that fails alone parks its stream.
+    """Apply a batch, and where that fails, the halves of its streams: a stream that fails alone is parked.
 
     Raises errors that no event's content causes.
     """
     if not batch:
         return []
+    streams = [*dict.fromkeys(seen.stream for seen in batch)]
     try:
         with connection.transaction():
             projection.apply(connection, schema, batch)
@@ -298,15 +238,11 @@ def _applied(connection: Connection[Any], projection: Projection, schema: str, b
     except Exception as error:
         if not _is_of_content(error):
             raise
-        if len({seen.stream for seen in batch}) == 1:
+        if len(streams) == 1:
             return [Poison(batch[0].stream, batch[0].position, said_by(error))]
-    middle = len(batch) // 2
-    streams = {seen.stream for seen in batch[:middle]}
-    first = [seen for seen in batch if seen.stream in streams]
-    second = [seen for seen in batch if seen.stream not in streams]
-    if not second:  # one stream more in the first half: take the streams one by one
-        return [p for s in streams for p in _applied(connection, projection, schema, _of(batch, s))]
-    return _applied(connection, projection, schema, first) + _applied(connection, projection, schema, second)
+    first = {*streams[: len(streams) // 2]}
+    halves = [seen for seen in batch if seen.stream in first], [seen for seen in batch if seen.stream not in first]
+    return [poison for half in halves for poison in _applied(connection, projection, schema, half)]
 
 
 def _is_of_content(error: Exception) -> bool:
@@ -317,80 +253,39 @@ def _is_of_content(error: Exception) -> bool:
     return not isinstance(error, MemoryError | OSError | PayloadsDetached)
 
 
-def _of(batch: Sequence[Seen], stream: str) -> list[Seen]:
-    return [seen for seen in batch if seen.stream == stream]
-
-
 def _without_poison(batch: Sequence[Seen | Poison], parked: set[str]) -> tuple[list[Poison], list[Seen]]:
-    """The poisoned events, the first of each stream, and the others but for those of parked streams."""
-    if not parked and Poison not in set(map(type, batch)):  # as good as always
+    """The poisoned events, the first of each stream, and the others except those of parked streams."""
+    if not parked and Poison not in set(map(type, batch)):  # the usual case
         return [], cast("list[Seen]", batch)
     left = set(parked)
     poisons: list[Poison] = []
     good: list[Seen] = []
-    for one in batch:
-        if one.stream in left:
+    for read in batch:
+        if read.stream in left:
             continue
-        if isinstance(one, Poison):
-            left.add(one.stream)
-            poisons.append(one)
+        if isinstance(read, Poison):
+            left.add(read.stream)
+            poisons.append(read)
         else:
-            good.append(one)
+            good.append(read)
     return poisons, good
 
 
 def build_slice(
-    connection: Connection[Any],
-    part: Slice,
-    *,
-    projection: Projection,
-    schema: str,
-    upto: int,
-    is_kept: bool,
+    connection: Connection[Any], part: Slice, *, projection: Projection, schema: str, upto: int, is_kept: bool
 ) -> list[Poison]:
-    """The rows of some streams, from the last event of each; who was erased meanwhile is not among them."""
-    is_committed_here = connection.info.transaction_status is TransactionStatus.IDLE
-    ends = _ends(connection, projection, schema) if is_committed_here else {}
+    """Load the rows of some streams, from the last event of each, without persons who were erased meanwhile."""
     with connection.transaction():
-        parked = _build_slice(connection, part, projection, schema, upto)
+        parked = _load_slice(connection, part, projection, schema, upto)
         if is_kept and projection.holds_persons:
             wait_for_erasures(connection)
             for erasure in read_erasures(connection, after=upto):
                 projection.forget_person(connection, schema, erasure)
-    _read_once(connection, schema, ends)
     return parked
 
 
-def _ends(connection: Connection[Any], projection: Projection, schema: str) -> dict[str, int]:
-    """How many pages each table has."""
-    pages = SQL("SELECT pg_relation_size({}) / current_setting('block_size')::bigint")
-    ends: dict[str, int] = {}
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        for table in projection.tables:
-            name = Identifier(schema, table).as_string(connection)
-            row = cursor.execute(pages.format(name)).fetchone()
-            assert row is not None
-            ends[table] = row[0]
-    return ends
-
-
-def _read_once(connection: Connection[Any], schema: str, ends: Mapping[str, int]) -> None:
-    """Have Postgres note on the pages from these on that what is there was committed, as the first reader does.
-
-    They are at hand now. Later they would have to be read and written once more, and where a checkpoint has begun
-    meanwhile, whole into the write-ahead log as well: as many bytes as all rows.
-    """
-    reading = SQL("SELECT count(*) FROM {} WHERE ctid >= {}::tid")
-    for table, pages in ends.items():
-        connection.execute(reading.format(Identifier(schema, table), f"({pages},0)"))
-
-
-def _build_slice(
-    connection: Connection[Any],
-    part: Slice,
-    projection: Projection,
-    schema: str,
-    upto: int,
+def _load_slice(
+    connection: Connection[Any], part: Slice, projection: Projection, schema: str, upto: int
 ) -> list[Poison]:
     parked: list[Poison] = []
     rows: dict[str, list[Any]] = {}
@@ -402,13 +297,13 @@ def _build_slice(
             poisons += more
             for seen in good:
                 try:
-                    _add(rows, projection.rows(seen))
+                    for table, values in projection.rows(seen).items():
+                        rows.setdefault(table, []).extend(values)
                 except Exception as error:
                     if not _is_of_content(error):
                         raise
                     poisons.append(Poison(seen.stream, seen.position, said_by(error), seen.first_position))
-            if projection.reads_payloads:
-                size += sum(map(_open_bytes, good))
+            size += sum(map(_open_bytes, good)) if projection.reads_payloads else 0
             if size > _LOAD_BYTES or sum(map(len, rows.values())) > projection.load_rows:
                 projection.load(connection, schema, rows)
                 rows, size = {}, 0
@@ -416,14 +311,3 @@ def _build_slice(
         parked += [Poison(p.stream, p.first_position, f"at position {p.position}: {p.error}") for p in poisons]
     projection.load(connection, schema, rows)
     return parked
-
-
-def _add(rows: dict[str, list[Any]], more: Rows) -> None:
-    for table, values in more.items():
-        rows.setdefault(table, []).extend(values)
-
-
-_WITHOUT_COMPRESSION = """
-SELECT set_config('wal_compression', 'off', false) WHERE has_parameter_privilege('wal_compression', 'SET')
-"""
-"""Compressing every page of a new index takes a third of the time of making it; not everybody may say so."""

@@ -1,6 +1,6 @@
 """Whether a projection is what the log says: made anew beside it as of one moment, and compared row by row."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,24 +9,19 @@ from psycopg import Connection
 from psycopg.rows import dict_row, tuple_row
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
-from eventstore.aggregates import participant, price_sheet
-from eventstore.aggregates.import_process import stream_of
 from projections.versions.build import Progress, administrator, apply_events, build, make_tables
 from projections.versions.projection import Projection
 from projections.versions.reading import head
 from projections.versions.versions import ProjectionVersion, held, live_version, parked_streams
 
-Row = Mapping[str, Any]
-
 
 class Difference(msgspec.Struct, frozen=True):
-    """A row that stands in one of two versions of a table only, or differs; `cause` names the event that tells."""
+    """A row that is in one of two versions of a table only, or differs."""
 
     table: str
     key: dict[str, Any]
     before: dict[str, Any] | None
     after: dict[str, Any] | None
-    cause: str = ""
 
     @property
     def columns(self) -> list[str]:
@@ -34,6 +29,20 @@ class Difference(msgspec.Struct, frozen=True):
         if self.before is None or self.after is None:
             return []
         return [name for name, value in self.after.items() if self.before[name] != value]
+
+    @property
+    def cause(self) -> str:
+        """The event that the row should follow from, and where the row was last written; "" where rows do not say."""
+        if self.after is None:
+            return "no event of the log makes this row"
+        position = self.after.get("position")
+        if position is None:
+            return ""
+        written = self.before["position"] if self.before else None
+        if written == position:
+            return f"the event at {position} was applied, and the row was changed since"
+        last = f"the row was last written at {written}" if written else "there is no row"
+        return f"{last}; the event at {position} was not applied"
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -128,117 +137,37 @@ def compare(connection: Connection[Any], projection: Projection, before: str, af
         if _digest(connection, before, table) == _digest(connection, after, table):
             continue
         key = _key_columns(connection, projection.home, table)
-        counts = _counts(connection, before, after, table, key)
-        changed, added, removed = changed + counts[0], added + counts[1], removed + counts[2]
-        if len(first) < limit:
-            first += _first(connection, before, after, table, key, limit - len(first))
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            rows = cursor.execute(_different(connection, before, after, table, key, max(limit, 1))).fetchall()
+        changed, added, removed = (
+            total + number for total, number in zip((changed, added, removed), rows[0][:3], strict=True)
+        )
+        for *_, old, new in rows[: max(0, limit - len(first))]:
+            named = old if new is None else new
+            first.append(Difference(table, {column: named[column] for column in key}, old, new))
     return Comparison(changed, added, removed, tuple(first))
 
 
-def _first(
+def _different(
     connection: Connection[Any], before: str, after: str, table: str, key: Sequence[str], limit: int
-) -> list[Difference]:
-    query = _joined(connection, "to_json(b), to_json(a)", before, after, table, key) + SQL(" LIMIT {}").format(limit)
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        different = [_difference(table, key, one, other) for one, other in cursor.execute(query).fetchall()]
-    return [msgspec.structs.replace(one, cause=_cause(connection, one, (before, after))) for one in different]
-
-
-def _difference(table: str, key: Sequence[str], before: Any, after: Any) -> Difference:
-    named = after if after is not None else before
-    return Difference(table, {column: named[column] for column in key}, before, after)
-
-
-def _cause(connection: Connection[Any], difference: Difference, schemas: tuple[str, str]) -> str:
-    """The event that the row should follow from, and where the row was last written."""
-    if difference.after is None:
-        return "no event of the log makes this row"
-    position = difference.after.get("position")
-    if position is None:
-        return _last_event(connection, difference, schemas[1])
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute("SELECT topic FROM events WHERE position = %s", (position,)).fetchone()
-    topic = row[0] if row else "nothing"
-    written = difference.before["position"] if difference.before else None
-    if written == position:
-        return f"the event at {position} ({topic}) was applied, and the row was changed since"
-    last = f"the row was last written at {written}" if written else "there is no row"
-    return f"{last}; the event at {position} ({topic}) was not applied"
-
-
-def _last_event(connection: Connection[Any], difference: Difference, schema: str) -> str:
-    """For platform tables, whose rows do not say which event they follow from."""
-    stream = _stream_behind(connection, difference.key, schema)
-    if stream is None:
-        return ""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        query = SQL("SELECT position, topic FROM events WHERE stream = %s ORDER BY version DESC LIMIT 1")
-        row = cursor.execute(query, (stream,)).fetchone()
-    return f"{stream}: the event at {row[0]} ({row[1]}) says otherwise" if row else ""
-
-
-def _stream_behind(connection: Connection[Any], key: Mapping[str, Any], schema: str) -> str | None:
-    """The stream that a platform row follows from."""
-    match key:
-        case {"organisation": organisation, "market_participant_code": code, "document_number": document}:
-            return price_sheet.stream_of(organisation, code, document)
-        case {"organisation": organisation, "code": code}:
-            return participant.stream_of(organisation, code)
-        case {"account_number": number}:
-            query = SQL("SELECT import_supplier, external_account_number FROM {} WHERE account_number = %s")
-            with connection.cursor(row_factory=tuple_row) as cursor:
-                account = cursor.execute(query.format(Identifier(schema, "service_account")), (number,)).fetchone()
-            return stream_of(*account) if account else None
-        case _:
-            return None
-
-
-def _counts(
-    connection: Connection[Any], before: str, after: str, table: str, key: Sequence[str]
-) -> tuple[int, int, int]:
-    """How many rows of a table were changed, added and removed."""
-    counting = "count(*) FILTER (WHERE {b} AND {a}), count(*) FILTER (WHERE NOT {b}), count(*) FILTER (WHERE NOT {a})"
-    query = SQL("SELECT {} FROM ({}) AS d").format(
-        SQL(counting.format(b="is_before", a="is_after")),
-        _joined(
-            connection,
-            "b::text IS NOT NULL AS is_before, a::text IS NOT NULL AS is_after",
-            before,
-            after,
-            table,
-            key,
-            ordered=False,
-        ),
-    )
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(query).fetchone()
-    assert row is not None
-    return int(row[0]), int(row[1]), int(row[2])
-
-
-def _joined(
-    connection: Connection[Any],
-    selected: str,
-    before: str,
-    after: str,
-    table: str,
-    key: Sequence[str],
-    *,
-    ordered: bool = True,
 ) -> Composed:
-    """Rows `b` and `a` of two schemas that have the same key and differ; of some there is only one."""
-    columns = SQL(", ").join(map(Identifier, key))
-    query = SQL(
-        "SELECT {selected} FROM (SELECT {key}, t AS b FROM {before} AS t) AS old"
+    """The first rows that two schemas do not have alike, each with the numbers of all that changed, came and went."""
+    return SQL(
+        "SELECT changed, added, removed, to_json(b), to_json(a) FROM ("
+        " SELECT *, count(*) FILTER (WHERE b::text IS NOT NULL AND a::text IS NOT NULL) OVER () AS changed,"
+        "  count(*) FILTER (WHERE b::text IS NULL) OVER () AS added,"
+        "  count(*) FILTER (WHERE a::text IS NULL) OVER () AS removed"
+        " FROM (SELECT {key}, t AS b FROM {before} AS t) AS old"
         " FULL JOIN (SELECT {key}, t AS a FROM {after} AS t) AS new USING ({key})"
         " WHERE b::text IS DISTINCT FROM a::text"
+        " ORDER BY {key} LIMIT {limit}"
+        ") AS different ORDER BY {key}"
     ).format(
-        selected=SQL(selected),
-        key=columns,
+        key=SQL(", ").join(map(Identifier, key)),
         before=_rows_of(connection, before, table),
         after=_rows_of(connection, after, table),
+        limit=limit,
     )
-    return query + SQL(" ORDER BY {}").format(columns) if ordered else query
 
 
 def _digest(connection: Connection[Any], schema: str, table: str) -> tuple[Any, ...]:

@@ -6,15 +6,12 @@ from typing import Any
 import msgspec
 from psycopg import Connection
 from psycopg.rows import tuple_row
-from psycopg.sql import SQL, Identifier
 
 from eventstore.log import locks
 from projections.versions.build import apply_events
-from projections.versions.forgetting import wait_for_erasures
 from projections.versions.projection import Projection
-from projections.versions.reading import Poison, head
+from projections.versions.reading import Poison, head, wait_for_erasures
 from projections.versions.versions import ProjectionVersion, held
-from projections.versions.view import View
 
 
 class Healed(msgspec.Struct, frozen=True):
@@ -32,10 +29,7 @@ def heal(connection: Connection[Any], projection: Projection, streams: list[str]
         if projection.holds_persons:
             wait_for_erasures(connection)
         parked = _parked(connection, live.name, live.version, streams)
-        if isinstance(projection, View):
-            poisons, is_sum = _healed_beside(connection, projection, streams), False
-        else:
-            poisons, is_sum = _healed_in_place(connection, projection, live, parked, streams)
+        poisons, is_sum = _healed(connection, projection, live, parked, streams)
         connection.execute(
             "DELETE FROM parked_streams WHERE name = %s AND version = %s AND stream = ANY(%s) AND NOT stream = ANY(%s)",
             (live.name, live.version, streams, [poison.stream for poison in poisons]),
@@ -47,17 +41,20 @@ def heal(connection: Connection[Any], projection: Projection, streams: list[str]
     return Healed(projection.name, "adds up all accounts, and nothing was left out" if is_sum else "made anew")
 
 
-def _healed_in_place(
+def _healed(
     connection: Connection[Any],
     projection: Projection,
     live: ProjectionVersion,
     parked: Mapping[str, int],
     streams: Sequence[str],
 ) -> tuple[list[Poison], bool]:
-    """Replace the rows of these streams, or add to sums over all streams what was left out; return whether it is so."""
+    """Replace the rows of these streams, or add to sums over all streams what was left out; return whether it is so.
+
+    Nothing is appended meanwhile that an inline projection would miss: accounts have few events.
+    """
     schema = projection.home
-    if schema == "platform":
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
+    if projection.is_inline:
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM if schema == "platform" else locks.LOG,))
     upto = head(connection) if projection.is_inline else live.position
     forgotten = [projection.forget(connection, schema, stream) for stream in streams]
     if all(forgotten):
@@ -68,30 +65,6 @@ def _healed_in_place(
         for poison in apply_events(connection, projection, schema, after=position - 1, upto=upto, streams=[stream])
     ]
     return poisons, True
-
-
-def _healed_beside(connection: Connection[Any], view: View, streams: Sequence[str]) -> list[Poison]:
-    """Make the rows of these streams in a temporary table, then replace those of the live one.
-
-    The log's lock is held for what was appended meanwhile, not for the account's whole history.
-    """
-    upto = head(connection)
-    view.create(connection, _BESIDE)
-    view.index(connection, _BESIDE, view.name)
-    poisons = apply_events(connection, view, _BESIDE, after=0, upto=upto, streams=streams)
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.LOG,))
-    left = [poison.stream for poison in poisons]
-    poisons += apply_events(connection, view, _BESIDE, after=upto, upto=head(connection), parked=left, streams=streams)
-    for stream in streams:
-        view.forget(connection, view.home, stream)
-    columns, beside = SQL(", ").join(map(Identifier, view.columns)), Identifier(_BESIDE, view.name)
-    replacing = SQL("INSERT INTO {} ({columns}) SELECT {columns} FROM {}")
-    connection.execute(replacing.format(Identifier(view.home, view.name), beside, columns=columns))
-    connection.execute(SQL("DROP TABLE {}").format(beside))
-    return poisons
-
-
-_BESIDE = "pg_temp"
 
 
 def _parked(connection: Connection[Any], name: str, version: int, streams: list[str]) -> dict[str, int]:

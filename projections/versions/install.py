@@ -1,12 +1,13 @@
-"""Bringing a database to what this code needs: the log's schema, then the tables of projections, and rights on them.
+"""Migration of a database to what this code needs: the log's schema, then the tables of projections, and rights.
 
 Projections bring their own tables: a new one, or a new column, needs no migration.
 """
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import structlog
 from psycopg import Connection
 from psycopg.rows import tuple_row
@@ -17,9 +18,9 @@ from eventstore.operations.migrate import migrate, patiently
 from eventstore.operations.rights import grant_rights
 from projections import PROJECTIONS
 from projections.versions.build import administrator
-from projections.versions.projection import Platform, Projection, keep_off_statistics
+from projections.versions.projection import Projection, keep_off_statistics
 from projections.versions.reading import head
-from projections.versions.versions import add_version, alone, build_version, has_live, switch, versions
+from projections.versions.versions import add_version, alone, build_version, live_version, switch, versions
 
 logger = structlog.get_logger()
 
@@ -96,21 +97,14 @@ def _make_empty(connection: Connection[Any], projection: Projection) -> None:
 def is_whole(connection: Connection[Any], projection: Projection) -> bool:
     """Return whether there is a live version with all its tables, in the declared form."""
     has_tables = all(_columns(connection, projection.home, table) for table in projection.tables)
-    return has_tables and has_live(connection, projection.name) and fits(connection, projection)
+    is_live = any(version.state == "live" for version in versions(connection, projection.name))
+    return has_tables and is_live and fits(connection, projection)
 
 
 def fits(connection: Connection[Any], projection: Projection) -> bool:
-    """Whether the live tables of the platform, where there are any, can hold rows as they are declared now."""
-    if not isinstance(projection, Platform):
-        return True
-    for table in projection.tables:
-        declared = dict(projection.declared_columns(table))
-        present = _columns(connection, projection.home, table)
-        if present and not present.keys() >= set(projection.key_of(table)):
-            return False
-        if any(declared.get(name) != kind for name, kind in present.items()):
-            return False
-    return True
+    """Return whether the live tables, where there are any, can hold rows as they are declared now."""
+    present = {table: _columns(connection, projection.home, table) for table in projection.tables}
+    return all(not columns or projection.fits(table, columns) for table, columns in present.items())
 
 
 def _add_columns_beside(connection: Connection[Any], projections: Sequence[Projection]) -> None:
@@ -141,6 +135,47 @@ def _add_columns(connection: Connection[Any], projection: Projection) -> None:
         adding = SQL("ALTER TABLE {} ADD COLUMN {} ").format(Identifier(projection.home, table), Identifier(name))
         connection.execute(adding + SQL(declared))  # written in our own files
     keep_off_statistics(connection, projection, projection.home)
+
+
+class ProjectionChange(msgspec.Struct, frozen=True):
+    """What happens to a projection: in `migrate` (new, columns, made anew), or not before somebody rebuilds it."""
+
+    name: str
+    change: Literal["new", "columns", "made anew", "outdated"]
+    says: str
+    can_be_rolled: bool
+
+
+def projection_changes(connection: Connection[Any]) -> list[ProjectionChange]:
+    """What `migrate` would do to projections, and which of them it leaves to `projections rebuild`."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        [(is_there,)] = cursor.execute("SELECT to_regclass('projection_versions') IS NOT NULL").fetchall()
+    if not is_there:
+        return []
+    events = head(connection)
+    return [change for projection in PROJECTIONS for change in _changes(connection, projection, events)]
+
+
+def _changes(connection: Connection[Any], projection: Projection, events: int) -> list[ProjectionChange]:
+    name = projection.name
+    if not fits(connection, projection):
+        says = f"{name} is made anew from the log; its former tables are kept for seven days"
+        return [ProjectionChange(name, "made anew", says, can_be_rolled=not events)]
+    if not versions(connection, name):
+        is_waited_for = projection.is_inline
+        says = f"{name} is new; " + (
+            "it is built beside the service" if is_waited_for else "the relay fills it while the service runs"
+        )
+        is_complete = not (is_waited_for and events)  # processes of the version before append without writing to it
+        return [ProjectionChange(name, "new", says, can_be_rolled=is_complete)]
+    missing = [f"{table}.{column}" for table, column, _ in missing_columns(connection, projection)]
+    if missing:
+        says = f"{name} gets the columns {', '.join(missing)}"
+        return [ProjectionChange(name, "columns", says, can_be_rolled=True)]
+    if not projection.is_inline and live_version(connection, name).is_outdated(projection):
+        says = f"{name} stays as it is and does not follow until `importledger projections rebuild {name}`"
+        return [ProjectionChange(name, "outdated", says, can_be_rolled=True)]
+    return []
 
 
 def _columns(connection: Connection[Any], schema: str, table: str) -> dict[str, str]:

@@ -12,19 +12,16 @@ import msgspec
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
-from eventstore.aggregates.import_process import ImportProcessed, ImportStaged
-from eventstore.aggregates.participant import ContactsErased, ParticipantImported
-from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported
-from eventstore.aggregates.price_sheet import PriceSheetImported
+from eventstore.aggregates.import_process import ImportProcessed
 from eventstore.errors import OperatorError
-from eventstore.events import AGGREGATES, Recorded, Unreadable, read_event, recorded_event, subject_of
+from eventstore.events import AGGREGATES, ERASURES, Recorded, Unreadable, read_event, recorded_event
+from eventstore.log import locks
 from eventstore.log.columns import SELECT_HEAD, columns_of
-from eventstore.log.payloads import Bodies, PayloadId, is_erased
+from eventstore.log.payloads import Bodies, PayloadId
+from projections.retention.archived import archived_place
 from redaction.shown import said_by
 
 BATCH = 1_000
-
-_SELECT_ARCHIVE = "SELECT archive_url FROM import_supplier WHERE code = %s AND archived_upto > 0"
 
 
 class Seen(msgspec.Struct, frozen=True, gc=False):
@@ -70,9 +67,8 @@ class Slice(msgspec.Struct, frozen=True):
     upto: str | None = None
 
 
-def _select_ordered(previous: LiteralString) -> LiteralString:
-    return f"""
-SELECT {columns_of("e.")}, {previous}, NULL::timestamptz, 0::bigint
+_SELECT_ORDERED = f"""
+SELECT {columns_of("e.")}, NULL::timestamptz, 0::bigint
 FROM events AS e
 WHERE e.position > %(after)s AND e.position <= %(upto)s AND e.topic = ANY(%(topics)s)
   AND (%(streams)s::text[] IS NULL OR e.stream = ANY(%(streams)s))
@@ -81,17 +77,9 @@ LIMIT %(limit)s
 """  # noqa: S608 - constants
 
 
-_SELECT_ORDERED = _select_ordered("NULL")
-_SELECT_WITH_PREVIOUS = _select_ordered(
-    "CASE WHEN e.version > 1"
-    " THEN (SELECT topic FROM events AS p WHERE p.stream = e.stream AND p.version = e.version - 1) END"
-)
-"""Nothing is looked up for the first event of a stream, of which there are as many as of all others at times."""
-
-
 def _select_last(skipped: LiteralString) -> LiteralString:
     return f"""
-SELECT {columns_of("l.")}, NULL, f.recorded_at, f.position
+SELECT {columns_of("l.")}, f.recorded_at, f.position
 FROM (
     SELECT DISTINCT ON (e.stream) {columns_of("e.")}
     FROM events AS e
@@ -126,25 +114,15 @@ ORDER BY stream, version DESC
 _topic_of = {event: topic for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}
 
 
-_OF_OWN_PAYLOADS = (
-    ImportStaged,
-    RecordImported,
-    RecordCancellationChanged,
-    ParticipantImported,
-    ContactsErased,
-    PriceSheetImported,
-)
-"""Events that name the payload which they speak of."""
 _UNREADABLE_DIGEST = "unreadable"
-"""Stands where an event does not say it: no digest, so that whoever asks for its payload is told so."""
+"""Placeholder digest of a staging event that cannot be read: reading its payload then fails."""
 _SCANS = ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin")
 
 
 class LastTopics:
-    """What came before each event in its stream: remembered of what was read, and asked for where that was longer ago.
+    """The topic before each event of a stream: cached for streams that were read lately, otherwise read from the log.
 
-    To look it up for each event costs as much as to read the event, and most have been read a moment before. For who
-    reads on in one log: it is to be made anew where the log may have lost its end.
+    A cache is for one pass in the order of the log. Make a new one where the log may have lost its end.
     """
 
     MOST = 50_000
@@ -187,18 +165,15 @@ def read_ordered(
     upto: int,
     streams: Sequence[str] | None = None,
     limit: int = BATCH,
-    with_previous: bool = True,
     last_topics: LastTopics | None = None,
 ) -> list[Seen | Poison]:
     """The next events of these topics in the order of the log; of these streams only, where any are named.
 
-    Looking up what came before an event in its stream costs as much as reading the event: not all want it, and who
-    reads all of the log has `last_topics`.
+    `last_topics` gives each event the topic before it in its stream.
     """
     wanted = {"after": after, "upto": upto, "topics": list(topics), "streams": streams, "limit": limit}
-    statement = _SELECT_WITH_PREVIOUS if with_previous and last_topics is None else _SELECT_ORDERED
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-        rows = cursor.execute(statement, wanted).fetchall()
+        rows = cursor.execute(_SELECT_ORDERED, wanted).fetchall()
     if last_topics is None:
         return [_seen(row) for row in rows]
     return [*map(_seen, rows, last_topics.before(connection, rows))]
@@ -261,16 +236,15 @@ def with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> Iterator[
     What was erased stays without; a payload that cannot be read makes poison of its event. Raises PayloadsDetached.
     """
     named = _payloads_of(connection, batch)
-    bodies = Bodies(connection, [one for one in named if one[1]])
-    archives = _Archives(connection)
+    bodies = Bodies(connection, [payload for payload in named if payload[1]])
     for seen, (stream, digest) in zip(batch, named, strict=True):
         try:
             body = bodies.take(stream, digest) if digest else None
         except ValueError as error:
             yield Poison(seen.stream, seen.position, said_by(error), seen.first_position)
             continue
-        if digest and body is None:
-            archives.refuse_detached(seen)
+        if digest and body is None and (url := archived_place(connection, seen.recorded.supplier, seen.stream)):
+            raise PayloadsDetached(seen.recorded.supplier or "", url)
         yield msgspec.structs.replace(seen, body=body)
 
 
@@ -283,31 +257,10 @@ def _payloads_of(connection: Connection[Any], batch: Sequence[Seen]) -> list[Pay
             for stream, topic, state in cursor.execute(_SELECT_STAGED, (processed,)):
                 event = read_event(stream, topic, state)
                 staged[stream] = getattr(event, "payload_sha256", _UNREADABLE_DIGEST)
-    named = []
-    for seen in batch:
-        event = seen.recorded.event
-        own = event.payload_sha256 if isinstance(event, _OF_OWN_PAYLOADS) else staged.get(seen.stream, "")
-        named.append((seen.stream, own))
-    return named
-
-
-class _Archives:
-    """Where suppliers' payloads lie that are not here; each supplier is looked up once."""
-
-    def __init__(self, connection: Connection[Any]) -> None:
-        self._connection = connection
-        self._places: dict[str, str] = {}
-
-    def refuse_detached(self, seen: Seen) -> None:
-        """Raises PayloadsDetached where its payload lies in an archive, and was not erased."""
-        supplier = seen.recorded.supplier or ""
-        if supplier not in self._places:
-            with self._connection.cursor(row_factory=tuple_row) as cursor:
-                row = cursor.execute(_SELECT_ARCHIVE, (supplier,)).fetchone()
-            self._places[supplier] = row[0] or "" if row else ""
-        url = self._places[supplier]
-        if url and not is_erased(self._connection, subject_of(seen.stream) or seen.stream):
-            raise PayloadsDetached(supplier, url)
+    return [
+        (seen.stream, getattr(seen.recorded.event, "payload_sha256", "") or staged.get(seen.stream, ""))
+        for seen in batch
+    ]
 
 
 def head(connection: Connection[Any]) -> int:
@@ -317,10 +270,29 @@ def head(connection: Connection[Any]) -> int:
     return int(row[0]) if row else 0
 
 
-def _seen(row: tuple[Any, ...], told: str | None = None) -> Seen | Poison:
-    """The event of a row; `told` is the topic before it, where the row does not say it."""
-    *event, previous, first_at, first = row
+def wait_for_erasures(connection: Connection[Any]) -> None:
+    """Wait for running erasures, and keep new ones waiting until the connection's transaction ends.
+
+    Rows are written from payloads that were read before, and an erasure may come in between. So whoever writes such
+    rows holds this lock, shared, until they are committed; an erasure holds it alone.
+    """
+    connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (locks.ERASURE,))
+
+
+def be_alone(connection: Connection[Any]) -> None:
+    """Keep writers of rows from payloads waiting until the connection's transaction ends."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.ERASURE,))
+
+
+def read_erasures(connection: Connection[Any], *, after: int) -> list[Recorded]:
+    """The erasures after a position of the log."""
+    found = read_ordered(connection, [*ERASURES], after=after, upto=2**62, limit=2**31)
+    return [seen.recorded for seen in found if isinstance(seen, Seen)]
+
+
+def _seen(row: tuple[Any, ...], previous: str | None = None) -> Seen | Poison:
+    *event, first_at, first = row
     recorded = recorded_event(*event)
     if isinstance(recorded.event, Unreadable):
         return Poison(recorded.stream, recorded.position, recorded.event.error, first, recorded.topic)
-    return Seen(recorded, previous or told, first_at, first)
+    return Seen(recorded, previous, first_at, first)

@@ -19,9 +19,8 @@ from eventstore.clock import now
 from eventstore.errors import OperatorError
 from eventstore.log import locks
 from projections.versions.build import Progress, apply_events, build, make_tables
-from projections.versions.forgetting import wait_for_erasures
 from projections.versions.projection import Projection
-from projections.versions.reading import Poison, head
+from projections.versions.reading import Poison, head, wait_for_erasures
 
 KEPT = timedelta(days=7)
 """How long a retired version can be switched in again."""
@@ -84,15 +83,13 @@ def versions(connection: Connection[Any], name: str) -> list[ProjectionVersion]:
 
 def live_version(connection: Connection[Any], name: str) -> ProjectionVersion:
     """The live version of a projection. Raises NotPossible where `migrate` has not set it up."""
-    for version in versions(connection, name):
-        if version.state == "live":
-            return version
-    raise NotPossible(_NOT_SET_UP.format(name))
+    if (live := _live(connection, name)) is None:
+        raise NotPossible(_NOT_SET_UP.format(name))
+    return live
 
 
-def has_live(connection: Connection[Any], name: str) -> bool:
-    """Return whether the projection has a live version."""
-    return any(one.state == "live" for one in versions(connection, name))
+def _live(connection: Connection[Any], name: str) -> ProjectionVersion | None:
+    return next((version for version in versions(connection, name) if version.state == "live"), None)
 
 
 def held(connection: Connection[Any], name: str) -> ProjectionVersion:
@@ -146,49 +143,33 @@ def build_version(
 
     When it is cancelled, nothing remains of it; when it is killed, the next build clears it away.
     """
-    begun = begin_version(connection, projection)
-    try:
-        parked = build(
-            admin_url, connection, projection, begun.schema, upto=begun.position, jobs=jobs, progress=progress
-        )
-        return finish_version(connection, projection, begun.version, parked)
-    except BaseException:
-        drop_version(connection, projection, begun.version)
-        raise
-
-
-def begin_version(connection: Connection[Any], projection: Projection) -> ProjectionVersion:
-    """A new version with empty tables, for what the log says up to its position. The caller must hold `alone`."""
     drop_versions(connection, projection, unfinished=True)
-    present = versions(connection, projection.name)
-    version = max((one.version for one in present), default=0) + 1
-    schema = schema_of(projection.name, version)
-    add_version(connection, projection, version, "building", head(connection))
+    name, upto = projection.name, head(connection)
+    version = max((present.version for present in versions(connection, name)), default=0) + 1
+    schema = schema_of(name, version)
+    add_version(connection, projection, version, "building", upto)
     try:
         connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
         make_tables(connection, projection, schema)
+        poisons = build(admin_url, connection, projection, schema, upto=upto, jobs=jobs, progress=progress)
+        park(connection, name, version, poisons)
+        catch_up(connection, projection, version)
+        connection.execute(_READY, (name, version))
     except BaseException:
         drop_version(connection, projection, version)
         raise
-    return known_version(connection, projection.name, version)
+    return _version(connection, name, version)
 
 
-def finish_version(
-    connection: Connection[Any], projection: Projection, version: int, parked: Sequence[Poison]
-) -> ProjectionVersion:
-    """A version whose tables are filled is brought close to the log's end, and `ready` then."""
-    park(connection, projection.name, version, parked)
-    catch_up(connection, projection, version)
-    connection.execute(
-        "UPDATE projection_versions SET state = 'ready', built_at = clock_timestamp() WHERE name = %s AND version = %s",
-        (projection.name, version),
-    )
-    return known_version(connection, projection.name, version)
+_READY = "UPDATE projection_versions SET state = 'ready', built_at = clock_timestamp() WHERE name = %s AND version = %s"
 
 
-def known_version(connection: Connection[Any], name: str, version: int) -> ProjectionVersion:
-    """The version of this number, which there is."""
-    return next(one for one in versions(connection, name) if one.version == version)
+def _version(connection: Connection[Any], name: str, version: int) -> ProjectionVersion:
+    """The version of this number. Raises NotPossible."""
+    for present in versions(connection, name):
+        if present.version == version:
+            return present
+    raise NotPossible(f"{name} has no version {version} that could be switched in.")
 
 
 def make_anew(admin_url: str, connection: Connection[Any], projection: Projection, *, jobs: int = 1) -> None:
@@ -200,7 +181,7 @@ def make_anew(admin_url: str, connection: Connection[Any], projection: Projectio
 
 def catch_up(connection: Connection[Any], projection: Projection, version: int) -> int:
     """Bring a version that is not live close to the log's end; its position then."""
-    [present] = [one for one in versions(connection, projection.name) if one.version == version]
+    present = _version(connection, projection.name, version)
     position = present.position
     while True:
         end = head(connection)
@@ -240,8 +221,8 @@ def switch(
     The caller must hold `alone`. It is one transaction, in which writers wait while at most `CLOSE` events are applied.
     When others would wait for long, it gives everything back and tries again. Raises NotPossible.
     """
-    chosen = next((one for one in versions(connection, projection.name) if one.version == version), None)
-    if chosen is None or chosen.state not in ("ready", "retired"):
+    chosen = _version(connection, projection.name, version)
+    if chosen.state not in ("ready", "retired"):
         raise NotPossible(f"{projection.name} has no version {version} that could be switched in.")
     if chosen.retired_at is not None and now() - chosen.retired_at > KEPT:
         raise NotPossible(f"Version {version} of {projection.name} was retired more than {KEPT.days} days ago.")
@@ -280,7 +261,7 @@ def _switch(
     name = projection.name
     present = _present(connection, projection.home, projection.tables)
     connection.execute(f"SET LOCAL lock_timeout = '{VACUUM_TIMEOUT}'")
-    live = held(connection, name) if has_live(connection, name) else None
+    live = held(connection, name) if _live(connection, name) else None
     # Against vacuums only: a long one would outlast every try.
     for schema, tables in ((projection.home, present), (chosen.schema, projection.tables)):
         for table in tables:

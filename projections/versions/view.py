@@ -1,38 +1,39 @@
 """Views that the append writes in its own transaction, each declared once.
 
-From the declaration follow the table that a new database gets, the statement that the append runs, the columns that a
-rebuild copies, and the definition by which a version is known. The database's own tables are held to it by a test.
+The declaration gives the table, the statement that the append runs, the columns that a rebuild copies, and the
+definition that tells one form of the view from another.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
-from typing import Any, LiteralString, get_args
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, LiteralString
 
-import msgspec
 from psycopg import Connection
 from psycopg.sql import SQL, Composable, Identifier
 
 from eventstore.aggregates.aggregate import Event
-from eventstore.aggregates.import_process import SubjectErased
 from eventstore.events import Recorded
 from eventstore.log.arrays import Written, arrays_of
 from eventstore.log.payloads import Payload
 from eventstore.operations.rights import WRITTEN_BY_ALL, Rights
-from projections.versions.projection import Projection, Rows, copy_rows, delete_rows
+from projections.versions.projection import Projection, Rows, copy_rows, declared_columns_of, delete_rows
 from projections.versions.reading import Seen
 
-_TYPES = {str: "text", int: "bigint", bool: "boolean", datetime: "timestamptz"}
+Values = Mapping[str, Any]
+"""Values by column."""
+Change = Values | Callable[[Any, Recorded], Values | None]
+"""The values that an event gives to its row, or a pure function of the event that returns them; None leaves the row."""
 
 
 class View(Projection):
-    """A table of rows of one Struct, which `project` gives for events; None for an event that gives none. Pure.
+    """A table in which each event changes one row.
 
-    `key`: the columns that name a row, the Struct's first. `first`: the columns that stay as the row's first event set
-    them. `relative`: columns of positions, which the append counts from its own base. `recorded`: columns of times that
-    are the event's `recorded_at`, which the append sets. `types`: the SQL types that do
-    not follow from the Struct; a `text[]` is carried as one text with commas. `leaves_none`: None leaves a column as
-    it is. `indexes`: their names and places. `key_of`: the columns and values that name the rows of a stream. `rights`:
-    what the service's roles may do with the table. `defaults`: what rows have that are older than the column.
+    `columns`: the body of a CREATE TABLE without its key; a `text[]` is carried as one text with commas.
+    `changes`: what each event changes. `prefix`: the kind of stream, and `named`: the columns whose values its ids
+    have; without a prefix the id is the value of the one column. `key`: the columns of the primary key, which come
+    first [default: `named`]. `first`: columns that keep the value of the row's first event. `positions`: columns of
+    positions, which the append counts from its own base. `times`: columns that get the event's `recorded_at` unless
+    the change has a value. `keeps_old`: a column without a value keeps its old one. `indexes`: names and places.
+    `forgets`: columns about persons, which an erasure sets to NULL. `rights`: of the service's roles on the table.
     """
 
     reads_previous = False
@@ -40,75 +41,82 @@ class View(Projection):
     def __init__(
         self,
         name: str,
-        row: type[msgspec.Struct],
-        project: Callable[[Recorded, int], msgspec.Struct | None],
+        columns: str,
+        changes: Mapping[type[Event], Change],
         *,
-        events: Collection[type[Event]],
-        key: Sequence[str],
-        key_of: Callable[[str], Mapping[str, str] | None],
-        first: Sequence[str] = (),
-        relative: Sequence[str] = ("position",),
-        recorded: Collection[str] = ("created_at", "modified_at"),
-        types: Mapping[str, str] | None = None,
-        leaves_none: bool = False,
+        named: Sequence[str],
+        prefix: str = "",
+        key: Sequence[str] = (),
+        first: Collection[str] = (),
+        positions: Collection[str] = ("position",),
+        times: Collection[str] = ("created_at", "modified_at"),
+        keeps_old: bool = False,
         indexes: Mapping[str, str] | None = None,
+        forgets: Collection[str] = (),
         folds_all: bool = False,
         skipped: LiteralString = "false",
         rights: Rights = WRITTEN_BY_ALL,
-        defaults: Mapping[str, str | int | bool] | None = None,
     ) -> None:
         self.name = name
         self.tables = (name,)
-        self.events = frozenset(events)
-        self.columns = row.__struct_fields__
-        self.key_columns = len(key)
-        self.key_of = key_of
+        self.events = frozenset(changes)
+        self.declared = declared_columns_of(columns)
+        self.columns = tuple(self.declared)
         self.folds_all = folds_all
         self.skipped = skipped
         self.rights = rights
-        self._defaults = dict(defaults or {})
         self.indexes = dict(indexes or {})
-        self._project = project
-        self._key, self._first, self._relative = tuple(key), frozenset(first), frozenset(relative)
-        self._recorded = frozenset(recorded)
-        self._leaves_none = leaves_none
-        self._types = _types_of(row) | dict(types or {})
-        self._nullable = (
-            set() if leaves_none else {field for field, hint in _hints(row) if type(None) in get_args(hint)}
-        )
-        assert self.columns[: len(key)] == self._key, "the key comes first"
+        self._changes = dict(changes)
+        self._prefix, self._named, self._key = prefix, tuple(named), tuple(key or named)
+        self._first, self._positions, self._forgets = frozenset(first), frozenset(positions), frozenset(forgets)
+        self._times = frozenset(times) & frozenset(self.columns)
+        self._keeps_old = keeps_old
+        assert self.columns[: len(self._key)] == self._key, "the key comes first"
+        self._types = {column: declaration.split()[0] for column, declaration in self.declared.items()}
         self._arrays = {f"{name}_{column}": self._carried(column) for column in self.columns}
         self.upsert = self._upsert_into(Identifier(name))
-        columns = [f"{name} {kind}{'' if may else ' NOT NULL'}" for name, kind, may in self.declared()]
-        parts = [f"PRIMARY KEY ({', '.join(key)})", *(f"{name} {place}" for name, place in self.indexes.items())]
-        self.definition = "; ".join((", ".join(columns), *parts))
+        self.definition = "; ".join((columns, f"PRIMARY KEY {self._key}", *map(" ".join, self.indexes.items())))
+
+    def values(self, recorded: Recorded, position: int) -> dict[str, Any] | None:
+        """The row's values after the event at this position, or None where the event leaves the row as it is. Pure."""
+        change = self._changes.get(type(recorded.event))
+        given = change(recorded.event, recorded) if callable(change) else change
+        if given is None:
+            return None
+        times, positions = dict.fromkeys(self._times, recorded.recorded_at), dict.fromkeys(self._positions, position)
+        return {**(self.named_by(recorded.stream) or {}), **times, **positions, **given}
 
     def project(self, recorded: Recorded, position: int, payload: Payload | None = None) -> tuple[Any, ...] | None:
-        """The row that follows from the event at this position, or None, whatever payload it brings. Pure."""
-        row = self._project(recorded, position)
-        return None if row is None else msgspec.structs.astuple(row)
+        values = self.values(recorded, position)
+        return None if values is None else tuple(map(values.get, self.columns))
+
+    def named_by(self, stream: str) -> dict[str, str] | None:
+        """The columns and values that name the rows of a stream; None for a stream of another kind."""
+        if not self._prefix:
+            return {self._named[0]: stream}
+        prefix, *parts = stream.split("/", len(self._named))
+        return dict(zip(self._named, parts, strict=True)) if prefix == self._prefix else None
 
     def arrays(self, rows: Sequence[tuple[Any, ...]]) -> dict[str, Written]:
         return arrays_of(self._arrays, rows)
 
     def create(self, connection: Connection[Any], schema: str) -> None:
-        columns = ", ".join(f"{name} {kind}{'' if may else ' NOT NULL'}" for name, kind, may in self.declared())
-        connection.execute(SQL("CREATE TABLE {} ({})").format(Identifier(schema, self.name), _said(columns)))
+        columns = ", ".join(f"{column} {declaration}" for column, declaration in self.declared.items())
+        connection.execute(SQL("CREATE TABLE {} ({})").format(Identifier(schema, self.name), _sql(columns)))
 
     def index(self, connection: Connection[Any], schema: str, table: str) -> None:
         of = Identifier(schema, table)
-        key = SQL(", ").join(map(Identifier, self._key))
-        connection.execute(SQL("ALTER TABLE {} ADD PRIMARY KEY ({})").format(of, key))
+        connection.execute(SQL("ALTER TABLE {} ADD PRIMARY KEY ({})").format(of, _names(self._key)))
         for name, place in self.indexes.items():
-            connection.execute(SQL("CREATE INDEX {} ON {} {}").format(Identifier(name), of, _said(place)))
+            connection.execute(SQL("CREATE INDEX {} ON {} {}").format(Identifier(name), of, _sql(place)))
 
     def rows(self, seen: Seen) -> Rows:
-        row = self.project(seen.recorded, seen.position)
-        if row is None:
+        values = self.values(seen.recorded, seen.position)
+        if values is None:
             return {}
-        firsts = {"created_at": seen.first_at, "created_position": seen.first_position}
-        values = zip(self.columns, row, strict=True)
-        return {self.name: [tuple(firsts.get(column, value) for column, value in values)]}
+        values |= dict.fromkeys(self._first & self._times, seen.first_at)
+        values |= dict.fromkeys(self._first & self._positions, seen.first_position)
+        return {self.name: [tuple(map(values.get, self.columns))]}
 
     def load(self, connection: Connection[Any], schema: str, rows: Rows) -> None:
         copy_rows(connection, schema, rows, {self.name: self.columns})
@@ -121,34 +129,27 @@ class View(Projection):
                 cursor.execute(statement, self.arrays(rows))
 
     def forget_person(self, connection: Connection[Any], schema: str, erasure: Recorded) -> None:
-        """The row stays, since the erasure leaves one; what it says in words does not."""
-        key = self.key_of(erasure.stream)
-        if key is not None and "error_detail" in self.columns and SubjectErased in self.events:
-            places = SQL(" AND ").join(SQL("{} = %s").format(Identifier(column)) for column in key)
-            statement = SQL("UPDATE {} SET error_detail = NULL WHERE error_detail IS NOT NULL AND {}")
-            connection.execute(statement.format(Identifier(schema, self.name), places), [*key.values()])
+        """The row stays, since the erasure leaves one; the columns about the person become NULL."""
+        key = self.named_by(erasure.stream)
+        for column in self._forgets if key is not None else ():
+            places = SQL(" AND ").join(SQL("{} = %s").format(Identifier(name)) for name in key or ())
+            statement = SQL("UPDATE {} SET {column} = NULL WHERE {column} IS NOT NULL AND {places}").format(
+                Identifier(schema, self.name), column=Identifier(column), places=places
+            )
+            connection.execute(statement, [*(key or {}).values()])
 
     def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:
-        key = self.key_of(stream)
+        key = self.named_by(stream)
         if key is not None:
             delete_rows(connection, schema, self.name, key)
         return True
 
     def declared_columns(self, table: str) -> list[tuple[str, str]]:
         """Columns that may be NULL, and those that have a default."""
-        columns = [(name, kind) for name, kind, may in self.declared() if may and name not in self._defaults]
-        return columns + [
-            (name, f"{kind} NOT NULL DEFAULT {SQL('{}').format(self._defaults[name]).as_string()}")
-            for name, kind, _ in self.declared()
-            if name in self._defaults
-        ]
+        return [(name, text) for name, text in self.declared.items() if "NOT NULL" not in text or "DEFAULT" in text]
 
     def unsampled_columns(self, table: str) -> Sequence[str]:
-        return [name for name in self.columns if name == "error_detail"]
-
-    def declared(self) -> list[tuple[str, str, bool]]:
-        """(name, SQL type, may be NULL) of every column."""
-        return [(column, self._types[column], column in self._nullable) for column in self.columns]
+        return [*self._forgets]
 
     def _waves(self, events: Sequence[Recorded]) -> list[list[tuple[Any, ...]]]:
         """The rows of these events in turns that meet no row twice, since one statement may write a row once."""
@@ -158,8 +159,8 @@ class View(Projection):
             row = self.project(recorded, recorded.position)
             if row is None:
                 continue
-            turn = times.get(row[: self.key_columns], 0)
-            times[row[: self.key_columns]] = turn + 1
+            key = row[: len(self._key)]
+            turn = times[key] = times.get(key, -1) + 1
             if turn == len(waves):
                 waves.append([])
             waves[turn].append(row)
@@ -167,18 +168,15 @@ class View(Projection):
 
     def _upsert_into(self, table: Identifier) -> Composable:
         """An INSERT that reads `appended` and the parameters NAME_COLUMN, arrays with one value a row."""
-        names = SQL(", ").join(map(Identifier, self.columns))
+        names, key = _names(self.columns), _names(self._key)
         values = SQL(", ").join(map(self._value, self.columns))
-        arrays = SQL(", ").join(
-            _said(f"%({self.name}_{column})b::{self._carried(column)}[]") for column in self.columns
-        )
+        arrays = SQL(", ").join(_sql(f"%({name})b::{kind}[]") for name, kind in self._arrays.items())
         changed = [column for column in self.columns if column not in self._key and column not in self._first]
         changes = SQL(", ").join(SQL("{0} = excluded.{0}").format(Identifier(column)) for column in changed)
-        key = SQL(", ").join(map(Identifier, self._key))
         statement = SQL("INSERT INTO {} ({}) SELECT {} FROM appended, unnest({}) AS n ({})").format(
             table, names, values, arrays, names
         )
-        if self._leaves_none:
+        if self._keeps_old:
             statement += SQL(" LEFT JOIN {} AS old USING ({})").format(table, key)
         return statement + SQL(" ON CONFLICT ({}) DO UPDATE SET {}").format(key, changes)
 
@@ -187,26 +185,20 @@ class View(Projection):
 
     def _value(self, column: str) -> Composable:
         name = Identifier(column)
-        if column in self._relative:
+        if column in self._positions:
             return SQL("appended.base + n.{}").format(name)
         value = SQL("string_to_array(n.{}, ',')" if self._types[column] == "text[]" else "n.{}").format(name)
-        if column in self._recorded:
+        if column in self._times:
             value = SQL("CASE WHEN {0} IS NOT NULL THEN coalesce(appended.at, {0}) END").format(value)
-        if self._leaves_none and column not in self._key and column not in self._first:
+        if self._keeps_old and column not in self._key and column not in self._first:
             return SQL("coalesce({}, old.{})").format(value, name)
         return value
 
 
-def _hints(row: type[msgspec.Struct]) -> list[tuple[str, Any]]:
-    return [(field.name, field.type) for field in msgspec.structs.fields(row)]
+def _names(columns: Iterable[str]) -> Composable:
+    return SQL(", ").join(map(Identifier, columns))
 
 
-def _types_of(row: type[msgspec.Struct]) -> dict[str, str]:
-    """The SQL types that follow from a Struct's."""
-    plain = {name: next((one for one in get_args(hint) if one is not type(None)), hint) for name, hint in _hints(row)}
-    return {name: _TYPES[hint] for name, hint in plain.items()}
-
-
-def _said(text: str) -> SQL:
+def _sql(text: str) -> SQL:
     """Text of a declaration as SQL. It is written in our own files, so it needs no quoting."""
     return SQL(text)

@@ -11,69 +11,38 @@ from psycopg.rows import class_row, tuple_row
 from eventstore.aggregates.organisation import ORGANISATION, KeyConfirmed, KeyCreated, KeyRevoked
 from eventstore.events import Recorded, read_event
 from eventstore.operations.rights import READ
-from projections.versions.view import View
+from projections.versions.view import Values, View
 
 
-class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One key. Later events change `revoked_at` only; the rest of its row stays as it was."""
-
-    key_id: str
-    organisation: str
-    role: str
-    suppliers: str
-    rate_per_s: int
-    secret_sha256: str
-    created_at: datetime
-    revoked_at: datetime | None
-    position: int
-
-
-def key_row(recorded: Recorded, position: int) -> KeyRow | None:
-    """The row that the event makes, or None for events of other aggregates."""
-    organisation = recorded.stream.split("/", 1)[1]
-    match recorded.event:
-        case KeyCreated() as event:
-            return KeyRow(
-                key_id=event.key_id,
-                organisation=organisation,
-                role=event.role,
-                suppliers=",".join(event.suppliers),
-                rate_per_s=event.rate_per_s,
-                secret_sha256=event.secret_sha256,
-                created_at=recorded.recorded_at,
-                revoked_at=None,
-                position=position,
-            )
-        case KeyRevoked() | KeyConfirmed() as event:
-            return KeyRow(
-                key_id=event.key_id,
-                organisation=organisation,
-                role="",
-                suppliers="",
-                rate_per_s=0,
-                secret_sha256="",
-                created_at=recorded.recorded_at,
-                revoked_at=recorded.recorded_at if isinstance(event, KeyRevoked) else None,
-                position=position,
-            )
-        case _:
-            return None
-
-
-def _key_of(stream: str) -> dict[str, str] | None:
-    return {"organisation": stream.split("/", 1)[1]} if stream.startswith("organisation/") else None
+def _later(event: KeyRevoked | KeyConfirmed, recorded: Recorded) -> Values:
+    """Later events change `revoked_at` only; the rest of the key's row stays as it was."""
+    unchanged = {"role": "", "suppliers": "", "rate_per_s": 0, "secret_sha256": ""}
+    revoked_at = recorded.recorded_at if isinstance(event, KeyRevoked) else None
+    return unchanged | {"key_id": event.key_id, "revoked_at": revoked_at}
 
 
 ACCESS_KEY = View(
     "access_key",
-    KeyRow,
-    key_row,
-    events=ORGANISATION.topics.values(),
+    "key_id text NOT NULL, organisation text NOT NULL, role text NOT NULL, suppliers text[] NOT NULL,"
+    " rate_per_s integer NOT NULL, secret_sha256 text NOT NULL, created_at timestamptz NOT NULL,"
+    " revoked_at timestamptz, position bigint NOT NULL",
+    {
+        KeyCreated: lambda event, _: {
+            "key_id": event.key_id,
+            "role": event.role,
+            "suppliers": ",".join(event.suppliers),
+            "rate_per_s": event.rate_per_s,
+            "secret_sha256": event.secret_sha256,
+            "revoked_at": None,
+        },
+        KeyRevoked: _later,
+        KeyConfirmed: _later,
+    },
+    prefix=ORGANISATION.prefix,
+    named=("organisation",),
     key=("key_id",),
-    key_of=_key_of,
-    recorded=("created_at", "revoked_at"),
+    times=("created_at", "revoked_at"),
     first=("organisation", "role", "suppliers", "rate_per_s", "secret_sha256", "created_at"),
-    types={"suppliers": "text[]", "rate_per_s": "integer"},
     folds_all=True,
     rights=READ,
 )

@@ -9,76 +9,40 @@ from psycopg import AsyncConnection, Connection
 from psycopg.rows import class_row
 
 from eventstore.aggregates.user import (
+    USER,
     UserCreated,
     UserDisabled,
     UserEnabled,
     UserErased,
     UserRoleChanged,
-    UserStatus,
 )
-from eventstore.events import Recorded
 from eventstore.operations.rights import Rights
 from projections.versions.view import View
 
-
-class ConsoleUserRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One user. None leaves a column as it is."""
-
-    user_id: str
-    organisation: str | None = None
-    role: str | None = None
-    suppliers: str | None = None
-    status: str | None = None
-    created_at: datetime
-    modified_at: datetime
-    position: int
-
-
-def console_user_row(recorded: Recorded, position: int) -> ConsoleUserRow | None:
-    """The row that the event makes, or None for other events."""
-    said: dict[str, str]
-    match recorded.event:
-        case UserCreated(organisation=organisation, role=role, suppliers=suppliers):
-            said = {"organisation": organisation, "role": role, "suppliers": ",".join(suppliers), "status": "active"}
-        case UserRoleChanged(role=role, suppliers=suppliers):
-            said = {"role": role, "suppliers": ",".join(suppliers)}
-        case UserDisabled() | UserEnabled() | UserErased() as event:
-            said = {"status": _STATUS_AFTER[type(event)]}
-        case _:
-            return None
-    return ConsoleUserRow(
-        user_id=recorded.stream.split("/", 1)[1],
-        created_at=recorded.recorded_at,
-        modified_at=recorded.recorded_at,
-        position=position,
-        **said,
-    )
-
-
-_STATUS_AFTER: dict[type[Any], UserStatus] = {
-    UserDisabled: "disabled",
-    UserEnabled: "active",
-    UserErased: "erased",
-}
-
-
-def _key_of(stream: str) -> dict[str, str] | None:
-    return {"user_id": stream.split("/", 1)[1]} if stream.startswith("user/") else None
-
-
 CONSOLE_USER = View(
     "console_user",
-    ConsoleUserRow,
-    console_user_row,
-    events=(UserCreated, UserRoleChanged, *_STATUS_AFTER),
-    rights=Rights(worker=""),
-    key=("user_id",),
-    key_of=_key_of,
+    "user_id text NOT NULL, organisation text NOT NULL, role text NOT NULL, suppliers text[] NOT NULL,"
+    " status text NOT NULL, created_at timestamptz NOT NULL, modified_at timestamptz NOT NULL,"
+    " position bigint NOT NULL",
+    {
+        UserCreated: lambda event, _: {
+            "organisation": event.organisation,
+            "role": event.role,
+            "suppliers": ",".join(event.suppliers),
+            "status": "active",
+        },
+        UserRoleChanged: lambda event, _: {"role": event.role, "suppliers": ",".join(event.suppliers)},
+        UserDisabled: {"status": "disabled"},
+        UserEnabled: {"status": "active"},
+        UserErased: {"status": "erased"},
+    },
+    prefix=USER.prefix,
+    named=("user_id",),
     first=("created_at",),
-    types={"suppliers": "text[]"},
-    leaves_none=True,
+    keeps_old=True,
     folds_all=True,
     indexes={"console_user_of_organisation": "(organisation, user_id)"},
+    rights=Rights(worker=""),
 )
 """Codes of suppliers hold no comma: a row carries them as one text."""
 

@@ -8,14 +8,13 @@ import msgspec
 from psycopg import AsyncConnection
 from psycopg.rows import class_row
 
-from eventstore.aggregates.disclosure import DISCLOSURE, PersonalDataShown, identity_of
-from eventstore.events import Recorded
+from eventstore.aggregates.disclosure import DISCLOSURE, PersonalDataShown
 from eventstore.operations.rights import Rights
 from projections.versions.view import View
 
 
-class DisclosureRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One showing. `what` are names of places, with commas between them; `reason` is the id of what was typed."""
+class Disclosure(msgspec.Struct, frozen=True, kw_only=True):
+    """A row. `what` are names of places, with commas between them; `reason` is the id of what was typed."""
 
     supplier: str
     external_account_number: str
@@ -27,41 +26,25 @@ class DisclosureRow(msgspec.Struct, frozen=True, kw_only=True):
     position: int
 
 
-def disclosure_row(recorded: Recorded, position: int) -> DisclosureRow | None:
-    """The row that the event makes, or None for events of other aggregates."""
-    if not isinstance(recorded.event, PersonalDataShown):
-        return None
-    supplier, external = identity_of(recorded.stream)
-    return DisclosureRow(
-        supplier=supplier,
-        external_account_number=external,
-        number=recorded.version,
-        user_id=recorded.event.user,
-        what=",".join(recorded.event.what),
-        reason=recorded.event.reason,
-        shown_at=recorded.recorded_at,
-        position=position,
-    )
-
-
-def _key_of(stream: str) -> dict[str, str] | None:
-    if not stream.startswith("disclosure/"):
-        return None
-    supplier, external = identity_of(stream)
-    return {"supplier": supplier, "external_account_number": external}
-
-
 DISCLOSURE_VIEW = View(
     "disclosure",
-    DisclosureRow,
-    disclosure_row,
-    events=DISCLOSURE.topics.values(),
-    rights=Rights(api="SIU", worker="", relay=""),
+    "supplier text NOT NULL, external_account_number text NOT NULL, number bigint NOT NULL, user_id text NOT NULL,"
+    " what text NOT NULL, reason text NOT NULL, shown_at timestamptz NOT NULL, position bigint NOT NULL",
+    {
+        PersonalDataShown: lambda event, recorded: {
+            "number": recorded.version,
+            "user_id": event.user,
+            "what": ",".join(event.what),
+            "reason": event.reason,
+        }
+    },
+    prefix=DISCLOSURE.prefix,
+    named=("supplier", "external_account_number"),
     key=("supplier", "external_account_number", "number"),
-    key_of=_key_of,
+    times=("shown_at",),
     folds_all=True,
-    recorded=("shown_at",),
     indexes={"disclosure_newest": "(position)"},
+    rights=Rights(api="SIU", worker="", relay=""),
 )
 
 _SELECT_NEWEST = """
@@ -80,10 +63,10 @@ LIMIT 1
 
 async def newest_disclosures(
     connection: AsyncConnection[Any], suppliers: Collection[str] | None, before: int, limit: int
-) -> list[DisclosureRow]:
+) -> list[Disclosure]:
     """What was shown of these suppliers' accounts, or of all; the newest first, those before a position or 0."""
     wanted = {"suppliers": None if suppliers is None else list(suppliers), "before": before, "limit": limit}
-    async with connection.cursor(row_factory=class_row(DisclosureRow)) as cursor:
+    async with connection.cursor(row_factory=class_row(Disclosure)) as cursor:
         return await (await cursor.execute(_SELECT_NEWEST, wanted)).fetchall()
 
 

@@ -59,7 +59,6 @@ ERROR_STATISTICS = Counter(
     events=tuple(_SOURCES),
     columns="supplier text NOT NULL, day date NOT NULL, source text NOT NULL, code text NOT NULL, path text NOT NULL,"
     " number bigint NOT NULL, PRIMARY KEY (supplier, day, source, code, path)",
-    key=("supplier", "day", "source", "code", "path"),
     folds_all=True,
     edition="3: a failure counts once, whatever it names",
     project=project,

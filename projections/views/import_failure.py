@@ -14,7 +14,6 @@ from psycopg import AsyncConnection, Connection
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
-from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.import_process import (
     DryRunErrored,
     DryRunSucceeded,
@@ -24,8 +23,9 @@ from eventstore.aggregates.import_process import (
     SubjectErased,
     identity_of,
 )
-from projections.versions.following import Following
-from projections.versions.projection import Rows
+from eventstore.log.copying import copy_into
+from projections.versions.following import Following, add_numbers
+from projections.versions.projection import declared_columns_of
 from projections.versions.reading import Seen
 from projections.views.error_statistics import CountByDay
 from schemas.base import MARKET_TIME, code_and_path
@@ -44,13 +44,15 @@ _TABLES = {
     "import_failure_count": "supplier text NOT NULL, code text NOT NULL, path text NOT NULL, kind text NOT NULL,"
     " number bigint NOT NULL, PRIMARY KEY (supplier, code, path, kind)",
 }
-_INDEXES = (
-    "(supplier, code, position)",
-    "(supplier, code, path, position)",
-    "(supplier, code, path, position) WHERE mended_at IS NULL",
-    "(supplier, code, path, position) WHERE mended_at IS NOT NULL",
-)
-_EDITION = "1"
+_INDEXES = {
+    "import_failure": (
+        "(supplier, code, position)",
+        "(supplier, code, path, position)",
+        "(supplier, code, path, position) WHERE mended_at IS NULL",
+        "(supplier, code, path, position) WHERE mended_at IS NOT NULL",
+    )
+}
+_COUNTED = ("supplier", "code", "path", "kind", "number")
 
 
 class _Failed(msgspec.Struct):
@@ -66,35 +68,10 @@ class ImportFailures(Following):
     """The projection of failures, in two tables; the module says what they hold."""
 
     folds_all = True
-    reads_previous = False
 
     def __init__(self) -> None:
-        events: tuple[type[Event], ...] = (
-            ImportErrored,
-            DryRunErrored,
-            ImportProcessed,
-            DryRunSucceeded,
-            ImportCancelled,
-            SubjectErased,
-        )
-        super().__init__("import_failure", events=events, columns=_TABLES["import_failure"], project=lambda seen: ())
-        self.tables = tuple(_TABLES)
-        self.definition = "; ".join((*_TABLES.values(), *_INDEXES, _EDITION))
-
-    def create(self, connection: Connection[Any], schema: str) -> None:
-        """Make the two tables, empty."""
-        for name, columns in _TABLES.items():
-            table = SQL("{}").format(Identifier(schema, name)).as_string(connection)
-            connection.execute(f"CREATE TABLE {table} ({columns})".encode())
-        table = SQL("{}").format(Identifier(schema, "import_failure")).as_string(connection)
-        for index in _INDEXES:
-            connection.execute(f"CREATE INDEX ON {table} {index}".encode())
-
-    def rows(self, seen: Seen) -> Rows:
-        raise NotImplementedError("what was mended needs every event")
-
-    def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:
-        return False
+        events = (ImportErrored, DryRunErrored, ImportProcessed, DryRunSucceeded, ImportCancelled, SubjectErased)
+        super().__init__("import_failure", _TABLES, _INDEXES, events=events)
 
     def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
         before = _failures(connection, schema, list({seen.stream for seen in batch}))
@@ -161,17 +138,13 @@ def _failures(connection: Connection[Any], schema: str, streams: list[str]) -> d
         }
 
 
-_ROWS_AT_A_TIME = 20_000
-"""Many imports that fail for many reasons each have more than one statement writes within its time."""
-
-
 def _write(
     connection: Connection[Any],
     schema: str,
     changed: dict[str, _Failed | None],
     counts: Sums[tuple[str, str, str, str]],
 ) -> None:
-    table, sums = Identifier(schema, "import_failure"), Identifier(schema, "import_failure_count")
+    table = Identifier(schema, "import_failure")
     if changed:
         connection.execute(SQL("DELETE FROM {} WHERE stream = ANY(%s)").format(table), (list(changed),))
     rows = [
@@ -180,25 +153,14 @@ def _write(
         if one is not None
         for code, path in one.problems
     ]
-    numbers = [(*key, number) for key, number in sorted(counts.items()) if number]
-    with connection.cursor() as cursor:
-        for first in range(0, len(rows), _ROWS_AT_A_TIME):
-            columns = zip(*rows[first : first + _ROWS_AT_A_TIME], strict=True)
-            cursor.execute(SQL(_INSERT).format(table=table), [list(column) for column in columns])
-        cursor.executemany(SQL(_ADD).format(table=sums), numbers)
-    if any(number < 0 for *_, number in numbers):
-        connection.execute(SQL("DELETE FROM {} WHERE number = 0").format(sums))
+    for first in range(0, len(rows), _ROWS_AT_A_TIME):
+        copy_into(connection, schema, "import_failure", _COLUMNS, rows[first : first + _ROWS_AT_A_TIME])
+    add_numbers(connection, Identifier(schema, "import_failure_count"), _COUNTED, counts)
 
 
-_INSERT = """
-INSERT INTO {table} (stream, code, path, supplier, external_account_number, position, failed_at, mended_at)
-SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::timestamptz[],
-                     %s::timestamptz[])
-"""
-_ADD = """
-INSERT INTO {table} AS row (supplier, code, path, kind, number) VALUES (%s, %s, %s, %s, %s)
-ON CONFLICT (supplier, code, path, kind) DO UPDATE SET number = row.number + excluded.number
-"""
+_ROWS_AT_A_TIME = 20_000
+"""Rows per statement, which must end within the statement's time limit."""
+_COLUMNS = tuple(declared_columns_of(_TABLES["import_failure"]))
 
 
 class FailureCount(CountByDay, frozen=True, kw_only=True):

@@ -24,7 +24,6 @@ IMPORT_PROGRESS = Counter(
     "import_progress",
     events=(*STATUS_AFTER, SubjectErased),
     columns="supplier text NOT NULL, status text NOT NULL, number bigint NOT NULL, PRIMARY KEY (supplier, status)",
-    key=("supplier", "status"),
     folds_all=False,
     project=project,
 )

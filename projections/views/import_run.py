@@ -34,8 +34,8 @@ from eventstore.aggregates.import_process import (
 from eventstore.aggregates.run import AccountsReplayed, RunCounted, run_of
 from eventstore.clock import now
 from eventstore.log.columns import SELECT_HEAD
-from projections.versions.following import Following
-from projections.versions.projection import Rows
+from eventstore.log.copying import copy_into
+from projections.versions.following import Following, add_numbers
 from projections.versions.reading import Seen
 from projections.views.error_statistics import failure_name
 from projections.views.import_status import status_of_row
@@ -64,9 +64,10 @@ _TABLES = {
     " path text NOT NULL, number bigint NOT NULL, PRIMARY KEY (supplier, run, kind, name, path)",
 }
 _INDEXES = {
-    "import_run": "(supplier, started_at, run)",
-    "import_run_account": "(supplier, run, position, external_account_number)",
+    "import_run": ("(supplier, started_at, run)",),
+    "import_run_account": ("(supplier, run, position, external_account_number)",),
 }
+_COUNTED = ("supplier", "run", "kind", "name", "path", "number")
 
 AccountKey = tuple[str, str]
 """Supplier and external account number."""
@@ -79,9 +80,8 @@ RunPlace = tuple[int, str]
 class _Changes:
     """What a batch of events changes."""
 
-    def __init__(self, members: dict[AccountKey, set[str]], previous: "_Previous") -> None:
+    def __init__(self, members: dict[AccountKey, set[str]]) -> None:
         self.members = members
-        self.previous = previous
         self.joined: list[tuple[str, str, str, int]] = []
         self.counts: Sums[tuple[str, str, str, str, str]] = Sums()
         self.runs: dict[RunKey, list[Any]] = {}
@@ -110,34 +110,17 @@ class ImportRuns(Following):
     """The projection of runs, in three tables; the module says what they hold."""
 
     folds_all = True
-    reads_previous = False  # it looks that up itself, for the few that it matters of
+    reads_previous = True
 
     def __init__(self) -> None:
         events: tuple[type[Event], ...] = (*STATUS_AFTER, SubjectErased, RunCounted, AccountsReplayed)
-        super().__init__("import_run", events=events, columns=_TABLES["import_run"], project=lambda seen: ())
-        self.tables = tuple(_TABLES)
-        self.definition = "; ".join((*_TABLES.values(), *_INDEXES.values(), EDITION))
-
-    def create(self, connection: Connection[Any], schema: str) -> None:
-        """Make the three tables, empty."""
-        for name, columns in _TABLES.items():
-            table = SQL("{}").format(Identifier(schema, name)).as_string(connection)
-            connection.execute(f"CREATE TABLE {table} ({columns})".encode())
-        for name, columns in _INDEXES.items():
-            table = SQL("{}").format(Identifier(schema, name)).as_string(connection)
-            connection.execute(f"CREATE INDEX ON {table} {columns}".encode())
-
-    def rows(self, seen: Seen) -> Rows:
-        raise NotImplementedError("a run needs every event")
-
-    def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:
-        return False
+        super().__init__("import_run", _TABLES, _INDEXES, events=events, edition=EDITION)
 
     def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
         batch = _of_suppliers_with_runs(connection, schema, batch)
         if not batch:
             return
-        changes = _Changes(_members(connection, schema, _accounts_in(batch)), _Previous(connection, batch))
+        changes = _Changes(_members(connection, schema, _accounts_in(batch)))
         statuses = _statuses(connection, batch, changes.members)
         for seen in batch:
             match seen.recorded.event:
@@ -189,8 +172,8 @@ def _add_import(changes: _Changes, seen: Seen) -> None:
         mode = ("dry_run" if event.is_dry_run else "create") if is_own and isinstance(event, ImportStaged) else ""
         changes.touch(run, seen, mode)
         changes.count(run, "status", status_after(event))
-        if name in before and (previous := changes.previous.topic(seen)) is not None:
-            changes.count(run, "status", STATUS_AFTER_TOPIC[previous], number=-1)
+        if name in before and seen.previous is not None:
+            changes.count(run, "status", STATUS_AFTER_TOPIC[seen.previous], number=-1)
         if isinstance(event, _ENDED):
             changes.count(run, "ended", _span(seen.recorded.recorded_at))
         if isinstance(event, ImportErrored | DryRunErrored):
@@ -232,38 +215,6 @@ def _of_suppliers_with_runs(connection: Connection[Any], schema: str, batch: Seq
 
 def _is_of_run(event: Event) -> bool:
     return event.run != "" if isinstance(event, ImportStaged) else isinstance(event, RunCounted | AccountsReplayed)
-
-
-class _Previous:
-    """What came before events in their streams: as good as always it is in the same batch; else it is looked up."""
-
-    def __init__(self, connection: Connection[Any], batch: Sequence[Seen]) -> None:
-        self._connection = connection
-        self._batch = batch
-        self._topics: dict[tuple[str, int], str] | None = None
-
-    def topic(self, seen: Seen) -> str | None:
-        """The topic of the event before this one; None for a stream's first."""
-        if self._topics is None:
-            self._topics = self._looked_up()
-        return self._topics.get((seen.stream, seen.recorded.version - 1))
-
-    def _looked_up(self) -> dict[tuple[str, int], str]:
-        topics = {(seen.stream, seen.recorded.version): seen.topic for seen in self._batch}
-        wanted = {(seen.stream, seen.recorded.version - 1) for seen in self._batch if seen.recorded.version > 1}
-        missing = [*zip(*(wanted - topics.keys()), strict=True)]
-        if missing:
-            with self._connection.cursor(row_factory=tuple_row) as cursor:
-                cursor.execute(_SELECT_TOPICS, [list(values) for values in missing])
-                topics |= {(stream, version): topic for stream, version, topic in cursor}
-        return topics
-
-
-_SELECT_TOPICS = """
-SELECT stream, version, topic
-FROM events
-JOIN unnest(%s::text[], %s::bigint[]) AS wanted (s, v) ON stream = s AND version = v
-"""
 
 
 def _members(connection: Connection[Any], schema: str, accounts: Collection[AccountKey]) -> dict[AccountKey, set[str]]:
@@ -316,34 +267,16 @@ def _statuses(
 
 
 def _write(connection: Connection[Any], schema: str, changes: _Changes) -> None:
-    with connection.cursor() as cursor:
-        if changes.joined:
-            insert = SQL("INSERT INTO {} SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])")
-            columns = [list(column) for column in zip(*changes.joined, strict=True)]
-            cursor.execute(insert.format(Identifier(schema, "import_run_account")), columns)
-        counts = [(*key, number) for key, number in sorted(changes.counts.items()) if number]
-        runs = [(*run, *row) for run, row in sorted(changes.runs.items())]
-        for statement, table, rows in (
-            (_UPSERT_COUNT, "import_run_count", counts),
-            (_DELETE_NONE, "import_run_count", [row[:-1] for row in counts if row[-1] < 0]),
-            (_UPSERT_RUN, "import_run", runs),
-        ):
-            if rows:
-                columns = [list(column) for column in zip(*rows, strict=True)]
-                cursor.execute(SQL(statement).format(table=Identifier(schema, table)), columns)
+    if changes.joined:
+        copy_into(connection, schema, "import_run_account", _JOINED, changes.joined)
+    add_numbers(connection, Identifier(schema, "import_run_count"), _COUNTED, changes.counts)
+    if changes.runs:
+        rows = [(*run, *row) for run, row in sorted(changes.runs.items())]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        connection.execute(SQL(_UPSERT_RUN).format(table=Identifier(schema, "import_run")), columns)
 
 
-_UPSERT_COUNT = """
-INSERT INTO {table} AS row (supplier, run, kind, name, path, number)
-SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])
-ON CONFLICT (supplier, run, kind, name, path) DO UPDATE SET number = row.number + excluded.number
-"""
-_DELETE_NONE = """
-DELETE FROM {table} AS row
-USING unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[]) AS less (supplier, run, kind, name, path)
-WHERE (row.supplier, row.run, row.kind, row.name, row.path)
-    = (less.supplier, less.run, less.kind, less.name, less.path) AND row.number = 0
-"""
+_JOINED = ("supplier", "external_account_number", "run", "position")
 _UPSERT_RUN = """
 INSERT INTO {table} AS row (supplier, run, mode, started_at, last_at, position, valid, refused)
 SELECT * FROM unnest(

@@ -3,7 +3,7 @@
 Table `import_status`; written in the append's transaction.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any, Literal, LiteralString
 
@@ -11,6 +11,7 @@ import msgspec
 from psycopg import AsyncConnection, Connection
 from psycopg.rows import tuple_row
 
+from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.import_process import (
     IMPORT_PROCESS,
     STATUSES,
@@ -24,11 +25,10 @@ from eventstore.aggregates.import_process import (
     ImportStaged,
     ImportStarted,
     SubjectErased,
-    identity_of,
     status_after,
 )
 from eventstore.events import Recorded
-from projections.versions.view import View
+from projections.versions.view import Values, View
 from schemas.status import ImportListItem, ImportState, ImportStatus, LatestError, ListedImport, TransferStatus
 
 LEAVES_STATUS: LiteralString = (
@@ -37,89 +37,47 @@ LEAVES_STATUS: LiteralString = (
 """An erasure where there is an account: the import stays PROCESSED. Whatever bytes there are, it can be asked."""
 
 
-class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What an event makes of the row. `created_at` and `created_position` count only for a new row."""
+def _after(*same: str, **renamed: str) -> Callable[[Event, Recorded], Values]:
+    """The change that leaves the import's new status, and in these columns the event's fields of their names or others.
 
-    supplier: str
-    external_account_number: str
-    status: str
-    created_at: datetime
-    created_position: int
-    modified_at: datetime
-    position: int
-    version: int
-    account_number: str | None = None
-    account_created_at: datetime | None = None
-    error_code: str | None = None
-    error_detail: str | None = None
-    error_domain: str | None = None
-    due_at: datetime | None = None
-    lease_until: datetime | None = None
-    worker: int | None = None
-    attempt: int | None = None
-
-
-def status_row(recorded: Recorded, position: int) -> StatusRow | None:
-    """The row after the event: every event of a process says all that its row shows.
-
-    None for other events, and for an erasure that leaves the row as it is, because there is an account.
+    Every event of a process has all that its row shows: the other columns become NULL.
     """
-    match recorded.event:
-        case ImportStaged(not_before=due_at):
-            return _row(recorded, position, due_at=due_at)
-        case ImportStarted(attempt=attempt, worker=worker, lease_until=lease_until):
-            return _row(recorded, position, attempt=attempt, worker=worker, lease_until=lease_until)
-        case ImportPostponed(attempt=attempt, due_at=due_at):
-            return _row(recorded, position, attempt=attempt, due_at=due_at)
-        case ImportProcessed(attempt=attempt, account_number=number, created_at=at):
-            return _row(recorded, position, attempt=attempt, account_number=number, account_created_at=at)
-        case ImportErrored() | DryRunErrored() as event:
-            return _row(
-                recorded,
-                position,
-                attempt=event.attempt,
-                error_code=event.code,
-                error_detail=event.detail,
-                error_domain=event.domain,
-            )
-        case DryRunSucceeded(attempt=attempt):
-            return _row(recorded, position, attempt=attempt)
-        case ImportRetried() | ImportCancelled() | SubjectErased(account_number=""):
-            return _row(recorded, position)
-        case _:
-            return None
+    fields = dict(zip(same, same, strict=True)) | renamed
+
+    def change(event: Event, recorded: Recorded) -> Values:
+        values = {column: getattr(event, field) for column, field in fields.items()}
+        return {"status": status_after(event), "version": recorded.version, **values}
+
+    return change
 
 
-def _row(recorded: Recorded, position: int, **fields: Any) -> StatusRow:
-    supplier, external = identity_of(recorded.stream)
-    return StatusRow(
-        supplier=supplier,
-        external_account_number=external,
-        status=status_after(recorded.event),
-        created_at=recorded.recorded_at,
-        created_position=position,
-        modified_at=recorded.recorded_at,
-        position=position,
-        version=recorded.version,
-        **fields,
-    )
-
-
-def _key_of(stream: str) -> dict[str, str] | None:
-    names = ("supplier", "external_account_number")
-    return dict(zip(names, identity_of(stream), strict=True)) if stream.startswith("import/") else None
-
+_without_more = _after()
+_failed = _after("attempt", error_code="code", error_detail="detail", error_domain="domain")
 
 IMPORT_STATUS = View(
     "import_status",
-    StatusRow,
-    status_row,
-    events=IMPORT_PROCESS.topics.values(),
-    key=("supplier", "external_account_number"),
-    key_of=_key_of,
+    "supplier text NOT NULL, external_account_number text NOT NULL, status text NOT NULL,"
+    " created_at timestamptz NOT NULL, created_position bigint NOT NULL, modified_at timestamptz NOT NULL,"
+    " position bigint NOT NULL, version integer NOT NULL, account_number text, account_created_at timestamptz,"
+    " error_code text, error_detail text, error_domain text, due_at timestamptz, lease_until timestamptz,"
+    " worker bigint, attempt integer",
+    {
+        ImportStaged: _after(due_at="not_before"),
+        ImportStarted: _after("attempt", "worker", "lease_until"),
+        ImportPostponed: _after("attempt", "due_at"),
+        ImportProcessed: _after("attempt", "account_number", account_created_at="created_at"),
+        ImportErrored: _failed,
+        DryRunErrored: _failed,
+        DryRunSucceeded: _after("attempt"),
+        ImportRetried: _without_more,
+        ImportCancelled: _without_more,
+        SubjectErased: lambda event, recorded: None if event.account_number else _without_more(event, recorded),
+    },
+    prefix=IMPORT_PROCESS.prefix,
+    named=("supplier", "external_account_number"),
     first=("created_at", "created_position"),
-    relative=("created_position", "position"),
-    types={"version": "integer", "attempt": "integer"},
+    positions=("created_position", "position"),
+    forgets=("error_detail",),
     indexes={
         "import_status_in_order": "(supplier, created_position)",
         "import_status_open": "(status, modified_at) WHERE status IN ('PENDING', 'IN_PROGRESS')",

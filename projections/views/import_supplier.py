@@ -13,7 +13,6 @@ from psycopg.sql import SQL, Identifier
 from eventstore.aggregates.supplier import (
     SUPPLIER,
     ArchiveAttached,
-    Supplier,
     SupplierArchived,
     SupplierConfigured,
     SupplierCreated,
@@ -23,32 +22,7 @@ from eventstore.aggregates.supplier import (
 from eventstore.events import Recorded
 from eventstore.operations.rights import Rights
 from market.judging import Terms
-from projections.versions.view import View
-
-_SETTINGS = (*SupplierSettings.__struct_fields__, "documents_organisation")
-_NOT_ARCHIVED = {"archive_url": "", "archived_upto": 0}
-
-
-_FIELDS = [(field.name, type(field.default) | None, None) for field in msgspec.structs.fields(SupplierSettings)]
-
-SupplierRow = msgspec.defstruct(
-    "SupplierRow",
-    [
-        ("code", str),
-        ("status", str | None, None),
-        ("reason", str | None, None),
-        *_FIELDS,
-        ("documents_organisation", str | None, None),
-        ("archive_url", str | None, None),
-        ("archived_upto", int | None, None),
-        ("created_at", datetime),
-        ("modified_at", datetime),
-        ("position", int),
-    ],
-    frozen=True,
-    kw_only=True,
-)
-"""What an event makes of a supplier's row: None leaves a column as it is. `created_at` counts for a new row."""
+from projections.versions.view import Values, View
 
 
 class KnownSupplier(SupplierSettings, frozen=True, kw_only=True, dict=True):
@@ -73,52 +47,39 @@ class KnownSupplier(SupplierSettings, frozen=True, kw_only=True, dict=True):
 msgspec.json.Decoder(Terms)  # compiles it, before several threads ask for terms at once (`schemas.reading.shape.Shape`)
 
 
-def supplier_row(recorded: Recorded, position: int) -> msgspec.Struct | None:
-    """The row that the event makes, or None for events of other aggregates."""
-    match recorded.event:
-        case SupplierCreated():
-            new = Supplier()
-            said: dict[str, Any] = {"status": "ongoing", "reason": ""} | _settings(new) | _NOT_ARCHIVED
-        case SupplierStatusChanged() as event:
-            said = {"status": event.status, "reason": event.reason}
-        case SupplierConfigured() as event:
-            said = _settings(event)
-        case SupplierArchived() as event:
-            said = {"archive_url": event.url, "archived_upto": event.position}
-        case ArchiveAttached():
-            said = _NOT_ARCHIVED
-        case _:
-            return None
-    return SupplierRow(
-        code=recorded.stream.split("/", 1)[1],
-        created_at=recorded.recorded_at,
-        modified_at=recorded.recorded_at,
-        position=position,
-        **said,
-    )
+_NOT_ARCHIVED = {"archive_url": "", "archived_upto": 0}
+_SETTINGS = msgspec.structs.asdict(SupplierSettings()) | {"documents_organisation": ""}
+"""Settings of a new supplier."""
+_TYPES = {str: "text", bool: "boolean", int: "bigint"}
+_ADDED = "".join(
+    f" {name} {_TYPES[type(value)]} NOT NULL DEFAULT {SQL('{}').format(value).as_string()},"
+    for name, value in {**_SETTINGS, **_NOT_ARCHIVED}.items()
+)
 
 
-def _settings(configured: Supplier | SupplierConfigured) -> dict[str, Any]:
-    return {name: getattr(configured, name) for name in _SETTINGS}
-
-
-def _key_of(stream: str) -> dict[str, str] | None:
-    return {"code": stream.split("/", 1)[1]} if stream.startswith("supplier/") else None
+def _configured(event: SupplierConfigured, _: Recorded) -> Values:
+    return {name: getattr(event, name) for name in _SETTINGS}
 
 
 IMPORT_SUPPLIER = View(
     "import_supplier",
-    SupplierRow,
-    supplier_row,
-    events=SUPPLIER.topics.values(),
-    rights=Rights(api="SIU"),
-    key=("code",),
-    key_of=_key_of,
+    f"code text NOT NULL, status text NOT NULL, reason text NOT NULL,{_ADDED} created_at timestamptz NOT NULL,"
+    " modified_at timestamptz NOT NULL, position bigint NOT NULL",
+    {
+        SupplierCreated: {"status": "ongoing", "reason": ""} | _SETTINGS | _NOT_ARCHIVED,
+        SupplierStatusChanged: lambda event, _: {"status": event.status, "reason": event.reason},
+        SupplierConfigured: _configured,
+        SupplierArchived: lambda event, _: {"archive_url": event.url, "archived_upto": event.position},
+        ArchiveAttached: _NOT_ARCHIVED,
+    },
+    prefix=SUPPLIER.prefix,
+    named=("code",),
     first=("created_at",),
-    leaves_none=True,
+    keeps_old=True,
     folds_all=True,
-    defaults=msgspec.structs.asdict(SupplierSettings()) | {"documents_organisation": ""} | _NOT_ARCHIVED,
+    rights=Rights(api="SIU"),
 )
+"""A setting's column follows from its field, and has the field's default in rows that are older."""
 
 _COLUMNS = SQL(", ").join(map(Identifier, KnownSupplier.__struct_fields__))
 

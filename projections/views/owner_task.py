@@ -15,24 +15,8 @@ from eventstore.aggregates.owner_task import (
     OwnerTaskRequested,
     OwnerTaskStarted,
 )
-from eventstore.events import Recorded
 from eventstore.operations.rights import Rights
 from projections.versions.view import View
-
-
-class OwnerTaskRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One task. None leaves a column as it is."""
-
-    task_id: str
-    kind: str | None = None
-    arguments: str | None = None
-    user_id: str | None = None
-    reason: str | None = None
-    status: str | None = None
-    error: str | None = None
-    requested_at: datetime
-    modified_at: datetime
-    position: int
 
 
 class OwnerTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,51 +49,35 @@ TaskPlace = tuple[datetime, str]
 """What lists of tasks are sorted by: when they were asked for, and their ids."""
 
 
-def owner_task_row(recorded: Recorded, position: int) -> OwnerTaskRow | None:
-    """The row that the event makes, or None for events of other aggregates."""
-    said: dict[str, str]
-    match recorded.event:
-        case OwnerTaskRequested() as event:
-            arguments = msgspec.json.encode(event.arguments).decode()
-            said = {"kind": event.kind, "arguments": arguments, "user_id": event.user, "reason": event.reason}
-            said |= {"status": "REQUESTED", "error": ""}
-        case OwnerTaskStarted():
-            said = {"status": "RUNNING"}
-        case OwnerTaskFinished():
-            said = {"status": "DONE"}
-        case OwnerTaskFailed(error=error):
-            said = {"status": "FAILED", "error": error}
-        case _:
-            return None
-    return OwnerTaskRow(
-        task_id=recorded.stream.split("/", 1)[1],
-        requested_at=recorded.recorded_at,
-        modified_at=recorded.recorded_at,
-        position=position,
-        **said,
-    )
-
-
-def _key_of(stream: str) -> dict[str, str] | None:
-    return {"task_id": stream.split("/", 1)[1]} if stream.startswith("owner-task/") else None
-
-
 OWNER_TASK_VIEW = View(
     "owner_task",
-    OwnerTaskRow,
-    owner_task_row,
-    events=OWNER_TASK.topics.values(),
-    rights=Rights(api="SIU", worker="", relay="SIU"),
-    key=("task_id",),
-    key_of=_key_of,
+    "task_id text NOT NULL, kind text NOT NULL, arguments text NOT NULL, user_id text NOT NULL, reason text NOT NULL,"
+    " status text NOT NULL, error text NOT NULL, requested_at timestamptz NOT NULL, modified_at timestamptz NOT NULL,"
+    " position bigint NOT NULL",
+    {
+        OwnerTaskRequested: lambda event, _: {
+            "kind": event.kind,
+            "arguments": msgspec.json.encode(event.arguments).decode(),
+            "user_id": event.user,
+            "reason": event.reason,
+            "status": "REQUESTED",
+            "error": "",
+        },
+        OwnerTaskStarted: {"status": "RUNNING"},
+        OwnerTaskFinished: {"status": "DONE"},
+        OwnerTaskFailed: lambda event, _: {"status": "FAILED", "error": event.error},
+    },
+    prefix=OWNER_TASK.prefix,
+    named=("task_id",),
     first=("requested_at",),
-    recorded=("requested_at", "modified_at"),
-    leaves_none=True,
+    times=("requested_at", "modified_at"),
+    keeps_old=True,
     folds_all=True,
     indexes={
         "owner_task_open": "(requested_at) WHERE status IN ('REQUESTED', 'RUNNING')",
         "owner_task_newest": "(requested_at DESC, task_id)",
     },
+    rights=Rights(api="SIU", worker="", relay="SIU"),
 )
 
 _SELECT = """

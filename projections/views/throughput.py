@@ -86,7 +86,6 @@ THROUGHPUT = Counter(
     events=tuple(_KIND_OF),
     columns="supplier text NOT NULL, span text NOT NULL, at timestamptz NOT NULL, kind text NOT NULL,"
     " number bigint NOT NULL, PRIMARY KEY (supplier, span, at, kind)",
-    key=("supplier", "span", "at", "kind"),
     folds_all=True,
     project=project,
 )

@@ -10,8 +10,8 @@ KEY = {"supplier": "NW", "external_account_number": "1"}
 
 
 def test_a_changed_row_tells_the_columns_that_differ() -> None:
-    before, after = ({"status": status, "attempt": 1, **KEY} for status in ("PENDING", "ERRORED"))
-    changed = Difference("import_status", KEY, before, after, "the event at 7")
+    before, after = ({"status": status, "position": 7, **KEY} for status in ("PENDING", "ERRORED"))
+    changed = Difference("import_status", KEY, before, after)
     told = rows_told(Comparison(1, 0, 0, (changed,) * (ROWS + 1)), IMPORT_STATUS)
     assert (told["changed"], len(told["rows"])) == (1, ROWS)
     assert told["rows"][0] == {
@@ -19,7 +19,7 @@ def test_a_changed_row_tells_the_columns_that_differ() -> None:
         "kind": "changed",
         "key": KEY,
         "columns": [["status", "PENDING", "ERRORED"]],
-        "cause": "the event at 7",
+        "cause": "the event at 7 was applied, and the row was changed since",
     }
 
 

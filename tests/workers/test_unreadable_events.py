@@ -23,8 +23,7 @@ from eventstore.proof.sealing import read_leaves
 from eventstore.proof.verification import verify_events
 from projections import FOLLOWING, PLATFORM, PROJECTIONS
 from projections.versions.build import administrator
-from projections.versions.forgetting import read_erasures
-from projections.versions.reading import head
+from projections.versions.reading import head, read_erasures
 from projections.versions.versions import alone, build_version
 from projections.views.access_key import wrong_keys
 from tests.support.bells import queued

@@ -40,7 +40,7 @@ from market.judging import Occasion, Terms, judge, problem_names
 from market.plausibility import today_in_germany
 from projections.platform.rows import UndatedRows, undated_rows_of
 from projections.platform.writing import copying
-from projections.retention.archiving import archived_place
+from projections.retention.archived import archived_place
 from projections.views.import_status import leased_imports
 from projections.views.import_supplier import KnownSupplier
 from schemas.account import Account

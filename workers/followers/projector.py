@@ -18,9 +18,8 @@ from eventstore.errors import StoreUnavailable
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
 from projections.versions.build import apply_batch
-from projections.versions.forgetting import wait_for_erasures
 from projections.versions.projection import Projection
-from projections.versions.reading import LastTopics, Poison, Seen, head, read_ordered
+from projections.versions.reading import LastTopics, Poison, Seen, head, read_ordered, wait_for_erasures
 from projections.versions.versions import ProjectionVersion, held, park, parked_streams
 from telemetry.supervision import supervision
 from workers.followers.leader import ends_work, lead

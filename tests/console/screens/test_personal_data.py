@@ -50,5 +50,5 @@ def test_showing_needs_a_reason_and_is_listed_for_auditors(
 def test_a_stream_names_its_account() -> None:
     stream = disclosure.stream_of("NW", "A/1")
     assert disclosure.identity_of(stream) == ("NW", "A/1")
-    assert DISCLOSURE_VIEW.key_of(stream) == {"supplier": "NW", "external_account_number": "A/1"}
-    assert DISCLOSURE_VIEW.key_of(import_process.stream_of("NW", "A/1")) is None
+    assert DISCLOSURE_VIEW.named_by(stream) == {"supplier": "NW", "external_account_number": "A/1"}
+    assert DISCLOSURE_VIEW.named_by(import_process.stream_of("NW", "A/1")) is None

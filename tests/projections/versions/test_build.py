@@ -1,6 +1,5 @@
 """A projection's rows are made in bulk, by several processes, or event by event: they are the same."""
 
-from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -11,10 +10,10 @@ from eventstore.log import payloads
 from eventstore.log.ledger import Ledger
 from projections import PLATFORM, PROJECTIONS
 from projections.versions import build as build_module
-from projections.versions.build import _Workers, administrator, apply_events, build, build_slice, make_tables
+from projections.versions.build import _Workers, administrator, apply_events, build, make_tables
 from projections.versions.compare import compare, verify
 from projections.versions.projection import Projection
-from projections.versions.reading import Slice, head
+from projections.versions.reading import head
 from projections.versions.versions import (
     alone,
     build_version,
@@ -47,31 +46,6 @@ def test_bulk_and_event_by_event_come_to_the_same(
         assert apply_events(admin, projection, "single", after=position, upto=position + 1) == []
     assert compare(admin, projection, "single", "bulk", limit=3).first == ()
     assert compare(admin, projection, projection.home, "bulk", limit=3).first == ()
-
-
-def test_pages_say_at_once_that_their_rows_were_committed(admin: Connection[Any]) -> None:
-    """Else their first readers say it, which writes every page again, and whole into the write-ahead log."""
-    admin.execute("CREATE SCHEMA bulk")
-    make_tables(admin, PLATFORM, "bulk")
-    build_slice(admin, Slice(), projection=PLATFORM, schema="bulk", upto=head(admin), is_kept=True)
-    admin.execute("CHECKPOINT")
-    noted = {table: [*_noted(admin, f"bulk.{table}")] for table in PLATFORM.tables}
-    assert sum(map(len, noted.values())) > 20
-    assert all(map(all, noted.values()))
-
-
-def _noted(connection: Connection[Any], table: str) -> Iterator[bool]:
-    """Of each row, whether its page says that it was committed (HEAP_XMIN_COMMITTED, `htup_details.h`)."""
-    reading = "SELECT pg_read_binary_file(pg_relation_filepath(%b::text::regclass))"
-    answer = connection.execute(reading, (table,), binary=True).fetchone()
-    assert answer is not None
-    [content] = answer
-    for at in range(0, len(content), 8192):
-        page = content[at : at + 8192]
-        pointers = page[24 : int.from_bytes(page[12:14], "little")]
-        for place in range(0, len(pointers), 4):
-            row = int.from_bytes(pointers[place : place + 4], "little") & 0x7FFF
-            yield bool(int.from_bytes(page[row + 20 : row + 22], "little") & 0x0100)
 
 
 @each
@@ -160,41 +134,6 @@ def test_a_poison_event_parks_its_own_stream_only(
     assert after is not None
     assert before[0] - 1 <= after[0] <= before[0]
     assert verify(database.admin, admin, projection, limit=3).parked == 1
-
-
-ADDING_UP = [projection for projection in PROJECTIONS if projection.adds_up]
-each_adding_up = pytest.mark.parametrize("projection", ADDING_UP, ids=lambda projection: projection.name)
-
-
-@pytest.mark.parametrize("is_poisoned", [False, True])
-@each_adding_up
-def test_numbers_that_add_up_are_added_by_several_processes(
-    admin: Connection[Any],
-    database: PostgresUrls,
-    projection: Projection,
-    is_poisoned: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Where a stream is parked, it counts up to its poisoned event, as it does in order."""
-    monkeypatch.setattr("projections.versions.build.BATCH", 1)
-    given_out: list[Any] = []
-    monkeypatch.setattr(_Workers, "each", told_to(given_out, _Workers.each))
-    parked = [poison(admin, projection)] if is_poisoned else []
-    for schema, jobs in (("together", 2), ("alone", 1)):
-        admin.execute(f"CREATE SCHEMA {schema}".encode())
-        make_tables(admin, projection, schema)
-        left_out = build(database.admin, admin, projection, schema, upto=head(admin), jobs=jobs)
-        assert [one.stream for one in left_out] == parked
-    assert compare(admin, projection, "together", "alone", limit=3).first == ()
-    assert len(given_out) > 1
-
-
-def told_to(given_out: list[Any], each: Callable[..., Any]) -> Callable[..., Any]:
-    def telling(workers: _Workers, work: Any, items: Sequence[Any]) -> Any:
-        given_out.extend(items)
-        return each(workers, work, items)
-
-    return telling
 
 
 def test_what_a_killed_rebuild_leaves_behind_is_cleared_away(

@@ -22,14 +22,11 @@ from tests.support.staging import SUPPLIER, stage
 BY_NAME = {projection.name: projection for projection in PROJECTIONS}
 
 
-def test_a_market_record_that_differs_is_told_with_its_event_and_healed(
-    admin: Connection[Any], database: PostgresUrls
-) -> None:
+def test_a_market_record_that_differs_is_told_and_healed(admin: Connection[Any], database: PostgresUrls) -> None:
     admin.execute("UPDATE platform.market_participant_contact SET name = 'Somebody else'")
     admin.execute("DELETE FROM platform.price_sheet_article_price")
     found = verify(database.admin, admin, MARKET, limit=9)
     assert {one.table for one in found.first} == {"market_participant_contact", "price_sheet_article_price"}
-    assert all("imported.v1) says otherwise" in one.cause for one in found.first)
     streams = [row["stream"] for row in admin.cursor(row_factory=dict_row).execute(_MARKET_STREAMS)]
     for projection in PROJECTIONS:
         heal(admin, projection, streams)

@@ -20,8 +20,8 @@ def test_what_came_before_is_looked_up_for_those_who_ask(ledger: Ledger) -> None
     ledger.execute("import/S/1", CancelImport(), at=NOON, by="t")
     topics = topics_of([ImportCancelled])
     with ledger.connection() as connection:
-        for with_previous, previous in ((True, "import_staged.v1"), (False, None)):
-            [seen] = read_ordered(connection, topics, after=0, upto=2, with_previous=with_previous)
+        for last_topics, previous in ((LastTopics(), "import_staged.v1"), (None, None)):
+            [seen] = read_ordered(connection, topics, after=0, upto=2, last_topics=last_topics)
             assert isinstance(seen, Seen)
             assert (seen.position, seen.previous) == (2, previous)
 
@@ -51,7 +51,7 @@ def test_what_is_remembered_of_what_came_before_is_what_the_log_says(
             while position < upto:
                 read = partial(read_ordered, connection, topics, after=position, upto=upto, limit=limit)
                 told = read(last_topics=last_topics)
-                assert told == read()
+                assert told == read(last_topics=LastTopics())
                 position = told[-1].position
 
 

@@ -9,7 +9,7 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from projections.versions.upgrading import projection_changes
+from projections.versions.install import projection_changes
 
 
 def test_a_projection_that_is_new_or_behind_is_told(database: PostgresUrls) -> None:

@@ -1,0 +1,180 @@
+"""The platform's records as projections: written in the transaction that makes the record, by workers or the api."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from psycopg import Connection
+from psycopg.rows import tuple_row
+from psycopg.sql import SQL, Composed, Identifier
+
+from eventstore.aggregates.aggregate import Event
+from eventstore.aggregates.import_process import SubjectErased
+from eventstore.aggregates.participant import PARTICIPANT, ContactsErased
+from eventstore.aggregates.participant import identity_of as participant_identity
+from eventstore.aggregates.price_sheet import PRICE_SHEET
+from eventstore.events import Recorded
+from eventstore.operations.rights import Rights
+from projections.platform.change import platform_change
+from projections.platform.storage import TABLE_OF_FIELD
+from projections.platform.tables import (
+    ACCOUNT_TABLE,
+    INDEXES,
+    PARTICIPANT_TABLE,
+    PRICE_SHEET_TABLE,
+    Table,
+    primary_key,
+    table_columns,
+)
+from projections.platform.writing import PlatformChange, apply_change, copy_platform_rows
+from projections.versions.projection import Projection, Rows, delete_rows
+from projections.versions.reading import Seen
+
+
+class Platform(Projection):
+    """The platform's records, all these tables at once: written in the transaction that makes the record."""
+
+    home = "platform"
+    reads_payloads = True
+    load_rows = 100_000  # each is what an account has in a table; bytes of payloads bound them before that
+
+    def __init__(
+        self, name: str, tables: Sequence[Table], events: frozenset[type[Event]], rights: Mapping[str, Rights]
+    ) -> None:
+        self.name = name
+        self._rights = rights
+        self.tables = tuple(table.name for table in tables)
+        self._declared = tuple(tables)
+        self.events = events
+        self.definition = "; ".join(f"{table.name} {table_columns(table)}" for table in tables)
+
+    def create(self, connection: Connection[Any], schema: str) -> None:
+        """Tables as they are declared; `index` makes their keys and indexes."""
+        for table in self._declared:
+            connection.execute(_create_statement(table, schema))
+
+    def declared_columns(self, table: str) -> Sequence[tuple[str, str]]:
+        return table_columns(self._table(table))
+
+    def unsampled_columns(self, table: str) -> Sequence[str]:
+        """All that a payload fills in, and JSON, which nobody searches."""
+        return [
+            name
+            for name, kind in table_columns(self._table(table))
+            if kind in ("json", "jsonb")
+            or (self.holds_persons and name not in _STAYING and not name.endswith("ordinal"))
+        ]
+
+    def rights_on(self, table: str) -> Rights:
+        return self._rights[table]
+
+    def fits(self, table: str, present: Mapping[str, str]) -> bool:
+        """A table without a column of its key, or with another column or type, is made anew."""
+        declared = dict(self.declared_columns(table))
+        has_key = present.keys() >= {*primary_key(self._table(table))}
+        return has_key and all(declared.get(name) == kind for name, kind in present.items())
+
+    def index(self, connection: Connection[Any], schema: str, table: str) -> None:
+        key = SQL(", ").join(map(Identifier, primary_key(self._table(table))))
+        connection.execute(SQL("ALTER TABLE {} ADD PRIMARY KEY ({})").format(Identifier(schema, table), key))
+        for name, columns in INDEXES.get(table, {}).items():
+            kind = SQL("UNIQUE INDEX" if columns.startswith("UNIQUE ") else "INDEX")
+            making = SQL("CREATE {} {} ON {} {}")
+            names = (Identifier(name), Identifier(schema, table), _said(columns.removeprefix("UNIQUE ")))
+            connection.execute(making.format(kind, *names))
+
+    def _table(self, name: str) -> Table:
+        [declared] = [one for one in self._declared if one.name == name]
+        return declared
+
+    def rows(self, seen: Seen) -> Rows:
+        change = platform_change(seen.recorded, seen.body)
+        return {} if change is None else change.copied
+
+    def load(self, connection: Connection[Any], schema: str, rows: Rows) -> None:
+        copy_platform_rows(connection, schema, rows)
+
+    def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
+        rows: dict[str, list[bytes]] = {}
+        for seen in batch:
+            change = platform_change(seen.recorded, seen.body)
+            if change is None:
+                continue
+            if change.deleted:  # rows of this batch may be among them
+                apply_change(connection, PlatformChange(copied=rows), schema=schema)
+                rows = {}
+                apply_change(connection, change, schema=schema)
+            else:
+                for table, values in change.copied.items():
+                    rows.setdefault(table, []).extend(values)
+        apply_change(connection, PlatformChange(copied=rows), schema=schema)
+
+    def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:
+        prefix, rest = stream.split("/", 1)
+        if prefix == "import" and ACCOUNT_TABLE.name in self.tables:
+            query = SQL("SELECT account_number FROM {} WHERE import_supplier = %s AND external_account_number = %s")
+            with connection.cursor(row_factory=tuple_row) as cursor:
+                cursor.execute(query.format(Identifier(schema, ACCOUNT_TABLE.name)), rest.split("/", 1))
+                for (number,) in cursor.fetchall():
+                    for table in self.tables:
+                        delete_rows(connection, schema, table, {"account_number": number})
+        root = _MARKET_ROOTS.get(prefix)
+        if root is not None and root.name in self.tables:
+            key = dict(zip((name for name, _ in root.key), rest.split("/", len(root.key) - 1), strict=True))
+            for below in root.all():
+                delete_rows(connection, schema, below.name, key)
+        return True
+
+    def forget_person(self, connection: Connection[Any], schema: str, erasure: Recorded) -> None:
+        """Delete what the tables say of the person.
+
+        The account's number comes from the erasure itself, since tables in the making may lack the account's row.
+
+        Versions that other code has made may have other tables.
+        """
+        event = erasure.event
+        if isinstance(event, ContactsErased) and CONTACT_TABLE in self.tables:
+            organisation, code = participant_identity(erasure.stream)
+            delete_rows(connection, schema, CONTACT_TABLE, {"organisation": organisation, "code": code})
+        if self.holds_persons and isinstance(event, SubjectErased) and event.account_number:
+            with connection.cursor(row_factory=tuple_row) as cursor:
+                cursor.execute(_SELECT_OF_ACCOUNTS, (schema,))
+                present = [name for (name,) in cursor.fetchall()]
+            deleted = [(table, {"account_number": event.account_number}) for table in present]
+            apply_change(connection, PlatformChange(deleted=deleted), schema=schema)
+
+
+_STAYING = (
+    *("account_number", "import_supplier", "external_account_number", "created_at", "recorded_at", "erased_at"),
+    *("organisation", "code", "market_participant_code", "document_number"),
+)
+"""Columns that an erasure leaves, and times of the log."""
+
+CONTACT_TABLE = TABLE_OF_FIELD["contact_details"]
+_MARKET_ROOTS = {PARTICIPANT.prefix: PARTICIPANT_TABLE, PRICE_SHEET.prefix: PRICE_SHEET_TABLE}
+
+
+_SELECT_OF_ACCOUNTS = """
+SELECT table_name FROM information_schema.columns
+WHERE table_schema = %s AND column_name = 'account_number'
+ORDER BY table_name
+"""
+
+
+def _create_statement(table: Table, schema: str) -> Composed:
+    """Columns that name a row, or its parent, are never null."""
+    columns = table_columns(table)
+    named = {*primary_key(table), f"{table.parent}_ordinal"}
+    if not table.field and table is not ACCOUNT_TABLE:
+        named.add("recorded_at")
+    if table is ACCOUNT_TABLE:
+        named |= {"import_supplier", "external_account_number"}
+    parts = [
+        SQL("{} {}{}").format(Identifier(name), _said(kind), SQL(" NOT NULL" if name in named else ""))
+        for name, kind in columns
+    ]
+    return SQL("CREATE TABLE {} ({})").format(Identifier(schema, table.name), SQL(", ").join(parts))
+
+
+def _said(text: str) -> SQL:
+    """Text of a declaration as SQL. It is written in our own files, so it needs no quoting."""
+    return SQL(text)
