@@ -133,8 +133,6 @@ def test_a_field_of_the_account_that_is_declared_later_gets_its_column(admin: Co
 def test_a_column_that_a_later_version_adds_does_not_stop_a_first_copy(
     ledger: Ledger, admin: Connection[TupleRow]
 ) -> None:
-    ledger: Ledger, admin: Connection[TupleRow]
-) -> None:
     ledger.execute("supplier/A", CreateSupplier(), at=NOON, by="t")
     install(admin, (NEW,), None)
     admin.execute("ALTER TABLE supplier_seen ADD COLUMN added_later text; TRUNCATE supplier_seen")
