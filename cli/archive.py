@@ -16,8 +16,8 @@ from cli.service.sealing import sealing_key
 from cli.service.settings import Settings
 from cli.tell import json_option, tell
 from eventstore.clock import now
+from eventstore.log.archived import archive_of
 from projections import PROJECTIONS
-from projections.retention.archived import archive_of
 from projections.retention.archiving import (
     NotArchivable,
     archive_supplier,

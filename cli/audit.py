@@ -13,6 +13,7 @@ from cli.operator import open_ledger
 from cli.tell import text_of
 from eventstore.aggregates.import_process import ImportStaged
 from eventstore.events import Recorded
+from eventstore.log.archived import why_missing
 from eventstore.log.ledger import Ledger
 from projections.queries.history import (
     AsOf,
@@ -25,7 +26,6 @@ from projections.queries.history import (
     status_record,
 )
 from projections.queries.missing_documents import naming_documents
-from projections.retention.archived import why_missing
 from projections.views.error_statistics import SELECT_REFUSALS
 from schemas.difference import difference
 

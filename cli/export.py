@@ -11,10 +11,10 @@ from cli.audit import MomentParam, position_of
 from cli.known import require_supplier
 from cli.operator import open_ledger
 from cli.tell import NewFile, json_option, tell
+from eventstore.log.archived import told_of_detached
 from eventstore.operations.export import export as write_export
 from eventstore.operations.export import header_of
 from projections.queries.history import AsOf
-from projections.retention.archived import told_of_detached
 
 
 @click.command("export")

@@ -14,11 +14,11 @@ from cli.service.sealing import sealing_key
 from cli.service.settings import Settings
 from cli.tell import NewFile, json_option, tell
 from cli.verify import against_option
+from eventstore.log.archived import told_of_detached
 from eventstore.proof.checkpoints import LogKey, read_note, read_signed
 from eventstore.proof.proof import write_proof
 from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of
 from projections.queries.history import account_streams
-from projections.retention.archived import told_of_detached
 
 
 @click.command()

@@ -23,15 +23,14 @@ from psycopg.rows import tuple_row
 
 from eventstore.aggregates.supplier import ArchiveSupplier, AttachArchive, SupplierArchived, stream_of
 from eventstore.errors import OperatorError
-
 from eventstore.log import locks
+from eventstore.log.archived import archive_of
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces, is_readable, read_payload
 from eventstore.proof.archive import Archive, ArchiveDamaged, Contents, StoredPayload, write_archive
 from eventstore.proof.checkpoints import LogKey
 from eventstore.proof.verifier import Checkpoint
 from projections.retention.archive_room import lack_of_room
-from projections.retention.archived import archive_of
 from projections.versions.build import Progress
 from system.object_store import open_store
 

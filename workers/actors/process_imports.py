@@ -33,6 +33,7 @@ from eventstore.aggregates.import_process import (
 from eventstore.clock import now
 from eventstore.errors import LedgerError, Refused, StoreUnavailable, StreamUnreadable, first_line
 from eventstore.events import NO_METADATA, Metadata
+from eventstore.log.archived import archived_place
 from eventstore.log.ledger import Ledger, Loaded
 from eventstore.log.origin import origin
 from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces
@@ -40,7 +41,6 @@ from market.judging import Occasion, Terms, judge, problem_names
 from market.plausibility import today_in_germany
 from projections.platform.rows import UndatedRows, undated_rows_of
 from projections.platform.writing import copying
-from projections.retention.archived import archived_place
 from projections.views.import_status import leased_imports
 from projections.views.import_supplier import KnownSupplier
 from schemas.account import Account

@@ -1,10 +1,7 @@
 """A projection that follows the log knows its columns from its declaration, and its declaration by an edition."""
 
 from eventstore.aggregates.import_process import ImportStaged
-from eventstore.events import Recorded
-from projections.versions.following import Counter, Index
-from projections.versions.reading import Seen
-from tests.support.make import NOON, staged
+from projections.versions.following import Index
 
 COLUMNS = "stream text NOT NULL, sum numeric(4, 2), number bigint NOT NULL, PRIMARY KEY (stream, sum)"
 
@@ -19,16 +16,3 @@ def test_another_edition_or_index_is_another_definition() -> None:
         return Index("i", events=(ImportStaged,), columns=COLUMNS, project=lambda seen: [], **more).definition  # type: ignore[arg-type]
 
     assert len({declared(), declared(edition="2"), declared(indexes=("(number)",))}) == 3
-
-
-def test_a_counter_takes_the_rows_of_one_event() -> None:
-    counter = Counter(
-        "c",
-        folds_all=True,
-        key=("stream",),
-        events=(ImportStaged,),
-        columns="stream text, number bigint",
-        project=lambda seen: [(seen.stream, 1)],
-    )
-    seen = Seen(Recorded("import/S/1", 1, staged(), NOON, "S", "t", None, 1, "1"))
-    assert counter.rows(seen) == {"c": [("import/S/1", 1)]}

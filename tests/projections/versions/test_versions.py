@@ -169,7 +169,6 @@ def test_a_projection_of_another_form_is_outdated_until_it_is_rebuilt(
         "import_progress",
         events=IMPORT_PROGRESS.events,
         columns=columns,
-        key=("supplier", "status"),
         folds_all=False,
         project=project,
     )
