@@ -15,11 +15,11 @@ from pathlib import Path
 from embedded.redis import redis_program
 from lab.failover.apart import IS_APART, NotHere, go_apart, need_programs
 from lab.failover.faults import FAULTS, upgrade_all
+from lab.failover.former import NoFormerVersion, former_version
 from lab.failover.gaps import Measured
 from lab.failover.lost_end import lose_the_end
 from lab.failover.world import World
 from tests.support.folders import ROOT, temporary_folder
-from tests.support.former import NoFormerVersion, former_version
 
 
 def main() -> None:

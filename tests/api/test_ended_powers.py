@@ -27,7 +27,7 @@ def begun(
     service: RunningService, method: str, path: str, fields: dict[str, str], body: bytes = b""
 ) -> http.client.HTTPConnection:
     """A request with its header and half of its body sent."""
-    connection = http.client.HTTPConnection(service.base_url.removeprefix("http://"), timeout=30)
+    connection = service.connection()
     connection.putrequest(method, path)
     for name, value in fields.items():
         connection.putheader(name, value)

@@ -3,10 +3,10 @@
 Expected answers follow from the row of the operation. `OTHER_STATUSES` holds the exceptions.
 """
 
-import http.client
 import itertools
 import json
 import re
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import msgspec
@@ -145,15 +145,12 @@ def bulk(service: RunningService, key: str, *lines: Any) -> Sent:
 
 
 def send(service: RunningService, method: str, path: str, credential: str, body: bytes | None = None) -> Sent:
-    connection = http.client.HTTPConnection(service.base_url.removeprefix("http://"), timeout=60)
     fields = {"Content-Type": "application/json"} | ({"Authorization": f"Token {credential}"} if credential else {})
-    try:
+    with closing(service.connection(60)) as connection:
         connection.request(method, path, body, fields)
         response = connection.getresponse()
         named = {name.lower(): value for name, value in response.headers.items()}
         return Sent(response.status, named, response.read().decode())
-    finally:
-        connection.close()
 
 
 def ask(service: RunningService, name: str, about: Tenant, credential: str) -> Sent:
@@ -301,7 +298,7 @@ def test_an_open_stream_of_a_run_tells_nothing_of_a_run_of_the_same_name(
 ) -> None:
     mine, theirs = (service.importer(organisation=o.organisation, supplier=o.supplier) for o in (own, foreign))
     bulk(service, mine.api_key, own.account(next(_further)))
-    connection = http.client.HTTPConnection(service.base_url.removeprefix("http://"), timeout=60)
+    connection = service.connection(60)
     path = NAMED["follow_run"].path.format(supplier=own.supplier, run=RUN)
     connection.request("GET", path, headers={"Authorization": f"Token {mine.api_key}"})
     response = connection.getresponse()
@@ -324,8 +321,7 @@ def test_a_line_about_a_foreign_supplier_is_refused_in_a_body_that_is_open(
     service: RunningService, own: Tenant, foreign: Tenant, keys: dict[str, Keys]
 ) -> None:
     before = events_of(service, foreign)
-    host, port = service.base_url.removeprefix("http://").split(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=60)
+    connection = service.connection(60)
     connection.putrequest("POST", BULK)
     connection.putheader("Authorization", f"Token {keys['i'].valid['key']}")
     connection.putheader("Transfer-Encoding", "chunked")

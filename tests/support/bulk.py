@@ -1,6 +1,6 @@
 """Many accounts in one request."""
 
-import http.client
+import contextlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -37,15 +37,11 @@ def bulk(
     path: str = BULK,
     **headers: str,
 ) -> Answered:
-    host, port = service.base_url.removeprefix("http://").split(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=60)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    try:
+    with contextlib.closing(service.connection(60)) as connection:
         connection.request("POST", path + query, body, {"Authorization": f"Token {importer.api_key}"} | named)
         response = connection.getresponse()
         return Answered(response.status, response.read(), {n.lower(): v for n, v in response.headers.items()})
-    finally:
-        connection.close()
 
 
 def wait_for_helpers(service: RunningService, importer: Importer) -> None:

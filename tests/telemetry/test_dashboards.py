@@ -43,12 +43,7 @@ def lost(before: Any, after: Any, path: str = "") -> Iterator[str]:
 def test_grafanas_types_load_a_dashboard_and_lose_nothing(file: Path) -> None:
     board = json.loads(file.read_text())
     assert list(lost(board, written(board))) == []
-
-
-@pytest.mark.promise("dashboards-loaded-into-grafana")
-@pytest.mark.parametrize("file", BOARDS, ids=lambda file: file.stem)
-def test_every_panel_and_its_queries_are_of_a_kind_that_grafana_knows(file: Path) -> None:
-    panels = Dashboard.from_json(json.loads(file.read_text())).panels
+    panels = Dashboard.from_json(board).panels
     assert panels
     for panel in panels:
         assert isinstance(panel, Panel)

@@ -225,8 +225,7 @@ def opened(
     service: RunningService, importer: Importer, line: bytes, path: str = BULK
 ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
     """A bulk request whose first line has been sent, and its answer."""
-    host, port = service.base_url.removeprefix("http://").split(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=30)
+    connection = service.connection()
     connection.putrequest("POST", path)
     connection.putheader("Authorization", f"Token {importer.api_key}")
     connection.putheader("Transfer-Encoding", "chunked")
