@@ -21,8 +21,7 @@ from eventstore.aggregates.participant import PARTICIPANT, ContactsErased
 from eventstore.aggregates.post_account import POST_ACCOUNT
 from eventstore.aggregates.post_account import identity_of as record_identity
 from eventstore.aggregates.price_sheet import PRICE_SHEET
-from eventstore.aggregates.refusals import REFUSALS
-from eventstore.aggregates.run import RUN
+from eventstore.aggregates.run import REFUSALS, RUN
 from eventstore.aggregates.supplier import SUPPLIER
 from eventstore.aggregates.user import USER
 

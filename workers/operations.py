@@ -14,6 +14,7 @@ from psycopg import Connection
 from psycopg.errors import UniqueViolation
 
 from eventstore.aggregates import organisation
+from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.owner_task import OwnerTaskRequested
 from eventstore.aggregates.user import (
     ChangeUserRole,
@@ -25,7 +26,6 @@ from eventstore.aggregates.user import (
     IssueSignInLink,
     SignInLinkIssued,
     User,
-    UserCommand,
     UserRole,
     stream_of,
 )
@@ -123,7 +123,7 @@ def change_role(ledger: Ledger, user_id: str, role: UserRole, suppliers: Sequenc
 def change_user(
     ledger: Ledger,
     user_id: str,
-    command: UserCommand,
+    command: Command,
     *,
     by: str,
     write: Callable[[Connection[Any]], None] = lambda connection: None,
@@ -243,7 +243,7 @@ def _link(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
     return True
 
 
-def _command(command: UserCommand) -> Callable[[Ledger, OwnerTaskRequested, str], bool]:
+def _command(command: Command) -> Callable[[Ledger, OwnerTaskRequested, str], bool]:
     return lambda ledger, request, by: change_user(ledger, request.arguments["user_id"], command, by=by)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from api.intake.count_appends import CountAppends, batch_name
 from eventstore.aggregates.aggregate import Command
-from eventstore.aggregates.refusals import CountRefusals, stream_of
+from eventstore.aggregates.run import CountRefusals, refusals_stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from schemas.base import Problem, problem_name
@@ -43,6 +43,6 @@ class RefusalCounts(CountAppends):
         counted, since = self._counts, self._since
         self._counts, self._since = {}, now()
         return {
-            stream_of(supplier, batch_name()): CountRefusals(since=since, counts=dict(counts.most_common()))
+            refusals_stream_of(supplier, batch_name()): CountRefusals(since=since, counts=dict(counts.most_common()))
             for supplier, counts in counted.items()
         }

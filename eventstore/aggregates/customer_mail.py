@@ -92,9 +92,6 @@ class FailMail(Command, frozen=True):
     detail: str = ""
 
 
-MailCommand = RequestMail | StartMail | PostponeMail | DeliverMail | FailMail
-
-
 class CustomerMail(State, frozen=True):
     """The state of one message. `requested` says what it is about."""
 
@@ -104,7 +101,7 @@ class CustomerMail(State, frozen=True):
     due_at: datetime | None = None
 
 
-def decide(command: MailCommand, mail: CustomerMail, at: datetime) -> MailEvent | None:
+def decide(command: Command, mail: CustomerMail, at: datetime) -> MailEvent | None:
     """The event that follows, or none. Raises IllegalTransition."""
     match command, mail.status:
         case RequestMail(), "NEW":

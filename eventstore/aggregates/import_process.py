@@ -241,11 +241,6 @@ class EraseSubject(Command, frozen=True):
     reason: str = ""
 
 
-ImportCommand = (
-    StageImport | StartImport | PostponeImport | CompleteImport | FailImport | CancelImport | RetryImport | EraseSubject
-)
-
-
 class ImportProcess(State, frozen=True):
     """The state of one import process. `attempt` counts since the last staging or retry.
 
@@ -269,7 +264,7 @@ class ImportProcess(State, frozen=True):
         return self.staged is not None and self.staged.is_dry_run
 
 
-def decide(command: ImportCommand, process: ImportProcess, at: datetime) -> ImportEvent | None:  # noqa: C901 - one match, a case for each command and state
+def decide(command: Command, process: ImportProcess, at: datetime) -> ImportEvent | None:  # noqa: C901 - one match, a case for each command and state
     """The event that follows, or none. Raises AlreadyImported, ImportInProgress, AccountErased, IllegalTransition."""
     match command, process.status:
         case StageImport(), "PROCESSED":

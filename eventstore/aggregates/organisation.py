@@ -66,9 +66,6 @@ class ConfirmKey(Command, frozen=True):
     key_id: str
 
 
-OrganisationCommand = CreateKey | RevokeKey | ConfirmKey
-
-
 class Organisation(State, frozen=True):
     """Which of the organisation's keys are valid, which wait to be confirmed, and which are void."""
 
@@ -77,7 +74,7 @@ class Organisation(State, frozen=True):
     void: frozenset[str] = frozenset()
 
 
-def decide(command: OrganisationCommand, organisation: Organisation, at: datetime) -> OrganisationEvent | None:
+def decide(command: Command, organisation: Organisation, at: datetime) -> OrganisationEvent | None:
     """The event that follows, or none. Raises IllegalTransition for a key that does not exist."""
     match command:
         case CreateKey(key_id=key_id) if (

@@ -96,9 +96,6 @@ class FailOwnerTask(Command, frozen=True):
     error: str
 
 
-OwnerTaskCommand = RequestOwnerTask | StartOwnerTask | FinishOwnerTask | FailOwnerTask
-
-
 class OwnerTaskState(State, frozen=True):
     """How far it is."""
 
@@ -106,7 +103,7 @@ class OwnerTaskState(State, frozen=True):
     attempts: int = 0
 
 
-def decide(command: OwnerTaskCommand, task: OwnerTaskState, at: datetime) -> OwnerTaskEvent | None:
+def decide(command: Command, task: OwnerTaskState, at: datetime) -> OwnerTaskEvent | None:
     """The event that follows, or none. Raises IllegalTransition."""
     match command, task.status:
         case RequestOwnerTask(), "unknown":

@@ -44,9 +44,6 @@ class EraseContacts(Command, frozen=True):
     reason: str = ""
 
 
-ParticipantCommand = ImportParticipant | EraseContacts
-
-
 class Participant(State, frozen=True):
     """`payload_sha256` is "" for a participant that is not known."""
 
@@ -54,7 +51,7 @@ class Participant(State, frozen=True):
     is_erased: bool = False
 
 
-def decide(command: ParticipantCommand, participant: Participant, at: datetime) -> ParticipantEvent | None:
+def decide(command: Command, participant: Participant, at: datetime) -> ParticipantEvent | None:
     """The event that follows; none for a participant that is known, and for one whose contacts were erased.
 
     Raises IllegalTransition where there is nothing to erase.

@@ -1,12 +1,12 @@
-"""A run: what an importer sends under one name, over any number of requests. Pure.
+"""Batches of counts: of a run, which is what an importer sends under one name, and of a supplier's refusals. Pure.
 
 The streams of accounts hold which of them were staged under a run. A stream here is a batch of what no account holds:
 how many lines were refused or only validated, or which accounts were there before. It takes one event, so that a batch
-that is appended twice counts once.
+that is appended twice counts once. Of refused requests the log keeps codes and places, no payload and no value.
 """
 
 from datetime import datetime
-from typing import Literal, assert_never
+from typing import Literal
 
 import msgspec
 
@@ -38,6 +38,13 @@ class AccountsReplayed(Event, frozen=True):
     mode: Mode
 
 
+class RequestsRefused(Event, frozen=True):
+    """What one api process has refused in a span of time: counts by code@place, [] for any item of an array."""
+
+    since: Instant
+    counts: dict[str, Count]
+
+
 class CountRun(Command, frozen=True):
     """Record these counts."""
 
@@ -57,34 +64,45 @@ class ReplayAccounts(Command, frozen=True):
     mode: Mode
 
 
-class Run(State, frozen=True):
+class CountRefusals(Command, frozen=True):
+    """Record these counts."""
+
+    since: datetime
+    counts: dict[str, int]
+
+
+class Batch(State, frozen=True):
     """State of a batch: in the log or not yet."""
 
     is_counted: bool = False
 
 
-def decide(command: CountRun | ReplayAccounts, run: Run, at: datetime) -> RunCounted | AccountsReplayed | None:
+BatchEvent = RunCounted | AccountsReplayed | RequestsRefused
+
+
+def decide(command: Command, batch: Batch, at: datetime) -> BatchEvent | None:
     """The event that follows; none for nothing, and none for a batch that is in the log."""
-    if run.is_counted:
-        return None
     match command:
-        case CountRun():
-            return event_of(RunCounted, command) if command.valid or command.refused else None
-        case ReplayAccounts():
-            return event_of(AccountsReplayed, command) if command.accounts else None
+        case CountRun() if not batch.is_counted and (command.valid or command.refused):
+            return event_of(RunCounted, command)
+        case ReplayAccounts() if not batch.is_counted and command.accounts:
+            return event_of(AccountsReplayed, command)
+        case CountRefusals() if not batch.is_counted and command.counts:
+            return event_of(RequestsRefused, command)
+    return None
 
 
-def evolve(run: Run, event: RunCounted | AccountsReplayed) -> Run:
+def evolve(batch: Batch, event: BatchEvent) -> Batch:
     """The state after the event."""
-    match event:
-        case RunCounted() | AccountsReplayed():
-            return Run(is_counted=True)
-        case _:
-            assert_never(event)
+    return Batch(is_counted=True)
 
 
 def stream_of(supplier: str, run: str, batch: str) -> str:
     return f"run/{supplier}/{run}/{batch}"
+
+
+def refusals_stream_of(supplier: str, batch: str) -> str:
+    return f"refusals/{supplier}/{batch}"
 
 
 def run_of(stream: str) -> tuple[str, str]:
@@ -97,4 +115,5 @@ EVENTS: Events = {
     "run_counted.v1": (RunCounted, CountRun),
     "accounts_replayed.v1": (AccountsReplayed, ReplayAccounts),
 }
-RUN = Aggregate("run", EVENTS, Run(), decide, evolve, parts=3)
+RUN = Aggregate("run", EVENTS, Batch(), decide, evolve, parts=3)
+REFUSALS = Aggregate("refusals", {"requests_refused.v1": (RequestsRefused, CountRefusals)}, Batch(), decide, evolve)

@@ -146,9 +146,6 @@ class AttachArchive(Command, frozen=True):
     """Say that the payloads of the archive are back."""
 
 
-SupplierCommand = CreateSupplier | ChangeSupplierStatus | ConfigureSupplier | ArchiveSupplier | AttachArchive
-
-
 class Supplier(SupplierSettings, State, frozen=True):
     """The state of a supplier: its status, its settings, and the archive that its payloads lie in, if any.
 
@@ -160,7 +157,7 @@ class Supplier(SupplierSettings, State, frozen=True):
     archive: SupplierArchived | None = None
 
 
-def decide(command: SupplierCommand, supplier: Supplier, at: datetime) -> SupplierEvent | None:
+def decide(command: Command, supplier: Supplier, at: datetime) -> SupplierEvent | None:
     """The event that follows, or none. Raises IllegalTransition for a supplier that does not exist,
     DocumentsRootMissing."""
     match command, supplier.status:

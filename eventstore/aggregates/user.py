@@ -138,18 +138,6 @@ class EraseUser(Command, frozen=True):
     """Forget who the user is."""
 
 
-UserCommand = (
-    CreateUser
-    | ChangeUserRole
-    | DisableUser
-    | EnableUser
-    | IssueSignInLink
-    | SetPassword
-    | SignIn
-    | SignOut
-    | EndSessions
-    | EraseUser
-)
 UserStatus = Literal["unknown", "active", "disabled", "erased"]
 
 
@@ -162,7 +150,7 @@ class User(State, frozen=True):
     suppliers: tuple[str, ...] = ()
 
 
-def decide(command: UserCommand, user: User, at: datetime) -> UserEvent | None:  # noqa: C901 - one match, a case for each command and state
+def decide(command: Command, user: User, at: datetime) -> UserEvent | None:  # noqa: C901 - one match, a case for each command and state
     """The event that follows, or none. Raises IllegalTransition: for a user who is not known or was erased, always."""
     match command, user.status:
         case CreateUser(), "unknown":

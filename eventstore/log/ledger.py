@@ -28,9 +28,9 @@ from eventstore.events import (
     supplier_of,
 )
 from eventstore.log.answers import Answer
-from eventstore.log.bell import CommitBell
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.connecting import wait_for_standby, waiting_for_standbys
+from eventstore.log.follow import CommitBell
 from eventstore.log.group_commit import GroupCommitter, LoopCommitter
 from eventstore.log.intake_stop import require_intake
 from eventstore.log.origin import origin

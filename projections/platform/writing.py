@@ -9,7 +9,7 @@ from psycopg.sql import SQL, Identifier
 
 from eventstore.events import Recorded
 from eventstore.log import locks
-from eventstore.log.copying import copy_written
+from eventstore.log.copy_format import copy_written
 from eventstore.log.ledger import Beside
 from projections.platform.tables import MARKET_TABLES, TABLES, table_columns
 

@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregates.aggregate import Event
 from eventstore.events import ERASURES, Recorded
-from eventstore.log.copying import copy_into
+from eventstore.log.copy_format import copy_into
 from eventstore.operations.rights import Rights
 from projections.versions.reading import Seen, topics_of
 

@@ -9,8 +9,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import class_row, tuple_row
 
 from eventstore.aggregates.import_process import DryRunErrored, ImportErrored
-from eventstore.aggregates.refusals import RequestsRefused
-from eventstore.aggregates.run import RunCounted
+from eventstore.aggregates.run import RequestsRefused, RunCounted
 from projections.versions.following import Counter
 from projections.versions.reading import Seen
 from schemas.base import MARKET_TIME, code_and_path, problem_name

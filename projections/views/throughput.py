@@ -19,8 +19,7 @@ from eventstore.aggregates.import_process import (
     ImportProcessed,
     ImportStaged,
 )
-from eventstore.aggregates.refusals import RequestsRefused
-from eventstore.aggregates.run import RunCounted
+from eventstore.aggregates.run import RequestsRefused, RunCounted
 from projections.versions.following import Counter
 from projections.versions.reading import Seen
 

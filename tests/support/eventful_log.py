@@ -8,8 +8,7 @@ from api.operation import example_of
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import disclosure, owner_task, participant, price_sheet, user
 from eventstore.aggregates.organisation import CreateKey, RevokeKey
-from eventstore.aggregates.refusals import CountRefusals
-from eventstore.aggregates.run import CountRun, ReplayAccounts
+from eventstore.aggregates.run import CountRefusals, CountRun, ReplayAccounts
 from eventstore.aggregates.run import stream_of as run_stream
 from eventstore.aggregates.supplier import ChangeSupplierStatus, ConfigureSupplier, CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream

@@ -11,8 +11,7 @@ from api.intake.refusal_counts import RefusalCounts
 from api.intake.refused_attempts import RefusedAttempts
 from api.intake.run_counts import MAX_ACCOUNTS, RunCounts
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.refusals import REFUSALS, RequestsRefused
-from eventstore.aggregates.run import RUN, AccountsReplayed, RunCounted, run_of
+from eventstore.aggregates.run import REFUSALS, RUN, AccountsReplayed, RequestsRefused, RunCounted, run_of
 from eventstore.errors import StoreUnavailable
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from api.intake.refusal_counts import MAX_PLACES, OTHER, RefusalCounts, places_of
-from eventstore.aggregates.refusals import REFUSALS, RequestsRefused
+from eventstore.aggregates.run import REFUSALS, RequestsRefused
 from eventstore.log.ledger import Ledger
 from schemas.base import Problem
 from schemas.reading.places import documented_path, place_of

@@ -16,7 +16,6 @@ from eventstore.aggregates import (
     owner_task,
     participant,
     price_sheet,
-    refusals,
     run,
     supplier,
     user,
@@ -78,8 +77,16 @@ from eventstore.aggregates.post_account import (
 from eventstore.aggregates.post_account import identity_of as record_identity
 from eventstore.aggregates.post_account import stream_of as record_stream
 from eventstore.aggregates.price_sheet import PRICE_SHEET, DocumentDiffers, ImportPriceSheet, PriceSheetImported
-from eventstore.aggregates.refusals import REFUSALS, CountRefusals, RequestsRefused
-from eventstore.aggregates.run import RUN, AccountsReplayed, CountRun, ReplayAccounts, RunCounted
+from eventstore.aggregates.run import (
+    REFUSALS,
+    RUN,
+    AccountsReplayed,
+    CountRefusals,
+    CountRun,
+    ReplayAccounts,
+    RequestsRefused,
+    RunCounted,
+)
 from eventstore.aggregates.supplier import (
     SUPPLIER,
     AlreadyArchived,
@@ -500,7 +507,7 @@ def test_the_name_of_a_stream_begins_with_its_kind_for_good() -> None:
         "organisation/O": organisation.stream_of("O"),
         "participant/O/1": participant.stream_of("O", 1),
         "price-sheet/O/1/D/2": price_sheet.stream_of("O", 1, "D/2"),
-        "refusals/S/b": refusals.stream_of("S", "b"),
+        "refusals/S/b": run.refusals_stream_of("S", "b"),
         "run/S/R/b": run.stream_of("S", "R", "b"),
         "supplier/S": supplier.stream_of("S"),
         "user/u": user.stream_of("u"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from eventstore.aggregates import import_process
-from eventstore.aggregates.aggregate import Event, event_of
+from eventstore.aggregates.aggregate import Command, Event, event_of
 from eventstore.aggregates.import_process import (
     IMPORT_PROCESS,
     STATUS_AFTER_TOPIC,
@@ -26,7 +26,6 @@ from eventstore.aggregates.import_process import (
     EraseSubject,
     FailImport,
     ImportCancelled,
-    ImportCommand,
     ImportErrored,
     ImportProcess,
     ImportProcessed,
@@ -75,7 +74,7 @@ ERASE = EraseSubject(reason="DSR-1")
 ERASED = SubjectErased(reason="DSR-1", erased_at=NOON)
 ERASED_ACCOUNT = SubjectErased(reason="DSR-1", erased_at=NOON, account_number="A-00000001")
 
-ROWS: list[tuple[Sequence[Event], ImportCommand, Event | type[Refused] | None]] = [
+ROWS: list[tuple[Sequence[Event], Command, Event | type[Refused] | None]] = [
     ([], stage(not_after=LATER, run="monday", dropped=2), staged(not_after=LATER, run="monday", dropped=2)),
     (PENDING, stage(), None),
     (RUNNING, stage(), None),
@@ -135,7 +134,7 @@ def after(history: Sequence[Event]) -> ImportProcess:
 
 @pytest.mark.parametrize(("history", "command", "outcome"), ROWS)
 def test_a_command_has_its_event_or_none_or_is_refused(
-    history: Sequence[Event], command: ImportCommand, outcome: Event | type[Refused] | None
+    history: Sequence[Event], command: Command, outcome: Event | type[Refused] | None
 ) -> None:
     process = after(history)
     if not isinstance(outcome, type):
@@ -201,7 +200,7 @@ def test_a_state_is_what_its_events_add_up_to(history: Sequence[Event], state: I
 
 @for_all(st.lists(COMMANDS, max_size=30))
 def test_whatever_is_asked_repeating_changes_nothing_and_one_account_is_made_at_most(
-    commands: list[ImportCommand],
+    commands: list[Command],
 ) -> None:
     process, made = ImportProcess(), 0
     for command in commands:

@@ -1,52 +1,100 @@
-"""Values in COPY's binary format, by the bytes that Postgres documents."""
+"""What is put together in COPY's format by hand arrives as what it was."""
 
+from datetime import UTC, date
 from decimal import Decimal
+from typing import Any
 
+import psycopg
 import pytest
-from hypothesis import example, given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
-from psycopg import adapters
-from psycopg.pq import Format
 
-from eventstore.log.copy_format import BOOLEAN, COLUMNS, INTEGER, NULL, NUMERIC, SIZE, text, texts
+from embedded.postgres import PostgresUrls
+from eventstore.log import copy_format
+from eventstore.log.copy_format import (
+    BIGINT,
+    BOOLEAN,
+    CHOICE,
+    COLUMNS,
+    DATE,
+    INTEGER,
+    NUMERIC,
+    copy_into,
+    copy_written,
+    remembered,
+    text,
+    texts,
+)
+
+TABLE = """
+CREATE TABLE public.pieces (
+    number integer, big bigint, yes boolean, day date, at timestamptz, amount numeric, choice text, said text,
+    list text[])
+"""
+NAMES = ("number", "big", "yes", "day", "at", "amount", "choice", "said", "list")
+INSTANT = remembered("timestamptz")
+
+_texts = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20)
+_amounts = st.from_regex(r"-?[0-9]{1,18}(\.[0-9]{1,10})?", fullmatch=True)
+_rows = st.tuples(
+    st.none() | st.integers(-(2**31), 2**31 - 1),
+    st.none() | st.integers(-(2**63), 2**63 - 1),
+    st.none() | st.booleans(),
+    st.none() | st.dates(),
+    st.none() | st.datetimes(timezones=st.just(UTC)),
+    st.none() | _amounts,
+    st.none() | _texts,
+    st.none() | _texts,
+    st.none() | st.lists(_texts, max_size=3).map(tuple),
+)
 
 
-@pytest.mark.parametrize("nothing", [None, UNSET])
-def test_what_is_absent_is_null(nothing: None) -> None:
-    assert text(nothing) == INTEGER[nothing] == BOOLEAN[nothing] == NULL
-    assert texts(None) == NUMERIC[""] == NULL
+def _written(row: tuple[Any, ...]) -> bytes:
+    number, big, yes, day, at, amount, choice, said, several = row
+    pieces = (INTEGER[number], BIGINT[big], BOOLEAN[yes], DATE[day], INSTANT[at], NUMERIC[amount], CHOICE[choice])
+    return COLUMNS[9] + b"".join(pieces) + text(said) + texts(several)
 
 
-def test_a_value_is_its_size_and_its_bytes() -> None:
-    assert text("ü") == b"\x00\x00\x00\x02\xc3\xbc"
-    assert text("") == b"\x00\x00\x00\x00"
-    assert INTEGER[258] == b"\x00\x00\x00\x04\x00\x00\x01\x02"
-    assert BOOLEAN[True] == b"\x00\x00\x00\x01\x01"
-    assert (SIZE[3], COLUMNS[3]) == (b"\x00\x00\x00\x03", b"\x00\x03")
+@pytest.fixture
+def connection(database: PostgresUrls) -> Any:
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("SET TIME ZONE 'UTC'")
+        connection.execute(TABLE)
+        yield connection
 
 
-@given(st.from_regex(r"-?[0-9]{1,12}(\.[0-9]{1,6})?", fullmatch=True))
-@example("00012345.6789")
-@example("1234E+12")
-def test_a_number_is_read_as_it_was_sent(digits: str) -> None:
-    """With as many digits after its point, by what the library reads of it."""
-    load = adapters.get_loader(adapters.types["numeric"].oid, Format.BINARY)
-    assert load is not None
-    written = NUMERIC[digits]
-    assert SIZE[len(written) - 4] == written[:4]
-    said, sent = load(adapters.types["numeric"].oid, None).load(written[4:]), Decimal(digits)
-    assert (said, _places(said)) == (sent, _places(sent))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(_rows, max_size=10))
+def test_what_is_written_by_hand_is_what_the_library_writes(
+    connection: psycopg.Connection[Any], rows: list[tuple[Any, ...]]
+) -> None:
+    connection.execute("TRUNCATE pieces")
+    copy_written(connection.cursor(), "public", "pieces", NAMES, map(_written, rows))
+    by_hand = connection.execute("SELECT *, amount::text FROM pieces").fetchall()
+    connection.execute("TRUNCATE pieces")
+    values = [(*row[:5], Decimal(row[5]) if row[5] else None, *row[6:8], row[8] and list(row[8])) for row in rows]
+    copy_into(connection, "public", "pieces", NAMES, [(*row[:8], [] if row[8] == () else row[8]) for row in values])
+    assert by_hand == connection.execute("SELECT *, amount::text FROM pieces").fetchall()
+    assert [(*row[:5], row[6], row[7]) for row in by_hand] == [(*row[:5], row[6], row[7]) for row in rows]
 
 
-def _places(number: Decimal) -> int:
-    exponent = number.as_tuple().exponent
-    assert isinstance(exponent, int)
-    return max(0, -exponent)
+def test_numbers_keep_their_scale_though_they_are_equal(connection: psycopg.Connection[Any]) -> None:
+    amounts = {"1.0": "1.0", "1.00": "1.00", "1": "1", "-0.10": "-0.10", "0012.5": "12.5", "12E+3": "12000"}
+    rows = [_written((None, None, None, None, None, amount, None, None, None)) for amount in amounts]
+    copy_written(connection.cursor(), "public", "pieces", NAMES, rows)
+    assert [said for (said,) in connection.execute("SELECT amount::text FROM pieces")] == [*amounts.values()]
 
 
-def test_an_array_says_how_many_there_are() -> None:
-    assert texts([]) == b"\x00\x00\x00\x0c" + bytes(8) + b"\x00\x00\x00\x19"
-    assert texts(["a"])[4:] == b"\x00\x00\x00\x01" + bytes(4) + b"\x00\x00\x00\x19\x00\x00\x00\x01\x00\x00\x00\x01" + (
-        b"\x00\x00\x00\x01a"
-    )
+def test_what_was_left_out_is_null_and_an_empty_text_is_not(connection: psycopg.Connection[Any]) -> None:
+    row = COLUMNS[9] + BIGINT[UNSET] * 2 + b"".join((BOOLEAN[None], DATE[UNSET], INSTANT[None], NUMERIC[""]))
+    copy_written(connection.cursor(), "public", "pieces", NAMES, [row + CHOICE[UNSET] + text("") + texts(())])
+    assert connection.execute("SELECT * FROM pieces").fetchall() == [(None,) * 7 + ("", [])]
+
+
+def test_what_is_remembered_does_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copy_format, "_MOST_REMEMBERED", 10)
+    days = remembered("date")
+    written = [days[date.fromordinal(700_000 + n)] for n in range(35)]
+    assert len(days) <= 10
+    assert written == [days[date.fromordinal(700_000 + n)] for n in range(35)]

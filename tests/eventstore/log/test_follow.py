@@ -31,3 +31,11 @@ def test_a_follower_keeps_its_place(database: PostgresUrls) -> None:
         follow.set_checkpoint(connection, "one", 7)
         follow.set_checkpoint(connection, "one", 9)
         assert (follow.checkpoint(connection, "one"), follow.checkpoint(connection, "other")) == (9, 0)
+
+
+def test_an_append_rings_for_those_who_listen(ledger: Ledger, database: PostgresUrls) -> None:
+    with psycopg.connect(database.service, autocommit=True) as connection:
+        follow.listen(connection)
+        ledger.execute("import/S/1", stage(), at=NOON, by="t")
+        rung = next(iter(connection.notifies(timeout=30, stop_after=1)))
+    assert (rung.channel, rung.payload) == (follow.CHANNEL, "")

@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 
 from eventstore.aggregates.aggregate import Event
-from eventstore.aggregates.refusals import RequestsRefused
-from eventstore.aggregates.run import RunCounted
+from eventstore.aggregates.run import RequestsRefused, RunCounted
 from eventstore.events import Recorded
 from projections.versions.reading import Seen
 from projections.views.throughput import Bar, bars_of, project

@@ -10,7 +10,7 @@ from dramatiq import Broker
 
 from eventstore.clock import now
 from eventstore.log import follow
-from eventstore.log.bell import CHANNEL
+from eventstore.log.follow import CHANNEL
 from eventstore.log.ledger import Ledger
 from tests.support.bells import queued
 from tests.support.make import an_account
