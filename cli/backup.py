@@ -19,7 +19,6 @@ from eventstore.proof.checkpoints import LogKey, OutsideUnavailable
 from eventstore.proof.sealing import SealRefused, seal, sealing_lock, sign_snapshot
 from eventstore.proof.statement import check_statement, sign_statement
 from eventstore.proof.verifier import Invalid, read_statement
-from projections.platform.account_numbers import ACCOUNT_NUMBERS
 from redaction.private_files import open_private
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -38,7 +37,7 @@ def backup(folder: Path, keys: Path | None, without_keys: bool, as_json: bool) -
     """
     url = admin_url()
     sign, why_unsigned = _signing(url, Settings.from_environment())
-    manifest = back_up(url, folder, ACCOUNT_NUMBERS, keys=keys, has_keys=not without_keys, sign=sign)
+    manifest = back_up(url, folder, keys=keys, has_keys=not without_keys, sign=sign)
     counts = {name: part.rows for name, part in manifest.parts.items()}
     rows = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
     told = {"folder": str(folder), "position": manifest.position, "rows": counts, "warning": why_unsigned}

@@ -37,7 +37,6 @@ from eventstore.proof.sealing import LogDiffers, SealRefused, compare_log, copy_
 from eventstore.proof.verification import Kept, gaps, verify_events
 from eventstore.proof.verifier import Invalid
 from projections import INLINE, PROJECTIONS
-from projections.platform.account_numbers import ACCOUNT_NUMBERS
 from projections.retention.archiving import all_put_back
 from projections.retention.erasure import erase, erase_contacts
 from projections.versions.build import administrator
@@ -92,7 +91,7 @@ def restore(
     report = Report(as_json=as_json)
     report.told |= {"folder": str(folder), "position": manifest.position}
     with _empty_database(settings, data_dir) as (service_url, admin_url):
-        ended = restore_log(admin_url, folder, manifest, ACCOUNT_NUMBERS, keys=key_folder)
+        ended = restore_log(admin_url, folder, manifest, keys=key_folder)
         report.say(f"The log is restored up to position {manifest.position}.")
         access = restored_access(admin_url, ended, is_confirmed=confirm_access)
         here = known_key(target)

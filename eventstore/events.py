@@ -170,6 +170,13 @@ def read_event(stream: str, topic: str, state: bytes) -> Event:
         return _unreadable(topic, state, f"{type(error).__name__}: {error}")
 
 
+def payload_digest(stream: str, topic: str, state: bytes) -> str | None:
+    """The digest of the payload that an event brought along; a request for an e-mail names one that another brought."""
+    event = None if topic.startswith("mail_") else read_event(stream, topic, state)
+    digest: str | None = getattr(event, "payload_sha256", None)
+    return digest
+
+
 def recorded_event(
     position: int,
     stream: str,

@@ -29,7 +29,7 @@ from eventstore.aggregates.user import USER, UserDisabled, UserErased, UserRoleC
 from eventstore.clock import now
 from eventstore.errors import OperatorError
 from eventstore.events import read_event
-from eventstore.log.columns import SELECT_HEAD
+from eventstore.log.columns import log_head, value_of
 from eventstore.log.follow import set_checkpoint
 from eventstore.log.recorder import CODE_VERSION
 from eventstore.operations.encrypted_file import DecryptingFile, EncryptingFile, FileAltered, file_key
@@ -40,7 +40,7 @@ MANIFEST = "manifest.json"
 FOLLOWERS = ("relay",)
 _CHUNK = 1 << 20
 
-KEYS = "payload_keys"
+KEYS, ACCOUNT_KEY = "payload_keys", "account_number_key"
 PERSONAL = (KEYS, "remembered_answers", "user_details", "typed_reasons")
 """Parts that lie in the folder of keys, of which only the newest is kept: an erasure reaches them there."""
 
@@ -58,8 +58,12 @@ TABLES: dict[str, tuple[str, str]] = {
     "user_details": ("public.user_details", "user_id"),
     "typed_reasons": ("public.typed_reasons", "reason"),
     KEYS: ("public.payload_keys", "stream"),
+    ACCOUNT_KEY: ("platform.account_number_key", "key"),
 }
 """By file name: the table, and the order of its rows."""
+
+SEQUENCE = "platform.account_sequence"
+"""What account numbers are drawn from, with the key above: no event says it."""
 
 LEFT_OUT = {
     "schema_migrations": "`migrate` fills it; the manifest names the migrations",
@@ -79,19 +83,6 @@ LEFT_OUT = {
     "refused_attempts": "deleted after 90 days, and may name persons who were erased since",
 }
 """Tables of the log's schema that no backup holds, each with the reason. Tables of projections are rebuilt."""
-
-
-class Drawn(msgspec.Struct, frozen=True):
-    """What numbers are drawn from that no event says: the table of a key, the order of its rows, and a sequence."""
-
-    table: tuple[str, str]
-    order: str
-    sequence: tuple[str, str]
-
-    @property
-    def tables(self) -> dict[str, tuple[str, str]]:
-        """The key's table, as TABLES names tables."""
-        return {self.table[1]: (".".join(self.table), self.order)}
 
 
 Sign = Callable[[Connection[Any], Mapping[str, Any]], Mapping[str, Any]]
@@ -135,13 +126,12 @@ def unsigned(connection: Connection[Any], manifest: Mapping[str, Any]) -> Mappin
 def back_up(
     database_url: str,
     folder: Path,
-    drawn: Drawn,
     *,
     keys: Path | None = None,
     has_keys: bool = True,
     sign: Sign = unsigned,
 ) -> BackupManifest:
-    """Write a backup into a folder that is new or empty, with what account numbers are drawn from. Raises BackupError.
+    """Write a backup into a folder that is new or empty. Raises BackupError.
 
     The parts that are PERSONAL go into a folder of their own where one is named, and nowhere without `has_keys`.
 
@@ -153,29 +143,28 @@ def back_up(
         if any(place.iterdir()):
             raise BackupError(f"{place} is not empty. Name a folder that is new.")
     is_apart = keys is not None and has_keys
-    apart = {*PERSONAL, *drawn.tables, ENDINGS} if is_apart else set()
+    apart = {*PERSONAL, ACCOUNT_KEY, ENDINGS} if is_apart else set()
     left_out = {ENDINGS, *(() if has_keys else PERSONAL)} - apart
     with psycopg.connect(database_url) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute("SET LOCAL statement_timeout = 0")
-        position = _value(connection, SELECT_HEAD)
+        position = log_head(connection)
         schema = [name for (name,) in connection.execute("SELECT name FROM schema_migrations ORDER BY name")]
-        key = _file_key(connection, drawn) if is_apart else None
+        key = _file_key(connection) if is_apart else None
         parts: dict[str, Part] = {}
-        for name, query in _queries(drawn).items():
+        for name, query in _queries().items():
             if name in apart:
                 parts[name] = _write(connection, query, keys or folder, name, None)
             elif name not in left_out:
                 parts[name] = _write(connection, query, folder, name, key)
-        # A sequence stands outside of snapshots: read last, it is never behind what was read before.
-        last = SQL("SELECT last_value FROM {}").format(Identifier(*drawn.sequence))
         manifest = BackupManifest(
             format=FORMAT,
             created_at=now(),
             position=position,
             code_version=CODE_VERSION,
             schema=schema,
-            accounts_drawn=_value(connection, last),
+            # A sequence stands outside of snapshots: read last, it is never behind what was read before.
+            accounts_drawn=value_of(connection, f"SELECT last_value FROM {SEQUENCE}"),  # noqa: S608 - a constant
             parts={name: part for name, part in parts.items() if name not in apart},
             is_encrypted=key is not None,
         )
@@ -187,13 +176,13 @@ def back_up(
     return manifest
 
 
-def _queries(drawn: Drawn) -> dict[str, Composed]:
+def _queries() -> dict[str, Composed]:
     """Return the rows of each part, by its name."""
     queries = {
         name: SQL("SELECT * FROM {} ORDER BY {}").format(
             Identifier(*table.split(".")), SQL(", ").join(map(Identifier, order.split(", ")))
         )
-        for name, (table, order) in (TABLES | drawn.tables).items()
+        for name, (table, order) in TABLES.items()
     }
     topics = SQL(", ").join(
         Literal(topic)
@@ -205,10 +194,8 @@ def _queries(drawn: Drawn) -> dict[str, Composed]:
     return queries | {ENDINGS: ended.format(topics)}
 
 
-def _file_key(connection: Connection[Any], drawn: Drawn) -> bytes:
-    row = connection.execute(SQL("SELECT key FROM {}").format(Identifier(*drawn.table))).fetchone()
-    assert row is not None
-    return file_key(row[0])
+def _file_key(connection: Connection[Any]) -> bytes:
+    return file_key(value_of(connection, f"SELECT key FROM {TABLES[ACCOUNT_KEY][0]}"))  # noqa: S608 - a constant
 
 
 def _write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
@@ -243,7 +230,7 @@ def read_manifest(folder: Path) -> BackupManifest:
 
 
 def restore(
-    admin_url: str, folder: Path, manifest: BackupManifest, drawn: Drawn, *, keys: Path | None = None
+    admin_url: str, folder: Path, manifest: BackupManifest, *, keys: Path | None = None
 ) -> list[tuple[str, Event]]:
     """Load a backup into a database that has the schema and no event; then the views are to be made anew.
 
@@ -254,30 +241,29 @@ def restore(
     """
     with psycopg.connect(admin_url) as connection:
         connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL importledger.is_restoring = 'on'")
-        if _value(connection, "SELECT count(*) FROM events"):
+        if value_of(connection, "SELECT count(*) FROM events"):
             raise BackupError("The database holds events already. Restore into an empty one.")
         present = {name for (name,) in connection.execute("SELECT name FROM schema_migrations")}
         if unknown := set(manifest.schema) - present:
             raise BackupError(f"The backup has schema {max(unknown)}, which this version does not know.")
         connection.execute("DELETE FROM intake_stops")  # of the empty log, in whose place this one is loaded
         connection.execute("DELETE FROM log_comparisons")
-        connection.execute(SQL("DELETE FROM {}").format(Identifier(*drawn.table)))
+        connection.execute(f"DELETE FROM {TABLES[ACCOUNT_KEY][0]}")  # noqa: S608 - a constant
         connection.execute(CREATE_ENDINGS)
         newer = _parts_of_keys(keys) if keys is not None else {}
         for name, part in newer.items():
-            _load_part(connection, keys or folder, name, part, drawn, None)
-        key = _file_key(connection, drawn) if manifest.is_encrypted else None
+            _load_part(connection, keys or folder, name, part, None)
+        key = _file_key(connection) if manifest.is_encrypted else None
         if "events" not in manifest.parts:
             raise BackupError(f"{folder} holds keys and no log: it must come after --keys.")
         for name, part in manifest.parts.items():
             if name not in newer:
-                _load_part(connection, folder, name, part, drawn, key)
-        if (position := _value(connection, SELECT_HEAD)) != manifest.position:
+                _load_part(connection, folder, name, part, key)
+        if (position := log_head(connection)) != manifest.position:
             raise BackupError(f"The backup's last event is at position {position} instead of {manifest.position}.")
         for statement in DELETE_LATER if keys is not None else ():
             connection.execute(statement)
-        sequence = ".".join(drawn.sequence)
-        connection.execute("SELECT setval(%s::regclass, %s)", (sequence, max(manifest.accounts_drawn, 1)))
+        connection.execute("SELECT setval(%s::regclass, %s)", (SEQUENCE, max(manifest.accounts_drawn, 1)))
         for follower in FOLLOWERS:
             set_checkpoint(connection, follower, manifest.position)
         ended = connection.execute(SELECT_ENDINGS, (manifest.position,)).fetchall()
@@ -307,8 +293,8 @@ DELETE_LATER: tuple[LiteralString, ...] = (
 """Rows of newer keys that belong to events after the backup. An answer must not acknowledge what the log lacks."""
 
 
-def _load_part(connection: Connection[Any], home: Path, name: str, part: Part, drawn: Drawn, key: bytes | None) -> None:
-    tables = {name: table for name, (table, _) in (TABLES | drawn.tables).items()} | {ENDINGS: f"pg_temp.{ENDINGS}"}
+def _load_part(connection: Connection[Any], home: Path, name: str, part: Part, key: bytes | None) -> None:
+    tables = {name: table for name, (table, _) in TABLES.items()} | {ENDINGS: f"pg_temp.{ENDINGS}"}
     if name not in tables:
         raise BackupError(f"The backup has a part {name}, which this version does not know.")
     try:
@@ -354,9 +340,3 @@ def _load(
 def _digest(file: Path) -> str:
     with file.open("rb") as source:
         return hashlib.file_digest(source, "sha256").hexdigest()
-
-
-def _value(connection: Connection[Any], query: LiteralString | Composed) -> int:
-    row = connection.execute(query).fetchone()
-    assert row is not None
-    return int(row[0])

@@ -19,7 +19,7 @@ from psycopg.rows import dict_row
 
 from eventstore.clock import now
 from eventstore.errors import OperatorError
-from eventstore.events import Recorded, read_event, recorded_event, subject_of
+from eventstore.events import Recorded, payload_digest, recorded_event, subject_of
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.payloads import is_erased, read_payloads
 from redaction.private_files import open_private
@@ -108,7 +108,7 @@ def export(connection: Connection[Any], file: Path, header: Header, bounds: dict
             cursor.itersize = _BATCH
             cursor.execute(_SELECT, bounds | {"supplier": header.supplier})
             for row in cursor:
-                digest = _digest_of(row) if payloads else None
+                digest = payload_digest(row["stream"], row["topic"], row["state"]) if payloads else None
                 if digest and (line := _payload_of(connection, row["stream"], digest)):
                     counts["payloads"] += 1
                     writer.write(_encoder.encode(line) + b"\n")
@@ -176,14 +176,6 @@ def _json_of(state: bytes) -> msgspec.Raw:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return msgspec.Raw(_encoder.encode(state.decode("utf-8", "replace")))
     return msgspec.Raw(state)
-
-
-def _digest_of(row: dict[str, Any]) -> str | None:
-    """Of the payload that an event speaks of; an e-mail's is its import's, where it was told already."""
-    if row["topic"].startswith("mail_"):
-        return None
-    digest: str | None = getattr(read_event(row["stream"], row["topic"], row["state"]), "payload_sha256", None)
-    return digest
 
 
 def _payload_of(connection: Connection[Any], stream: str, digest: str) -> PayloadLine | None:

@@ -23,7 +23,7 @@ from psycopg import Connection
 from psycopg.rows import dict_row
 
 from eventstore.errors import OperatorError
-from eventstore.events import read_event
+from eventstore.events import payload_digest
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.payloads import stored_contents
 from eventstore.proof.checkpoints import MAX_NOTE_BYTES, LogKey
@@ -274,11 +274,3 @@ class Archive:
     def _digest(self, name: str) -> str:
         with self._zip.open(name) as member:
             return hashlib.file_digest(member, "sha256").hexdigest()  # type: ignore[arg-type]
-
-
-def payload_digest(stream: str, topic: str, state: bytes) -> str | None:
-    """The digest of the payload that an event brought along; a request for an e-mail names one that another brought."""
-    if topic.startswith("mail_"):
-        return None
-    digest: str | None = getattr(read_event(stream, topic, state), "payload_sha256", None)
-    return digest

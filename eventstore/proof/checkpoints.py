@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -116,23 +116,12 @@ class Outside:
 
     def keep(self, size: int, note: str, *, branch: int = 0) -> None:
         """Keep a copy; one that is there already is left as it is. Raises OutsideUnavailable."""
-        try:
+        with self._reached(), suppress(FileExistsError, AlreadyExistsError):
             obstore.put(self._store(), Copy(size, branch).name, note.encode(), mode="create")
-        except (FileExistsError, AlreadyExistsError):
-            return
-        except (BaseError, OSError, ValueError) as error:
-            raise OutsideUnavailable(f"{self.url}: {type(error).__name__}") from error
 
-    def sizes(self, *, since: int = 0) -> list[int]:
-        """The sizes of the trees that copies speak of, ascending, from one on. Raises OutsideUnavailable."""
-        return sorted({copy.size for copy in self._copies(since) if copy.size})
-
-    def newest(self, *, since: int) -> int | None:
-        """The largest size. A store lists only what is there `since` a size, unless there is nothing.
-
-        Raises OutsideUnavailable.
-        """
-        return max(self.ends(since=since).values(), default=0) or None
+    def sizes(self) -> list[int]:
+        """The sizes of the trees that copies speak of, ascending. Raises OutsideUnavailable."""
+        return sorted({copy.size for copy in self._copies(0) if copy.size})
 
     def ends(self, *, since: int) -> dict[int, int]:
         """The largest size of each branch; 0 where nothing is there `since` a size. Raises OutsideUnavailable."""
@@ -156,24 +145,25 @@ class Outside:
         return self._get(self._store(), Copy(size, branch).name)
 
     def _get(self, store: ObjectStore, name: str) -> str:
-        try:
+        with self._reached():
             return bytes(obstore.get(store, name).bytes()).decode("utf-8", "replace")
-        except (BaseError, OSError) as error:
-            raise OutsideUnavailable(f"{self.url}: {type(error).__name__}") from error
 
     def _copies(self, since: int) -> list[Copy]:
         before = Copy(since - 1, 0).name if since > 1 else None  # stores list what comes after a name
-        try:
+        with self._reached():
             paths = [entry["path"] for batch in obstore.list(self._store(), offset=before) for entry in batch]
-        except (BaseError, OSError) as error:
-            raise OutsideUnavailable(f"{self.url}: {type(error).__name__}") from error
         return [copy for name in paths if (copy := Copy.named(name))]
 
     def _store(self) -> ObjectStore:
-        try:
+        with self._reached():
             if self.url.startswith("file:"):
                 Path(unquote(urlsplit(self.url).path)).mkdir(parents=True, exist_ok=True, mode=0o700)
             return open_store(self.url, timeout_s=_TIMEOUT_S)
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        try:
+            yield
         except (BaseError, OSError, ValueError) as error:
             raise OutsideUnavailable(f"{self.url}: {type(error).__name__}") from error
 

@@ -17,7 +17,7 @@ from psycopg import Connection
 from psycopg.rows import dict_row
 
 from eventstore.errors import OperatorError
-from eventstore.events import read_event, subject_of
+from eventstore.events import payload_digest, subject_of
 from eventstore.log.columns import SELECT_EVENTS, rows_of
 from eventstore.log.payloads import is_erased, read_payloads
 from eventstore.proof.merkle import ReadTile, TreeDamaged, consistency_proof, inclusion_proof
@@ -144,11 +144,8 @@ def _covering(connection: Connection[Any], origin: str, events: Sequence[dict[st
 
 def _payloads(connection: Connection[Any], events: Sequence[dict[str, Any]]) -> tuple[dict[str, bytes], int]:
     """The payloads that the events speak of, and how many of others are not here though nobody was erased."""
-    wanted = []
-    for row in events:
-        digest = getattr(read_event(row["stream"], row["topic"], row["state"]), "payload_sha256", None)
-        if digest is not None and not row["topic"].startswith("mail_"):
-            wanted.append((row["stream"], digest))
+    digests = [(row["stream"], payload_digest(row["stream"], row["topic"], row["state"])) for row in events]
+    wanted = [(stream, digest) for stream, digest in digests if digest is not None]
     bodies = dict(read_payloads(connection, wanted))
     missing = [stream for stream, digest in dict.fromkeys(wanted) if (stream, digest) not in bodies]
     detached = sum(not is_erased(connection, subject_of(stream) or stream) for stream in missing)

@@ -115,8 +115,27 @@ def seal(
     could not be kept outside is kept there the next time. A log that does not continue a signed checkpoint takes
     nothing in from then on. `former_key` is the verifier key of what was signed before the key was changed.
     """
+    keys = (key.verifier, former_key) if former_key else (key.verifier,)
     with _stopping_intake(connection):
-        return _seal(connection, key, outside, at=at, former_key=former_key, progress=progress)
+        log = _compared(connection, keys, outside, progress)
+        size = _grow(connection, log.head, progress)
+        if not size:
+            return None
+        connection.execute(_KEEP_KEY, {"origin": key.name, "verifier": key.verifier, "at": at})
+        if log.before is not None and log.before.size == size:
+            if log.before.origin != key.name:
+                raise SealRefused("The former key has signed everything already. Seal again when there is a new event.")
+            sealed = Sealed(log.before, log.newest, is_new=False)
+        else:
+            note = key.sign(size, range_root(tile_reader(connection), 0, size), at, branch=log.branch)
+            if not log.newest and not log.ends:  # whoever is killed in between has not left one in the database alone
+                wait_for_standby(connection)
+                with suppress(OutsideUnavailable):
+                    outside.keep(size, note, branch=log.branch)
+            connection.execute(_INSERT, (size, note, at, log.branch, None, None))
+            sealed = Sealed(_read(note, keys), note, is_new=True)
+        _keep_outside(connection, outside, log.branch, log.ends)
+        return sealed
 
 
 def compare_log(connection: Connection[Any], keys: Sequence[str], outside: Outside) -> None:
@@ -196,38 +215,6 @@ def _compared(
 def _known_keys(connection: Connection[Any]) -> list[str]:
     """Verifier keys that have signed this log, or a seal of it."""
     return [verifier for (verifier,) in rows_of(connection, "SELECT verifier FROM log_keys")]
-
-
-def _seal(
-    connection: Connection[Any],
-    key: LogKey,
-    outside: Outside,
-    *,
-    at: datetime,
-    former_key: str | None,
-    progress: Callable[[int], None],
-) -> Sealed | None:
-    keys = (key.verifier, former_key) if former_key else (key.verifier,)
-    log = _compared(connection, keys, outside, progress)
-    size = _grow(connection, log.head, progress)
-    if not size:
-        return None
-    connection.execute(_KEEP_KEY, {"origin": key.name, "verifier": key.verifier, "at": at})
-    before, branch = log.before, log.branch
-    if before is not None and before.size == size:
-        if before.origin != key.name:
-            raise SealRefused("The former key has signed everything already. Seal again when there is a new event.")
-        sealed = Sealed(before, log.newest, is_new=False)
-    else:
-        note = key.sign(size, range_root(tile_reader(connection), 0, size), at, branch=branch)
-        if not log.newest and not log.ends:  # whoever is killed in between has not left one in the database alone
-            wait_for_standby(connection)
-            with suppress(OutsideUnavailable):
-                outside.keep(size, note, branch=branch)
-        connection.execute(_INSERT, (size, note, at, branch, None, None))
-        sealed = Sealed(_read(note, keys), note, is_new=True)
-    _keep_outside(connection, outside, branch, log.ends)
-    return sealed
 
 
 def continue_from(

@@ -23,7 +23,7 @@ from eventstore.aggregates.import_process import (
     SubjectErased,
     identity_of,
 )
-from eventstore.log.copying import copy_into
+from eventstore.log.copy_format import copy_into
 from projections.versions.following import Following, add_numbers
 from projections.versions.projection import declared_columns_of
 from projections.versions.reading import Seen

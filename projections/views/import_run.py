@@ -34,7 +34,7 @@ from eventstore.aggregates.import_process import (
 from eventstore.aggregates.run import AccountsReplayed, RunCounted, run_of
 from eventstore.clock import now
 from eventstore.log.columns import SELECT_HEAD
-from eventstore.log.copying import copy_into
+from eventstore.log.copy_format import copy_into
 from projections.versions.following import Following, add_numbers
 from projections.versions.reading import Seen
 from projections.views.error_statistics import failure_name

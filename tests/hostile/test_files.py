@@ -27,7 +27,6 @@ from eventstore.proof.archive import write_archive
 from eventstore.proof.proof import write_proof
 from eventstore.proof.sealing import sign_snapshot
 from eventstore.proof.statement import sign_statement
-from projections.platform.account_numbers import ACCOUNT_NUMBERS
 from tests.hostile.alterations import alterations, write_bombs
 from tests.hostile.file_readers import READERS
 from tests.support.folders import ROOT
@@ -93,7 +92,6 @@ def backed_up(log: Log, folder: Path) -> None:
     back_up(
         log.urls.service,
         folder,
-        ACCOUNT_NUMBERS,
         sign=lambda connection, told: sign_statement(told, KEY, sign_snapshot(connection, KEY, at=NOON), at=NOON),
     )
 
@@ -150,7 +148,7 @@ def test_a_restore_verifies_no_backup_with_an_altered_part(
         monkeypatch.setenv(name, value)
     log.answer("supplier/ANSWERED")
     (folder / "kept.note").write_text(log.seal().note)
-    manifest = back_up(log.urls.service, folder / "backup", ACCOUNT_NUMBERS)
+    manifest = back_up(log.urls.service, folder / "backup")
     query = f"SELECT {columns} FROM {part} ORDER BY 1, 2".encode()
     meant = log.admin.execute(query).fetchall()
     file = folder / "backup" / f"{part}.copy.zst"

@@ -14,7 +14,6 @@ from eventstore.log.ledger import Ledger
 from eventstore.operations.backup import back_up
 from eventstore.operations.export import export, header_of
 from eventstore.proof.proof import write_proof
-from projections.platform.account_numbers import ACCOUNT_NUMBERS
 from redaction.private_files import open_private
 from tests.support.make import DIGEST, NOON, stage
 from tests.support.running import wait_for
@@ -61,7 +60,7 @@ def test_backups_and_exports_are_private_in_a_folder_that_was_there(
         place.chmod(0o777)
     before = os.umask(0)
     try:
-        back_up(database.service, places[0], ACCOUNT_NUMBERS, keys=places[1])
+        back_up(database.service, places[0], keys=places[1])
         with ledger.connection() as connection:
             bounds = dict.fromkeys(("first", "last"))
             export(connection, folder / "x.ndjson.zst", header_of("S", None, None), bounds, payloads=True)

@@ -9,14 +9,13 @@ from eventstore.proof.sealing import sign_snapshot
 from eventstore.proof.statement import check_statement, sign_statement
 from eventstore.proof.verifier import read_checkpoint
 from projections import PROJECTIONS
-from projections.platform.account_numbers import ACCOUNT_NUMBERS
 from tests.support.make import NOON
 from tests.support.sealed_log import ACCOUNTS, KEY, OTHER_KEY, Log, emptied
 
 
 @pytest.mark.promise("counts-backup-restore-real")
 def test_a_backup_counts_its_rows(log: Log) -> None:
-    manifest = back_up(log.urls.service, log.folder / "backup", ACCOUNT_NUMBERS)
+    manifest = back_up(log.urls.service, log.folder / "backup")
     counts = {name: part.rows for name, part in manifest.parts.items()}
     assert counts["events"] == 3 * ACCOUNTS
     assert counts["payloads"] == counts["payload_keys"] == ACCOUNTS
@@ -30,7 +29,6 @@ def test_the_manifest_is_signed_with_a_checkpoint_of_exactly_what_is_in_the_back
     back_up(
         log.urls.service,
         log.folder / "backup",
-        ACCOUNT_NUMBERS,
         sign=lambda connection, manifest: sign_statement(
             manifest, KEY, sign_snapshot(connection, KEY, at=NOON), at=NOON
         ),
@@ -50,11 +48,11 @@ def test_the_manifest_is_signed_with_a_checkpoint_of_exactly_what_is_in_the_back
     ],
 )
 def test_the_two_folders_of_a_backup_are_told_apart(log: Log, named: str, keys: str, said: str) -> None:
-    back_up(log.urls.service, log.folder / "log", ACCOUNT_NUMBERS, keys=log.folder / "keys")
+    back_up(log.urls.service, log.folder / "log", keys=log.folder / "keys")
     emptied(log)
     folder = log.folder / named
     with pytest.raises(BackupError, match=said):
-        restore(log.urls.admin, folder, read_manifest(folder), ACCOUNT_NUMBERS, keys=log.folder / keys)
+        restore(log.urls.admin, folder, read_manifest(folder), keys=log.folder / keys)
 
 
 @pytest.mark.promise("counts-backup-restore-real")
@@ -67,18 +65,18 @@ def test_the_two_folders_of_a_backup_are_told_apart(log: Log, named: str, keys: 
 )
 def test_rows_and_position_of_a_restore_are_compared_with_the_manifest(log: Log, old: str, new: str, said: str) -> None:
     folder = log.folder / "backup"
-    back_up(log.urls.service, folder, ACCOUNT_NUMBERS)
+    back_up(log.urls.service, folder)
     emptied(log)
     text = (folder / MANIFEST).read_text()
     assert old in text
     (folder / MANIFEST).write_text(text.replace(old, new))
     with pytest.raises(BackupError, match=said):
-        restore(log.urls.admin, folder, read_manifest(folder), ACCOUNT_NUMBERS)
+        restore(log.urls.admin, folder, read_manifest(folder))
 
 
 @pytest.mark.promise("every-table-backup-rebuilt")
 def test_every_table_is_in_the_backup_or_made_anew_or_left_out_with_a_reason(database: PostgresUrls) -> None:
-    held = {table for table, _ in (TABLES | ACCOUNT_NUMBERS.tables).values()}
+    held = {table for table, _ in TABLES.values()}
     anew = {f"{projection.home}.{table}" for projection in PROJECTIONS for table in projection.tables}
     left_out = {f"public.{table}" for table in LEFT_OUT}
     query = (
@@ -97,7 +95,7 @@ def test_former_verifier_keys_are_there_after_a_restore(log: Log) -> None:
     log.seal(OTHER_KEY, former_key=KEY.verifier)
     keys = log.admin.execute("SELECT * FROM log_keys ORDER BY origin").fetchall()
     assert [key[1] for key in keys] == sorted([KEY.verifier, OTHER_KEY.verifier])
-    back_up(log.urls.service, log.folder / "backup", ACCOUNT_NUMBERS)
+    back_up(log.urls.service, log.folder / "backup")
     emptied(log)
-    restore(log.urls.admin, log.folder / "backup", read_manifest(log.folder / "backup"), ACCOUNT_NUMBERS)
+    restore(log.urls.admin, log.folder / "backup", read_manifest(log.folder / "backup"))
     assert log.admin.execute("SELECT * FROM log_keys ORDER BY origin").fetchall() == keys

@@ -24,8 +24,7 @@ def test_copies_are_kept_in_order_and_the_first_of_a_size_stays(outside: Outside
         outside.keep(size, notes[size])
     outside.keep(9, "another")
     assert outside.sizes() == [9, 10, 1_000_000]
-    assert outside.sizes(since=10) == [10, 1_000_000]
-    assert [outside.newest(since=size) for size in (0, 10, 1_000_000, 1_000_001)] == [1_000_000] * 4
+    assert [outside.ends(since=size) for size in (0, 10, 1_000_000, 1_000_001)] == [{0: 1_000_000}] * 4
     assert outside.note(9) == notes[9]
     assert [note for _, note in outside.notes()] == list(notes.values())
 

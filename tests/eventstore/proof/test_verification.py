@@ -30,7 +30,6 @@ from eventstore.proof.sealing import SealRefused
 from eventstore.proof.verification import Kept, gaps, verify_events
 from eventstore.proof.verifier import Invalid, check, leaf_of, run
 from projections import INLINE
-from projections.platform.account_numbers import ACCOUNT_NUMBERS
 from projections.retention.erasure import erase
 from tests.support.make import NOON
 from tests.support.sealed_log import ACCOUNTS, KEY, OTHER_KEY, SUPPLIER, Log, assert_found, edited
@@ -561,7 +560,7 @@ def upgraded(log: Log) -> None:
 
 
 def backed_up(log: Log) -> None:
-    back_up(log.urls.service, log.folder / "backup", ACCOUNT_NUMBERS)
+    back_up(log.urls.service, log.folder / "backup")
 
 
 @pytest.mark.parametrize("change", [vacuumed, rebuilt, erased, upgraded, backed_up])
