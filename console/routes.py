@@ -13,6 +13,7 @@ from starlette.routing import Route
 from api.http.errors import not_found
 from api.http.paths import both_forms, only_form
 from api.services import Services
+from console.access.guard import handler
 from console.access.visit import ROOT, Console, Screen, Visit
 from console.presentation.rendering import ASSETS, HEADERS
 from console.screens import SCREENS
@@ -27,24 +28,25 @@ _TYPES = {
 
 def console_routes(services: Services, *, settings: ConsoleSettings | None = None) -> Iterator[Route]:
     """All routes of the console."""
-    console = Console(services, settings or ConsoleSettings(), SCREENS)
+    settings, openid = settings or ConsoleSettings(), None
+    if settings.openid is not None:
+        from console.access.openid import OpenIdProvider  # its HTTP client is needed nowhere else here
+
+        openid = OpenIdProvider(settings.openid)
+    console = Console(services, settings, openid, tuple(screen for screen in SCREENS if screen.nav))
     for screen in SCREENS:
-        yield from both_forms(ROOT + screen.path, console.handler(screen), screen.method)
+        yield from both_forms(ROOT + screen.path, handler(console, screen), screen.method)
     yield from only_form(f"{ROOT}/assets/{{name}}", _asset_answer, "GET")
-    nowhere = console.handler(_NOWHERE)
-    yield from only_form(f"{ROOT}/{{path:path}}", nowhere, "GET", "POST")
+    nowhere = Screen(function=_nowhere, path="/", method="GET", roles=None)
+    yield from only_form(f"{ROOT}/{{path:path}}", handler(console, nowhere), "GET", "POST")
 
 
 async def _nowhere(visit: Visit) -> Response:
     raise not_found()
 
 
-_NOWHERE = Screen(function=_nowhere, path="/", method="GET", roles=None)
-"""Whatever is no page of the console; strangers learn no more of it than that."""
-
-
 async def _asset_answer(request: Request) -> Response:
-    """A script or style sheet; its address changes with its content, so that it may be kept."""
+    """A script or style sheet. Its address changes with its content, so that browsers may cache it."""
     file = ASSETS.get(request.path_params["name"])
     if file is None:
         raise not_found()

@@ -1,6 +1,6 @@
 """The console's cookies. Over TLS their names begin with `__Host-`: no other host and no plain connection can set them.
 
-Over plain http, which is only served to the machine itself, browsers keep no such cookie: there the names stand alone.
+Plain http is served to the machine itself only. Browsers keep no `__Host-` cookie there, so the names stand alone.
 """
 
 from datetime import timedelta
@@ -11,32 +11,28 @@ from starlette.responses import Response
 SESSION, FORM, LANGUAGE, NOTICE, OPENID, OPENID_NEXT = (
     f"importledger-{name}" for name in ("session", "form", "language", "notice", "openid", "openid-next")
 )
-"""The open session; what forms of strangers are bound to; the language that was chosen; what was just done; a sign-in
-that an OpenID provider is asked about, and where it leads."""
+"""The open session; the form token of strangers; the chosen language; the notice about the last form; a sign-in at an
+OpenID provider, and the page after it."""
 ATTEMPT = timedelta(minutes=10)
 YEAR = timedelta(days=365)
 
 
 def read_cookie(request: Request, name: str, *, is_secure: bool) -> str:
-    """What the cookie holds; "" where there is none."""
+    """Return the value of the cookie, "" where there is none."""
     return request.cookies.get(_named(name, is_secure=is_secure), "")
 
 
-def set_cookie(response: Response, name: str, value: str, *, is_secure: bool, lasts: timedelta | None = None) -> None:
-    """Give the browser a cookie that no script can read; until it is closed where nothing is said."""
+def write_cookie(response: Response, name: str, value: str, *, is_secure: bool, lasts: timedelta | None = None) -> None:
+    """Set a cookie that no script can read, until the browser is closed by default. "" deletes it."""
     response.set_cookie(
         _named(name, is_secure=is_secure),
         value,
-        max_age=None if lasts is None else int(lasts.total_seconds()),
+        max_age=0 if not value else None if lasts is None else int(lasts.total_seconds()),
         path="/",
         secure=is_secure,
         httponly=True,
         samesite="lax",
     )
-
-
-def drop_cookie(response: Response, name: str, *, is_secure: bool) -> None:
-    response.delete_cookie(_named(name, is_secure=is_secure), path="/", secure=is_secure, httponly=True, samesite="lax")
 
 
 def _named(name: str, *, is_secure: bool) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 from psycopg import Connection
 
-from api.http.status_codes import ApiError
 from console.access import cookies
 from console.access.visit import Visit
+from console.presentation.texts import N_
 from eventstore.aggregates.user import SetPassword, SignIn, SignInMethod, SignOut, stream_of
 from eventstore.clock import now
 from eventstore.events import Recorded
@@ -23,12 +23,8 @@ from projections.unlogged.sessions import (
     use_link,
 )
 from projections.unlogged.user_details import set_password_hash
-from schemas.sentence import Sentence
 
-LINK_VOID = Sentence(
-    "This link was used already, or is older than 15 minutes. Ask for another one.",
-    "Dieser Link wurde schon benutzt oder ist älter als 15 Minuten. Bitte einen neuen erbitten.",
-)
+LINK_VOID = N_("This link was used already, or is older than 15 minutes. Ask for another one.")
 
 
 async def begin(visit: Visit, user_id: str, method: SignInMethod, *, link: str = "", tries: Sequence[str] = ()) -> None:
@@ -38,16 +34,16 @@ async def begin(visit: Visit, user_id: str, method: SignInMethod, *, link: str =
 
     def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
         if link and not use_link(connection, link, at):
-            raise ApiError(403, LINK_VOID)
+            raise visit.refusal(403, LINK_VOID)
         for who in tries:
             forget_failures(connection, who, at)
         end_session(connection, former)
         begin_session(connection, visit.services.authority, token, session, user_id, at)
 
-    command, by = SignIn(session=session, method=method), f"user:{user_id}"
-    await visit.written(visit.services.ledger.execute, stream_of(user_id), command, at=at, by=by, beside=beside)
+    command = SignIn(session=session, method=method)
+    await visit.execute(stream_of(user_id), command, beside=beside, by=f"user:{user_id}")
     visit.set_cookie(cookies.SESSION, token, SESSION_LASTS)
-    visit.drop_cookie(cookies.FORM)
+    visit.set_cookie(cookies.FORM, "")
 
 
 async def end(visit: Visit) -> None:
@@ -58,7 +54,7 @@ async def end(visit: Visit) -> None:
         SignOut(session=session),
         beside=lambda connection, events: end_session(connection, session),
     )
-    visit.drop_cookie(cookies.SESSION)
+    visit.set_cookie(cookies.SESSION, "")
 
 
 async def set_password(visit: Visit, password_hash: str, at: datetime) -> None:

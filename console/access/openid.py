@@ -1,33 +1,152 @@
-"""What signing in by an OpenID Connect provider speaks of, whether or not one is set up."""
+"""Sign-in at an OpenID Connect provider: the authorization code flow with PKCE, state and nonce.
 
+The provider identifies the user. A claim that the settings name gives the user's role, organisation and suppliers. It
+is read at each sign-in, so a role that is taken away at the provider is gone here at the next one.
+"""
+
+import hmac
+import time
+from typing import Any
+
+import httpx
 import msgspec
+from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
+from authlib.oauth2.rfc7636 import create_s256_code_challenge
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+from joserfc.jwt import JWTClaimsRegistry
 
-from console.settings import OpenIdGrant
+from console.settings import OpenIdGrant, OpenIdSettings
 from projections.unlogged.sessions import new_token
+
+ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"]
+TIMEOUT_S = 5.0
+METADATA_LASTS_S = 3600.0
+MAX_ANSWER_BYTES = 1_000_000
 
 
 class OpenIdFailed(Exception):
-    """The provider cannot be asked, or what it says does not hold; the message is for the log."""
+    """The provider does not answer, or its answer is not valid. The message is for the log."""
 
 
 class OpenIdIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """Who has signed in there: their address, or what else the provider calls them."""
+    """A user as the provider identifies them. `email` is the subject where the provider names no address."""
 
     openid: str
     email: str
     is_email_verified: bool
     name: str
     grant: OpenIdGrant | None
-    """What they may do here; None for somebody to whom no role is mapped."""
+    """None for a user to whom no role is mapped."""
 
 
-class OpenIdAttempt(msgspec.Struct, frozen=True):
-    """A sign-in that is under way at the provider; the browser keeps it in a cookie."""
+class OpenIdProvider:
+    """The provider that the settings name. Its metadata and keys are kept for an hour."""
 
-    state: str
-    nonce: str
-    verifier: str
+    failures = OpenIdFailed
 
-    @classmethod
-    def new(cls) -> "OpenIdAttempt":
-        return cls(new_token(), new_token(), new_token() + new_token())
+    def __init__(self, settings: OpenIdSettings) -> None:
+        self._settings = settings
+        self._metadata: dict[str, Any] = {}
+        self._keys: KeySet | None = None
+        self._read_at = 0.0
+
+    async def address(self, redirect_uri: str) -> tuple[str, str]:
+        """Return where the browser is sent, and the attempt, for a cookie. Raises OpenIdFailed."""
+        state, nonce, verifier = new_token(), new_token(), new_token() + new_token()
+        async with self._client() as client:
+            await self._discover(client)
+        address = prepare_grant_uri(
+            self._metadata["authorization_endpoint"],
+            self._settings.client_id,
+            "code",
+            redirect_uri=redirect_uri,
+            scope="openid email profile",
+            state=state,
+            nonce=nonce,
+            code_challenge=create_s256_code_challenge(verifier),
+            code_challenge_method="S256",
+        )
+        return str(address), f"{state}.{nonce}.{verifier}"
+
+    async def identity(self, code: str, state: str, attempt: str, redirect_uri: str) -> OpenIdIdentity:
+        """Return the user of the code with which the browser came back. Raises OpenIdFailed."""
+        own_state, _, rest = attempt.partition(".")
+        nonce, _, verifier = rest.partition(".")
+        if not verifier or not hmac.compare_digest(own_state.encode(), state.encode()):
+            raise OpenIdFailed("the browser has not begun this attempt")
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": redirect_uri,
+            "code_verifier": verifier,
+        }
+        auth = (self._settings.client_id, self._settings.client_secret)
+        async with self._client() as client:
+            await self._discover(client)
+            tokens = await _json(client.post(self._metadata["token_endpoint"], data=form, auth=auth))
+            claims = await self._claims(client, str(tokens.get("id_token", "")), nonce)
+            if self._settings.claim not in claims and "userinfo_endpoint" in self._metadata:
+                headers = {"Authorization": f"Bearer {tokens.get('access_token', '')}"}
+                more = await _json(client.get(self._metadata["userinfo_endpoint"], headers=headers))
+                if more.get("sub") == claims["sub"]:
+                    claims = more | claims
+        return self._identity_of(claims)
+
+    def _identity_of(self, claims: dict[str, Any]) -> OpenIdIdentity:
+        claim = claims.get(self._settings.claim, [])
+        values = [str(value) for value in claim] if isinstance(claim, list) else [str(claim)]
+        return OpenIdIdentity(
+            openid=f"{claims['iss']} {claims['sub']}",
+            email=str(claims.get("email") or claims["sub"]),
+            is_email_verified=claims.get("email_verified") is True,
+            name=str(claims.get("name", "")),
+            grant=next((grant for value, grant in self._settings.grants if value in values), None),
+        )
+
+    async def _claims(self, client: httpx.AsyncClient, id_token: str, nonce: str) -> dict[str, Any]:
+        """The claims of the token, which the provider has signed for this client and this attempt."""
+        registry = JWTClaimsRegistry(
+            leeway=60,
+            iss={"essential": True, "value": self._settings.issuer},
+            aud={"essential": True, "value": self._settings.client_id},
+            nonce={"essential": True, "value": nonce},
+            sub={"essential": True},
+            exp={"essential": True},
+        )
+        try:
+            if self._keys is None:
+                self._keys = KeySet.import_key_set(await _json(client.get(self._metadata["jwks_uri"])))  # type: ignore[arg-type]
+            claims = jwt.decode(id_token, self._keys, algorithms=ALGORITHMS).claims
+            registry.validate(claims)
+        except (JoseError, ValueError) as error:
+            self._keys = None  # they may have changed: the next attempt reads them
+            raise OpenIdFailed(f"the ID token is not valid: {type(error).__name__}") from error
+        return dict(claims)
+
+    async def _discover(self, client: httpx.AsyncClient) -> None:
+        if self._metadata and time.monotonic() - self._read_at < METADATA_LASTS_S:
+            return
+        issuer = self._settings.issuer
+        metadata = await _json(client.get(f"{issuer.rstrip('/')}/.well-known/openid-configuration"))
+        needed = {"authorization_endpoint", "token_endpoint", "jwks_uri"}
+        if metadata.get("issuer") != issuer or not needed <= metadata.keys():
+            raise OpenIdFailed(f"the metadata at {issuer} is not that of this issuer")
+        self._metadata, self._keys, self._read_at = metadata, None, time.monotonic()
+
+    def _client(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False)
+
+
+async def _json(request: Any) -> dict[str, Any]:
+    """The JSON object in the provider's answer. Raises OpenIdFailed."""
+    try:
+        answer = await request
+        answer.raise_for_status()
+        body = answer.json() if len(answer.content) <= MAX_ANSWER_BYTES else None
+    except (httpx.HTTPError, ValueError) as error:
+        raise OpenIdFailed(f"the provider does not answer: {type(error).__name__}") from error
+    if not isinstance(body, dict):
+        raise OpenIdFailed("the provider does not answer with an object")
+    return body

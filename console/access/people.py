@@ -1,6 +1,7 @@
 """Who looks at a page: a user with an open session, what they may do, and which suppliers they see."""
 
 from collections.abc import Collection
+from typing import Any
 
 import msgspec
 
@@ -24,32 +25,32 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
     organisation: str
     role: str
     suppliers: Collection[str]
-    language: str
     session: str
 
     @classmethod
-    def of(cls, opened: OpenSession, language: str) -> "Person":
-        return cls(
-            user_id=opened.user_id,
-            email=opened.email,
-            name=opened.name,
-            organisation=opened.organisation,
-            role=opened.role,
-            suppliers=frozenset(opened.suppliers),
-            language=language,
-            session=opened.session,
-        )
+    def of(cls, opened: OpenSession) -> "Person":
+        names = [name for name in cls.__struct_fields__ if name != "suppliers"]
+        return cls(**{name: getattr(opened, name) for name in names}, suppliers=frozenset(opened.suppliers))
 
     @property
     def reach(self) -> frozenset[str] | None:
         """The codes of the suppliers that they see; None where they see all."""
         return None if ALL_SUPPLIERS in self.suppliers else frozenset(self.suppliers)
 
+    @property
+    def listed_reach(self) -> list[str] | None:
+        """The same in order, for queries."""
+        return None if self.reach is None else sorted(self.reach)
+
     def may_touch(self, supplier: str) -> bool:
         return supplier in self.suppliers or ALL_SUPPLIERS in self.suppliers
 
     def may(self, roles: frozenset[str]) -> bool:
         return self.role in roles
+
+    def may_see(self, screen: Any) -> bool:
+        """Return True if the screen belongs into this person's navigation."""
+        return self.may(screen.roles or frozenset()) and (self.reach is None or not screen.is_whole)
 
     @property
     def by(self) -> str:

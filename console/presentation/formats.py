@@ -5,8 +5,8 @@ from decimal import Decimal
 from typing import Any
 
 from babel import Locale
-from babel.dates import format_timedelta, get_month_names
-from babel.numbers import format_currency, format_decimal, format_percent
+from babel.dates import format_date, format_timedelta
+from babel.numbers import format_decimal, format_percent
 
 from api.http.languages import Language
 from eventstore.clock import now
@@ -14,6 +14,7 @@ from schemas.base import MARKET_TIME
 from schemas.sentence import german_of
 
 _LOCALES: dict[Language, Locale] = {"de": Locale("de", "DE"), "en": Locale("en", "GB")}
+_DAYS: dict[Language, str] = {"de": "dd.MM.yyyy", "en": "d MMM yyyy"}
 _ZONES: dict[Language, tuple[str, str]] = {"de": ("MEZ", "MESZ"), "en": ("CET", "CEST")}
 NOTHING = "–"
 """What stands where there is no value."""
@@ -25,12 +26,10 @@ class Formats:
     def __init__(self, language: Language) -> None:
         self._language = language
         self._locale = _LOCALES[language]
-        self._months = get_month_names("abbreviated", locale=self._locale)
-        self._groups = {"de": ".", "en": ","}[language]
 
     def filters(self) -> dict[str, Any]:
         """By the names that templates know."""
-        names = ("moment", "day", "ago", "number", "percent", "euros", "size", "duration", "said")
+        names = ("moment", "day", "ago", "number", "percent", "size", "duration", "said")
         return {name: getattr(self, name) for name in names}
 
     def moment(self, at: datetime | None, *, seconds: bool = True) -> str:
@@ -40,20 +39,14 @@ class Formats:
         local = _in_market_time(at)
         time = f"{local:%H:%M:%S}" if seconds else f"{local:%H:%M}"
         zone = _ZONES[self._language][bool(local.dst())] if local.tzinfo is MARKET_TIME else local.tzname()
-        return f"{self._day(local)}, {time} {zone}"
+        return f"{self.day(local.date())}, {time} {zone}"
 
     def day(self, on: date | datetime | None) -> str:
         """`22.11.2026`, of a time its day in the market."""
         if on is None:
             return NOTHING
         day = _in_market_time(on).date() if isinstance(on, datetime) else on
-        return self._day(day)
-
-    def _day(self, day: date) -> str:
-        """Written here, as a page may have hundreds, and Babel reads its pattern each time."""
-        if self._language == "de":
-            return f"{day:%d.%m}.{day.year:04}"
-        return f"{day.day} {self._months[day.month]} {day.year:04}"
+        return format_date(day, _DAYS[self._language], locale=self._locale)
 
     def ago(self, at: datetime | None) -> str:
         """`vor 3 Minuten`, `in 2 Stunden`."""
@@ -73,25 +66,14 @@ class Formats:
         """`1.234.567`."""
         if value is None:
             return NOTHING
-        if isinstance(value, int) and not decimals:
-            return f"{value:,}".replace(",", self._groups)
-        pattern = "#,##0" + ("." + "0" * decimals if decimals else "")
-        return format_decimal(value, pattern, locale=self._locale)
+        return format_decimal(value, _pattern(decimals), locale=self._locale)
 
     def percent(self, share: float | None, decimals: int = 1) -> str:
         """Of a share between 0 and 1: `12,3 %`."""
         if share is None:
             return NOTHING
-        pattern = (
-            "#,##0"
-            + ("." + "0" * decimals if decimals else "")
-            + ("\N{NO-BREAK SPACE}%" if self._language == "de" else "%")
-        )
+        pattern = _pattern(decimals) + ("\N{NO-BREAK SPACE}%" if self._language == "de" else "%")
         return format_percent(share, pattern, locale=self._locale)
-
-    def euros(self, amount: Decimal | float | None) -> str:
-        """`1.234,56 €`."""
-        return NOTHING if amount is None else format_currency(amount, "EUR", locale=self._locale)
 
     def size(self, count: float | None) -> str:
         """Bytes as people read them: `1,4 GB`."""
@@ -106,6 +88,10 @@ class Formats:
     def said(self, value: Any) -> str:
         """A sentence of the API, which knows itself in German; any other text as it is."""
         return NOTHING if value is None else str(german_of(value) if self._language == "de" else value)
+
+
+def _pattern(decimals: int) -> str:
+    return "#,##0" + ("." + "0" * decimals if decimals else "")
 
 
 def _in_market_time(at: datetime) -> datetime:

@@ -1,14 +1,18 @@
-"""What an address of the list of imports asks for, and how the same is said to others: as a link and as a command."""
+"""The filter of the list of imports, as an address, a form and a query have it; and the list as CSV."""
 
 import csv
+import hmac
 import io
+import os
 import re
-import shlex
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Sequence
 from datetime import date
 from urllib.parse import quote, urlencode
 
 import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from api.description.catalogue import CATALOGUE
 from api.http.lists import ListFormat
@@ -18,6 +22,7 @@ from projections.queries.import_list import ListedRow, Narrowed
 _FORMULA = re.compile(r"""^(?=[\t\r\n])|(?:(?<=[;\t\r\n])|^)(?=[\s"']*[=+\-@＝＋－＠])""")
 
 MAX_TEXT = 254
+_NONCE_BYTES = 12
 SEARCH = "search"
 """The parameter of an address that holds the text of a search, encrypted: addresses end in logs."""
 NAMES = ("supplier", "status", "code", "path", "mended", "run", "day", "q")
@@ -25,8 +30,8 @@ NAMES = ("supplier", "status", "code", "path", "mended", "run", "day", "q")
 _OF_IMPORTS = frozenset(entry.code for entry in CATALOGUE if "latest_error" in entry.where)
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list is asked to show; what is not understood is named in `misread`."""
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """The filter of a list. `misread` names the fields that were not understood."""
 
     supplier: str = ""
     status: str = ""
@@ -42,23 +47,28 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     misread: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, parameters: dict[str, str], search: str = "") -> "Asked":
+    def of(cls, parameters: dict[str, str], search: str = "") -> "Filter":
         """From the fields of a form, or what they stand for in an address."""
-        said = {name: parameters.get(name, "").replace("\0", "").strip()[:MAX_TEXT] for name in NAMES}
+        values = {name: parameters.get(name, "").replace("\0", "").strip()[:MAX_TEXT] for name in NAMES}
         misread = []
-        if said["status"] and said["status"] not in STATUSES:
+        if values["status"] and values["status"] not in STATUSES:
             misread.append("status")
-            said["status"] = ""
-        if said["mended"] not in ("", "no", "yes"):
-            said["mended"] = ""
-        if said["day"] and _day(said["day"]) is None:
+            values["status"] = ""
+        if values["mended"] not in ("", "no", "yes"):
+            values["mended"] = ""
+        if values["day"] and _day(values["day"]) is None:
             misread.append("day")
-            said["day"] = ""
-        return cls(**said, search=search if said["q"] else "", misread=tuple(misread))
+            values["day"] = ""
+        return cls(**values, search=search if values["q"] else "", misread=tuple(misread))
 
     @property
     def is_narrowed(self) -> bool:
         return any(getattr(self, name) for name in NAMES)
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The hidden fields of a form about the same imports."""
+        return [(name, getattr(self, name)) for name in NAMES if getattr(self, name)]
 
     def narrowed(self, reach: Sequence[str]) -> Narrowed:
         """The same for the query, among suppliers that the reader may see; a foreign one has no imports."""
@@ -77,9 +87,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     def query(self, **more: str) -> str:
         """The address's query that asks for the same, with some of it changed; "" for all."""
-        asked = {name: getattr(self, name) for name in NAMES if name != "q"} | {SEARCH: self.search} | more
-        kept = {name: value for name, value in asked.items() if value}
-        return f"?{urlencode(kept)}" if kept else ""
+        values = {name: getattr(self, name) for name in NAMES if name != "q"} | {SEARCH: self.search} | more
+        given = {name: value for name, value in values.items() if value}
+        return f"?{urlencode(given)}" if given else ""
 
 
 def _day(text: str) -> date | None:
@@ -94,9 +104,23 @@ def import_address(supplier: str, external: str) -> str:
     return f"/console/imports/{quote(supplier, safe='')}/{quote(external, safe='')}/"
 
 
-def command_line(*words: str) -> str:
-    """The command that does the same, as a shell takes it."""
-    return "importledger " + " ".join(word if word == "…" else shlex.quote(word) for word in words)
+def hidden(text: str, token: str) -> str:
+    """The text, encrypted for the session with this token: logs and histories of browsers keep addresses."""
+    nonce = os.urandom(_NONCE_BYTES)
+    return urlsafe_b64encode(nonce + _cipher(token).encrypt(nonce, text.encode(), None)).decode()
+
+
+def revealed(text: str, token: str) -> str:
+    """The text that was encrypted for this session, or "" for anything else."""
+    try:
+        content = urlsafe_b64decode(text.encode())
+        return _cipher(token).decrypt(content[:_NONCE_BYTES], content[_NONCE_BYTES:], None).decode()
+    except (ValueError, InvalidTag):
+        return ""
+
+
+def _cipher(token: str) -> AESGCM:
+    return AESGCM(hmac.digest(token.encode(), b"address", "sha256"))
 
 
 def neutral(cell: str) -> str:

@@ -11,26 +11,13 @@ from console.screens import (
     projections,
     proof,
     signing_in,
-    start,
     suppliers,
     system,
     tasks,
 )
 
-_FILES = (
-    overview,
-    imports,
-    errors,
-    projections,
-    proof,
-    import_page,
-    start,
-    personal_data,
-    suppliers,
-    system,
-    tasks,
-    signing_in,
-    openid,
+SCREENS: tuple[Screen, ...] = (
+    *(*overview.SCREENS, *imports.SCREENS, *errors.SCREENS, *projections.SCREENS, *proof.SCREENS),
+    *(*import_page.SCREENS, *personal_data.SCREENS, *suppliers.SCREENS, *system.SCREENS, *tasks.SCREENS),
+    *(*signing_in.SCREENS, *openid.SCREENS),
 )
-
-SCREENS: tuple[Screen, ...] = tuple(screen for file in _FILES for screen in file.SCREENS)

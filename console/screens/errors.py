@@ -1,7 +1,8 @@
 """What goes wrong, by code, place and supplier: how many accounts now, how many mended, and since when."""
 
 from collections.abc import Sequence
-from typing import Any
+from datetime import date
+from functools import partial
 from urllib.parse import quote
 
 import msgspec
@@ -12,9 +13,9 @@ from api.description.problem_sentences import sentence_at
 from api.http.errors import not_found
 from console.access.people import EVERYBODY
 from console.access.visit import ROOT, Visit, page
-from console.presentation.listing import Asked, command_line
+from console.presentation.listing import Filter
 from console.presentation.texts import N_
-from console.screens.paging import Pages, PlaceNumber, PlaceText, pages, place_in
+from console.screens.paging import Pages, PlaceNumber, PlaceText, page_of
 from eventstore.clock import now
 from projections.queries.supplier_overview import supplier_codes
 from projections.views.error_statistics import RefusalCount, refused_requests
@@ -45,12 +46,11 @@ async def errors(visit: Visit) -> Response:
         "errors.html",
         codes=codes,
         supplier=visit.query("supplier"),
-        failures=[(one, sentence_at(one.code, one.path), trend_of(one.days), _links(one)) for one in failures],
+        failures=[(row, sentence_at(row.code, row.path), trend_of(row.days), _links(row)) for row in failures],
         more_failures=more_failures,
-        refusals=[(one, sentence_at(one.code, one.path), trend_of(one.days)) for one in refusals],
+        refusals=[(row, sentence_at(row.code, row.path), trend_of(row.days)) for row in refusals],
         more_refusals=more_refusals,
         days=DAYS,
-        refusals_line=command_line("status", visit.query("supplier") or "…", "--refusals"),
     )
 
 
@@ -65,69 +65,55 @@ async def error_code(visit: Visit) -> Response:
     return visit.render(
         "error_code.html",
         entry=entry,
-        failures=[(one, trend_of(one.days), _links(one)) for one in failures],
+        failures=[(row, trend_of(row.days), _links(row)) for row in failures],
         more=more,
         days=DAYS,
-        address=f"{ROOT}/imports/{Asked(code=entry.code).query()}",
+        address=f"{ROOT}/imports/{Filter(code=entry.code).query()}",
     )
 
 
-async def _failures(visit: Visit, suppliers: Sequence[str], code: str) -> tuple[list[FailureCount], Pages]:
-    """A page of what imports failed for, of one code or "" for all, and the ways on."""
-    place = place_in(visit, "after", tuple[PlaceNumber, PlaceNumber, PlaceText, PlaceText, PlaceText])
-    today = now().astimezone(MARKET_TIME).date()
-
-    async def asked(connection: Any) -> list[FailureCount]:
-        return await failure_counts(connection, suppliers, today, days=DAYS, code=code, after=place, limit=AT_ONCE + 1)
-
-    rows = await visit.read(asked)
-    return rows[:AT_ONCE], pages(visit, "after", rows[AT_ONCE - 1].place if len(rows) > AT_ONCE else None)
+async def _failures(visit: Visit, suppliers: Sequence[str], code: str) -> tuple[Sequence[FailureCount], Pages]:
+    """A page of what imports failed for, of one code or "" for all."""
+    query = partial(failure_counts, suppliers=suppliers, today=_today(), days=DAYS, code=code)
+    kind = tuple[PlaceNumber, PlaceNumber, PlaceText, PlaceText, PlaceText]
+    return await page_of(visit, "after", query, kind, AT_ONCE)
 
 
-async def _refusals(visit: Visit, suppliers: Sequence[str]) -> tuple[list[RefusalCount], Pages]:
-    """A page of what requests were refused for, and the ways on."""
-    place = place_in(visit, "refused-after", tuple[PlaceNumber, PlaceText, PlaceText, PlaceText])
-    today = now().astimezone(MARKET_TIME).date()
+async def _refusals(visit: Visit, suppliers: Sequence[str]) -> tuple[Sequence[RefusalCount], Pages]:
+    """A page of what requests were refused for."""
+    query = partial(refused_requests, suppliers=suppliers, today=_today(), days=DAYS)
+    kind = tuple[PlaceNumber, PlaceText, PlaceText, PlaceText]
+    return await page_of(visit, "refused-after", query, kind, AT_ONCE, anchor="refused")
 
-    async def asked(connection: Any) -> list[RefusalCount]:
-        return await refused_requests(connection, suppliers, today, days=DAYS, after=place, limit=AT_ONCE + 1)
 
-    rows = await visit.read(asked)
-    after = rows[AT_ONCE - 1].place if len(rows) > AT_ONCE else None
-    return rows[:AT_ONCE], pages(visit, "refused-after", after, anchor="refused")
+def _today() -> date:
+    return now().astimezone(MARKET_TIME).date()
 
 
 def trend_of(days: Sequence[int]) -> list[DayBar]:
     """The bars of a trend, the highest as high as the drawing. Pure."""
-    highest = max((*days, 1))
-    width = 140 / len(days)
+    width, heights = 140 / len(days), [max(1, 28 * number / max((*days, 1))) for number in days]
     return [
-        DayBar(
-            round(n * width, 2),
-            round(28 - max(1, 28 * number / highest), 2),
-            round(max(1, 28 * number / highest), 2),
-            number,
-        )
-        for n, number in enumerate(days)
+        DayBar(round(n * width, 2), round(28 - height, 2), round(height, 2), number)
+        for n, (height, number) in enumerate(zip(heights, days, strict=True))
     ]
 
 
-def _links(one: FailureCount) -> dict[str, str]:
-    """To the accounts: those that still fail, those that were mended."""
-    asked = Asked(supplier=one.supplier, code=one.code, path=one.path)
+def _links(row: FailureCount) -> dict[str, str]:
+    """To the accounts: those that still fail, and those that were processed since."""
+    listed = Filter(supplier=row.supplier, code=row.code, path=row.path)
     return {
-        "open": f"{ROOT}/imports/{asked.query(mended='no')}",
-        "mended": f"{ROOT}/imports/{asked.query(mended='yes')}",
-        "code": f"{ROOT}/errors/{quote(one.code, safe='')}/",
+        "open": f"{ROOT}/imports/{listed.query(mended='no')}",
+        "mended": f"{ROOT}/imports/{listed.query(mended='yes')}",
+        "code": f"{ROOT}/errors/{quote(row.code, safe='')}/",
     }
 
 
 async def _suppliers(visit: Visit) -> tuple[list[str], list[str]]:
     """The codes that the person may see, and those that were asked for."""
-    reach = visit.person.reach
-    codes = await visit.read(supplier_codes, None if reach is None else sorted(reach))
-    asked = visit.query("supplier")
-    return codes, [code for code in codes if not asked or code == asked]
+    codes = await visit.read(supplier_codes, visit.person.listed_reach)
+    chosen = visit.query("supplier")
+    return codes, [code for code in codes if chosen in ("", code)]
 
 
 SCREENS = (errors, error_code)

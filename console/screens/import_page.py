@@ -1,30 +1,30 @@
-"""One import: its state, what happened to it, what is wrong with it and where, and what it became."""
+"""One import: its state, its events, its problems and their places, its payloads and its platform records."""
 
-from typing import Any
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 from starlette.responses import Response
 
 from api.endpoints.problem_queries import import_problems
+from api.http.beside import beside
 from api.http.errors import not_found, query_not_valid
+from api.http.limits import MAX_ANSWER_BYTES
 from console.access.disclosing import is_shown
 from console.access.people import EVERYBODY, MENDERS, OPERATORS
+from console.access.requests import ask
 from console.access.visit import Visit, action, page
 from console.presentation.formats import Formats
-from console.presentation.listing import command_line, import_address
-from console.presentation.timeline import STATE_NAMES, STATE_TONES, Step, kind_name, step_of, waits_for
-from console.screens.import_parts import (
-    attempts_of_page,
-    changes_of_page,
-    line_of_page,
-    past_of,
-    records_of_page,
-    tables_of_page,
-    tree_of_page,
-    versions_of_page,
-)
-from console.screens.owner_words import told_tasks
-from console.screens.paging import pages
+from console.presentation.listing import import_address
+from console.presentation.names import KIND_NAMES, STATE_NAMES, STATE_TONES
+from console.presentation.payload_tree import PayloadTree, payload_tree, shown_value
+from console.presentation.texts import N_
+from console.presentation.timeline import Step, step_of, waits_for
+from console.screens.paging import Pages, PlaceNumber, PlaceText, no_place, page_of, pages, place_in
+from console.screens.tasks import shown_tasks
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.disclosure import PersonalDataShown
 from eventstore.aggregates.import_process import (
@@ -33,88 +33,177 @@ from eventstore.aggregates.import_process import (
     ImportStaged,
     ImportStarted,
     RetryImport,
+    SubjectErased,
     stream_of,
 )
 from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.clock import now
-from eventstore.events import Recorded
-from projections.queries.account_parts import seal_over
-from projections.queries.history import AHEAD, AsOf, MomentAhead, status_record
-from projections.unlogged.typed_reasons import MAX_REASON, reasons_of
+from eventstore.events import Recorded, Unreadable
+from projections.queries.account_parts import PAGE, attached_records, platform_records, seal_over
+from projections.queries.history import (
+    AHEAD,
+    AsOf,
+    MomentAhead,
+    TimeLine,
+    account_time_line,
+    newest_of_import,
+    status_record,
+)
+from projections.unlogged.refused_attempts import attempts_page
+from projections.unlogged.typed_reasons import reasons_of
 from projections.unlogged.user_details import details_of
 from projections.views.owner_task import owner_tasks
+from redaction.masking import masked_path, masked_tree
 from schemas.base import Problem, code_and_path
-from schemas.sentence import Sentence
+from schemas.difference import FieldChange, bounded_difference
+from schemas.reading.work import COMPARED
 
-_NO_REASON = Sentence("Say why.", "Bitte einen Grund angeben.")
-_NOT_CONFIRMED = Sentence(
-    "What was typed is not the account's number.", "Was eingegeben wurde, ist nicht die Nummer des Kontos."
-)
-_NO_MOMENT = Sentence("Give a position or a time.", "Anzugeben ist eine Position oder ein Zeitpunkt.")
+EVENTS_AT_ONCE = 100
+ATTEMPTS_AT_ONCE = 50
+VERSIONS_AT_ONCE = 50
+CHANGES_AT_ONCE = 200
+"""Rows of each list on a page."""
+_AFTER_ALL = 10**18
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """An event of the time line."""
+class TablePlace(msgspec.Struct, frozen=True, array_like=True):
+    """A table of the platform, and the key of the row after which a page of it begins."""
 
-    recorded: Recorded
-    step: Step
+    table: PlaceText
+    row: tuple[PlaceText | Annotated[int, Meta(ge=0, lt=2**31)], ...]
+
+
+class Past(msgspec.Struct, frozen=True):
+    """The readable events of an import up to a position."""
+
+    own: list[Recorded]
+
+    @property
+    def staged(self) -> list[Recorded]:
+        """The events that brought a payload, the newest first."""
+        return [recorded for recorded in reversed(self.own) if isinstance(recorded.event, ImportStaged)]
+
+    @property
+    def is_erased(self) -> bool:
+        return any(isinstance(recorded.event, SubjectErased) for recorded in self.own)
+
+    @property
+    def last_attempt(self) -> int | None:
+        """The number of the newest attempt; None before the first."""
+        started = [recorded.event.attempt for recorded in self.own if isinstance(recorded.event, ImportStarted)]
+        return started[-1] if started else None
 
 
 @page("/imports/{supplier}/{external}/", roles=EVERYBODY)
 async def import_page(visit: Visit) -> Response:
-    """The page, with persons masked until somebody asks for them."""
-    return await import_shown(visit)
+    """The page of the import, or that of refused attempts at one that was never accepted."""
+    supplier, external = visit.path("supplier"), visit.path("external")
+    entry = await visit.services.directory.supplier(supplier)
+    if entry is None:
+        raise not_found()
+    whole = await _past_of(visit, supplier, external, None)
+    query = partial(attempts_page, supplier=supplier, external=external)
+    rows, more_attempts = await page_of(
+        visit, "attempts-before", query, PlaceNumber, ATTEMPTS_AT_ONCE, place="number", anchor="attempts"
+    )
+    attempts = [(row, [code_and_path(name) for name in row.problems]) for row in rows]
+    common: dict[str, Any] = {
+        "supplier": supplier,
+        "external": external,
+        "attempts": attempts,
+        "more_attempts": more_attempts,
+    }
+    if whole.own:
+        return await _accepted(visit, whole, entry.status, common)
+    if not attempts:
+        raise not_found()
+    return visit.render("import_refused.html", **common)
+
+
+async def _accepted(visit: Visit, whole: Past, supplier_status: str, common: dict[str, Any]) -> Response:
+    supplier, external = common["supplier"], common["external"]
+    is_clear = await is_shown(visit, supplier, external)
+    upto = await _position_asked(visit)
+    past = whole if upto is None else await _past_of(visit, supplier, external, upto)
+    record = status_record(past.own)
+    if record is None:
+        raise not_found()
+    line, more_events = await _line(visit, supplier, external, upto)
+    is_live = record.status in ("PENDING", "IN_PROGRESS") and upto is None
+    tasks = await visit.read(owner_tasks, "", {"supplier": supplier, "external": external}, 5)
+    query = partial(attached_records, supplier=supplier, external=external)
+    kind = tuple[datetime, PlaceText]
+    records, more_records = await page_of(visit, "records-after", query, kind, PAGE, anchor="records-head")
+    number = record.service_identifier
+    response = visit.render(
+        "import.html",
+        **common,
+        **await _payloads(visit, past, is_clear=is_clear),
+        address=import_address(supplier, external),
+        record=record,
+        state_name=visit._(STATE_NAMES[record.status]),
+        tone=STATE_TONES.get(record.status, ""),
+        waits=_waits(visit, past.own[-1], record.status, supplier_status),
+        attempt=past.last_attempt,
+        is_live=is_live,
+        entries=await _entries(visit, line.events),
+        more_events=more_events,
+        as_of=visit.query("as_of"),
+        line=line,
+        is_erased=past.is_erased,
+        is_clear=is_clear,
+        tables=await _tables(visit, number, is_clear=is_clear) if number else [],
+        records=[(visit._(KIND_NAMES.get(row.kind, row.kind)), row) for row in records],
+        more_records=more_records,
+        seal=await visit.read(seal_over, line.last_then),
+        tasks=await shown_tasks(visit, tasks),
+        may_mend=visit.person.may(MENDERS),
+        may_operate=visit.person.may(OPERATORS),
+    )
+    response = visit.live(response, "tasks", is_live=any(task.is_open for task in tasks))
+    return visit.live(response, "live", is_live=is_live)
 
 
 @action("/imports/{supplier}/{external}/retry/", roles=MENDERS)
 async def retry_import(visit: Visit) -> Response:
-    """Have it processed once more."""
-    return await _decided(visit, RetryImport(reason=_typed_reason(visit)), visit._("It is processed again."))
+    """Process the import once more."""
+    return await _decided(visit, RetryImport(reason=visit.reason()), visit._("It is processed again."))
 
 
 @action("/imports/{supplier}/{external}/cancel/", roles=MENDERS)
 async def cancel_import(visit: Visit) -> Response:
-    """Have it not processed."""
-    return await _decided(visit, CancelImport(reason=_typed_reason(visit)), visit._("It is cancelled."))
+    """Cancel the import."""
+    return await _decided(visit, CancelImport(reason=visit.reason()), visit._("It is cancelled."))
 
 
 @action("/imports/{supplier}/{external}/heal/", roles=OPERATORS)
 async def heal_account(visit: Visit) -> Response:
-    """Ask for everything that projections say of the account to be made anew."""
-    return await _asked_for(visit, "heal")
+    """Request that all views of the account are rebuilt."""
+    return await _request(visit, "heal")
 
 
 @action("/imports/{supplier}/{external}/erase/", roles=OPERATORS)
 async def erase_person(visit: Visit) -> Response:
-    """Ask for the person to be erased; the number has to be typed, since it cannot be undone."""
+    """Request that the person is erased. The number must be typed, since it cannot be undone."""
     if visit.form.text("typed") != visit.path("external"):
-        raise query_not_valid(Problem("typed", "invalid", _NOT_CONFIRMED))
-    return await _asked_for(visit, "erase")
+        raise visit.invalid("typed", N_("What was typed is not the account's number."))
+    return await _request(visit, "erase")
 
 
-async def _asked_for(visit: Visit, kind: OwnerTaskKind) -> Response:
-    """Ask for what needs the rights of the database's owner. Raises ApiError 404 where there is no import."""
-    supplier, external, reason = visit.path("supplier"), visit.path("external"), _typed_reason(visit)
-    if not (await visit.read(past_of, supplier, external, None)).own:
+async def _request(visit: Visit, kind: OwnerTaskKind) -> Response:
+    """Request an operation of the database's owner. Raises ApiError 404 where there is no import."""
+    supplier, external, reason = visit.path("supplier"), visit.path("external"), visit.reason()
+    if not (await _past_of(visit, supplier, external, None)).own:
         raise not_found()
-    await visit.ask(kind, {"supplier": supplier, "external": external}, reason)
-    return visit.redirect(
-        import_address(supplier, external), notice=visit._("It was asked for. The page shows how far it is.")
-    )
+    await ask(visit, kind, {"supplier": supplier, "external": external}, reason)
+    notice = visit._("It was asked for. The page shows how far it is.")
+    return visit.redirect(import_address(supplier, external), notice=notice)
 
 
 async def _decided(visit: Visit, command: Command, notice: str) -> Response:
     supplier, external = visit.path("supplier"), visit.path("external")
     await visit.execute(stream_of(supplier, external), command)
     return visit.redirect(import_address(supplier, external), notice=notice)
-
-
-def _typed_reason(visit: Visit) -> str:
-    """Raises NotValid where there is none."""
-    reason = visit.form.text("reason")[:MAX_REASON]
-    if not reason:
-        raise query_not_valid(Problem("reason", "required", _NO_REASON))
-    return reason
 
 
 async def _position_asked(visit: Visit) -> int | None:
@@ -125,124 +214,140 @@ async def _position_asked(visit: Visit) -> int | None:
     except MomentAhead as error:
         raise query_not_valid(Problem("as_of", "invalid", AHEAD)) from error
     except ValueError as error:
-        raise query_not_valid(Problem("as_of", "invalid", _NO_MOMENT)) from error
+        raise visit.invalid("as_of", N_("Give a position or a time.")) from error
 
 
-async def import_shown(visit: Visit) -> Response:  # long: it gathers what a page of many parts shows
-    """The page of the import, or of what was refused about one that never was."""
-    supplier, external = visit.path("supplier"), visit.path("external")
-    entry = await visit.services.directory.supplier(supplier)
-    if entry is None:
-        raise not_found()
-    whole = await visit.read(past_of, supplier, external, None)
-    attempts, more_attempts = await attempts_of_page(visit, supplier, external)
-    if not whole.own:
-        if not attempts:
-            raise not_found()
-        return visit.render(
-            "import_refused.html",
-            supplier=supplier,
-            external=external,
-            attempts=_told(attempts),
-            more_attempts=more_attempts,
-        )
-    is_clear = await is_shown(visit, supplier, external)
-    upto = await _position_asked(visit)
-    past = whole if upto is None else await visit.read(past_of, supplier, external, upto)
-    record = status_record(past.own)
-    if record is None:
-        raise not_found()
-    problems = import_problems(past.since_staged)
-    tree, version = await tree_of_page(visit, past, problems.errors, problems.warnings, is_clear=is_clear)
-    number = record.service_identifier
-    line, more_events = await line_of_page(visit, supplier, external, upto)
-    records, more_records = await records_of_page(visit, supplier, external)
-    changes, more_changes = await changes_of_page(visit, past, is_clear=is_clear)
-    versions, more_versions = versions_of_page(visit, past)
-    is_live = record.status in ("PENDING", "IN_PROGRESS") and upto is None
-    tasks = await visit.read(owner_tasks, "", {"supplier": supplier, "external": external}, 5)
-    response = visit.render(
-        "import.html",
-        supplier=supplier,
-        external=external,
-        address=import_address(supplier, external),
-        record=record,
-        state_name=visit._(STATE_NAMES[record.status]),
-        tone=STATE_TONES.get(record.status, ""),
-        waits=_waits(visit, past.own, record.status, entry.status),
-        attempt=_attempt(past.own),
-        is_live=is_live,
-        entries=await _entries(visit, line.events),
-        more_events=more_events,
-        as_of=visit.query("as_of"),
-        line=line,
-        problems=problems,
-        tree=tree,
-        more_tree=pages(visit, "tree-after", tree.next_after if tree else None, anchor="payload-head"),
-        version=version,
-        versions=versions,
-        more_versions=more_versions,
-        is_erased=past.is_erased,
-        is_clear=is_clear,
-        changes=changes,
-        more_changes=more_changes,
-        compared=(visit.query("from"), visit.query("to")),
-        tables=await tables_of_page(visit, number, is_clear=is_clear) if number else [],
-        records=[(kind_name(one.kind.replace("-", "_"), visit._), one) for one in records],
-        more_records=more_records,
-        attempts=_told(attempts),
-        more_attempts=more_attempts,
-        seal=await visit.read(seal_over, line.last_then),
-        tasks=await told_tasks(visit, tasks),
-        may_mend=visit.person.may(MENDERS),
-        may_operate=visit.person.may(OPERATORS),
-        heal_line=command_line("projections", "heal", supplier, external),
-        erase_line=command_line("erase", supplier, external, "--reason", "…"),
-        retry_line=command_line("retry", supplier, external, "--reason", "…"),
-        cancel_line=command_line("cancel", supplier, external, "--reason", "…"),
-        proof_line=command_line("proof", supplier, external, "-o", "proof.zip"),
-        history_line=command_line("history", supplier, external),
-        payload_line=command_line("history", supplier, external, "--payloads"),
-    )
-    response = visit.live(response, "tasks", is_live=any(task.is_open for task in tasks))
-    return visit.live(response, "live", is_live=is_live)
+async def _past_of(visit: Visit, supplier: str, external: str, upto: int | None) -> Past:
+    events = await visit.read(newest_of_import, supplier, external, upto)
+    return Past([recorded for recorded in events if not isinstance(recorded.event, Unreadable)])
 
 
-def _waits(visit: Visit, own: list[Recorded], status: str, supplier_status: str) -> str:
-    event = own[-1].event
+def _waits(visit: Visit, last: Recorded, status: str, supplier_status: str) -> str:
+    """What the import waits for."""
+    event = last.event
     due = event.not_before if isinstance(event, ImportStaged) else None
     due = event.due_at if isinstance(event, ImportPostponed) else due
-    lease = event.lease_until if isinstance(event, ImportStarted) else None
     due = due if due is not None and due > now() else None
+    lease = event.lease_until if isinstance(event, ImportStarted) else None
     moment = Formats(visit.language).moment
-    due_text, lease_text = (moment(one) if one else "" for one in (due, lease))
-    return waits_for(status, supplier_status, due_text, lease_text, visit._)
+    return waits_for(status, supplier_status, due and moment(due), lease and moment(lease), visit._)
 
 
-def _attempt(own: list[Recorded]) -> int | None:
-    return next((one.event.attempt for one in reversed(own) if isinstance(one.event, ImportStarted)), None)
+async def _line(visit: Visit, supplier: str, external: str, upto: int | None) -> tuple[TimeLine, Pages]:
+    """A page of the account's events, the newest first."""
+    before = place_in(visit, "before", PlaceNumber) or _AFTER_ALL
+    query = partial(account_time_line, before=before, limit=EVENTS_AT_ONCE)
+    line = await visit.read(query, supplier, external, upto)
+    return line, pages(visit, "before", line.next_before or None, anchor="line")
 
 
-async def _entries(visit: Visit, events: list[Recorded]) -> list[Entry]:
-    """The time line with the names of those who did something and their reasons."""
-    ids = {one.caused_by.partition(":")[2] for one in events if one.caused_by.startswith("user:")}
-    users = {user: one.shown for user, one in (await visit.read(details_of, ids)).items()} if ids else {}
-    shown_events = [one.event for one in events if isinstance(one.event, PersonalDataShown)]
-    typed = await visit.read(reasons_of, [event.reason for event in shown_events]) if shown_events else {}
-    reasons = {reason: one.content for reason, one in typed.items()}
-    return [Entry(one, step_of(one, visit._, users, reasons)) for one in events]
+async def _entries(visit: Visit, events: list[Recorded]) -> list[tuple[Recorded, Step]]:
+    """The time line with the names of users and their reasons."""
+    ids = {recorded.caused_by.partition(":")[2] for recorded in events if recorded.caused_by.startswith("user:")}
+    users = {user: details.shown for user, details in (await visit.read(details_of, ids)).items()} if ids else {}
+    named = [recorded.event.reason for recorded in events if isinstance(recorded.event, PersonalDataShown)]
+    typed = await visit.read(reasons_of, named) if named else {}
+    reasons = {reason: row.content for reason, row in typed.items()}
+    return [(recorded, step_of(recorded, visit._, users, reasons)) for recorded in events]
 
 
-def _told(attempts: Any) -> list[dict[str, Any]]:
-    return [
-        {
-            "at": one.attempted_at,
-            "operation": one.operation,
-            "code": one.code,
-            "problems": [code_and_path(name) for name in one.problems],
-        }
-        for one in attempts
-    ]
+async def _tables(visit: Visit, number: str, *, is_clear: bool) -> list[dict[str, Any]]:
+    """The platform's rows of the account, those of one table from the place that is asked for."""
+    after = place_in(visit, "rows-after", TablePlace)
+    try:
+        tables = await visit.read(platform_records, number, (after.table, after.row) if after else None)
+    except ValueError as error:
+        raise no_place(visit, "rows-after") from error
+    shown = []
+    for table in tables:
+        rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+        masked = rows if is_clear else [masked_tree(row) for row in rows]
+        is_open = after is not None and after.table == table.table
+        more = (table.table, table.next_after) if table.next_after else None
+        shown.append(
+            {
+                "name": table.table,
+                "columns": table.columns,
+                "rows": [{name: shown_value(value) for name, value in row.items()} for row in masked],
+                "is_cut": bool(table.next_after),
+                "is_open": is_open,
+                "more": pages(visit, "rows-after", more, anchor=f"t-{table.table}", has_begun=is_open),
+            }
+        )
+    return shown
+
+
+async def _payloads(visit: Visit, past: Past, *, is_clear: bool) -> dict[str, Any]:
+    """The payload that is asked for, or the newest, as a tree with its problems; and the difference between two."""
+    start = past.own.index(past.staged[0]) if past.staged else 0
+    problems = import_problems(past.own[start:])
+    chosen = next((row for row in past.staged if str(row.version) == visit.query("payload")), past.staged[0])
+    tree = await _tree(visit, chosen, problems if chosen is past.staged[0] else None, is_clear=is_clear)
+    before = place_in(visit, "versions-before", PlaceNumber) or _AFTER_ALL
+    versions = [row for row in past.staged if row.version < before]
+    last = versions[VERSIONS_AT_ONCE - 1].version if len(versions) > VERSIONS_AT_ONCE else None
+    changes, more_changes = await _changes(visit, past, is_clear=is_clear)
+    return {
+        "problems": problems,
+        "tree": tree,
+        "more_tree": pages(visit, "tree-after", tree.next_after if tree else None, anchor="payload-head"),
+        "version": chosen.version,
+        "versions": versions[:VERSIONS_AT_ONCE],
+        "more_versions": pages(visit, "versions-before", last, anchor="compare"),
+        "changes": changes,
+        "more_changes": more_changes,
+        "compared": (visit.query("from"), visit.query("to")),
+    }
+
+
+async def _tree(visit: Visit, staged: Recorded, problems: Any, *, is_clear: bool) -> PayloadTree | None:
+    """A page of the payload; None where it was erased."""
+    body = await _body(visit, staged)
+    if body is None:
+        return None
+    errors, warnings = (problems.errors, problems.warnings) if problems else ((), ())
+    after = place_in(visit, "tree-after", PlaceNumber) or 0
+    return await beside(body, _built, body, errors, warnings, is_clear, after)
+
+
+def _built(
+    body: bytes, errors: Sequence[Problem], warnings: Sequence[Problem], is_clear: bool, after: int
+) -> PayloadTree:
+    return payload_tree(body, errors, warnings, is_clear=is_clear, after=after)
+
+
+async def _body(visit: Visit, staged: Recorded) -> bytes | None:
+    assert isinstance(staged.event, ImportStaged)
+    bodies = await visit.written(visit.services.ledger.payloads, {staged.stream: staged.event.payload_sha256})
+    return bodies.get(staged.stream)
+
+
+async def _changes(visit: Visit, past: Past, *, is_clear: bool) -> tuple[list[FieldChange] | None, Pages]:
+    """A page of the difference between the two payloads that are asked for; None where none are."""
+    wanted, after = [visit.query("from"), visit.query("to")], place_in(visit, "changes-after", PlaceNumber) or 0
+    if not any(wanted):
+        return None, pages(visit, "changes-after", None)
+    by_version = {str(row.version): row for row in past.staged}
+    if any(version not in by_version for version in wanted):
+        raise visit.invalid("from", N_("Choose two payloads that were sent."), "invalid_choice")
+    bodies = [body for version in wanted if (body := await _body(visit, by_version[version])) is not None]
+    if len(bodies) < 2:
+        return [], pages(visit, "changes-after", None)
+    compared = await beside(max(bodies, key=len), bounded_difference, *bodies, COMPARED, MAX_ANSWER_BYTES)
+    changes = msgspec.json.decode(compared, type=list[FieldChange])[after:]
+    more = after + CHANGES_AT_ONCE if len(changes) > CHANGES_AT_ONCE else None
+    shown = [_shown_change(change, is_clear=is_clear) for change in changes[:CHANGES_AT_ONCE]]
+    return shown, pages(visit, "changes-after", more, anchor="compare")
+
+
+def _shown_change(change: FieldChange, *, is_clear: bool) -> FieldChange:
+    """The change with both sides as a page shows values; masked by its place, as in a payload."""
+    path = tuple(change.path.split("."))
+    sides = {
+        name: None if value is None else shown_value(value if is_clear else masked_tree(value, path=path))
+        for name, value in (("before", change.before), ("after", change.after))
+    }
+    return msgspec.structs.replace(change, path=change.path if is_clear else ".".join(masked_path(path)), **sides)
 
 
 SCREENS = (import_page, retry_import, cancel_import, heal_account, erase_person)

@@ -1,84 +1,71 @@
-"""Signing in by an OpenID Connect provider, where one is set up."""
+"""Sign-in at an OpenID Connect provider, where one is configured."""
 
-import hmac
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from starlette.responses import RedirectResponse, Response
 
 from api.http.errors import not_found
 from api.http.status_codes import ApiError
-from console.access import cookies, entry
-from console.access.openid import OpenIdAttempt, OpenIdFailed, OpenIdIdentity
+from console.access import cookies, entry, requests
 from console.access.visit import ROOT, Visit, page
-from console.screens.start import local_address
+from console.presentation.texts import N_
 from eventstore.clock import now
 from projections.unlogged.user_details import UserDetails, details_by_email, details_by_openid, set_openid
-from schemas.sentence import Sentence
 from workers.operations import MAX_NAME, UserNotPossible, keep_details, new_user_id, user_of
 
 if TYPE_CHECKING:
-    from console.access.openid_provider import OpenIdProvider
+    from console.access.openid import OpenIdIdentity, OpenIdProvider
 
-_FAILED = Sentence(
-    "Signing in by your organisation's account did not work. Try again, or ask whoever runs the service.",
-    "Die Anmeldung mit dem Konto Ihrer Organisation ging nicht. Bitte erneut versuchen oder den Betrieb fragen.",
-)
-_NO_ROLE = Sentence(
-    "You are known, but nobody has given your account a role here.",
-    "Sie sind bekannt, aber Ihr Konto hat hier keine Rolle.",
-)
+_FAILED = N_("Signing in by your organisation's account did not work. Try again, or ask whoever runs the service.")
+_NO_ROLE = N_("You are known, but nobody has given your account a role here.")
 
 logger = structlog.get_logger()
 
 
 @page("/openid/", roles=None)
 async def to_provider(visit: Visit) -> Response:
-    """On to the provider."""
+    """Lead to the provider."""
     provider = _provider(visit)
-    attempt = OpenIdAttempt.new()
     try:
-        address = await provider.address(attempt, _redirect_uri(visit))
-    except OpenIdFailed as error:
-        raise _failed(error) from error
-    visit.set_cookie(cookies.OPENID, ".".join((attempt.state, attempt.nonce, attempt.verifier)), cookies.ATTEMPT)
+        address, attempt = await provider.address(_redirect_uri(visit))
+    except provider.failures as error:
+        raise _failed(visit, error) from error
+    visit.set_cookie(cookies.OPENID, attempt, cookies.ATTEMPT)
     visit.set_cookie(cookies.OPENID_NEXT, visit.query("next").encode().hex() or "2f", cookies.ATTEMPT)
     return RedirectResponse(address, status_code=303)
 
 
 @page("/openid/answer/", roles=None)
 async def from_provider(visit: Visit) -> Response:
-    """Back from the provider, with a code that says who somebody is."""
+    """Sign in the user whom the provider has led back with a code."""
     provider = _provider(visit)
-    kept, next_page = visit.cookie(cookies.OPENID).split("."), visit.cookie(cookies.OPENID_NEXT)
-    visit.drop_cookie(cookies.OPENID)
-    visit.drop_cookie(cookies.OPENID_NEXT)
-    if len(kept) != 3 or not hmac.compare_digest(kept[0].encode(), visit.query("state").encode()):
-        raise ApiError(403, _FAILED)
+    attempt, next_page = visit.cookie(cookies.OPENID), visit.cookie(cookies.OPENID_NEXT)
+    visit.set_cookie(cookies.OPENID, "")
+    visit.set_cookie(cookies.OPENID_NEXT, "")
     try:
-        attempt = OpenIdAttempt(*kept)
-        identity = await provider.identity(visit.query("code"), attempt, _redirect_uri(visit))
-    except OpenIdFailed as error:
-        raise _failed(error) from error
-    user_id = await _user_of(visit, identity)
-    await entry.begin(visit, user_id, "openid")
+        identity = await provider.identity(visit.query("code"), visit.query("state"), attempt, _redirect_uri(visit))
+    except provider.failures as error:
+        raise _failed(visit, error) from error
+    await entry.begin(visit, await _user_of(visit, identity), "openid")
     try:
-        return visit.redirect(local_address(bytes.fromhex(next_page).decode()))
+        return visit.redirect(bytes.fromhex(next_page).decode())
     except ValueError:
         return visit.redirect(f"{ROOT}/")
 
 
-async def _user_of(visit: Visit, identity: OpenIdIdentity) -> str:
-    """The user who this is, with the role that the provider gives them now; a new one where there was none."""
+async def _user_of(visit: Visit, identity: "OpenIdIdentity") -> str:
+    """The id of the user, who has the role that the provider gives them now; a new user where there was none."""
     grant = identity.grant
     if grant is None:
-        raise ApiError(403, _NO_ROLE)
-    details = await visit.read(details_by_openid, visit.services.authority, identity.openid)
+        raise visit.refusal(403, _NO_ROLE)
+    authority = visit.services.authority
+    details = await visit.read(details_by_openid, authority, identity.openid)
     if details is None:
-        known = await visit.read(details_by_email, visit.services.authority, identity.email)
-        details = next((one for one in known if one.organisation == grant.organisation), None)
-        if (details is not None and details.openid is not None) or (known and not identity.is_email_verified):
-            raise ApiError(403, _FAILED)  # the address is somebody's here, and nothing says that this is they
+        same_address = await visit.read(details_by_email, authority, identity.email)
+        details = next((user for user in same_address if user.organisation == grant.organisation), None)
+        if (details is not None and details.openid is not None) or (same_address and not identity.is_email_verified):
+            raise visit.refusal(403, _FAILED)  # the address is a user's here, and nothing proves that it is this one
         if details is not None:
             await visit.written(_bind, visit, details.user_id, identity.openid)
     fresh = None
@@ -89,18 +76,19 @@ async def _user_of(visit: Visit, identity: OpenIdIdentity) -> str:
             organisation=grant.organisation,
             name=identity.name[:MAX_NAME],
             openid=identity.openid,
-        ).vouched_for(visit.services.authority)
+        ).vouched_for(authority)
     user = await visit.written(user_of, visit.services.ledger, details.user_id)
     if user.status not in ("active", "unknown"):
-        raise ApiError(403, _NO_ROLE)
-    if (user.role, user.suppliers) != (grant.role, grant.suppliers):
-        said = {"organisation": grant.organisation, "role": grant.role, "suppliers": ",".join(grant.suppliers)}
-        also = None if fresh is None else lambda connection, events: keep_details(connection, fresh)
-        try:
-            task = await visit.ask("user_openid", said | {"user_id": details.user_id}, also=also)
-        except UserNotPossible:
-            raise ApiError(403, _FAILED) from None
-        await visit.done(task)
+        raise visit.refusal(403, _NO_ROLE)
+    if (user.role, user.suppliers) == (grant.role, grant.suppliers):
+        return details.user_id
+    arguments = {"organisation": grant.organisation, "role": grant.role, "suppliers": ",".join(grant.suppliers)}
+    also: Any = None if fresh is None else lambda connection, events: keep_details(connection, fresh)
+    try:
+        task = await requests.ask(visit, "user_openid", arguments | {"user_id": details.user_id}, also=also)
+    except UserNotPossible:
+        raise visit.refusal(403, _FAILED) from None
+    await requests.finished(visit, task)
     return details.user_id
 
 
@@ -110,22 +98,21 @@ def _bind(visit: Visit, user_id: str, openid: str) -> None:
 
 
 def _provider(visit: Visit) -> "OpenIdProvider":
-    """Raises ApiError 404 where none is set up, 403 over a connection that others can read."""
+    """Raises ApiError 404 where none is configured, 403 over a connection that others can read."""
     if visit.console.openid is None:
         raise not_found()
     if not visit.transport.is_safe_to_sign_in:
-        raise ApiError(403, _FAILED)
+        raise visit.refusal(403, _FAILED)
     return visit.console.openid
 
 
 def _redirect_uri(visit: Visit) -> str:
-    base = visit.console.settings.url or visit.transport.origin
-    return f"{base}{ROOT}/openid/answer/"
+    return f"{visit.console.settings.url or visit.transport.origin}{ROOT}/openid/answer/"
 
 
-def _failed(error: OpenIdFailed) -> ApiError:
-    logger.warning("signing in by OpenID failed", reason=str(error))
-    return ApiError(403, _FAILED)
+def _failed(visit: Visit, error: Exception) -> ApiError:
+    logger.warning("sign-in by OpenID failed", reason=str(error))
+    return visit.refusal(403, _FAILED)
 
 
 SCREENS = (to_provider, from_provider)

@@ -1,6 +1,7 @@
 """The first page: every supplier with how far it is, what happened of late, and a way to find a person."""
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -8,11 +9,11 @@ import msgspec
 from starlette.responses import Response
 
 from console.access.people import EVERYBODY
-from console.access.reasons import shown_reasons
+from console.access.requests import shown_reasons
 from console.access.visit import ROOT, Visit, page
+from console.presentation.names import STATE_NAMES, STATE_TONES
 from console.presentation.texts import N_
-from console.presentation.timeline import STATE_NAMES, STATE_TONES
-from console.screens.paging import PlaceNumber, PlaceText, pages, place_in
+from console.screens.paging import PlaceNumber, PlaceText, page_of
 from eventstore.clock import now
 from eventstore.log.intake_stop import read_intake_stop
 from projections.queries.supplier_overview import SupplierStanding, supplier_codes, supplier_standings
@@ -45,25 +46,21 @@ class BarPart(msgspec.Struct, frozen=True):
 @page("/", roles=EVERYBODY, nav=N_("Overview"))
 async def overview(visit: Visit) -> Response:
     """What is going on."""
-    at, after = now(), place_in(visit, "after", tuple[PlaceNumber, PlaceText])
-    reach = None if visit.person.reach is None else sorted(visit.person.reach)
-
-    async def asked(connection: Any) -> list[SupplierStanding]:
-        return await supplier_standings(connection, reach, at, after=after, limit=AT_ONCE + 1)
-
-    standings = await visit.read(asked)
-    reasons = await shown_reasons(visit, [one.reason for one in standings])
+    at, reach = now(), visit.person.listed_reach
+    query = partial(supplier_standings, reach=reach, at=at)
+    standings, more = await page_of(visit, "after", query, tuple[PlaceNumber, PlaceText], AT_ONCE)
+    reasons = await shown_reasons(visit, [standing.reason for standing in standings])
     period = visit.query("period") if visit.query("period") in PERIODS else "hour"
     chosen = visit.query("supplier")
     codes = await visit.read(supplier_codes, reach)
     bars = await visit.read(throughput, [chosen] if chosen in codes else codes, period, at)
     return visit.render(
         "overview.html",
-        standings=[(one, parts_of(one, visit._)) for one in standings[:AT_ONCE]],
-        more=pages(visit, "after", standings[AT_ONCE - 1].place if len(standings) > AT_ONCE else None),
+        standings=[(standing, parts_of(standing, visit._)) for standing in standings],
+        more=more,
         reasons=reasons,
         period=period,
-        periods=[(one, visit._(name), _address(visit, one, chosen)) for one, name in PERIOD_NAMES.items()],
+        periods=[(key, visit._(name), _address(visit, key, chosen)) for key, name in PERIOD_NAMES.items()],
         kinds=[(kind, visit._(KIND_NAMES[kind])) for kind in KINDS],
         chosen=chosen if chosen in codes else "",
         bars=bars,
@@ -76,20 +73,18 @@ async def overview(visit: Visit) -> Response:
 
 def _address(visit: Visit, period: str, supplier: str) -> str:
     """The same page with the chart of another period."""
-    asked = {"period": period, "supplier": supplier, "after": visit.query("after")}
-    return f"{ROOT}/?{urlencode({name: value for name, value in asked.items() if value})}"
+    parameters = {"period": period, "supplier": supplier, "after": visit.query("after")}
+    return f"{ROOT}/?{urlencode({name: value for name, value in parameters.items() if value})}"
 
 
-def parts_of(standing: SupplierStanding, say: Any) -> list[BarPart]:
+def parts_of(standing: SupplierStanding, translate: Any) -> list[BarPart]:
     """The parts of a supplier's progress bar, one after the other. Pure."""
     parts: list[BarPart] = []
     begins = 0.0
     for status, number, share in standing.shares:
-        width = share * WIDTH
-        parts.append(
-            BarPart(status, say(STATE_NAMES[status]), STATE_TONES.get(status, "") or "wait", number, begins, width)
-        )
-        begins += width
+        name, tone = translate(STATE_NAMES[status]), STATE_TONES.get(status, "") or "wait"
+        parts.append(BarPart(status, name, tone, number, begins, share * WIDTH))
+        begins += share * WIDTH
     return parts
 
 

@@ -1,65 +1,88 @@
-"""Pages of lists: where one goes on stands in the address, as what its last row is sorted by.
+"""Pages of lists. The address holds the place where a page begins: the sort key of the last row before it.
 
-A place and not a number of rows: each page costs the same, and rows that come meanwhile move no others.
+A place, unlike a number of rows, makes each page cost the same, and rows that come meanwhile move no others.
 """
 
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Meta
 
-from api.http.errors import query_not_valid
 from console.access.visit import Visit
-from schemas.base import Problem
-from schemas.sentence import Sentence
+from console.presentation.texts import N_
 
 T = TypeVar("T")
+Row = TypeVar("Row")
 PlaceNumber = Annotated[int, Meta(ge=0, lt=10**18)]
 PlaceText = Annotated[str, Meta(max_length=1_000, pattern="^[^\\x00]*$")]
 """What places are made of."""
-_NO_PLACE = Sentence("Take this from the link to the next page.", "Dieser Wert steht im Link auf die nächste Seite.")
 
 
 class Pages(msgspec.Struct, frozen=True):
-    """The ways on from a page of a list: addresses, "" where there is nothing to go on to."""
+    """Addresses of the first and the next page of a list, "" where there is none."""
 
     first: str
     next: str
 
 
-def place_in(visit: Visit, name: str, kind: type[T]) -> T | None:
-    """Where a page begins, as the page before has said it; None for a first page. Raises NotValid."""
+NO_PAGES = Pages("", "")
+
+
+async def page_of(
+    visit: Visit,
+    name: str,
+    query: Callable[..., Awaitable[Sequence[Row]]],
+    kind: Any,
+    size: int,
+    *,
+    place: str = "place",
+    anchor: str = "",
+    start: Any = None,
+) -> tuple[Sequence[Row], Pages]:
+    """Return the rows of the page that the address names, and the addresses of other pages.
+
+    `name` is the parameter of the address; its last word, `before` or `after`, is the parameter of the query, which is
+    `start` on the first page. `place` is the attribute of a row that is its place, of the type `kind`.
+    """
+    begins = place_in(visit, name, kind)
+    begins = start if begins is None else begins
+    bound = {} if begins is None else {name.rpartition("-")[2]: begins}
+    rows = await visit.read(partial(query, **bound, limit=size + 1))
+    last = attrgetter(place)(rows[size - 1]) if len(rows) > size else None
+    return rows[:size], pages(visit, name, last, anchor=anchor)
+
+
+def place_in(visit: Visit, name: str, kind: Any) -> Any:
+    """The place in the address: JSON, but for `str`; None for a first page. Raises NotValid."""
     text = visit.request.query_params.get(name, "")
-    if not text:
-        return None
+    if not text or kind is str:
+        return text.strip().replace("\0", "") or None
     try:
         return msgspec.json.decode(text, type=kind)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise no_place(name) from error
+        raise no_place(visit, name) from error
 
 
-def no_place(name: str) -> Exception:
-    """What refuses a place that no page has given."""
-    return query_not_valid(Problem(name, "invalid", _NO_PLACE))
-
-
-def code_in(visit: Visit, name: str) -> str:
-    """The same of a list that is sorted by codes or ids, which stand there as they are; "" for a first page."""
-    return visit.query(name).replace("\0", "")
+def no_place(visit: Visit, name: str) -> Exception:
+    """The refusal of a place that no page has given."""
+    return visit.invalid(name, N_("Take this from the link to the next page."))
 
 
 def pages(visit: Visit, name: str, after: Any, *, anchor: str = "", path: str = "", has_begun: bool = True) -> Pages:
-    """From this page to the first and to the one that begins `after` a place, None for none.
+    """The addresses of the first page and of the one that begins `after` a place, None for none.
 
-    The rest of the address stays: what the list is narrowed by, and where other lists of the page stand. `path` is
-    that of the page where a form has led to it; `has_begun` is false where the place in the address is another list's.
+    The rest of the address stays: filters, and the places of other lists on the page. `path` is that of the page where
+    a form has led to it; `has_begun` is false where the place in the address is another list's.
     """
-    asked = {key: value for key, value in visit.request.query_params.items() if key != name and value}
+    others = {key: value for key, value in visit.request.query_params.items() if key != name and value}
 
     def address(place: str) -> str:
-        said = asked | {name: place} if place else asked
-        query = f"?{urlencode(said)}" if said else ""
+        parameters = others | {name: place} if place else others
+        query = f"?{urlencode(parameters)}" if parameters else ""
         return (path or visit.request.url.path) + query + (f"#{anchor}" if anchor else "")
 
     is_first = not has_begun or not visit.request.query_params.get(name)

@@ -1,6 +1,5 @@
 """The proof that nothing was altered: checkpoints, verifying, and comparing with one that somebody has kept."""
 
-import asyncio
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,14 +7,13 @@ from pathlib import Path
 import msgspec
 from starlette.responses import Response
 
-from api.http.database import in_time
-from api.http.status_codes import ApiError
 from console.access.people import EVERYBODY
+from console.access.requests import ask
 from console.access.visit import ROOT, Visit, action, page
-from console.presentation.listing import command_line
+from console.presentation.names import OUTCOMES
 from console.presentation.texts import N_
-from console.screens.owner_words import outcome_names, told_tasks
 from console.screens.paging import PlaceNumber, pages, place_in
+from console.screens.tasks import shown_tasks
 from eventstore.events import supplier_in
 from eventstore.log.intake_stop import read_intake_stop
 from eventstore.proof.checkpoint_list import (
@@ -28,15 +26,9 @@ from eventstore.proof.checkpoint_list import (
 from eventstore.proof.proof import NotProvable, write_proof
 from projections.queries.history import account_streams
 from projections.views.owner_task import owner_tasks
-from schemas.sentence import Sentence
 
 MAX_NOTE = 10_000
 _WITHIN_S = 30.0
-_NOT_SIGNED = Sentence(
-    "The text must be a checkpoint that this log's key has signed.",
-    "Der Text muss ein Siegel sein, das der Schlüssel dieses Protokolls signiert hat.",
-)
-_NOT_SEALED = Sentence("No checkpoint covers this account yet.", "Noch deckt kein Siegel dieses Konto ab.")
 
 VERDICTS: dict[str, tuple[str, str]] = {
     "agrees": ("good", N_("The log leads to this checkpoint: nothing that it covers was altered.")),
@@ -74,8 +66,8 @@ async def verify_log(visit: Visit) -> Response:
     if text := visit.form.secret("against").strip():
         arguments["against"] = (await _compared(visit, _note_in(text))).note
         if not arguments["against"]:
-            raise ApiError(400, _NOT_SIGNED)
-    await visit.ask("log_verify", {name: value for name, value in arguments.items() if value})
+            raise visit.refusal(400, N_("The text must be a checkpoint that this log's key has signed."))
+    await ask(visit, "log_verify", {name: value for name, value in arguments.items() if value})
     notice = visit._("It was asked for. The page shows how far it is.")
     return visit.redirect(f"{ROOT}/proof/", notice=notice)
 
@@ -97,9 +89,9 @@ async def download_proof(visit: Visit) -> Response:
             return file.read_bytes()
 
     try:
-        content = await in_time(asyncio.to_thread(work), within_s=_WITHIN_S)
+        content = await visit.written(work, within_s=_WITHIN_S)
     except NotProvable as error:
-        raise ApiError(404, _NOT_SEALED) from error
+        raise visit.refusal(404, N_("No checkpoint covers this account yet.")) from error
     headers = {"Content-Disposition": 'attachment; filename="proof.zip"'}
     return Response(content, media_type="application/zip", headers=headers)
 
@@ -114,42 +106,36 @@ async def _compared(visit: Visit, note: str) -> Compared:
         with visit.services.ledger.connection() as connection:
             return compared_with(connection, note)
 
-    return await in_time(asyncio.to_thread(work), within_s=_WITHIN_S)
+    return await visit.written(work, within_s=_WITHIN_S)
 
 
 async def _shown(visit: Visit, comparison: Compared | None, note: str) -> Response:
-    before = place_in(visit, "before", PlaceNumber)
-    listed = await visit.read(checkpoint_page, before)
-    tasks = [
-        (task, msgspec.json.decode(task.outcome) if task.outcome else {})
-        for task in await visit.read(owner_tasks, "log_verify", {}, 5)
-    ]
+    reach = visit.person.reach
+    listed = await visit.read(checkpoint_page, place_in(visit, "before", PlaceNumber))
+    tasks = await visit.read(owner_tasks, "log_verify", {}, 5)
+    results = [msgspec.json.decode(task.outcome) for task in tasks if task.outcome][:1]
+    findings = [(finding, supplier_in(finding)) for outcome in results for finding in outcome.get("problems", ())]
+    seen = [finding for finding, supplier in findings if reach is None or supplier in reach]
+    tasks = tasks if reach is None else []
     verdict = VERDICTS[comparison.verdict] if comparison else None
-    results = [outcome for _, outcome in tasks if outcome][:1]
-    findings = [(one, supplier_in(one)) for outcome in results for one in outcome.get("problems", ())]
-    seen = [one for one, of in findings if visit.person.reach is None or of in visit.person.reach]
-    if visit.person.reach is not None:
-        tasks = []
     response = visit.render(
         "proof.html",
         listed=listed,
         keys=await visit.read(sealing_keys),
         more=pages(visit, "before", listed.next_before or None, path=f"{ROOT}/proof/"),
-        tasks=await told_tasks(visit, [task for task, _ in tasks]),
+        tasks=await shown_tasks(visit, tasks),
         results=results,
         findings=seen,
         hidden=len(findings) - len(seen),
         comparison=comparison,
         verdict=(verdict[0], visit._(verdict[1])) if verdict else None,
         note=note,
-        may_ask=visit.person.reach is None,
-        verify_line=command_line("verify", "--all"),
-        against_line=command_line("verify", "--against", "…"),
-        outcome_names=outcome_names(visit._),
+        may_ask=reach is None,
+        outcome_names=[(key, visit._(name)) for key, name in OUTCOMES.items()],
         stop=await visit.read(read_intake_stop),
         kept_at=_moment(comparison.time) if comparison else None,
     )
-    return visit.live(response, "tasks", is_live=any(task.is_open for task, _ in tasks))
+    return visit.live(response, "tasks", is_live=any(task.is_open for task in tasks))
 
 
 def _moment(text: str) -> datetime | None:

@@ -1,4 +1,4 @@
-"""Signing in and out: by a link that works once, and by password."""
+"""Signing in and out: by a link that works once, and by password; and the choice of language."""
 
 import asyncio
 import re
@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from starlette.responses import Response
 
 from api.http.networks import host_of
-from api.http.status_codes import ApiError
-from console.access import entry
+from console.access import cookies, entry
 from console.access.passwords import (
     MIN_LENGTH,
     Turns,
@@ -21,7 +20,7 @@ from console.access.passwords import (
 from console.access.patience import Tries, delay_s, wait_s
 from console.access.people import EVERYBODY, Person
 from console.access.visit import ROOT, Visit, action, page
-from console.screens.start import local_address
+from console.presentation.texts import LANGUAGES
 from eventstore.aggregates.user import UserSignedIn, stream_of
 from eventstore.clock import now
 from projections.unlogged.sessions import Failures, count_try, give_back, link_user
@@ -53,7 +52,7 @@ async def sign_in(visit: Visit) -> Response:
         return _form(visit, email=email, next_page=next_page, is_wrong=True, status=403)
     tries = Tries.of(user_id, visit.transport.address)
     await entry.begin(visit, user_id, "password", tries=[tries.account, tries.pair])
-    return visit.redirect(local_address(next_page))
+    return visit.redirect(next_page)
 
 
 @page("/sign-in/{token}/", roles=None)
@@ -64,7 +63,7 @@ async def link_page(visit: Visit) -> Response:
     token = visit.path("token")
     user_id = await visit.read(link_user, token, now())
     if user_id is None:
-        raise ApiError(403, entry.LINK_VOID)
+        raise visit.refusal(403, entry.LINK_VOID)
     details = (await visit.read(details_of, [user_id])).get(user_id)
     return visit.render("sign_in_link.html", token=token, email=details.email if details else "")
 
@@ -77,7 +76,7 @@ async def enter_by_link(visit: Visit) -> Response:
     token = visit.path("token")
     user_id = await visit.read(link_user, token, now())
     if user_id is None:
-        raise ApiError(403, entry.LINK_VOID)
+        raise visit.refusal(403, entry.LINK_VOID)
     has_password = await _has_password(visit, user_id)
     await entry.begin(visit, user_id, "link", link=token)
     return visit.redirect(f"{ROOT}/" if has_password else f"{ROOT}/password/")
@@ -212,4 +211,13 @@ def _form(
     )
 
 
-SCREENS = (sign_in_page, sign_in, link_page, enter_by_link, password_page, choose_password, sign_out)
+@action("/language/", roles=None)
+async def choose_language(visit: Visit) -> Response:
+    """Show all pages in another language from now on."""
+    language = visit.form.text("language")
+    if language in LANGUAGES:
+        visit.set_cookie(cookies.LANGUAGE, language, cookies.YEAR)
+    return visit.redirect(visit.form.text("next"))
+
+
+SCREENS = (choose_language, sign_in_page, sign_in, link_page, enter_by_link, password_page, choose_password, sign_out)

@@ -14,7 +14,7 @@ from api.http.limits import LIMITS
 from console.access.people import OPERATORS
 from console.access.visit import Visit, page
 from console.presentation.texts import N_
-from console.screens.owner_words import told_tasks
+from console.screens.tasks import shown_tasks
 from eventstore.clock import now
 from eventstore.log.recorder import CODE_VERSION
 from eventstore.operations.migrate import NEWEST
@@ -46,7 +46,7 @@ async def system(visit: Visit) -> Response:
         leaders=[visit._(LEADER_NAMES.get(name, name)) for name in state.leaders],
         waiting=await visit.read(waiting_imports),
         in_hand=await visit.read(imports_in_hand),
-        tasks=await told_tasks(visit, await visit.read(open_owner_tasks, 20)),
+        tasks=await shown_tasks(visit, await visit.read(open_owner_tasks, 20)),
         dying=_dying(visit),
         troubles=await visit.read(read_troubles),
         disk=disk,

@@ -1,14 +1,19 @@
-"""Everything that was asked for of the database's owner: by whom and why, how far it is, and what came of it."""
+"""Requests to the owner of the database: who made them and why, how far they are, and their outcomes."""
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from functools import partial
 
+import msgspec
 from starlette.responses import Response
 
-from console.access.people import EVERYBODY
-from console.access.visit import Visit, page
-from console.screens.owner_words import told_tasks
-from console.screens.paging import PlaceText, pages, place_in
+from console.access.people import EVERYBODY, OPERATORS
+from console.access.visit import ROOT, Visit, page
+from console.presentation.listing import import_address
+from console.presentation.names import TASK_NAMES, TASK_STATES
+from console.screens.paging import PlaceText, page_of
+from projections.unlogged.typed_reasons import reasons_of
+from projections.unlogged.user_details import details_of
 from projections.views.owner_task import OwnerTask, owner_tasks_page
 
 AT_ONCE = 50
@@ -17,17 +22,64 @@ AT_ONCE = 50
 @page("/tasks/", roles=EVERYBODY)
 async def tasks(visit: Visit) -> Response:
     """A page of the tasks; for those who see some suppliers, of tasks about these."""
-    after = place_in(visit, "after", tuple[datetime, PlaceText])
+    query = partial(owner_tasks_page, suppliers=visit.person.reach)
+    rows, more = await page_of(visit, "after", query, tuple[datetime, PlaceText], AT_ONCE)
+    return visit.render("tasks.html", tasks=await shown_tasks(visit, rows), more=more)
 
-    async def asked(connection: Any) -> list[OwnerTask]:
-        return await owner_tasks_page(connection, visit.person.reach, after=after, limit=AT_ONCE + 1)
 
-    rows = await visit.read(asked)
-    return visit.render(
-        "tasks.html",
-        tasks=await told_tasks(visit, rows[:AT_ONCE]),
-        more=pages(visit, "after", rows[AT_ONCE - 1].place if len(rows) > AT_ONCE else None),
-    )
+class ShownTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task with the names that a page shows."""
+
+    task: OwnerTask
+    name: str
+    state: str
+    subject: str
+    address: str
+    """The page of its subject; "" for none."""
+    who: str
+    reason: str | None
+    """None for one that may name a person, who is masked; "" for none."""
+
+
+async def shown_tasks(visit: Visit, tasks: Sequence[OwnerTask]) -> list[ShownTask]:
+    """Tasks with the names that a page shows, in their order."""
+    people = await visit.read(details_of, {task.user_id for task in tasks}) if tasks else {}
+    ids = {task.reason for task in tasks if task.reason}
+    reasons = await visit.read(reasons_of, ids) if ids else {}
+    shown = []
+    for task in tasks:
+        subject, address = _subject(task, may_operate=visit.person.may(OPERATORS))
+        is_about_person = "external" in task.arguments and task.kind != "erase"
+        shown.append(
+            ShownTask(
+                task=task,
+                name=visit._(TASK_NAMES.get(task.kind, task.kind)),
+                state=visit._(TASK_STATES.get(task.status, task.status)),
+                subject=subject,
+                address=address,
+                who=people[task.user_id].shown if task.user_id in people else task.user_id,
+                reason=None
+                if is_about_person and task.reason
+                else reasons[task.reason].content
+                if task.reason in reasons
+                else "",
+            )
+        )
+    return shown
+
+
+def _subject(task: OwnerTask, *, may_operate: bool) -> tuple[str, str]:
+    match task.arguments:
+        case {"supplier": supplier, "external": external}:
+            return f"{supplier} {external}", import_address(supplier, external)
+        case {"name": name}:
+            return name, f"{ROOT}/projections/{name}/"
+        case {"user_id": user_id}:
+            return user_id, f"{ROOT}/users/{user_id}/" if may_operate else ""
+        case {"key_id": key_id}:
+            return key_id, f"{ROOT}/keys/{key_id}/" if may_operate else ""
+        case _:
+            return "", f"{ROOT}/proof/" if task.kind == "log_verify" else ""
 
 
 SCREENS = (tasks,)

@@ -4,7 +4,7 @@ import pytest
 from starlette.requests import Request
 
 from api.http.fields import field
-from console.access.visit import _spoken
+from console.access.visit import in_language
 
 
 def request_with(*headers: tuple[bytes, bytes]) -> Request:
@@ -21,5 +21,5 @@ def test_the_first_field_of_a_name_counts(name: bytes, value: str | None) -> Non
 def test_a_language_that_was_chosen_is_seen_after_the_first_look() -> None:
     request = request_with((b"accept-language", b"en"), (b"prefer", b"x"))
     assert field(request, b"accept-language") == "en"
-    spoken = _spoken(request, "de")
+    spoken = in_language(request, "de")
     assert (field(spoken, b"accept-language"), field(spoken, b"prefer")) == ("de", "x")

@@ -61,13 +61,9 @@ FORM_ROLES = {
     ),
     "o": (
         *("/imports/{supplier}/{external}/heal/", "/imports/{supplier}/{external}/erase/"),
-        *(
-            "/projections/{name}/rebuild/",
-            "/projections/{name}/switch/",
-            "/suppliers/",
-            "/suppliers/{supplier}/status/",
-        ),
-        *("/suppliers/{supplier}/settings/", "/keys/", "/keys/{key_id}/revoke/", "/users/", "/users/{user_id}/{what}/"),
+        *("/projections/{name}/rebuild/", "/projections/{name}/switch/", "/keys/", "/keys/{key_id}/revoke/"),
+        *("/suppliers/", "/suppliers/{supplier}/status/", "/suppliers/{supplier}/settings/"),
+        *("/users/", "/users/{user_id}/{change}/"),
     ),
 }
 
@@ -141,7 +137,7 @@ def forms_of(tenant: Tenant) -> Iterator[tuple[str, Sent]]:
     yield "/users/", Sent(at("/users/"), user)
     for what in ("link", "role", "sign-out", "disable", "enable", "erase"):
         fields = {"role": "auditor", "suppliers": tenant.code, "confirm": tenant.email}
-        yield "/users/{user_id}/{what}/", Sent(f"{at('/users/{user_id}/')}{what}/", fields)
+        yield "/users/{user_id}/{change}/", Sent(f"{at('/users/{user_id}/')}{what}/", fields)
     yield "/password/", Sent(at("/password/"), dict.fromkeys(("password", "again"), "three plain words"), is_own=True)
     yield "/sign-out/", Sent(at("/sign-out/"), is_own=True)
 

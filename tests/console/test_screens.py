@@ -86,7 +86,7 @@ def test_support_finds_why_in_three_steps_and_mends_in_five(book: Ledger, databa
         assert "P-1" not in found.text
         page = await browser.get(f"/console/imports/{SUPPLIER}/E%2F1/")  # 2: the account
         assert "This must be a valid IBAN." in words_of(page.text) or "invalid_iban" in page.text
-        assert "Worker 3 took it up, first attempt" in words_of(page.text)
+        assert "Worker 3 took it up, attempt 1" in words_of(page.text)
         refused = await send(
             browser, f"/console/imports/{SUPPLIER}/E%2F1/retry/", at=f"/console/imports/{SUPPLIER}/E%2F1/"
         )

@@ -8,28 +8,28 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from console.presentation.listing import CSV, CSV_COLUMNS, Asked, as_csv, command_line, import_address, neutral
+from console.presentation.listing import CSV, CSV_COLUMNS, Filter, as_csv, hidden, import_address, neutral, revealed
 from importledger_client.failures import neutral as importers_neutral
 from projections.queries.import_list import ListedRow
 
 
 def test_an_address_is_read_and_said_again() -> None:
     said = {"supplier": "S", "status": "ERRORED", "code": "blank", "path": "customers[].email", "day": "2026-11-22"}
-    asked = Asked.of(said | {"after": "7"})
+    asked = Filter.of(said | {"after": "7"})
     assert asked.query() == ("?supplier=S&status=ERRORED&code=blank&path=customers%5B%5D.email&day=2026-11-22")
     assert asked.query(status="", after="9").endswith("&after=9")
     narrowed = asked.narrowed(["R", "S"])
     assert (narrowed.suppliers, narrowed.day, narrowed.is_problem) == (("S",), date(2026, 11, 22), True)
-    assert Asked.of({"supplier": "FOREIGN"}).narrowed(["R", "S"]).suppliers == ()
-    assert not Asked.of({}).is_narrowed
-    searched = Asked.of({"q": "Müller"}, "hidden")
+    assert Filter.of({"supplier": "FOREIGN"}).narrowed(["R", "S"]).suppliers == ()
+    assert not Filter.of({}).is_narrowed
+    searched = Filter.of({"q": "Müller"}, "hidden")
     assert (searched.q, searched.query(), searched.narrowed(["S"]).text) == ("Müller", "?search=hidden", "Müller")
-    assert Asked.of({"q": ""}, "of another session").query() == ""
+    assert Filter.of({"q": ""}, "of another session").query() == ""
 
 
 @pytest.mark.parametrize("day", ["22.11.2026", "2026-13-01", "x" * 10, "20261122"])
 def test_what_is_not_understood_is_named(day: str) -> None:
-    asked = Asked.of({"day": day, "status": "GONE"})
+    asked = Filter.of({"day": day, "status": "GONE"})
     assert (asked.misread, asked.day, asked.status) == (("status", "day"), "", "")
 
 
@@ -60,6 +60,13 @@ def test_rows_are_written_as_csv() -> None:
 
 
 @pytest.mark.asvs("V1.2.2", "V1.2.5")
-def test_commands_and_addresses_hold_any_number() -> None:
-    assert command_line("retry", "S", "a b'c", "--reason", "…") == "importledger retry S 'a b'\"'\"'c' --reason …"
+def test_an_address_holds_any_number() -> None:
     assert import_address("S", "a/b?<c>") == "/console/imports/S/a%2Fb%3F%3Cc%3E/"
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=1), st.text(min_size=1), st.text(min_size=1))
+def test_a_search_in_an_address_is_read_by_its_session_alone(text: str, token: str, other: str) -> None:
+    address = hidden(text, token)
+    assert revealed(address, token) == text
+    assert revealed(address, other) == (text if other == token else "")
+    assert revealed(text, token) == ""

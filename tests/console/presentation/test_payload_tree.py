@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from console.presentation.payload_tree import MAX_NODES, PayloadPlace, payload_tree
+from console.presentation.payload_tree import MAX_VALUES, PayloadPlace, payload_tree
 from schemas.base import Problem
 from tests.support.make import an_account, encoded
 
@@ -13,7 +13,7 @@ ABSENT = Problem("customers.0.nickname", "required", "Missing.")
 WHOLE = Problem("ledgers.non_field_errors", "unequal", "Unequal.")
 
 
-def node_at(nodes: tuple[PayloadPlace, ...], path: str) -> PayloadPlace:
+def node_at(nodes: list[PayloadPlace], path: str) -> PayloadPlace:
     """The node at a dotted path."""
     for node in nodes:
         if node.path == path:
@@ -23,7 +23,7 @@ def node_at(nodes: tuple[PayloadPlace, ...], path: str) -> PayloadPlace:
     raise AssertionError(path)
 
 
-def everything(nodes: tuple[PayloadPlace, ...]) -> str:
+def everything(nodes: list[PayloadPlace]) -> str:
     return " ".join(f"{node.value} {everything(node.children)}" for node in nodes)
 
 
@@ -60,44 +60,33 @@ def test_persons_are_masked_until_they_are_asked_for() -> None:
         assert [word for word in secret if word not in clear] == []
 
 
-def test_numbers_are_shown_as_they_were_sent() -> None:
-    tree = payload_tree(b'{"transfer_balance": 1.10, "day_of_month": 3, "is_pinned": true}', (), (), is_clear=True)
-    assert [node.value for node in tree.nodes] == ["1.10", "3", "true"]
-
-
 @pytest.mark.parametrize("body", [b"", b"[1]", b"\xff", b'"x"'])
 def test_what_is_no_object_has_no_tree(body: bytes) -> None:
     tree = payload_tree(body, (IBAN,), (), is_clear=True)
-    assert (tree.nodes, tree.elsewhere) == ((), (IBAN,))
+    assert (tree.nodes, tree.elsewhere) == ([], (IBAN,))
 
 
-def places(nodes: tuple[PayloadPlace, ...]) -> list[str]:
+def places(nodes: list[PayloadPlace]) -> list[str]:
     """The places of all values, in their order."""
     return [path for node in nodes for path in (places(node.children) if node.children else [node.path])]
 
 
 def test_the_pages_of_a_huge_payload_are_all_of_it_in_order() -> None:
-    huge: dict[str, Any] = {"notes": [{"body": "x", "at": 1}] * MAX_NODES, "end": {"a": [], "b": {"c": 1}}}
+    huge: dict[str, Any] = {"notes": [{"body": "x", "at": 1}] * MAX_VALUES, "end": {"a": [], "b": {"c": 1}}}
     seen: list[str] = []
     after: int | None = 0
     while after is not None:
         tree = payload_tree(encoded(huge), (), (), is_clear=True, after=after)
-        assert 0 < len(places(tree.nodes)) <= MAX_NODES
+        assert 0 < len(places(tree.nodes)) <= MAX_VALUES
         seen, after = [*seen, *places(tree.nodes)], tree.next_after
-    notes = [f"notes.{n}.{name}" for n in range(MAX_NODES) for name in ("body", "at")]
+    notes = [f"notes.{n}.{name}" for n in range(MAX_VALUES) for name in ("body", "at")]
     assert seen == [*notes, "end.a", "end.b.c"]
-    assert payload_tree(encoded(huge), (), (), is_clear=True, after=10**9).nodes == ()
-
-
-def test_what_is_just_a_page_has_no_next_one() -> None:
-    for more, next_after in ((0, None), (1, MAX_NODES)):
-        body = encoded({f"f{n}": n for n in range(MAX_NODES + more)})
-        assert payload_tree(body, (), (), is_clear=True).next_after == next_after
+    assert payload_tree(encoded(huge), (), (), is_clear=True, after=10**9).nodes == []
 
 
 def test_problems_beyond_a_page_stand_on_the_first_one_and_at_their_place() -> None:
-    huge = {"notes": [{"body": "x"}] * MAX_NODES, "end": {"at": 1}}
-    far, absent = Problem(f"notes.{MAX_NODES - 1}.body", "blank", "No."), Problem("end.to", "required", "Missing.")
+    huge = {"notes": [{"body": "x"}] * (MAX_VALUES + 1), "end": {"at": 1}}
+    far, absent = Problem(f"notes.{MAX_VALUES}.body", "blank", "No."), Problem("end.to", "required", "Missing.")
     tree = payload_tree(encoded(huge), (far,), (absent,), is_clear=True)
     assert node_at(tree.nodes, far.attr).problems == (far,)
     assert node_at(tree.nodes, absent.attr).warnings == (absent,)

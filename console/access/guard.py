@@ -1,0 +1,104 @@
+"""What stands around every screen: session, role, supplier, form token, errors as pages, headers and cookies."""
+
+from collections.abc import Awaitable, Callable
+from urllib.parse import quote
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from api.http.errors import HANDLERS, answer_of, not_found
+from api.http.request_log import ORGANISATION
+from api.http.responses import CALLERS, STRANGERS, read_body
+from console.access import cookies
+from console.access.visit import ROOT, Console, Screen, Visit
+from console.presentation.forms import Form
+from console.presentation.names import HEADLINES
+from console.presentation.rendering import HEADERS, OVER_TLS
+from console.presentation.texts import N_
+
+_STALE = N_("This form was not sent from a page of this session. Load the page again, and send it once more.")
+
+
+def handler(console: Console, screen: Screen) -> Callable[[Request], Awaitable[Response]]:
+    """The screen as a handler of requests."""
+
+    async def answer(request: Request) -> Response:
+        visit = Visit(console, request, screen)
+        try:
+            response = await _answer(visit)
+        except Exception as error:
+            response = _refused(visit, error)
+        return _finished(visit, response)
+
+    return answer
+
+
+async def _answer(visit: Visit) -> Response:
+    """The screen's answer, for those who may have it. Raises what refuses others."""
+    if visit.screen.method == "POST" and visit.transport.is_from_elsewhere:
+        raise visit.refusal(403, _STALE)
+    instead = await _enter(visit)
+    if instead is None and visit.screen.method == "POST":
+        budget = CALLERS if visit.opened else STRANGERS
+        body = await read_body(visit.request, budget, address=visit.transport.address, is_form=True)
+        visit.form = Form.of(body, visit.request.headers.get("content-type", ""))
+        if not visit.is_own_form():
+            raise visit.refusal(403, _STALE)
+        instead = await _enter(visit)  # the body may have taken long to arrive
+    return instead or await visit.screen.function(visit)
+
+
+async def _enter(visit: Visit) -> Response | None:
+    """Open the session; the answer for those who must sign in first. Raises what refuses others."""
+    screen = visit.screen
+    if visit.token:
+        visit.opened = await visit.open()
+    if visit.opened is not None:
+        visit.request.scope[ORGANISATION] = visit.opened.organisation
+    if screen.roles is None:
+        return None
+    if visit.opened is None:
+        return _to_sign_in(visit)
+    if "{supplier}" in screen.path and not visit.opened.may_touch(visit.path("supplier")):
+        raise not_found()
+    if not visit.opened.may(screen.roles):
+        raise visit.refusal(403, N_("Your role does not allow this."))
+    return None
+
+
+def _to_sign_in(visit: Visit) -> Response:
+    """Lead to the page for signing in, and back here afterwards."""
+    url = visit.request.url
+    here = url.path + (f"?{url.query}" if url.query else "") if visit.screen.method == "GET" else f"{ROOT}/"
+    to = f"{ROOT}/sign-in/" + (f"?next={quote(here, safe='')}" if here != f"{ROOT}/" else "")
+    if visit.is_partial:
+        return Response(status_code=401, headers={"HX-Redirect": to})
+    return RedirectResponse(to, status_code=303)
+
+
+def _refused(visit: Visit, error: Exception) -> Response:
+    """The API's answer to the exception, as a page; an unexpected one is logged as everywhere in the api."""
+    handle = answer_of(error) or HANDLERS[Exception]
+    answer = handle(visit.request, error)
+    body = msgspec.json.decode(answer.body)
+    return visit.render(
+        "error.html",
+        answer.status_code,
+        headline=visit._(HEADLINES.get(answer.status_code, HEADLINES[500])),
+        detail=body.get("non_field_errors", body).get("detail", ""),
+        request_id=body.get("request_id", ""),
+        problems=body.get("errors", []),
+    )
+
+
+def _finished(visit: Visit, response: Response) -> Response:
+    """The answer with the headers and cookies of the console."""
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    if visit.transport.is_secure:
+        response.headers.update(OVER_TLS)
+    response.headers["Content-Language"] = visit.language
+    for name, value, lasts in visit.cookies:
+        cookies.write_cookie(response, name, value, is_secure=visit.transport.is_secure, lasts=lasts)
+    return response

@@ -1,0 +1,100 @@
+"""Requests to the relay for operations that need the rights of the database's owner, and typed reasons."""
+
+import asyncio
+import re
+import secrets
+import time
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from psycopg import Connection
+
+from console.access.visit import Visit
+from console.presentation.texts import N_
+from eventstore.aggregates import import_process, owner_task
+from eventstore.aggregates.owner_task import OwnerTaskKind
+from eventstore.clock import now
+from eventstore.events import Recorded
+from eventstore.log.ledger import Beside
+from projections.unlogged.typed_reasons import MAX_REASON, TypedReason, new_reason_id, reasons_of, write_reason
+from projections.views.owner_task import owner_task as read_task
+
+TASK_TIMEOUT_S = 10.0
+"""Longest wait for the relay [seconds]. The task goes on afterwards."""
+POLL_S = 0.1
+_NOT_YET = N_("The relay must do this and has not done it yet. It needs DATABASE_ADMIN_URL. Look again later.")
+_ID = re.compile(r"r_[0-9a-f]{16}\Z")
+
+
+def typed_reason(user_id: str, subject: str, content: str, at: datetime) -> TypedReason:
+    """The reason as a row. It is deleted with its subject, which is a stream, or with the user."""
+    return TypedReason(reason=new_reason_id(), user_id=user_id, subject=subject, at=at, content=content[:MAX_REASON])
+
+
+async def write_typed(visit: Visit, content: str, subject: str) -> str:
+    """Write a typed reason about a stream. Return its id, which the event names, or "" for no reason."""
+    if not content:
+        return ""
+    reason = typed_reason(visit.person.user_id, subject, content, now())
+
+    def write() -> None:
+        with visit.services.ledger.connection() as connection:
+            write_reason(connection, reason)
+
+    await visit.written(write)
+    return reason.reason
+
+
+async def shown_reasons(visit: Visit, reasons: Iterable[str]) -> dict[str, str]:
+    """The text of each reason: itself where it was typed on a command line; "" for one that was erased."""
+    wanted = set(reasons)
+    ids = {reason for reason in wanted if _ID.match(reason)}
+    typed = await visit.read(reasons_of, ids) if ids else {}
+    known = {reason: row.content for reason, row in typed.items()}
+    return {reason: known.get(reason, "" if reason in ids else reason) for reason in wanted}
+
+
+async def ask(
+    visit: Visit, kind: OwnerTaskKind, arguments: dict[str, str], reason: str = "", *, also: Beside | None = None
+) -> str:
+    """Request an operation from the relay, and return the id of the task. `also` is written with the request.
+
+    A typed reason is deleted with the person whom the task is about; that of an erasure stays. A user whom an OpenID
+    provider vouches for requests without a session.
+    """
+    user_id = visit.opened.user_id if visit.opened else arguments["user_id"]
+    task_id, at = f"t_{secrets.token_hex(8)}", now()
+    stream = owner_task.stream_of(task_id)
+    is_about_person = "external" in arguments and kind != "erase"
+    subject = import_process.stream_of(arguments["supplier"], arguments["external"]) if is_about_person else stream
+    typed = typed_reason(user_id, subject, reason, at)
+
+    def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+        if reason:
+            write_reason(connection, typed)
+        if also is not None:
+            also(connection, events)
+
+    command = owner_task.RequestOwnerTask(
+        kind=kind,
+        arguments=arguments,
+        user=user_id,
+        reason=typed.reason if reason else "",
+        session=visit.opened.session if visit.opened else "",
+        requested_at=at,
+    )
+    command = owner_task.with_mac(command, task_id, visit.services.authority.mac)
+    await visit.execute(stream, command, beside=beside, by=f"user:{user_id}")
+    return task_id
+
+
+async def finished(visit: Visit, task_id: str) -> None:
+    """Wait until the relay has carried a task out. Raises ApiError 400 where it refuses, 503 where none does it."""
+    deadline = time.monotonic() + TASK_TIMEOUT_S
+    while (task := await visit.read(read_task, task_id)) is None or task.is_open:
+        if time.monotonic() > deadline:
+            raise visit.refusal(503, _NOT_YET)
+        await asyncio.sleep(POLL_S)
+    if task.status == "FAILED":
+        raise visit.refusal(400, N_("The relay refuses: %(error)s."), error=task.error)

@@ -1,0 +1,96 @@
+"""Names of states, roles, tasks and their outcomes on pages."""
+
+from typing import Literal
+
+from console.presentation.texts import N_
+
+Tone = Literal["", "good", "warn", "bad", "busy"]
+
+HEADLINES = {
+    400: N_("That cannot be done"),
+    403: N_("That is not allowed"),
+    404: N_("There is nothing here"),
+    405: N_("That cannot be done"),
+    413: N_("That is too much"),
+    429: N_("That is too often"),
+    500: N_("Something went wrong"),
+    503: N_("The service is busy or away"),
+}
+STATUS_NAMES = {"ongoing": N_("ongoing"), "paused": N_("paused"), "complete": N_("complete")}
+USER_STATES = {"active": N_("may sign in"), "disabled": N_("disabled"), "erased": N_("erased")}
+ROLE_NAMES = {
+    "auditor": N_("Auditor"),
+    "support": N_("Support"),
+    "operator": N_("Operator"),
+    "importer": N_("Importer"),
+}
+STATE_NAMES = {
+    "PENDING": N_("Waits"),
+    "IN_PROGRESS": N_("In progress"),
+    "PROCESSED": N_("Processed"),
+    "ERRORED": N_("Failed"),
+    "CANCELLED": N_("Cancelled"),
+    "DRY_RUN_SUCCEEDED": N_("Dry run succeeded"),
+    "DRY_RUN_ERRORED": N_("Dry run failed"),
+}
+STATE_TONES: dict[str, Tone] = {
+    "IN_PROGRESS": "busy",
+    "PROCESSED": "good",
+    "ERRORED": "bad",
+    "DRY_RUN_SUCCEEDED": "good",
+    "DRY_RUN_ERRORED": "bad",
+    "CANCELLED": "warn",
+}
+KIND_NAMES = {
+    "delivery-note": N_("Delivery note"),
+    "energy-amount": N_("Energy amount"),
+    "invoice": N_("Market participant invoice"),
+}
+"""Of attached records."""
+VERSION_STATES = {
+    "live": N_("live"),
+    "building": N_("being built"),
+    "ready": N_("ready"),
+    "retired": N_("retired"),
+    "outdated": N_("outdated"),
+}
+VERSION_TONES = {"live": "good", "building": "busy", "ready": "busy", "outdated": "warn"}
+TASK_NAMES = {
+    "erase": N_("Erase the person"),
+    "heal": N_("Make all views of the account anew"),
+    "projection_verify": N_("Verify"),
+    "projection_rebuild": N_("Rebuild"),
+    "projection_switch": N_("Switch"),
+    "log_verify": N_("Verify the log"),
+    "key_create": N_("Create a key"),
+    "key_revoke": N_("Revoke the key"),
+    "user_create": N_("Create a user"),
+    "user_link": N_("Give out a link"),
+    "user_role": N_("Change the role"),
+    "user_disable": N_("Disable"),
+    "user_enable": N_("Enable"),
+    "user_sign_out": N_("Sign out everywhere"),
+    "user_erase": N_("Erase a user"),
+    "user_openid": N_("Take a role over from the OpenID provider"),
+}
+TASK_STATES = {
+    "REQUESTED": N_("asked for"),
+    "RUNNING": N_("running"),
+    "DONE": N_("done"),
+    "FAILED": N_("failed"),
+}
+OUTCOMES = {
+    "changed": N_("Rows changed"),
+    "added": N_("Rows added"),
+    "removed": N_("Rows removed"),
+    "parked": N_("Parked"),
+    "version": N_("Version"),
+    "former": N_("Former version"),
+    "position": N_("Position"),
+    "events": N_("Events"),
+    "hashed": N_("Events hashed again"),
+    "anchored": N_("Anchored up to position"),
+    "checkpoints": N_("Checkpoints that agree"),
+    "seconds": N_("Seconds"),
+}
+"""Numbers of a task's outcome that pages show, in this order."""
