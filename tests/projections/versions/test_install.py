@@ -13,7 +13,7 @@ from psycopg.rows import TupleRow
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import SUPPLIER, ConfigureSupplier, CreateSupplier
 from eventstore.events import Recorded
-from eventstore.log import copying
+from eventstore.log import copy_format
 from eventstore.log.ledger import Ledger
 from eventstore.operations.migrate import role_of
 from eventstore.operations.rights import READ
@@ -136,7 +136,7 @@ def test_a_column_that_a_later_version_adds_does_not_stop_a_first_copy(
     ledger.execute("supplier/A", CreateSupplier(), at=NOON, by="t")
     install(admin, (NEW,), None)
     admin.execute("ALTER TABLE supplier_seen ADD COLUMN added_later text; TRUNCATE supplier_seen")
-    copying._types.clear()  # as in a process that has copied nothing yet
+    copy_format._types.clear()  # as in a process that has copied nothing yet
     NEW.load(admin, "public", {NEW.name: [("A", "t", 1)]})
     assert admin.execute("SELECT count(*), max(added_later) FROM supplier_seen").fetchone() == (1, None)
 
