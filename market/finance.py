@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from msgspec import UNSET
@@ -10,14 +11,14 @@ from msgspec import UNSET
 from market.documents import is_below_root
 from market.identifiers import is_iban
 from market.periods import ordered
-from market.rule import Rule, Severity, inlined, reading
+from market.rule import Rule, error, reading, warning
 from market.uniqueness import all_different, unique_by
 from schemas.account import Account
 from schemas.base import MARKET_TIME
 from schemas.finance import BankAccount, Ledger, PaymentSchedule, Transaction
-from schemas.sentence import Sentence
 
 _CONTRACT = "public contract of sister systems, ledger and payment objects"
+_error, _warning = partial(error, source=_CONTRACT), partial(warning, source=_CONTRACT)
 _HALF_A_CENT = Decimal("0.005")
 _ADDS = {"PAYMENT": 1, "CREDIT": 1, "REPAYMENT": -1, "CHARGE": -1, "SUPPLY_CHARGE": -1}
 
@@ -84,216 +85,168 @@ def _can_be_debited(bank_account: BankAccount) -> bool:
     return bool(bank_account.iban.strip() or bank_account.account_number.strip())
 
 
-@inlined("len({v}) < 2 or {holds}({v})")
 @reading("[].ledger_code")
 def _all_or_none_name_a_ledger(items: Sequence[Any]) -> bool:
     return all(item.ledger_code for item in items) or not any(item.ledger_code for item in items)
 
 
-@inlined("{v}.amount is UNSET or {v}.amount != 0")
 @reading("amount")
 def _amount_is_not_zero(schedule: PaymentSchedule) -> bool:
     return schedule.amount is UNSET or schedule.amount != 0
 
 
-@inlined("{v}.amount is UNSET or {v}.frequency is not UNSET")
 @reading("amount", "frequency")
 def _has_frequency(schedule: PaymentSchedule) -> bool:
     return schedule.amount is UNSET or schedule.frequency is not UNSET
 
 
-@inlined("{v}.amount is UNSET or {v}.frequency != 'MONTHLY' or {v}.day_of_month is not UNSET")
 @reading("amount", "frequency", "day_of_month")
 def _has_day_of_month(schedule: PaymentSchedule) -> bool:
     return schedule.amount is UNSET or schedule.frequency != "MONTHLY" or schedule.day_of_month is not UNSET
 
 
 FINANCE: tuple[Rule, ...] = (
-    Rule(
-        code="ledger_balances_not_equal_to_transfer_balance",
-        at="",
-        holds=_ledgers_sum_up,
-        says=Sentence(
-            "The ledger balances must add up to transfer_balance.",
-            "Die Salden der Buchungskreise müssen zusammen transfer_balance ergeben.",
-        ),
-        source=_CONTRACT,
+    _error(
+        "ledger_balances_not_equal_to_transfer_balance",
+        "",
+        _ledgers_sum_up,
+        "The ledger balances must add up to transfer_balance.",
+        "Die Salden der Buchungskreise müssen zusammen transfer_balance ergeben.",
     ),
-    Rule(
-        code="unknown_ledger_identifiers",
-        at="",
+    _error(
+        "unknown_ledger_identifiers",
+        "",
+        _identifiers_known,
+        "A ledger must name supply points of this account only.",
+        "Ein Buchungskreis darf nur Marktlokationen dieses Kontos nennen.",
         field="ledgers.non_field_errors",
-        holds=_identifiers_known,
-        says=Sentence(
-            "A ledger must name supply points of this account only.",
-            "Ein Buchungskreis darf nur Marktlokationen dieses Kontos nennen.",
-        ),
-        source=_CONTRACT,
     ),
-    Rule(
-        code="historical_statement_already_exists",
-        at="statements",
-        holds=unique_by("statement_id"),
-        says=Sentence("A statement must not be given twice.", "Eine Abrechnung darf nicht zweimal angegeben sein."),
-        source=_CONTRACT,
+    _error(
+        "historical_statement_already_exists",
+        "statements",
+        unique_by("statement_id"),
+        "A statement must not be given twice.",
+        "Eine Abrechnung darf nicht zweimal angegeben sein.",
     ),
-    Rule(
-        code="start_date_later_than_end_date",
-        at="statements[]",
-        holds=ordered("bill_period_from_date", "bill_period_to_date"),
-        says=Sentence(
-            "bill_period_to_date must not be before bill_period_from_date.",
-            "bill_period_to_date darf nicht vor bill_period_from_date liegen.",
-        ),
-        source=_CONTRACT,
+    _error(
+        "start_date_later_than_end_date",
+        "statements[]",
+        ordered("bill_period_from_date", "bill_period_to_date"),
+        "bill_period_to_date must not be before bill_period_from_date.",
+        "bill_period_to_date darf nicht vor bill_period_from_date liegen.",
     ),
-    Rule(
-        code="invalid",
-        at="statements[].statement_path",
-        holds=is_below_root,
-        says=Sentence(
-            "A document path must stay below the supplier's root.",
-            "Ein Dokumentpfad muss unterhalb des Stammverzeichnisses des Lieferanten bleiben.",
-        ),
+    error(
+        "invalid",
+        "statements[].statement_path",
+        is_below_root,
+        "A document path must stay below the supplier's root.",
+        "Ein Dokumentpfad muss unterhalb des Stammverzeichnisses des Lieferanten bleiben.",
         source="ours: documents are read below the root and nowhere else",
     ),
-    Rule(
-        code="duplicate_ledger_entries_found",
-        at="ledgers",
-        holds=unique_by("ledger_code"),
-        says=Sentence("A ledger must not be given twice.", "Ein Buchungskreis darf nicht zweimal angegeben sein."),
-        source=_CONTRACT,
+    _error(
+        "duplicate_ledger_entries_found",
+        "ledgers",
+        unique_by("ledger_code"),
+        "A ledger must not be given twice.",
+        "Ein Buchungskreis darf nicht zweimal angegeben sein.",
     ),
-    Rule(
-        code="duplicate_identifiers_entries_found",
-        at="ledgers",
-        holds=_identifiers_differ,
-        says=Sentence(
-            "A supply point must not belong to two ledgers.",
-            "Eine Marktlokation darf nicht zu zwei Buchungskreisen gehören.",
-        ),
-        source=_CONTRACT,
+    _error(
+        "duplicate_identifiers_entries_found",
+        "ledgers",
+        _identifiers_differ,
+        "A supply point must not belong to two ledgers.",
+        "Eine Marktlokation darf nicht zu zwei Buchungskreisen gehören.",
     ),
-    Rule(
-        code="duplicate_transaction_ids",
-        at="ledgers",
-        holds=_transactions_differ,
-        says=Sentence("A transaction must not be given twice.", "Eine Buchung darf nicht zweimal angegeben sein."),
-        source=_CONTRACT,
+    _error(
+        "duplicate_transaction_ids",
+        "ledgers",
+        _transactions_differ,
+        "A transaction must not be given twice.",
+        "Eine Buchung darf nicht zweimal angegeben sein.",
     ),
-    Rule(
-        code="balance_mismatch_on_ledger_balance",
-        at="ledgers[]",
-        holds=_runs_up,
-        says=Sentence(
-            "ledger_balance must be last_statement_balance, plus payments and credits, less repayments and charges.",
-            "ledger_balance muss last_statement_balance sein, plus Zahlungen und Gutschriften,"
-            " minus Rückzahlungen und Forderungen.",
-        ),
-        source=_CONTRACT,
-        severity=Severity.WARNING,
+    _warning(
+        "balance_mismatch_on_ledger_balance",
+        "ledgers[]",
+        _runs_up,
+        "ledger_balance must be last_statement_balance, plus payments and credits, less repayments and charges.",
+        "ledger_balance muss last_statement_balance sein, plus Zahlungen und Gutschriften,"
+        " minus Rückzahlungen und Forderungen.",
     ),
-    Rule(
-        code="current_statement_transaction_before_last_statement_closing_date",
-        at="ledgers[]",
-        holds=_after_the_last_statement,
-        says=Sentence(
-            "The transactions must be later than the last statement.",
-            "Die Buchungen müssen nach der letzten Abrechnung liegen.",
-        ),
-        source=_CONTRACT,
-        severity=Severity.WARNING,
+    _warning(
+        "current_statement_transaction_before_last_statement_closing_date",
+        "ledgers[]",
+        _after_the_last_statement,
+        "The transactions must be later than the last statement.",
+        "Die Buchungen müssen nach der letzten Abrechnung liegen.",
     ),
-    Rule(
-        code="transaction_in_future",
-        at="ledgers[].current_statement_transactions[]",
+    _warning(
+        "transaction_in_future",
+        "ledgers[].current_statement_transactions[]",
+        _is_not_in_future,
+        "A transaction must not be dated in the future.",
+        "Eine Buchung darf nicht auf die Zukunft datiert sein.",
         field="transaction_date",
-        holds=_is_not_in_future,
         needs_now=True,
-        says=Sentence(
-            "A transaction must not be dated in the future.", "Eine Buchung darf nicht auf die Zukunft datiert sein."
-        ),
-        source=_CONTRACT,
-        severity=Severity.WARNING,
     ),
-    Rule(
-        code="payment_instructions_ledger_code_uniformity_failed",
-        at="payment_instructions",
-        holds=_all_or_none_name_a_ledger,
-        says=Sentence(
-            "Either all payment instructions must name a ledger, or none.",
-            "Entweder müssen alle Zahlungswege einen Buchungskreis nennen oder keiner.",
-        ),
-        source=_CONTRACT,
+    _error(
+        "payment_instructions_ledger_code_uniformity_failed",
+        "payment_instructions",
+        _all_or_none_name_a_ledger,
+        "Either all payment instructions must name a ledger, or none.",
+        "Entweder müssen alle Zahlungswege einen Buchungskreis nennen oder keiner.",
     ),
-    Rule(
-        code="required",
-        at="payment_instructions[].bank_account",
+    _error(
+        "required",
+        "payment_instructions[].bank_account",
+        _can_be_debited,
+        "A bank account must have an iban or an account_number.",
+        "Eine Bankverbindung muss iban oder account_number haben.",
         field="iban",
-        holds=_can_be_debited,
-        says=Sentence(
-            "A bank account must have an iban or an account_number.",
-            "Eine Bankverbindung muss iban oder account_number haben.",
-        ),
-        source=_CONTRACT,
     ),
-    Rule(
-        code="invalid_iban",
-        at="payment_instructions[].bank_account.iban",
-        holds=is_iban,
-        says=Sentence("This must be a valid IBAN.", "Dies muss eine gültige IBAN sein."),
+    error(
+        "invalid_iban",
+        "payment_instructions[].bank_account.iban",
+        is_iban,
+        "This must be a valid IBAN.",
+        "Dies muss eine gültige IBAN sein.",
         source="ISO 13616-1; SWIFT IBAN Registry",
     ),
-    Rule(
-        code="payment_schedules_ledger_code_uniformity_failed",
-        at="payment_schedules",
-        holds=_all_or_none_name_a_ledger,
-        says=Sentence(
-            "Either all payment schedules must name a ledger, or none.",
-            "Entweder müssen alle Abschlagspläne einen Buchungskreis nennen oder keiner.",
-        ),
-        source=_CONTRACT,
+    _error(
+        "payment_schedules_ledger_code_uniformity_failed",
+        "payment_schedules",
+        _all_or_none_name_a_ledger,
+        "Either all payment schedules must name a ledger, or none.",
+        "Entweder müssen alle Abschlagspläne einen Buchungskreis nennen oder keiner.",
     ),
-    Rule(
-        code="payment_schedule_date_overlaps",
-        at="payment_schedules",
-        holds=unique_by("ledger_code", "start_date"),
-        says=Sentence(
-            "Two payment schedules of a ledger must not start on the same day.",
-            "Zwei Abschlagspläne eines Buchungskreises dürfen nicht am selben Tag beginnen.",
-        ),
-        source=_CONTRACT,
+    _error(
+        "payment_schedule_date_overlaps",
+        "payment_schedules",
+        unique_by("ledger_code", "start_date"),
+        "Two payment schedules of a ledger must not start on the same day.",
+        "Zwei Abschlagspläne eines Buchungskreises dürfen nicht am selben Tag beginnen.",
     ),
-    Rule(
-        code="zero_payment_schedule_amount",
-        at="payment_schedules[]",
+    _error(
+        "zero_payment_schedule_amount",
+        "payment_schedules[]",
+        _amount_is_not_zero,
+        "A payment schedule's amount must not be zero.",
+        "Der Betrag eines Abschlagsplans darf nicht null sein.",
         field="amount",
-        holds=_amount_is_not_zero,
-        says=Sentence(
-            "A payment schedule's amount must not be zero.", "Der Betrag eines Abschlagsplans darf nicht null sein."
-        ),
-        source=_CONTRACT,
     ),
-    Rule(
-        code="fixed_payment_schedule_missing_frequency",
-        at="payment_schedules[]",
+    _error(
+        "fixed_payment_schedule_missing_frequency",
+        "payment_schedules[]",
+        _has_frequency,
+        "A payment schedule with an amount must have a frequency.",
+        "Ein Abschlagsplan mit Betrag muss einen Turnus haben.",
         field="frequency",
-        holds=_has_frequency,
-        says=Sentence(
-            "A payment schedule with an amount must have a frequency.",
-            "Ein Abschlagsplan mit Betrag muss einen Turnus haben.",
-        ),
-        source=_CONTRACT,
     ),
-    Rule(
-        code="fixed_payment_schedule_missing_day_of_month",
-        at="payment_schedules[]",
+    _error(
+        "fixed_payment_schedule_missing_day_of_month",
+        "payment_schedules[]",
+        _has_day_of_month,
+        "A monthly payment schedule must have a day of the month.",
+        "Ein monatlicher Abschlagsplan muss einen Tag im Monat haben.",
         field="day_of_month",
-        holds=_has_day_of_month,
-        says=Sentence(
-            "A monthly payment schedule must have a day of the month.",
-            "Ein monatlicher Abschlagsplan muss einen Tag im Monat haben.",
-        ),
-        source=_CONTRACT,
     ),
 )

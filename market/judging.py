@@ -96,85 +96,57 @@ def problem_names(problems: Sequence[Problem]) -> tuple[str, ...]:
 
 
 def _task_problems(task: TaskParams, terms: Terms, at: datetime, occasion: Occasion) -> list[Problem]:
-    """What is wrong with how the account is to be processed."""
+    """Problems with how the account is to be processed: its dry run and its window of time."""
     if occasion is Occasion.PROCESS:
         return []
-    problems = _window_problems(task, at)
-    if occasion is Occasion.CREATE and terms.is_dry_run_only and not task.is_dry_run:
-        problems.append(
-            Problem(
-                "task_params.is_dry_run",
-                "dry_run_only",
-                Sentence(
-                    "This must be a dry run: the import supplier takes no others.",
-                    "Dies muss ein Probelauf sein: Der Lieferant nimmt nichts anderes an.",
-                ),
-            )
-        )
-    return problems
-
-
-def _window_problems(task: TaskParams, at: datetime) -> list[Problem]:
-    """What is wrong with the schedule window, seen from this moment."""
     start = instant(task.schedule_window_start) if task.schedule_window_start else None
     end = instant(task.schedule_window_end) if task.schedule_window_end else None
-    problems = []
-    if start is not None and start < at:
-        problems.append(
-            _window(
-                "start",
-                "schedule_window_start_in_past",
-                Sentence(
-                    "The window must not begin in the past.",
-                    "Das Zeitfenster darf nicht in der Vergangenheit beginnen.",
-                ),
-            )
-        )
-    if end is not None and end < at:
-        problems.append(
-            _window(
-                "end",
-                "schedule_window_end_in_past",
-                Sentence(
-                    "The window must not end in the past.", "Das Zeitfenster darf nicht in der Vergangenheit enden."
-                ),
-            )
-        )
-    if end is not None and end > at + MAX_WINDOW:
-        code = "schedule_window_end_too_far_in_future"
-        problems.append(
-            _window(
-                "end",
-                code,
-                Sentence(
-                    f"The window must not end more than {MAX_WINDOW.days} days ahead.",
-                    f"Das Zeitfenster darf nicht mehr als {MAX_WINDOW.days} Tage in der Zukunft enden.",
-                ),
-            )
-        )
-    if start is not None and start > at + MAX_WINDOW:
-        code = "schedule_window_start_too_far_in_future"
-        problems.append(
-            _window(
-                "start",
-                code,
-                Sentence(
-                    f"The window must not begin more than {MAX_WINDOW.days} days ahead.",
-                    f"Das Zeitfenster darf nicht mehr als {MAX_WINDOW.days} Tage in der Zukunft beginnen.",
-                ),
-            )
-        )
-    if start is not None and end is not None and start >= end:
-        code = "schedule_window_start__after_end"
-        problems.append(
-            _window(
-                "start",
-                code,
-                Sentence("The window must begin before its end.", "Das Zeitfenster muss vor seinem Ende beginnen."),
-            )
-        )
-    return problems
+    latest = at + MAX_WINDOW
+    codes = {
+        "schedule_window_start_in_past": start is not None and start < at,
+        "schedule_window_end_in_past": end is not None and end < at,
+        "schedule_window_end_too_far_in_future": end is not None and end > latest,
+        "schedule_window_start_too_far_in_future": start is not None and start > latest,
+        "schedule_window_start__after_end": start is not None and end is not None and start >= end,
+        "dry_run_only": occasion is Occasion.CREATE and terms.is_dry_run_only and not task.is_dry_run,
+    }
+    return [Problem(f"task_params.{_TASK[code][0]}", code, _TASK[code][1]) for code, is_so in codes.items() if is_so]
 
 
-def _window(edge: str, code: str, detail: Sentence) -> Problem:
-    return Problem(f"task_params.schedule_window_{edge}", code, detail)
+_START, _END, _DAYS = "schedule_window_start", "schedule_window_end", MAX_WINDOW.days
+_TASK: dict[str, tuple[str, Sentence]] = {
+    "schedule_window_start_in_past": (
+        _START,
+        Sentence("The window must not begin in the past.", "Das Zeitfenster darf nicht in der Vergangenheit beginnen."),
+    ),
+    "schedule_window_end_in_past": (
+        _END,
+        Sentence("The window must not end in the past.", "Das Zeitfenster darf nicht in der Vergangenheit enden."),
+    ),
+    "schedule_window_end_too_far_in_future": (
+        _END,
+        Sentence(
+            f"The window must not end more than {_DAYS} days ahead.",
+            f"Das Zeitfenster darf nicht mehr als {_DAYS} Tage in der Zukunft enden.",
+        ),
+    ),
+    "schedule_window_start_too_far_in_future": (
+        _START,
+        Sentence(
+            f"The window must not begin more than {_DAYS} days ahead.",
+            f"Das Zeitfenster darf nicht mehr als {_DAYS} Tage in der Zukunft beginnen.",
+        ),
+    ),
+    "schedule_window_start__after_end": (
+        _START,
+        Sentence("The window must begin before its end.", "Das Zeitfenster muss vor seinem Ende beginnen."),
+    ),
+    "dry_run_only": (
+        "is_dry_run",
+        Sentence(
+            "This must be a dry run: the import supplier takes no others.",
+            "Dies muss ein Probelauf sein: Der Lieferant nimmt nichts anderes an.",
+        ),
+    ),
+}
+"""Field of `task_params` and sentence, by code."""

@@ -3,10 +3,9 @@
 from msgspec import UNSET
 
 from market.identifiers import is_email
-from market.rule import Rule, RuleBook
+from market.rule import Rule, RuleBook, error
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import ArticlePrice, FeeImport, IntervalZone, PriceSheet
-from schemas.sentence import Sentence
 
 _PRICAT = "EDI@Energy PRICAT MIG 2.0e, 2025-09-30"
 
@@ -39,54 +38,51 @@ def _bounds_in_order(zone: IntervalZone) -> bool:
 
 
 PARTICIPANT: tuple[Rule, ...] = (
-    Rule(
-        code="invalid",
-        at="contact_details[].email",
-        holds=is_email,
-        says=Sentence("This must be a valid e-mail address.", "Dies muss eine gültige E-Mail-Adresse sein."),
+    error(
+        "invalid",
+        "contact_details[].email",
+        is_email,
+        "This must be a valid e-mail address.",
+        "Dies muss eine gültige E-Mail-Adresse sein.",
         source="RFC 5321, RFC 6531",
     ),
-    Rule(
-        code="invalid_phone_number",
-        at="contact_details[].phone",
-        holds=is_possible_phone_number,
-        says=Sentence("This must be a possible phone number.", "Dies muss eine mögliche Telefonnummer sein."),
+    error(
+        "invalid_phone_number",
+        "contact_details[].phone",
+        is_possible_phone_number,
+        "This must be a possible phone number.",
+        "Dies muss eine mögliche Telefonnummer sein.",
         source="ITU-T E.164",
     ),
 )
 
 PRICE_SHEETS: tuple[Rule, ...] = (
-    Rule(
-        code="unused_price_sheet_with_prices",
-        at="price_sheets[]",
-        field="article_prices",
-        holds=_unused_sheets_are_empty,
-        says=Sentence(
-            "A sheet must have prices, unless it is unused.",
-            "Ein Preisblatt muss Preise haben, außer wenn es ungenutzt ist.",
-        ),
+    error(
+        "unused_price_sheet_with_prices",
+        "price_sheets[]",
+        _unused_sheets_are_empty,
+        "A sheet must have prices, unless it is unused.",
+        "Ein Preisblatt muss Preise haben, außer wenn es ungenutzt ist.",
         source=f"{_PRICAT}, BGM DE1373 code 11",
-    ),
-    Rule(
-        code="children_with_duplicate_values",
-        at="price_sheets[]",
         field="article_prices",
-        holds=_prices_differ,
-        says=Sentence(
-            "A sheet must not price an article twice in one interval zone.",
-            "Ein Preisblatt darf einen Artikel in einer Zone nicht zweimal nennen.",
-        ),
-        source=f"{_PRICAT}, LIN and RNG",
     ),
-    Rule(
-        code="lower_bound_above_upper_bound",
-        at="price_sheets[].article_prices[].interval_zone",
-        field="upper_bound",
-        holds=_bounds_in_order,
-        says=Sentence(
-            "upper_bound must not be below lower_bound.", "upper_bound darf nicht kleiner als lower_bound sein."
-        ),
+    error(
+        "children_with_duplicate_values",
+        "price_sheets[]",
+        _prices_differ,
+        "A sheet must not price an article twice in one interval zone.",
+        "Ein Preisblatt darf einen Artikel in einer Zone nicht zweimal nennen.",
+        source=f"{_PRICAT}, LIN and RNG",
+        field="article_prices",
+    ),
+    error(
+        "lower_bound_above_upper_bound",
+        "price_sheets[].article_prices[].interval_zone",
+        _bounds_in_order,
+        "upper_bound must not be below lower_bound.",
+        "upper_bound darf nicht kleiner als lower_bound sein.",
         source=f"{_PRICAT}, RNG DE6162 and DE6152",
+        field="upper_bound",
     ),
 )
 

@@ -42,6 +42,5 @@ def _meets(end: date | None, start: date, gaps_until: date) -> bool:
     return end <= start and (start.toordinal() - end.toordinal() <= 1 or start <= gaps_until)
 
 
-@inlined("{v} <= now")
 def is_past(moment: datetime, now: datetime) -> bool:
     return moment <= now

@@ -9,16 +9,15 @@ account.
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
 from operator import attrgetter
-from typing import Any
 
 from msgspec import UNSET
 
-from market.rule import Rule, Severity, inlined, reading
+from market.rule import Rule, inlined, reading, warning
 from schemas.base import MARKET_TIME
 from schemas.meter import Meter, Register
-from schemas.sentence import Sentence
 from schemas.supply import SupplyAddress, SupplyPoint
 
 OLDEST_YEARS = 120
@@ -30,7 +29,6 @@ _read_at = attrgetter("read_at")
 OBIS_MEDIA = {"ELECTRICITY": "1-", "GAS": "7-"}
 _REGISTERS = {"EINTARIF": 1, "ZWEITARIF": 2}
 
-_OURS = "ours: plausibility of migrated data"
 _POINT = "supply_addresses[].supply_points[]"
 _METER = f"{_POINT}.melos[].meters[]"
 _REGISTER = f"{_METER}.registers[]"
@@ -42,16 +40,16 @@ def today_in_germany(now: datetime) -> date:
     return now.astimezone(MARKET_TIME).date()
 
 
-_PAST_YEAR = "{v}.year < now.year or {holds}({v}, now)"
-"""Most dates are of years gone by, and accounts have many: the year is looked at first."""
+_past_year = inlined("{v}.year < now.year or {holds}({v}, now)")
+"""Compares years first: most dates are of years gone by, and accounts have many."""
 
 
-@inlined(_PAST_YEAR)
+@_past_year
 def _is_not_after_today(day: date, now: datetime) -> bool:
     return day <= today_in_germany(now)
 
 
-@inlined(_PAST_YEAR)
+@_past_year
 def _is_past(moment: datetime, now: datetime) -> bool:
     return moment.year < now.year or moment <= now
 
@@ -60,7 +58,7 @@ def _is_within_a_lifetime(day: date, now: datetime) -> bool:
     return day.year >= now.year - OLDEST_YEARS
 
 
-@inlined(_PAST_YEAR)
+@_past_year
 def _is_not_far_ahead(day: date, now: datetime) -> bool:
     return day <= today_in_germany(now) + FAR_AHEAD
 
@@ -103,14 +101,12 @@ def _supplied_after_moving_in(address: SupplyAddress) -> bool:
     return True
 
 
-@inlined("not {v}.supply_end_date or {holds}({v})")
 @reading("supply_end_date", "agreements[].effective_from")
 def _agreed_before_the_end(point: SupplyPoint) -> bool:
     end = point.supply_end_date
     return not end or all(agreement.effective_from <= end for agreement in point.agreements)
 
 
-@inlined("{v}.last_billed_to_date is UNSET or {holds}({v})")
 @reading("supply_start_date", "last_billed_to_date")
 def _billed_since_the_start(point: SupplyPoint) -> bool:
     billed = point.last_billed_to_date
@@ -139,16 +135,14 @@ def _has_its_registers(meter: Meter) -> bool:
     return len([register for register in meter.registers if not register.active_to]) in (0, wanted)
 
 
-@inlined("{v}.digits is UNSET or {holds}({v})")
 @reading("digits", "readings[].value")
 def _fits_its_digits(register: Register) -> bool:
-    if register.digits is UNSET:
-        return True
     digits = register.digits
-    return all(len(r.value) <= digits or abs(int(Decimal(r.value))) < 10**digits for r in register.readings)
+    return digits is UNSET or all(
+        len(r.value) <= digits or abs(int(Decimal(r.value))) < 10**digits for r in register.readings
+    )
 
 
-@inlined("len({v}.readings) < 2 or {holds}({v})")
 @reading("digits", "readings[].value", "readings[].read_at")
 def _runs_forward(register: Register) -> bool:
     """Whether no reading is smaller than the one before, unless the register has turned over between them.
@@ -172,7 +166,6 @@ def _runs_forward(register: Register) -> bool:
     )
 
 
-@inlined("({v}.active_from is UNSET and not {v}.active_to) or {holds}({v})")
 @reading("active_from", "active_to", "readings[].read_at")
 def _read_while_active(register: Register) -> bool:
     """Whether readings are of days on which the register was in use, give or take one: a meter is read when changed."""
@@ -183,108 +176,103 @@ def _read_while_active(register: Register) -> bool:
     return True
 
 
-def _warns(code: str, at: str, holds: Callable[..., Any], says: Sentence, **more: Any) -> Rule:
-    return Rule(code=code, at=at, holds=holds, says=says, severity=Severity.WARNING, **({"source": _OURS} | more))
+_warning = partial(warning, source="ours: plausibility of migrated data")
 
 
-def _past_day(at: str, says: Sentence) -> Rule:
-    return _warns("date_in_future", at, _is_not_after_today, says, needs_now=True)
+def _past_day(at: str, english: str, german: str) -> Rule:
+    return _warning("date_in_future", at, _is_not_after_today, english, german, needs_now=True)
 
 
 def _soon(at: str) -> Rule:
-    says = Sentence(
+    return _warning(
+        "date_far_in_future",
+        at,
+        _is_not_far_ahead,
         "This day must not be more than two years ahead.",
         "Dieser Tag darf nicht mehr als zwei Jahre in der Zukunft liegen.",
+        needs_now=True,
     )
-    return _warns("date_far_in_future", at, _is_not_far_ahead, says, needs_now=True)
 
 
 def _postcode(at: str) -> Rule:
-    says = Sentence(
+    return _warning(
+        "unassigned_postcode",
+        at,
+        _is_assigned,
         "A German postcode must not begin with 00, 05, 43 or 62.",
         "Eine deutsche Postleitzahl darf nicht mit 00, 05, 43 oder 62 beginnen.",
+        source="Deutsche Post, Leitfaden zur Postleitzahl",
     )
-    return _warns("unassigned_postcode", at, _is_assigned, says, source="Deutsche Post, Leitfaden zur Postleitzahl")
 
 
 PLAUSIBILITY: tuple[Rule, ...] = (
     _past_day(
         "customers[].date_of_birth",
-        Sentence("A date of birth must not lie in the future.", "Ein Geburtsdatum darf nicht in der Zukunft liegen."),
+        "A date of birth must not lie in the future.",
+        "Ein Geburtsdatum darf nicht in der Zukunft liegen.",
     ),
-    _warns(
+    _warning(
         "implausible_date_of_birth",
         "customers[].date_of_birth",
         _is_within_a_lifetime,
-        Sentence(
-            f"A customer must be born within the last {OLDEST_YEARS} years.",
-            f"Ein Kunde muss in den letzten {OLDEST_YEARS} Jahren geboren sein.",
-        ),
+        f"A customer must be born within the last {OLDEST_YEARS} years.",
+        f"Ein Kunde muss in den letzten {OLDEST_YEARS} Jahren geboren sein.",
         needs_now=True,
     ),
     _postcode("billing_postcode"),
     _postcode("supply_addresses[].supply_postcode"),
     _soon("supply_addresses[].customer_at_supply_address_from_date"),
-    _warns(
+    _warning(
         "supply_before_move_in",
         "supply_addresses[]",
         _supplied_after_moving_in,
-        Sentence(
-            "A customer must not be supplied before customer_at_supply_address_from_date.",
-            "Ein Kunde darf nicht vor customer_at_supply_address_from_date beliefert werden.",
-        ),
+        "A customer must not be supplied before customer_at_supply_address_from_date.",
+        "Ein Kunde darf nicht vor customer_at_supply_address_from_date beliefert werden.",
     ),
     _soon(f"{_POINT}.supply_start_date"),
     _soon(f"{_POINT}.agreements[].effective_from"),
-    _warns(
+    _warning(
         "agreement_after_supply_end",
         _POINT,
         _agreed_before_the_end,
-        Sentence(
-            "An agreement must begin before the supply ends.", "Ein Vertrag muss vor dem Ende der Belieferung beginnen."
-        ),
+        "An agreement must begin before the supply ends.",
+        "Ein Vertrag muss vor dem Ende der Belieferung beginnen.",
     ),
     _past_day(
         f"{_POINT}.last_billed_to_date",
-        Sentence(
-            "last_billed_to_date must not lie in the future.", "last_billed_to_date darf nicht in der Zukunft liegen."
-        ),
+        "last_billed_to_date must not lie in the future.",
+        "last_billed_to_date darf nicht in der Zukunft liegen.",
     ),
-    _warns(
+    _warning(
         "billed_before_supply_start",
         _POINT,
         _billed_since_the_start,
-        Sentence(
-            "last_billed_to_date must not be before supply_start_date.",
-            "last_billed_to_date darf nicht vor supply_start_date liegen.",
-        ),
+        "last_billed_to_date must not be before supply_start_date.",
+        "last_billed_to_date darf nicht vor supply_start_date liegen.",
         field="last_billed_to_date",
     ),
-    _warns(
+    _warning(
         "obis_code_of_other_medium",
         _POINT,
         _registers_count_what_is_supplied,
-        Sentence(
-            "Registers of electricity must have OBIS codes with medium 1, those of gas with medium 7.",
-            "Zählwerke für Strom müssen OBIS-Kennzahlen mit dem Medium 1 haben, solche für Gas mit dem Medium 7.",
-        ),
+        "Registers of electricity must have OBIS codes with medium 1, those of gas with medium 7.",
+        "Zählwerke für Strom müssen OBIS-Kennzahlen mit dem Medium 1 haben, solche für Gas mit dem Medium 7.",
         source="EDI@Energy, Codeliste der OBIS-Kennzahlen und Medien 2.5c",
     ),
-    _warns(
+    _warning(
         "negative_number",
         f"{_POINT}.agreements[].params.annual_consumption",
         _has_no_sign,
-        Sentence("A consumption must not be negative.", "Ein Verbrauch darf nicht negativ sein."),
+        "A consumption must not be negative.",
+        "Ein Verbrauch darf nicht negativ sein.",
     ),
     *(
-        _warns(
+        _warning(
             "implausible_unit_rate",
             f"{_POINT}.agreements[].params.{field}",
             _is_price_in_euros,
-            Sentence(
-                f"A unit rate must be in euros per kWh: {MAX_UNIT_RATE} at most.",
-                f"Ein Arbeitspreis muss in Euro je kWh stehen: höchstens {MAX_UNIT_RATE}.",
-            ),
+            f"A unit rate must be in euros per kWh: {MAX_UNIT_RATE} at most.",
+            f"Ein Arbeitspreis muss in Euro je kWh stehen: höchstens {MAX_UNIT_RATE}.",
         )
         for field in (
             "unit_rate_per_kwh",
@@ -293,119 +281,104 @@ PLAUSIBILITY: tuple[Rule, ...] = (
             "net_night_unit_rate_per_kwh",
         )
     ),
-    _warns(
+    _warning(
         "implausible_conversion_factor",
         f"{_POINT}.melos[].conversion_factors[].calorific_value",
         _is_calorific_value,
-        Sentence(
-            "A calorific value must lie between 5 and 15 kWh per cubic metre.",
-            "Ein Brennwert muss zwischen 5 und 15 kWh je Kubikmeter liegen.",
-        ),
+        "A calorific value must lie between 5 and 15 kWh per cubic metre.",
+        "Ein Brennwert muss zwischen 5 und 15 kWh je Kubikmeter liegen.",
         source="DVGW G 260, gas families and their calorific values",
     ),
-    _warns(
+    _warning(
         "implausible_conversion_factor",
         f"{_POINT}.melos[].conversion_factors[].condition_value",
         _is_condition_value,
-        Sentence(
-            "A condition value must lie between 0.5 and 2 at the pressures of supply to customers.",
-            "Eine Zustandszahl muss bei den Drücken der Kundenversorgung zwischen 0,5 und 2 liegen.",
-        ),
+        "A condition value must lie between 0.5 and 2 at the pressures of supply to customers.",
+        "Eine Zustandszahl muss bei den Drücken der Kundenversorgung zwischen 0,5 und 2 liegen.",
         source="DVGW G 685, conversion of gas volumes",
     ),
-    _warns(
+    _warning(
         "implausible_register_count",
         _METER,
         _has_its_registers,
-        Sentence(
-            "A meter for one direction must have as many active registers as registeranzahl says.",
-            "Ein Einrichtungszähler muss so viele aktive Zählwerke haben, wie registeranzahl angibt.",
-        ),
+        "A meter for one direction must have as many active registers as registeranzahl says.",
+        "Ein Einrichtungszähler muss so viele aktive Zählwerke haben, wie registeranzahl angibt.",
     ),
-    _warns(
+    _warning(
         "negative_reading",
         f"{_REGISTER}.readings[].value",
         _has_no_sign,
-        Sentence("A meter reading must not be negative.", "Ein Zählerstand darf nicht negativ sein."),
+        "A meter reading must not be negative.",
+        "Ein Zählerstand darf nicht negativ sein.",
     ),
-    _warns(
+    _warning(
         "date_in_future",
         f"{_REGISTER}.readings[].read_at",
         _is_past,
-        Sentence("A meter must not be read in the future.", "Ein Zähler darf nicht in der Zukunft abgelesen sein."),
+        "A meter must not be read in the future.",
+        "Ein Zähler darf nicht in der Zukunft abgelesen sein.",
         needs_now=True,
     ),
-    _warns(
+    _warning(
         "reading_exceeds_digits",
         _REGISTER,
         _fits_its_digits,
-        Sentence(
-            "A reading must not have more digits before the point than its register.",
-            "Ein Zählerstand darf höchstens so viele Vorkommastellen haben wie sein Zählwerk.",
-        ),
+        "A reading must not have more digits before the point than its register.",
+        "Ein Zählerstand darf höchstens so viele Vorkommastellen haben wie sein Zählwerk.",
     ),
-    _warns(
+    _warning(
         "readings_run_backwards",
         _REGISTER,
         _runs_forward,
-        Sentence(
-            "A later reading must not be smaller than an earlier one, unless the register has turned over.",
-            "Ein späterer Zählerstand darf nicht kleiner sein als ein früherer, außer nach einem Überlauf.",
-        ),
+        "A later reading must not be smaller than an earlier one, unless the register has turned over.",
+        "Ein späterer Zählerstand darf nicht kleiner sein als ein früherer, außer nach einem Überlauf.",
     ),
-    _warns(
+    _warning(
         "reading_outside_active_period",
         _REGISTER,
         _read_while_active,
-        Sentence(
-            "A register must be read while it is active.", "Ein Zählwerk muss abgelesen sein, solange es aktiv ist."
-        ),
+        "A register must be read while it is active.",
+        "Ein Zählwerk muss abgelesen sein, solange es aktiv ist.",
     ),
     _past_day(
         "statements[].bill_period_to_date",
-        Sentence(
-            "A statement that exists must not be about the future.",
-            "Eine vorhandene Abrechnung darf nicht die Zukunft betreffen.",
-        ),
+        "A statement that exists must not be about the future.",
+        "Eine vorhandene Abrechnung darf nicht die Zukunft betreffen.",
     ),
-    _warns(
+    _warning(
         "negative_number",
         "statements[].annual_consumption",
         _is_not_negative,
-        Sentence("A consumption must not be negative.", "Ein Verbrauch darf nicht negativ sein."),
+        "A consumption must not be negative.",
+        "Ein Verbrauch darf nicht negativ sein.",
     ),
     _past_day(
         "ledgers[].last_statement_closing_date",
-        Sentence(
-            "A statement that exists must not be closed in the future.",
-            "Eine vorhandene Abrechnung darf nicht in der Zukunft abgeschlossen sein.",
-        ),
+        "A statement that exists must not be closed in the future.",
+        "Eine vorhandene Abrechnung darf nicht in der Zukunft abgeschlossen sein.",
     ),
-    _warns(
+    _warning(
         "negative_number",
         "ledgers[].current_statement_transactions[].amount",
         _has_no_sign,
-        Sentence(
-            "A transaction's amount must not be negative; its type says the direction.",
-            "Der Betrag einer Buchung darf nicht negativ sein; die Richtung steht in ihrem Typ.",
-        ),
+        "A transaction's amount must not be negative; its type says the direction.",
+        "Der Betrag einer Buchung darf nicht negativ sein; die Richtung steht in ihrem Typ.",
     ),
     _soon("payment_instructions[].valid_from"),
-    _warns(
+    _warning(
         "negative_number",
         "payment_schedules[].amount",
         _is_not_negative,
-        Sentence(
-            "A payment schedule's amount must not be negative.",
-            "Der Betrag eines Abschlagsplans darf nicht negativ sein.",
-        ),
+        "A payment schedule's amount must not be negative.",
+        "Der Betrag eines Abschlagsplans darf nicht negativ sein.",
     ),
     _soon("payment_schedules[].start_date"),
-    _warns(
+    _warning(
         "date_in_future",
         "notes[].created_at",
         _is_past,
-        Sentence("A note must not be written in the future.", "Eine Notiz darf nicht in der Zukunft geschrieben sein."),
+        "A note must not be written in the future.",
+        "Eine Notiz darf nicht in der Zukunft geschrieben sein.",
         needs_now=True,
     ),
 )

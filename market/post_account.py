@@ -1,12 +1,11 @@
 """Rules over what is attached to an account after its import: delivery notes, energy amounts, invoices."""
 
 from market.periods import ordered
-from market.rule import Rule, RuleBook
+from market.rule import Rule, RuleBook, error
 from schemas.base import Wire
 from schemas.delivery_note import DeliveryNoteImport
 from schemas.energy_amount import EnergyAmountImport
 from schemas.invoice import MarketParticipantInvoiceImport
-from schemas.sentence import Sentence
 
 _MSCONS = "EDI@Energy MSCONS MIG 2.4c, 2025-09-30"
 _INVOIC = "EDI@Energy INVOIC MIG 2.8d, 2025-09-30"
@@ -20,23 +19,23 @@ def has_eleven_digits(text: str) -> bool:
 
 
 def _malo(at: str) -> Rule:
-    return Rule(
-        code="invalid_supply_point_identifier",
-        at=f"{at}.malo_number",
-        holds=has_eleven_digits,
-        says=Sentence("A market location id must have 11 digits.", "Eine MaLo-ID muss 11 Ziffern haben."),
+    return error(
+        "invalid_supply_point_identifier",
+        f"{at}.malo_number",
+        has_eleven_digits,
+        "A market location id must have 11 digits.",
+        "Eine MaLo-ID muss 11 Ziffern haben.",
         source=_IDENTIFIERS,
     )
 
 
 def _period(at: str, source: str) -> Rule:
-    return Rule(
-        code="start_date_later_than_end_date",
-        at=at,
-        holds=ordered("period_start_at", "period_end_at"),
-        says=Sentence(
-            "period_end_at must not be before period_start_at.", "period_end_at darf nicht vor period_start_at liegen."
-        ),
+    return error(
+        "start_date_later_than_end_date",
+        at,
+        ordered("period_start_at", "period_end_at"),
+        "period_end_at must not be before period_start_at.",
+        "period_end_at darf nicht vor period_start_at liegen.",
         source=source,
     )
 

@@ -7,7 +7,7 @@ breaks nothing. A check knows one value and no path; the pass knows the path and
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import repeat
 from typing import Any, TypeVar
 
@@ -76,16 +76,36 @@ def reading(*places: str) -> Callable[[CheckFunction], CheckFunction]:
 
 
 def inlined(source: str) -> Callable[[CheckFunction], CheckFunction]:
-    """Say what a check says as an expression over `{v}`, `now`, UNSET and the check itself, `{holds}`.
-
-    Compiled rules ask that instead of calling the check, which takes longer than what most of them look at.
-    """
+    """Give a check as an expression over `{v}`, `now` and itself, `{holds}`, which saves most of its calls."""
 
     def mark(check: CheckFunction) -> CheckFunction:
         check.__dict__["inlined"] = source
         return check
 
     return mark
+
+
+def error(
+    code: str,
+    at: str,
+    holds: Callable[..., object],
+    english: str,
+    german: str,
+    *,
+    source: str,
+    field: str = "non_field_errors",
+    needs_now: bool = False,
+    severity: Severity = Severity.ERROR,
+) -> Rule:
+    """Row of a rule that refuses the account. Both sentences say what must hold."""
+    says = Sentence(english, german)
+    return Rule(
+        code=code, at=at, holds=holds, says=says, source=source, severity=severity, field=field, needs_now=needs_now
+    )
+
+
+warning = partial(error, severity=Severity.WARNING)
+"""Row of a rule that warns, and refuses the account for strict suppliers only."""
 
 
 class RuleBook:
@@ -140,10 +160,7 @@ class RuleBook:
             breaches.append(Breach(Problem(attr, rule.code, rule.says), rule.severity))
 
         try:
-            if besides:
-                self._apply_carefully(value, now, broken, go_on, _sound_places(besides))
-            else:
-                self._apply(value, now, broken, go_on)
+            self._apply(value, now, broken, go_on, _sound_places(besides) if besides else _always)
         except TooMuchWork:
             if more[Severity.ERROR] <= 0:
                 raise
@@ -163,11 +180,7 @@ class RuleBook:
 
     @cached_property
     def _apply(self) -> Callable[..., None]:
-        return _compiled(self._root, is_careful=False)
-
-    @cached_property
-    def _apply_carefully(self) -> Callable[..., None]:
-        return _compiled(self._root, is_careful=True)
+        return _compiled(self._root)
 
     def _looks_at_clock(self, value: Any) -> bool:
         """Whether any array of the value is long enough to look at the clock, which is a call of the system."""
@@ -179,6 +192,11 @@ _NONE_YET = dict.fromkeys(Severity, -MAX_PROBLEMS)
 
 def _never() -> None:
     """Does nothing: values that are small are judged without a look at the clock."""
+
+
+def _always(*place: object) -> bool:
+    """Every place is sound in a value without misfits."""
+    return True
 
 
 class _Place:
@@ -215,10 +233,10 @@ def _sound_places(problems: Sequence[Problem]) -> Callable[..., bool]:
     return is_sound
 
 
-def _compiled(root: _Place, *, is_careful: bool) -> Callable[..., None]:
+def _compiled(root: _Place) -> Callable[..., None]:
     names: dict[str, Any] = {"UNSET": UNSET}
-    lines = ["def apply(v0, now, broken, go_on, is_sound=None):"]
-    _write_place(root, 0, (), lines, names, is_careful=is_careful)
+    lines = ["def apply(v0, now, broken, go_on, is_sound):"]
+    _write_place(root, 0, (), lines, names)
     return _function("apply", lines, names)
 
 
@@ -245,16 +263,14 @@ def _unbroken(place: _Place, depth: int, names: dict[str, Any]) -> Iterator[str]
             yield from (f"    {line}" for line in _unbroken(each, depth + 1, names))
 
 
-def _write_place(
-    place: _Place, depth: int, path: tuple[str, ...], lines: list[str], names: dict[str, Any], *, is_careful: bool
-) -> None:
+def _write_place(place: _Place, depth: int, path: tuple[str, ...], lines: list[str], names: dict[str, Any]) -> None:
     """Lines that check `v<depth>`, whose path is given as Python expressions, and everything below it."""
     indent, here = "    " * (depth + 1), f"v{depth}"
     for rule in place.rules:
         number = len(names)
         names[f"holds{number}"], names[f"rule{number}"], names[f"reads{number}"] = rule.holds, rule, rule.reads
-        if_sound = f"is_sound({', '.join((f'reads{number}', *path))}) and " if is_careful else ""
-        lines.append(f"{indent}if {if_sound}not {_asked(rule, f'holds{number}', here)}:")
+        sound = f"is_sound({', '.join((f'reads{number}', *path))})"
+        lines.append(f"{indent}if not {_asked(rule, f'holds{number}', here)} and {sound}:")
         lines.append(f"{indent}    broken({', '.join((f'rule{number}', here, *path))})")
     for (name, many), below in place.below.items():
         inner = f"v{depth + 1}"
@@ -267,14 +283,14 @@ def _write_place(
             if depth == 0:
                 lines.append(f"{indent}        if i0 % {_LOOK_EVERY} == {_LOOK_EVERY - 1}: go_on()")
             body: list[str] = []
-            _write_place(below, depth + 1, steps, body, names, is_careful=is_careful)
+            _write_place(below, depth + 1, steps, body, names)
             lines.extend(f"    {line}" for line in body)
         else:
-            _write_place(below, depth + 1, steps, lines, names, is_careful=is_careful)
+            _write_place(below, depth + 1, steps, lines, names)
 
 
 _INLINED: dict[Any, str] = {is_not_blank: "{v}.strip()", is_in_calendar: "1 < {v}.year < 9999 or {holds}({v})"}
-"""Checks of the shape, as `inlined` says it of the market's."""
+"""Checks of the shape, as expressions."""
 
 
 def _asked(rule: Rule, holds: str, here: str) -> str:

@@ -1,6 +1,7 @@
 """Rules over supply addresses, supply points, metering and balancing."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from market.identifiers import (
     is_energy_identification_code,
@@ -11,12 +12,12 @@ from market.identifiers import (
     is_postcode,
 )
 from market.periods import follow_each_other, ordered
-from market.rule import Rule, Severity, reading
+from market.rule import Rule, error, reading, warning
 from market.uniqueness import all_different, unique_by
-from schemas.sentence import Sentence
 from schemas.supply import SupplyAddress, SupplyPoint
 
 _CONTRACT = "public contract of sister systems, supply address object"
+_error, _warning = partial(error, source=_CONTRACT), partial(warning, source=_CONTRACT)
 _IDENTIFIERS = "BDEW, Identifikatoren in der Marktkommunikation 1.2, 2025-02-07"
 _POINT = "supply_addresses[].supply_points[]"
 _MELO = f"{_POINT}.melos[]"
@@ -37,138 +38,108 @@ def _agreements_follow_each_other(point: SupplyPoint) -> bool:
 
 
 def _ordered(at: str, start: str, end: str) -> Rule:
-    return Rule(
-        code="start_date_later_than_end_date",
-        at=at,
-        holds=ordered(start, end),
-        says=Sentence(f"{end} must not be before {start}.", f"{end} darf nicht vor {start} liegen."),
-        source=_CONTRACT,
+    return _error(
+        "start_date_later_than_end_date",
+        at,
+        ordered(start, end),
+        f"{end} must not be before {start}.",
+        f"{end} darf nicht vor {start} liegen.",
     )
 
 
 def _eic(at: str) -> Rule:
-    return Rule(
-        code="invalid_energy_identification_code",
-        at=at,
-        holds=is_energy_identification_code,
-        says=Sentence(
-            "An energy identification code must have 16 characters and end in its check character.",
-            "Ein Energy Identification Code (EIC) muss 16 Zeichen haben und mit seinem Prüfzeichen enden.",
-        ),
+    return warning(
+        "invalid_energy_identification_code",
+        at,
+        is_energy_identification_code,
+        "An energy identification code must have 16 characters and end in its check character.",
+        "Ein Energy Identification Code (EIC) muss 16 Zeichen haben und mit seinem Prüfzeichen enden.",
         source="ENTSO-E, EIC Reference Manual 5.5; " + _IDENTIFIERS,
-        severity=Severity.WARNING,
     )
 
 
 def _partner(at: str) -> Rule:
-    return Rule(
-        code="invalid_market_partner_code",
-        at=at,
-        holds=is_market_partner_code,
-        says=Sentence(
-            "A market partner code must have 13 digits and end in its check digit.",
-            "Eine Marktpartner-ID muss 13 Ziffern haben und mit ihrer Prüfziffer enden.",
-        ),
+    return warning(
+        "invalid_market_partner_code",
+        at,
+        is_market_partner_code,
+        "A market partner code must have 13 digits and end in its check digit.",
+        "Eine Marktpartner-ID muss 13 Ziffern haben und mit ihrer Prüfziffer enden.",
         source=_IDENTIFIERS,
-        severity=Severity.WARNING,
     )
 
 
 SUPPLY: tuple[Rule, ...] = (
-    Rule(
-        code="duplicate_supply_addresses_found",
-        at="supply_addresses",
-        holds=unique_by("supply_address1", "supply_address2", "supply_address3", "supply_address4", "supply_postcode"),
-        says=Sentence(
-            "A supply address must not be given twice.", "Eine Lieferstelle darf nicht zweimal angegeben sein."
-        ),
-        source=_CONTRACT,
+    _error(
+        "duplicate_supply_addresses_found",
+        "supply_addresses",
+        unique_by("supply_address1", "supply_address2", "supply_address3", "supply_address4", "supply_postcode"),
+        "A supply address must not be given twice.",
+        "Eine Lieferstelle darf nicht zweimal angegeben sein.",
     ),
-    Rule(
-        code="duplicate_meter_points_on_different_supply_addresses_provided",
-        at="supply_addresses",
-        holds=_on_one_address,
-        says=Sentence(
-            "A supply point must not belong to two supply addresses.",
-            "Eine Marktlokation darf nicht zu zwei Lieferstellen gehören.",
-        ),
-        source=_CONTRACT,
+    _error(
+        "duplicate_meter_points_on_different_supply_addresses_provided",
+        "supply_addresses",
+        _on_one_address,
+        "A supply point must not belong to two supply addresses.",
+        "Eine Marktlokation darf nicht zu zwei Lieferstellen gehören.",
     ),
-    Rule(
-        code="duplicate_meter_points_provided",
-        at="supply_addresses[].supply_points",
-        holds=unique_by("identifier"),
-        says=Sentence(
-            "A supply point must not be given twice.", "Eine Marktlokation darf nicht zweimal angegeben sein."
-        ),
-        source=_CONTRACT,
+    _error(
+        "duplicate_meter_points_provided",
+        "supply_addresses[].supply_points",
+        unique_by("identifier"),
+        "A supply point must not be given twice.",
+        "Eine Marktlokation darf nicht zweimal angegeben sein.",
     ),
-    Rule(
-        code="invalid_postcode",
-        at="supply_addresses[].supply_postcode",
-        holds=is_postcode,
-        says=Sentence(
-            "A German postcode must have five digits.", "Eine deutsche Postleitzahl muss fünf Ziffern haben."
-        ),
+    warning(
+        "invalid_postcode",
+        "supply_addresses[].supply_postcode",
+        is_postcode,
+        "A German postcode must have five digits.",
+        "Eine deutsche Postleitzahl muss fünf Ziffern haben.",
         source="Deutsche Post, Leitfaden zur Postleitzahl",
-        severity=Severity.WARNING,
     ),
-    Rule(
-        code="invalid_supply_point_identifier",
-        at=f"{_POINT}.identifier",
-        holds=is_market_location_id,
-        says=Sentence(
-            "A market location id must have 11 digits, must not start with 0, and must end in its check digit.",
-            "Eine MaLo-ID muss 11 Ziffern haben, darf nicht mit 0 beginnen und muss mit ihrer Prüfziffer enden.",
-        ),
+    warning(
+        "invalid_supply_point_identifier",
+        f"{_POINT}.identifier",
+        is_market_location_id,
+        "A market location id must have 11 digits, must not start with 0, and must end in its check digit.",
+        "Eine MaLo-ID muss 11 Ziffern haben, darf nicht mit 0 beginnen und muss mit ihrer Prüfziffer enden.",
         source=_IDENTIFIERS,
-        severity=Severity.WARNING,
     ),
     _ordered(_POINT, "supply_start_date", "supply_end_date"),
-    Rule(
-        code="gaps_or_overlaps_in_agreement_dates",
-        at=_POINT,
+    _error(
+        "gaps_or_overlaps_in_agreement_dates",
+        _POINT,
+        _agreements_follow_each_other,
+        "The agreements of a supply point must not overlap, and must not leave a gap from supply_start_date on.",
+        "Verträge einer Marktlokation dürfen sich nicht überschneiden und ab supply_start_date keine Lücke lassen.",
         field="agreements.non_field_errors",
-        holds=_agreements_follow_each_other,
-        says=Sentence(
-            "The agreements of a supply point must not overlap, and must not leave a gap from supply_start_date on.",
-            "Verträge einer Marktlokation dürfen sich nicht überschneiden und ab supply_start_date keine Lücke lassen.",
-        ),
-        source=_CONTRACT,
     ),
     _ordered(f"{_POINT}.agreements[]", "effective_from", "effective_to"),
-    Rule(
-        code="invalid_metering_location_id",
-        at=f"{_MELO}.melo_number",
-        holds=is_metering_location_id,
-        says=Sentence(
-            "A metering location id must have 33 characters: DE, 11 digits, then 20 capital letters or digits.",
-            "Eine MeLo-ID muss 33 Zeichen haben: DE, 11 Ziffern, dann 20 Großbuchstaben oder Ziffern.",
-        ),
+    warning(
+        "invalid_metering_location_id",
+        f"{_MELO}.melo_number",
+        is_metering_location_id,
+        "A metering location id must have 33 characters: DE, 11 digits, then 20 capital letters or digits.",
+        "Eine MeLo-ID muss 33 Zeichen haben: DE, 11 Ziffern, dann 20 Großbuchstaben oder Ziffern.",
         source=_IDENTIFIERS,
-        severity=Severity.WARNING,
     ),
     _ordered(_METER, "active_from", "active_to"),
-    Rule(
-        code="meter_with_duplicate_register_ids",
-        at=f"{_METER}.registers",
-        holds=unique_by("obis_code", "active_from"),
-        says=Sentence(
-            "A meter must not have a register twice at a time.",
-            "Ein Zähler darf ein Zählwerk zu einer Zeit nur einmal haben.",
-        ),
-        source=_CONTRACT,
+    _error(
+        "meter_with_duplicate_register_ids",
+        f"{_METER}.registers",
+        unique_by("obis_code", "active_from"),
+        "A meter must not have a register twice at a time.",
+        "Ein Zähler darf ein Zählwerk zu einer Zeit nur einmal haben.",
     ),
-    Rule(
-        code="invalid_obis_code",
-        at=f"{_METER}.registers[].obis_code",
-        holds=is_obis_code,
-        says=Sentence(
-            "An OBIS code must have the form A-B:C.D.E with groups from 0 to 255.",
-            "Eine OBIS-Kennzahl muss die Form A-B:C.D.E mit Gruppen von 0 bis 255 haben.",
-        ),
+    warning(
+        "invalid_obis_code",
+        f"{_METER}.registers[].obis_code",
+        is_obis_code,
+        "An OBIS code must have the form A-B:C.D.E with groups from 0 to 255.",
+        "Eine OBIS-Kennzahl muss die Form A-B:C.D.E mit Gruppen von 0 bis 255 haben.",
         source="EDI@Energy, Codeliste der OBIS-Kennzahlen und Medien 2.5c",
-        severity=Severity.WARNING,
     ),
     _ordered(f"{_METER}.registers[]", "active_from", "active_to"),
     _ordered(f"{_MELO}.electricity_meter_gateways[]", "valid_from", "valid_to"),

@@ -17,8 +17,7 @@ MARKET_TIME = ZoneInfo("Europe/Berlin")
 MAX_ITEMS = 10_000
 """Items in one array; documented limit."""
 
-DECIMAL = r"-?[0-9]{1,18}(\.[0-9]{1,10})?"
-DECIMAL_PATTERN = rf"^{DECIMAL}\Z"
+DECIMAL_PATTERN = r"^-?[0-9]{1,18}(?:\.[0-9]{1,10})?\Z"
 """A decimal on the wire: 18 digits before the point, 10 after it, no exponent."""
 
 

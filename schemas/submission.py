@@ -11,9 +11,8 @@ from msgspec import UNSET
 from schemas.account import Account, TaskParams, WrappedAccount
 from schemas.base import Problem
 from schemas.reading.as_sent import SentShape, canonical_json
-from schemas.reading.decimals import decimals_hold, exact_number, without_form
 from schemas.reading.problems import is_stated
-from schemas.reading.shape import Shape
+from schemas.reading.shape import Shape, exact_number
 from schemas.reading.work import ASKED, STORED, Bounds
 from system.steps import Steps, to_the_end
 
@@ -105,13 +104,11 @@ def stored_account(body: bytes) -> Account:
     """The account in such a body, read in one go where that is exact. Raises NotJson."""
     if not is_wrapped(body):
         with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            account = _decode(body)
-            if decimals_hold(account, Account):
-                return account
+            return _decode(body)
     return stored_submission(body).account
 
 
-_decode: Callable[[bytes], Account] = msgspec.json.Decoder(without_form(Account), float_hook=exact_number).decode
+_decode: Callable[[bytes], Account] = msgspec.json.Decoder(Account, float_hook=exact_number).decode
 
 
 _AT_ONCE = TaskParams()

@@ -9,15 +9,14 @@ import hashlib
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Generic, TypeVar, Union
+from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, UnsetType
 
-from schemas.reading.decimals import decimals_hold, exact_number, without_form
-from schemas.reading.derived import Field, derived, is_shape, retyped
+from schemas.base import Wire
 from schemas.reading.nesting import is_read_shallow
-from schemas.reading.shape import LARGE_BYTES, Shape
+from schemas.reading.shape import LARGE_BYTES, Shape, exact_number
 from system.steps import Steps, to_the_end
 
 T = TypeVar("T")
@@ -34,14 +33,28 @@ class _NoItems(tuple[Any, ...]):
 NO_TEXT, NO_ITEMS = _NoText(), _NoItems()
 
 
+Field = tuple[str, Any] | tuple[str, Any, Any]
+"""Name and type of a field, and its default where it has one."""
+
+
 @cache
 def as_sent(wire_type: type[T]) -> type[T]:
-    """The shape below `wire_type`, and so of its fields, in which absent texts, arrays and values are objects apart."""
-    return derived(wire_type, _field, omits_defaults=True)
+    """Return the shape below `wire_type`, and so of its fields, in which what is absent is an object of its own."""
+    return msgspec.defstruct(  # type: ignore[return-value]
+        wire_type.__name__,
+        [_field(field) for field in msgspec.structs.fields(wire_type)],  # type: ignore[arg-type]
+        bases=(wire_type,),
+        module=wire_type.__module__,
+        frozen=True,
+        kw_only=True,
+        gc=False,
+        forbid_unknown_fields=True,
+        omit_defaults=True,
+    )
 
 
 def _field(field: msgspec.structs.FieldInfo) -> Field:
-    sent = retyped(field.type, _as_sent)
+    sent = _retyped(field.type)
     match field.default:
         case default if default is NODEFAULT:
             return field.name, sent
@@ -53,8 +66,18 @@ def _field(field: msgspec.structs.FieldInfo) -> Field:
             return field.name, Union[sent, UnsetType], UNSET  # noqa: UP007 - of types that are known at run time only
 
 
-def _as_sent(hint: Any) -> Any:
-    return as_sent(hint) if is_shape(hint) else hint
+def _retyped(hint: Any) -> Any:
+    """The type with the shapes in it replaced."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if isinstance(hint, type) and issubclass(hint, Wire):
+        return as_sent(hint)
+    if origin is Annotated:
+        return Annotated[(_retyped(arguments[0]), *arguments[1:])]
+    if origin is tuple:
+        return tuple.__class_getitem__((_retyped(arguments[0]), ...))
+    if type(None) in arguments or UnsetType in arguments:
+        return Union[tuple(map(_retyped, arguments))]  # noqa: UP007 - of types known at run time only
+    return hint
 
 
 class SentShape(Generic[T]):
@@ -62,8 +85,7 @@ class SentShape(Generic[T]):
 
     def __init__(self, wire_type: type[T]) -> None:
         self.shape: Shape[T] = Shape(as_sent(wire_type))  # type: ignore[arg-type]
-        read_as: type[T] = without_form(self.shape.wire_type)  # type: ignore[arg-type]
-        self._decode: Callable[[bytes], T] = msgspec.json.Decoder(read_as, float_hook=exact_number).decode
+        self._decode: Callable[[bytes], T] = msgspec.json.Decoder(self.shape.wire_type, float_hook=exact_number).decode
 
     def at_once(self, body: bytes) -> T | None:
         """`at_once_in_steps`, to the end, without a digest."""
@@ -86,8 +108,7 @@ class SentShape(Generic[T]):
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
         yield
-        wire_type = self.shape.wire_type
-        if not (is_read_shallow(sent, wire_type) and decimals_hold(sent, wire_type)):
+        if not is_read_shallow(sent, self.shape.wire_type):
             return None
         yield
         written = (_canonical if with_digest else _in_read_order).encode(sent)

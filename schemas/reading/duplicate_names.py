@@ -1,25 +1,17 @@
 """Names that one JSON object gives twice: readers keep the last value, so that the first would be lost unseen."""
 
-import re
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from schemas.base import Problem
 from schemas.reading import misfits
-from schemas.reading.problems import UNKNOWN_FIELD, ProblemList, attr_of
+from schemas.reading.problems import ProblemList, attr_of
 from schemas.reading.work import MAX_SCAN_S, Work
-from schemas.sentence import Sentence
 
 REPEATED_FIELD = "repeated_field"
-MAX_REMEMBERED = 250_000
-"""Names that one scan keeps in mind; beyond that it looks for no further ones."""
-
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"(\s*+:)?|[{}\[\],]', re.DOTALL)
-_BRACKET = re.compile(rb"[{}\[\]]")
-_PIECE_BYTES = 65_536
-_WORK_EVERY = 4_096
-"""Tokens between two looks at the clock."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -37,109 +29,35 @@ def repeats_names(body: bytes, value: Any) -> bool:
     return colons > _encoder.encode(value).count(b":")
 
 
-def repeated_names(body: bytes) -> list[Problem]:
+class _Pairs(list[tuple[str, Any]]):
+    """The members of an object, repeated ones included."""
+
+
+def repeated_names(body: bytes, *, within_s: float = MAX_SCAN_S) -> list[Problem]:
     """Each name that an object repeats, at its path. The body is well-formed and of bounded depth.
 
-    Of a large body, those that can be found in the time and the memory that one body may take: there may be none.
+    Raises TooMuchWork when this takes more processor time.
     """
-    return _Scan(body).problems()
+    found, work = ProblemList(), Work(within_s)
+
+    def pairs(members: list[tuple[str, Any]]) -> _Pairs:
+        work.go_on()
+        return _Pairs(members)
+
+    value = json.loads(body, object_pairs_hook=pairs, parse_float=str, parse_int=str)
+    for path in _repeated(value, ()):
+        found.note(attr_of(path), REPEATED_FIELD, misfits.REPEATED)
+    return found.problems()
 
 
-def names_at_fault(body: bytes, documented: frozenset[str]) -> list[Problem]:
-    """The same, and the outermost object's names that are not documented, for a body that is too large to be read.
-
-    [] when there are none, or when the body is so strange that this cannot be told.
-    """
-    return _Scan(body, documented).problems()
-
-
-def has_larger_object(body: bytes, names: float) -> bool:
-    """Whether an object of a body gives more names than these, found without reading it as values.
-
-    A piece at a time, so that other threads go on meanwhile. Of a body that is no JSON this says nothing.
-    """
-    if body.count(b":") <= names:
-        return False
-    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    counts, is_in_text = [0], 0
-    for at in range(0, len(plain), _PIECE_BYTES):
-        parts = plain[at : at + _PIECE_BYTES].split(b'"')
-        signs = b"".join(parts[is_in_text::2])
-        is_in_text ^= (len(parts) - 1) & 1
-        begin = 0
-        for bracket in _BRACKET.finditer(signs):
-            counts[-1] += signs.count(b":", begin, bracket.start())
-            begin = bracket.end()
-            if counts[-1] > names:
-                return True
-            if bracket.group() in b"{[":
-                counts.append(0)
-            elif len(counts) > 1:
-                counts.pop()
-        counts[-1] += signs.count(b":", begin)
-    return counts[-1] > names
-
-
-class _Container:
-    """An object or array that is open: where it is, the names it has given, how many of its items have ended."""
-
-    def __init__(self, *, is_object: bool) -> None:
-        self.names: set[str] | None = set() if is_object else None
-        self.repeated: set[str] = set()
-        self.step = "" if is_object else "0"
-
-
-class _Scan:
-    """One pass over a body's tokens, which never holds the whole of it as values."""
-
-    def __init__(self, body: bytes, documented: frozenset[str] | None = None) -> None:
-        self._body = body
-        self._documented = documented
-        self._found = ProblemList()
-        self._open: list[_Container] = []
-        self._remembered = 0
-
-    def problems(self) -> list[Problem]:
-        work = Work(MAX_SCAN_S)
-        for number, token in enumerate(_TOKEN.finditer(self._body)):
-            if number % _WORK_EVERY == 0 and work.is_over():
-                break
-            start = self._body[token.start()]
-            if start == 0x22:  # "
-                if token.group(1) and self._open:
-                    self._name(token)
-            elif start == 0x2C:  # ,
-                self._comma()
-            elif start in b"{[":
-                self._open.append(_Container(is_object=start == 0x7B))
-            elif self._open:
-                closed = self._open.pop()
-                self._remembered -= len(closed.names or ())
-        return self._found.problems()
-
-    def _name(self, token: re.Match[bytes]) -> None:
-        inside = self._open[-1]
-        if inside.names is None:
-            return
-        text = token.group()[: token.start(1) - token.start()]
-        name = inside.step = msgspec.json.decode(text, type=str) if b"\\" in text else text[1:-1].decode()
-        if name in inside.names:
-            if name not in inside.repeated:
-                inside.repeated.add(name)
-                self._note(REPEATED_FIELD, misfits.REPEATED)
-        elif self._remembered < MAX_REMEMBERED:
-            inside.names.add(name)
-            self._remembered += 1
-        if self._documented is not None and len(self._open) == 1 and name not in self._documented:
-            self._note(UNKNOWN_FIELD, misfits.UNDOCUMENTED)
-
-    def _comma(self) -> None:
-        if self._open and self._open[-1].names is None:
-            self._open[-1].step = str(int(self._open[-1].step) + 1)
-
-    def _note(self, code: str, detail: Sentence) -> None:
-        room = self._found.room(code)
-        if room.is_full:
-            room.left_out += 1
-        else:
-            self._found.add(Problem(attr_of([container.step for container in self._open]), code, detail))
+def _repeated(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, _Pairs):
+        met: dict[str, int] = {}
+        for name, inner in value:
+            met[name] = met.get(name, 0) + 1
+            if met[name] == 2:
+                yield (*path, name)
+            yield from _repeated(inner, (*path, name))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _repeated(item, (*path, str(index)))

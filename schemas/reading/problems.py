@@ -49,11 +49,13 @@ class ProblemList:
         """The room that is left for problems of this code."""
         return self._fields if code == UNKNOWN_FIELD else self._others
 
-    def add(self, problem: Problem) -> None:
-        room = self.room(problem.code)
+    def note(self, attr: str, code: str, detail: str) -> None:
+        """List a problem, or count it where the list is full."""
+        room = self.room(code)
         if room.is_full:
             room.left_out += 1
         else:
+            problem = Problem(attr, code, detail)
             room.take(_size(problem))
             self._listed.append(problem)
 

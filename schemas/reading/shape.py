@@ -21,11 +21,10 @@ from msgspec import inspect
 
 from schemas.base import DECIMAL_PATTERN, DOT_SEGMENTS, MARKET_TIME, Problem, instant
 from schemas.reading import misfits
-from schemas.reading.decimals import exact_number, number_texts
-from schemas.reading.duplicate_names import has_larger_object, names_at_fault, repeated_names, repeats_names
-from schemas.reading.nesting import is_read_shallow, is_shallow
+from schemas.reading.duplicate_names import repeated_names, repeats_names
+from schemas.reading.nesting import Holder, holders_of, is_read_shallow, is_shallow
 from schemas.reading.problems import MAX_STEP, UNKNOWN_FIELD, ProblemList, attr_of
-from schemas.reading.work import ASKED, STORED, Bounds, TooMuchWork, Work
+from schemas.reading.work import ASKED, MAX_SCAN_S, STORED, Bounds, TooMuchWork, Work
 from schemas.sentence import Sentence
 
 MAX_HINTS = 20
@@ -44,6 +43,37 @@ _MOMENT = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2})(:[0-9]{2}(?:\.[0-9]+)?)?([Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?\Z"
 )
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+
+
+def exact_number(text: str) -> Decimal:
+    """A JSON number with a fraction or an exponent, as decoders ask for it; what they raise is their own.
+
+    Raises ValueError for an exponent that no Decimal can have.
+    """
+    try:
+        return Decimal(text)
+    except ArithmeticError:
+        raise ValueError("Number out of range") from None
+
+
+def number_texts(value: dict[str, Any], wire_type: type) -> Iterator[str]:
+    """The texts that a body, read without its shape, gives where the shape asks for numbers; it fits the shape.
+
+    They have to be looked at: the library takes `1_0`, `sNaN`, blanks around a number and digits of all scripts.
+    """
+    return _texts_at(value, holders_of(wire_type, (inspect.DecimalType,)))
+
+
+def _texts_at(value: dict[str, Any], places: tuple[Holder, ...]) -> Iterator[str]:
+    for name, many, below in places:
+        inner = value.get(name)
+        for item in inner or () if many else (inner,):
+            if type(item) is str:
+                yield item
+            elif item is not None:
+                yield from _texts_at(item, below)
+
+
 _untyped = msgspec.json.Decoder(float_hook=exact_number)
 
 
@@ -100,23 +130,14 @@ class Shape(Generic[T]):
                     return typed
         if not is_shallow(value, bounds.depth):
             raise NotJson(misfits.DEEP_BODY)
-        repeated = repeated_names(body) if repeats else []
-        if repeats and not repeated and bounds is not STORED:
-            raise TooMuchWork  # a value is lost, and to find out whose takes too long
-        return self.fit(value, repeated, bounds)
+        scan_s = math.inf if bounds is STORED else MAX_SCAN_S
+        return self.fit(value, repeated_names(body, within_s=scan_s) if repeats else (), bounds)
 
     def _refuse_too_much(self, body: bytes, bounds: Bounds) -> None:
-        """Raises for a body that would take too much memory: Misfits when its names already say what is wrong."""
-        if not (detail := _excess(body, bounds)):
-            return
-        _refuse_deep(body[:_BEGINNING_BYTES])
-        node = inspect.type_info(self.wire_type)
-        if isinstance(node, inspect.StructType):
-            documented = frozenset(field.encode_name for field in node.fields)
-            if problems := names_at_fault(body, documented):
-                whole = Problem("non_field_errors", "max_length", detail)
-                raise Misfits(msgspec.convert(_stand_in(node), self.wire_type), [whole, *problems])
-        raise TooMuchWork(detail)
+        """Raises for a body that would take too much memory."""
+        if detail := _excess(body, bounds):
+            _refuse_deep(body[:_BEGINNING_BYTES])
+            raise TooMuchWork(detail)
 
     def examine(self, body: bytes, bounds: Bounds = ASKED) -> tuple[T, Sequence[Problem]]:
         """The body and its misfits, with stand-ins in their places. Raises NotJson, TooMuchWork."""
@@ -151,11 +172,7 @@ def _excess(body: bytes, bounds: Bounds) -> Sentence | None:
         return None
     if body.count(b"[") + body.count(b"{") > bounds.containers:
         return misfits.too_many_containers(bounds.containers)
-    if (values := body.count(b",")) > bounds.values:
-        return misfits.too_many_values(bounds.values)
-    if values > bounds.names and has_larger_object(body, bounds.names):
-        return misfits.too_many_names(bounds.names)
-    return None
+    return misfits.too_many_values(bounds.values) if body.count(b",") > bounds.values else None
 
 
 def _read(body: bytes, bounds: Bounds) -> Any:
@@ -297,11 +314,10 @@ class _Walk:
 
     def note(self, path: tuple[str, ...], code: str, detail: Sentence) -> None:
         self.noted += 1
-        room = self.misfits.room(code)
-        if room.is_full:
-            room.left_out += 1
+        if self.misfits.room(code).is_full:
+            self.misfits.room(code).left_out += 1
         else:
-            self.misfits.add(Problem(attr_of(path), code, detail))
+            self.misfits.note(attr_of(path), code, detail)
 
     def fitted(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:
         match node:

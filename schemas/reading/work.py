@@ -13,8 +13,6 @@ MAX_VALUES = 450_000
 
 An account of 10 MiB that consists of readings has 390,000.
 """
-MAX_NAMES = 350_000
-"""Names of one object: such an object is made in one go, for which all threads wait."""
 MAX_CONTAINERS = 150_000
 """Objects and arrays of one body, counted by their brackets."""
 MAX_DECIMALS = 300_000
@@ -60,7 +58,6 @@ class Bounds(msgspec.Struct, frozen=True):
     """What reading one body may cost before it ends in TooMuchWork."""
 
     values: float = MAX_VALUES
-    names: float = MAX_NAMES
     containers: float = MAX_CONTAINERS
     decimals: float = MAX_DECIMALS
     walk_s: float = MAX_WALK_S
@@ -71,9 +68,7 @@ ASKED = Bounds()
 """For a body that is part of a request: nobody is to wait for it."""
 COMPARED = Bounds(values=MAX_VALUES // 2, containers=MAX_CONTAINERS // 2, decimals=MAX_DECIMALS // 2)
 """For each of two bodies that are compared in a request."""
-STORED = Bounds(
-    values=math.inf, names=math.inf, containers=math.inf, decimals=math.inf, walk_s=math.inf, depth=2 * MAX_DEPTH
-)
+STORED = Bounds(values=math.inf, containers=math.inf, decimals=math.inf, walk_s=math.inf, depth=2 * MAX_DEPTH)
 """For a body that is in the log: it was accepted, if by another version, and is read whatever it costs.
 
 Versions before this took bodies with some levels more than may be sent today.

@@ -2,32 +2,24 @@
 
 import re
 from datetime import UTC, date, datetime, time, timedelta, timezone
-from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
 import market
-from market.identifiers import is_obis_code, is_phone_number
 from market.judging import MAX_WINDOW, Occasion, Terms, judge
-from market.participant import FEE_BOOK, is_possible_phone_number
 from market.periods import follow_each_other, is_past, ordered
 from market.plausibility import PLAUSIBILITY, today_in_germany
 from market.rule import RuleBook
-from schemas.base import code_and_path
-from schemas.price_sheet import FeeImport
-from schemas.reading.shape import fits_decimal
 from schemas.sentence import german_of
 from schemas.submission import read_submission
 from tests.support.german import is_german
 from tests.support.make import an_account, changed, encoded, places, value_at
-from tests.support.pre_account import a_sheet
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -182,11 +174,6 @@ def test_two_flats_in_one_building_are_two_addresses(line: str) -> None:
     assert codes(changed(account, "3. OG rechts", *FLAT, line)) == []
 
 
-@pytest.mark.parametrize("title", ["Prof. Dr. Dr. h.c. mult.", "x" * 35])
-def test_a_title_may_have_35_characters(title: str) -> None:
-    assert codes(changed(an_account(), title, "customers", 0, "title")) == []
-
-
 METER = ("supply_addresses", 0, "supply_points", 0, "melos", 0, "meters", 0)
 
 
@@ -212,44 +199,6 @@ def test_a_register_that_turns_over_is_not_warned_of(digits: Any, first: str, se
     assert ("readings_run_backwards" in codes(account)) is is_warned
 
 
-@pytest.mark.parametrize(("code", "holds"), [("1-0:1.8.255", True), ("1-0:1.8.256", False), ("1", False)])
-def test_an_obis_group_is_255_at_most(code: str, holds: bool) -> None:
-    assert is_obis_code(code) is holds
-
-
-def test_a_phone_number_can_be_read() -> None:
-    assert is_phone_number("030 901820")
-    assert not is_phone_number("none")
-    assert is_possible_phone_number("030 901820")
-    assert not is_possible_phone_number("none")
-
-
-def fees(sheet: dict[str, Any]) -> list[str]:
-    read = msgspec.convert({"price_sheets": [sheet]}, FeeImport, strict=False)
-    return [breach.problem.code for breach in FEE_BOOK.breaches(read, NOW)]
-
-
-def test_a_zone_may_be_empty_but_not_turned_round() -> None:
-    zone = ("article_prices", 0, "interval_zone", "upper_bound")
-    sheet = a_sheet(9_900_000_000_001)
-    assert fees(sheet) == []
-    assert fees(changed(sheet, 0, *zone)) == []
-    assert fees(changed(sheet, -1, *zone)) == ["lower_bound_above_upper_bound"]
-
-
-def test_a_sheet_has_prices_or_is_unused() -> None:
-    sheet, unused = a_sheet(9_900_000_000_001), {"is_price_sheet_unused": True}
-    assert fees(sheet | unused | {"article_prices": []}) == []
-    assert fees(sheet | unused) == ["unused_price_sheet_with_prices"]
-    assert fees(sheet | {"article_prices": []}) == ["unused_price_sheet_with_prices"]
-    assert fees(sheet | {"article_prices": sheet["article_prices"] * 2}) == ["children_with_duplicate_values"]
-
-
-def test_a_problem_is_named_by_code_and_path() -> None:
-    assert code_and_path("invalid@customers.0") == ("invalid", "customers.0")
-    assert code_and_path("invalid") == ("invalid", "")
-
-
 @pytest.mark.parametrize(
     "now", [f"2026-{day}T{hour:02}:30:00+00:00" for day in ("01-31", "07-31") for hour in range(24)]
 )
@@ -258,11 +207,3 @@ def test_today_in_germany_is_the_day_of_its_clocks(now: str) -> None:
     expected = moment.astimezone(ZoneInfo("Europe/Berlin")).date()
     assert today_in_germany(moment.astimezone(UTC)) == expected
     assert today_in_germany(moment.astimezone(ZoneInfo("Asia/Tokyo"))) == expected
-
-
-@pytest.mark.parametrize(
-    "text", ["0", "-0.0000000001", "999999999999999999.9999999999", "1E+5", "1E+18", "1E-11", "0E-11"]
-)
-def test_the_quick_look_at_a_decimal_says_what_its_digits_say(text: str) -> None:
-    value = Decimal(text)
-    assert fits_decimal(value) == (abs(value) < 10**18 and int(value.as_tuple().exponent) >= -10)

@@ -1,6 +1,5 @@
 """The edition of the rules follows from their source, wherever they are installed."""
 
-import re
 import shutil
 import subprocess
 import sys
@@ -36,23 +35,6 @@ def test_every_source_of_rules_and_shapes_counts() -> None:
 )
 def test_another_rule_makes_another_edition(other: dict[str, bytes]) -> None:
     assert edition_of(other.items()) != edition_of(FILES.items())
-
-
-def test_an_edition_is_sixteen_digits() -> None:
-    assert re.fullmatch("[0-9a-f]{16}", edition_of(FILES.items()))
-
-
-def test_sources_below_a_package_count_by_their_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    below = tmp_path / "some_rules" / "below"
-    below.mkdir(parents=True)
-    (below.parent / "__init__.py").touch()
-    (below / "a.py").write_bytes(b"LIMIT = 1\n")
-    (below / "a.txt").touch()
-    monkeypatch.syspath_prepend(tmp_path)
-    assert sorted(sources(["some_rules"])) == [
-        ("some_rules/__init__.py", b""),
-        ("some_rules/below/a.py", b"LIMIT = 1\n"),
-    ]
 
 
 def test_order_and_line_ends_do_not_count() -> None:

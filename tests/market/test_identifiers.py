@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stdnum import iban
 
-from market import identifiers
 from market.identifiers import (
     is_email,
     is_energy_identification_code,
@@ -92,16 +91,6 @@ def test_the_fast_path_for_ibans_agrees_with_the_library(text: str) -> None:
 
 
 @pytest.mark.promise("iban-country-s-structure")
-def test_every_belgian_bank_code_is_taken() -> None:
-    for bank in range(1_000):
-        account = f"{bank:03}0075470"
-        text = f"BE00{account}{int(account) % 97 or 97:02}"
-        right = f"BE{iban.calc_check_digits(text)}{text[4:]}"
-        assert is_iban(right), right
-        assert not is_iban(f"{right[:-1]}{(int(right[-1]) + 1) % 10}")
-
-
-@pytest.mark.promise("iban-country-s-structure")
 @pytest.mark.parametrize(
     "text",
     ["BE68539007547034", "BE68 5390 0754 7034", "NL91ABNA0417164300", "AT611904300234573201", "GB29NWBK60161331926819"],
@@ -148,8 +137,3 @@ def test_the_fast_path_for_emails_agrees_with_the_library(text: str) -> None:
         assert not is_email(text)
     else:
         assert is_email(text)
-
-
-def test_the_fast_paths_are_taken() -> None:
-    assert identifiers._german_phone_pattern().match("+491741880948")
-    assert identifiers._PLAIN_EMAIL.match("kunde4711@example.com")

@@ -3,10 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
 import pytest
 
-import market
 from market.judging import MAX_WINDOW, Judgement, Occasion, Terms, judge, problem_names, without_dropped
 from schemas.base import Problem
 from schemas.reading.problems import UNKNOWN_FIELD, UnknownLeftOut
@@ -83,17 +81,6 @@ def test_the_window_is_no_matter_when_the_account_is_processed() -> None:
     assert judged(ended, Terms(), Occasion.PROCESS).problems == ()
 
 
-def test_the_clock_is_asked_only_where_there_is_much_to_judge() -> None:
-    """Asking what the processor has spent is a call of the system, and most accounts have few of everything."""
-    small = read_submission(encoded(an_account("NORDWIND"))).account
-    large = msgspec.structs.replace(small, notes=small.notes[:1] * 64)
-    assert not market._book._looks_at_clock(small)
-    assert market._book._looks_at_clock(large)
-    market.check(small, NOW, within_s=-1)
-    with pytest.raises(TooMuchWork):
-        market.check(large, NOW, within_s=-1)
-
-
 def test_what_was_accepted_is_processed_however_long_it_takes() -> None:
     account = an_account("NORDWIND")
     large = read_submission(encoded(account | {"notes": account["notes"] * 64}))
@@ -117,9 +104,3 @@ def test_the_documented_limits_of_a_judgement() -> None:
     assert problem_names(problems[:50]) == tuple(f"invalid@{number}" for number in range(50))
     assert problem_names(problems) == problem_names(problems[:50])
     assert Terms() == Terms(strictness="standard", unknown_fields="refuse", is_dry_run_only=False)
-
-
-def test_nothing_is_found_until_it_is_said() -> None:
-    whole = judged(an_account())
-    assert Judgement(whole.submission) == whole
-    assert (whole.problems, whole.warnings, whole.dropped_fields) == ((), (), ())

@@ -1,17 +1,12 @@
 """Where a rule draws a line, one account lies just inside and another just outside."""
 
 from datetime import UTC, date, datetime, timedelta
-from itertools import product
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from email_validator import EmailNotValidError, validate_email
-from msgspec import UNSET
 
 import market
 from market.identifiers import (
-    is_email,
     is_iban,
     is_market_location_id,
     is_market_partner_code,
@@ -19,9 +14,7 @@ from market.identifiers import (
     is_obis_code,
     is_postcode,
 )
-from market.periods import follow_each_other
 from market.plausibility import PLAUSIBILITY
-from market.uniqueness import all_different, unique_by
 from schemas.account import Account
 from schemas.submission import read_submission
 from tests.support.make import an_account, changed, encoded
@@ -171,56 +164,6 @@ def test_a_limit_is_where_it_is_said_to_be(code: str, path: Path, inside: Any, o
     assert code in codes(beyond)
 
 
-PLAUSIBLE: list[tuple[Path, Any]] = [
-    (("customers", 0, "date_of_birth"), "1906-01-01"),
-    (("customers", 0, "date_of_birth"), "2025-12-31"),
-    ((*POINT, "supply_end_date"), "2022-01-01"),
-    ((*POINT, "last_billed_to_date"), "2022-01-01"),
-    ((*POINT, "last_billed_to_date"), "2026-11-21"),
-    ((*AGREEMENT, "params", "unit_rate_per_kwh"), "4.9999"),
-    ((*AGREEMENT, "params", "unit_rate_per_kwh"), "0"),
-    ((*AGREEMENT, "params"), ...),
-    ((*GAS_FACTOR, "calorific_value"), "5"),
-    ((*GAS_FACTOR, "calorific_value"), ...),
-    ((*GAS_FACTOR, "condition_value"), "2"),
-    ((*GAS_FACTOR, "condition_value"), ...),
-    ((*READINGS, 0, "value"), "0"),
-    ((*READINGS, 1, "value"), "47232.1"),
-    ((*READINGS, 1, "read_at"), "2022-01-01T00:00:00+01:00"),
-    ((*READINGS, 2, "read_at"), "2026-11-21T12:00:00Z"),
-    (READINGS, []),
-    ((*REGISTER, "digits"), 5),
-    ((*REGISTER, "digits"), ...),
-    ((*REGISTER, "active_from"), "2022-01-01T23:59:59+01:00"),
-    ((*REGISTER, "active_from"), ...),
-    ((*REGISTER, "active_to"), "2023-06-29T00:00:01+02:00"),
-    (("statements", 0, "bill_period_to_date"), "2026-11-21"),
-    (("statements", 0, "annual_consumption"), 0),
-    (("statements", 0, "annual_consumption"), ...),
-    ((*LEDGER, "last_statement_closing_date"), "2026-11-21"),
-    ((*LEDGER, "last_statement_closing_date"), ...),
-    (("notes", 0, "created_at"), "2026-11-21T12:00:00Z"),
-    (("notes", 0, "created_at"), ...),
-    ((*MANDATE, "valid_from"), "2027-12-31"),
-    ((*MANDATE, "valid_from"), ...),
-    ((*SCHEDULE, "start_date"), "2027-12-31"),
-    ((*SCHEDULE, "amount"), 0),
-    ((*SCHEDULE, "amount"), ...),
-]
-
-
-@pytest.mark.parametrize(("path", "value"), PLAUSIBLE, ids=[f"{'.'.join(map(str, p))}={v}" for p, v in PLAUSIBLE])
-def test_what_is_plausible_breaks_no_rule(path: Path, value: Any) -> None:
-    assert not codes(read(changed(an_account(), value, *path))) & IMPLAUSIBLE
-
-
-def test_an_agreement_may_begin_next_year_and_not_end() -> None:
-    unended = changed(an_account(), None, *POINT, "supply_end_date")
-    for day in ("2027-12-31", "2028-01-01"):
-        account = read(changed(unended, day, *AGREEMENT, "effective_from"))
-        assert not codes(account) & IMPLAUSIBLE
-
-
 @pytest.mark.parametrize(("first", "second", "rises"), [("1", "1", True), ("1", "0.9", False)])
 def test_two_readings_are_compared(first: str, second: str, rises: bool) -> None:
     early, late = "2022-01-01T00:00:00+01:00", "2022-02-01T00:00:00+01:00"
@@ -228,22 +171,6 @@ def test_two_readings_are_compared(first: str, second: str, rises: bool) -> None
         listed = [{"value": value, "read_at": at} for value, at in readings]
         account = read(changed(an_account(), listed, *READINGS))
         assert ("readings_run_backwards" in codes(account)) is not rises
-
-
-@pytest.mark.parametrize("digits", [32, 17, ...])
-def test_readings_that_floats_cannot_tell_apart_are_compared_exactly(digits: Any) -> None:
-    times = ("2022-01-01T00:00:00+01:00", "2022-02-01T00:00:00+01:00")
-    values = ("12345678901234567.2", "12345678901234567.1")
-    listed = [{"value": value, "read_at": at} for value, at in zip(values, times, strict=True)]
-    account = read(changed(changed(an_account(), listed, *READINGS), digits, *REGISTER, "digits"))
-    assert "readings_run_backwards" in codes(account)
-
-
-def test_supply_may_begin_next_year() -> None:
-    future = changed(changed(an_account(), None, *POINT, "supply_end_date"), ..., *POINT, "last_billed_to_date")
-    for day in ("2027-12-31", "2028-01-01"):
-        account = read(changed(future, day, *POINT, "supply_start_date"))
-        assert not codes(account) & IMPLAUSIBLE
 
 
 @pytest.mark.parametrize(
@@ -303,79 +230,3 @@ def test_registers_are_counted_of_meters_for_one_direction_that_still_count() ->
 def test_an_identifier_is_neither_longer_nor_shorter(check: Any, inside: str, outside: str) -> None:
     assert check(inside)
     assert not check(outside)
-
-
-def is_email_by_library(text: str) -> bool:
-    try:
-        validate_email(text, check_deliverability=False)
-    except EmailNotValidError:
-        return False
-    return True
-
-
-@pytest.mark.parametrize("domain", ["example.de", "müller.de", "example.museum"])
-@pytest.mark.parametrize("length", [1, 63, 64, 65])
-def test_the_part_before_the_at_sign_is_as_long_as_the_library_takes_it(domain: str, length: int) -> None:
-    text = f"{'a' * length}@{domain}"
-    assert is_email(text) is is_email_by_library(text)
-
-
-@pytest.mark.parametrize("start", ["", "ü"])
-@pytest.mark.parametrize("length", range(40, 66))
-def test_an_address_has_254_characters_at_most(start: str, length: int) -> None:
-    domain = ".".join([start + "d" * 40, "e" * 60, "f" * 60, "g" * 20, "de"])
-    text = f"{'a' * length}@{domain}"
-    assert is_email(text) is is_email_by_library(text)
-
-
-@pytest.mark.parametrize("text", ["anna@mü ller.de", "anna@ü..de", "anna@ü", "ännä@", "anna@-ü-.de"])
-def test_a_domain_that_is_none_makes_no_address(text: str) -> None:
-    assert not is_email(text)
-    assert not is_email_by_library(text)
-
-
-def test_one_period_alone_leaves_no_gap() -> None:
-    assert follow_each_other([], date(2026, 1, 1))
-    assert follow_each_other([object()], date(2026, 1, 1))
-
-
-def test_two_of_a_kind_are_found_among_two() -> None:
-    class Item:
-        def __init__(self, one: int, two: int) -> None:
-            self.one, self.two = one, two
-
-    assert all_different([])
-    assert all_different([1])
-    assert all_different([1, 2])
-    assert not all_different([1, 1])
-    differ = unique_by("one", "two")
-    assert differ([Item(1, 1), Item(1, 2)])
-    assert not differ([Item(1, 1), Item(1, 1)])
-    assert differ.__dict__["reads"] == ("[].one", "[].two")
-
-
-DAYS = (date(2026, 1, 1), date(2026, 1, 2))
-VALUES: dict[str, tuple[Any, ...]] = {
-    "unknown_occupier": (False, True),
-    "customers": ((), ("somebody",)),
-    "supply_addresses": ((), ("one",), ("one", "two")),
-    "amount": (UNSET, 0, 1),
-    "frequency": (UNSET, "MONTHLY", "WEEKLY"),
-    "day_of_month": (UNSET, 1),
-}
-INLINED = [rule for rule in market.RULES if hasattr(rule.holds, "inlined") and rule.reads and rule not in PLAUSIBILITY]
-
-
-@pytest.mark.parametrize("rule", INLINED, ids=lambda rule: f"{rule.code}@{rule.at}")
-def test_what_is_inlined_says_what_its_check_says(rule: market.Rule) -> None:
-    names = [place[0] for place in rule.reads or ()]
-    source, check = rule.holds.__dict__["inlined"].format(v="v", holds="check"), rule.holds
-    if names[0] == "[]":
-        lists = [[], [SimpleNamespace(**{place[1]: 1 for place in rule.reads or ()})]]
-        values: list[Any] = [*lists, lists[1] * 2]
-    else:
-        chosen = [VALUES.get(name) or (UNSET, *DAYS, *([None] if name is names[-1] else [])) for name in names]
-        values = [SimpleNamespace(**dict(zip(names, each, strict=True))) for each in product(*chosen)]
-    for v in values:
-        inlined = eval(source, {"v": v, "UNSET": UNSET, "check": check})  # the book compiles it likewise
-        assert bool(inlined) is bool(check(v)), v

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import market
 from market import RULES, Rule, Severity
-from market.rule import Breach, RuleBook, inlined
+from market.rule import Breach, RuleBook
 from schemas.account import Account
 from schemas.base import Problem, Wire
 from schemas.reading.problems import MAX_PROBLEMS, UNKNOWN_FIELD, LeftOut, left_out
@@ -201,35 +200,3 @@ def test_a_rule_is_not_asked_at_or_below_a_problem(attr: str, is_asked: bool) ->
 def test_an_undocumented_field_hides_no_problem_that_follows() -> None:
     undocumented, problem = Problem("others", UNKNOWN_FIELD, "No."), Problem("items.0.wrong", "invalid", "No.")
     assert RuleBook([rule(0)]).breaches(many(1), NOW, [undocumented, problem]) == []
-
-
-def test_what_a_check_says_of_itself_is_asked_in_its_place() -> None:
-    @inlined("{v} < 5")
-    def never_called(wrong: int) -> bool:
-        raise AssertionError("it is slower than what it says of itself")
-
-    [breach] = RuleBook([msgspec.structs.replace(rule(0), holds=never_called)]).breaches(many(4, 5), NOW)
-    assert breach.problem.attr == "items.1.wrong"
-
-
-def test_it_may_say_of_itself_that_the_check_is_asked_of_what_is_there() -> None:
-    asked = []
-
-    @inlined("{v} is UNSET or {v} < 5 or {holds}({v})")
-    def is_even(wrong: int) -> bool:
-        asked.append(wrong)
-        return wrong % 2 == 0
-
-    book = RuleBook([msgspec.structs.replace(rule(0), holds=is_even)])
-    assert book.breaches(many(3, 6), NOW) == []
-    assert asked == [6]
-    [breach] = book.breaches(many(3, 6, 7), NOW)
-    assert ({*asked}, breach.problem.attr) == ({6, 7}, "items.2.wrong")
-
-
-def test_severities_are_called_as_clients_know_them() -> None:
-    assert [*Severity] == ["error", "warning"]
-
-
-def test_the_package_offers_what_it_names() -> None:
-    assert [name for name in market.__all__ if not hasattr(market, name)] == []

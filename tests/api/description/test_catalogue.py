@@ -22,7 +22,7 @@ CODE_ARGUMENTS = {
     "NotSent": 0,
     "_accepted": 1,
     "_error": 0,
-    "_window": 1,
+    "_warning": 0,
     "Check": 2,
 }
 

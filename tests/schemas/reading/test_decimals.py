@@ -1,51 +1,18 @@
 """Decimal texts that are looked at together are judged as each by itself, and no place is forgotten."""
 
-import re
-from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
 
 import msgspec
 import pytest
 
 from market.judging import Occasion, Terms, judge
 from schemas.account import Account
-from schemas.base import DECIMAL_PATTERN, DecimalText, Wire
-from schemas.reading.decimals import decimals_hold, without_form
+from schemas.base import DECIMAL_PATTERN
 from schemas.reading.shape import NotJson
 from schemas.submission import SENT_ACCOUNT, sent_submission, stored_account, stored_submission
 from tests.support.make import NOON, an_account, changed, encoded, places
 
 Path = tuple[str | int, ...]
-TEXTS = ("1", "-0.5", "1" * 18, "", "1\n2", "1\n", "\n", "1.", ".5", "1e5", "+1", " 1", "1,5", "٣", "1" * 19, "NaN")
-
-
-class Priced(Wire, frozen=True):
-    price: DecimalText
-    others: tuple[DecimalText, ...] = ()
-    rebate: DecimalText | None = None
-
-
-class Priceless(Wire, frozen=True):
-    first: Priced
-    many: tuple[Priced, ...] = ()
-    last: Priced | None = None
-
-
-@pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize(
-    "value_with",
-    [
-        lambda text: Priceless(first=Priced(price=text)),
-        lambda text: Priceless(first=Priced(price="1", others=("2", text))),
-        lambda text: Priceless(first=Priced(price="1", rebate=text)),
-        lambda text: Priceless(first=Priced(price="1"), many=(Priced(price="2"), Priced(price=text))),
-        lambda text: Priceless(first=Priced(price="1"), last=Priced(price=text)),
-    ],
-)
-def test_texts_hold_where_each_has_the_form(value_with: Callable[[str], Priceless], text: str) -> None:
-    has_form = text == "" or re.search(DECIMAL_PATTERN, text) is not None  # what is empty is absent
-    assert decimals_hold(value_with(text), Priceless) == has_form
 
 
 def decimal_places() -> list[Path]:
@@ -114,35 +81,3 @@ def test_an_amount_may_be_sent_as_text(text: str) -> None:
     sent = sent_submission(with_amount(f'"{text}"'))
     assert not sent.misfits
     assert sent.account.payment_schedules[0].amount == Decimal(text)
-
-
-def test_there_are_such_places() -> None:
-    assert len(decimal_places()) > 30
-
-
-def test_a_shape_without_the_form_takes_any_text_wherever_it_is() -> None:
-    taken = msgspec.json.decode(
-        b'{"first":{"price":"x"},"many":[{"price":"z","others":["y"],"rebate":null}]}', type=without_form(Priceless)
-    )
-    assert taken.many[0].others == ("y",)
-    assert not decimals_hold(taken, Priceless)
-
-
-@pytest.mark.parametrize("priced", ['"price":""', '"price":"1","others":[""]', '"price":"1","rebate":""'])
-def test_but_none_that_is_empty(priced: str) -> None:
-    with pytest.raises(msgspec.ValidationError, match="length >= 1"):
-        msgspec.json.decode(f'{{"first":{{{priced}}}}}', type=without_form(Priceless))
-
-
-def test_absent_decimals_hold_and_empty_ones_are_not_read_at_once() -> None:
-    bare = encoded({"external_account_number": "1", "import_supplier": "S"})
-    assert decimals_hold(msgspec.json.decode(bare, type=without_form(Account)), Account)
-    assert SENT_ACCOUNT.at_once(encoded(changed(an_account(), "", "transfer_balance"))) is None
-    assert SENT_ACCOUNT.at_once(encoded(changed(an_account(), ..., "transfer_balance"))) is not None
-
-
-def test_a_shape_without_the_form_reads_the_same() -> None:
-    body = encoded(an_account())
-    read: Any = msgspec.json.decode(body, type=without_form(Account))
-    assert isinstance(read, Account)
-    assert msgspec.to_builtins(read) == msgspec.to_builtins(stored_submission(body).account)
