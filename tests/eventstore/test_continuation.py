@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from cli.main import importledger
 from eventstore.errors import OperatorError
 from eventstore.proof import verifier
-from eventstore.proof.sealing import Sealed, SealRefused, continue_from, sign_snapshot
+from eventstore.proof.sealing import Sealed, SealRefused, continue_from
 from eventstore.proof.verification import Kept, verify_events
 from eventstore.proof.verifier import Continued, read_checkpoint
 from tests.support.make import NOON
@@ -155,13 +155,6 @@ def test_a_second_loss_is_a_second_branch(log: Log) -> None:
     log.add(3001, 3010)
     assert log.seal().checkpoint.branch == 2
     assert log.problems() == []
-
-
-def test_a_backup_of_a_continued_log_belongs_to_its_branch(log: Log) -> None:
-    failed_over(log)
-    continued(log)
-    with psycopg.connect(log.urls.service) as connection:
-        assert read_checkpoint(sign_snapshot(connection, KEY, at=NOON), KEY.verifier).branch == 1
 
 
 @pytest.mark.parametrize(

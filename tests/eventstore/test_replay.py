@@ -11,8 +11,8 @@ from eventstore.aggregates import customer_mail, post_account, supplier
 from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.import_process import ImportErrored, ImportProcessed, stream_of
 from eventstore.errors import Refused
-from eventstore.events import AGGREGATES, Recorded, aggregate_of, read_event
-from eventstore.replay import _COMMANDS, Replay
+from eventstore.events import Recorded, aggregate_of, read_event
+from eventstore.replay import Replay
 from tests.support.commands import COMMANDS
 from tests.support.make import DIGEST, LEASE_UNTIL, NOON, postponed, processed, staged, started
 from tests.support.stored_events import STORED, STREAMS, TOPICS
@@ -35,11 +35,6 @@ def test_after_an_event_that_cannot_be_read_nothing_of_its_stream_is_decided_aga
     [found] = replay.divergences([*events, *others])
     assert (found.position, found.says) == (2, "cannot be read: streams of this kind have no such topic")
     assert replay.state_of(stream_of("S", "1")) is None
-
-
-def test_every_event_has_its_command() -> None:
-    known = {event for aggregate in AGGREGATES.values() for event in aggregate.topics.values()}
-    assert _COMMANDS.keys() == known
 
 
 @given(st.lists(COMMANDS, max_size=25))
@@ -127,14 +122,6 @@ def test_what_would_be_decided_otherwise_is_found() -> None:
     dry = history(stream, staged(is_dry_run=True), started(), processed())
     [found] = Replay().divergences(dry)
     assert found.says == "DryRunSucceeded would follow, with another outcome than ImportProcessed"
-
-
-def test_the_state_of_each_stream_is_kept_by_itself() -> None:
-    replay, (first, other) = Replay(), (stream_of("S", "1"), stream_of("S", "2"))
-    assert list(replay.divergences([*history(first, staged(), started()), *history(other, staged())])) == []
-    assert (replay.state_of(first).status, replay.state_of(other).status) == ("IN_PROGRESS", "PENDING")
-    assert replay.state_of(stream_of("S", "3")) is None
-    assert replay.streams == 2
 
 
 def test_a_gap_is_found_and_a_stream_without_its_beginning_is_counted() -> None:

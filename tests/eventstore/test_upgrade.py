@@ -15,7 +15,7 @@ from eventstore.log import locks
 from eventstore.log.group_commit import ANSWER_TIMEOUT_S
 from eventstore.log.ledger import Ledger
 from eventstore.operations import migrate as module
-from eventstore.operations.migrate import NEWEST, MigrationError, migrate
+from eventstore.operations.migrate import migrate
 from projections.versions.install import migrate_all
 from tests.support.databases import renamed
 from tests.support.running import cli, free_port, wait_for
@@ -32,15 +32,6 @@ def further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def environment_of(database: PostgresUrls) -> dict[str, str]:
     return {"DATABASE_URL": database.service, "DATABASE_ADMIN_URL": database.admin}
-
-
-def test_nothing_to_do_is_said_and_ends_with_0(database: PostgresUrls) -> None:
-    checked = cli("migrate", "--check", environment=environment_of(database))
-    assert NEWEST in checked.stdout
-    assert "there is nothing to do" in checked.stdout
-    told = json.loads(cli("migrate", "--check", "--json", environment=environment_of(database)).stdout)
-    assert (told["pending"], told["is_up_to_date"], told["can_be_rolled"]) == ([], True, True)
-    assert told["schema"] == told["target"] == NEWEST
 
 
 @pytest.mark.promise("migrate-check-says-version")
@@ -202,8 +193,3 @@ def test_an_older_version_is_refused_in_a_sentence(verb: tuple[str, ...], newer:
     assert refused.returncode == 1
     assert "The database has schema 9999_future.sql, which this version does not know" in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
-
-
-def test_an_older_version_is_refused_before_it_plans(newer: PostgresUrls) -> None:
-    with pytest.raises(MigrationError):
-        migrate(newer.admin)

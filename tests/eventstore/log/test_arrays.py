@@ -30,10 +30,6 @@ def connection(database: PostgresUrls) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-def test_each_type_has_values_here() -> None:
-    assert VALUES.keys() == ARRAY_OF.keys()
-
-
 @pytest.mark.parametrize("kind", VALUES)
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
@@ -50,11 +46,3 @@ def test_rows_become_an_array_for_each_column(connection: psycopg.Connection[Any
         arrays = arrays_of(columns, rows)
         read = connection.execute("SELECT * FROM unnest(%(names)b, %(sizes)b)", arrays).fetchall()
         assert read == rows
-
-
-def test_a_list_is_still_written_by_the_library(connection: psycopg.Connection[Any]) -> None:
-    connection.execute("CREATE TABLE public.lists (said text[])")
-    with connection.cursor() as cursor, cursor.copy("COPY lists FROM STDIN (FORMAT BINARY)") as copy:
-        copy.set_types(["text[]"])
-        copy.write_row((["a", None],))
-    assert connection.execute("SELECT said FROM lists").fetchall() == [(["a", None],)]

@@ -141,25 +141,6 @@ def test_one_that_has_become_read_only_is_closed_without_being_asked(database: P
         assert len(asked) == 1
 
 
-def test_one_that_becomes_read_only_meanwhile_is_used_once_more_at_most(database: PostgresUrls) -> None:
-    """Its server says so with its next answer."""
-    with connected(database) as connection:
-        check_writable(connection)
-        with read_only(database):
-            wait_for(lambda: _is_refused(connection), "the server says so")
-            with pytest.raises(ReadOnlySqlTransaction):
-                check_writable(connection)
-        assert connection.closed
-
-
-def _is_refused(connection: PooledConnection[Any]) -> bool:
-    try:
-        connection.execute("UPDATE import_status SET version = version WHERE false")
-    except ReadOnlySqlTransaction:
-        return True
-    return False
-
-
 def test_what_is_said_later_is_heard_as_well(database: PostgresUrls, asked: list[Any]) -> None:
     with connected(database) as connection, psycopg.connect(database.admin, autocommit=True) as other:
         connection.execute("LISTEN something")
@@ -168,18 +149,6 @@ def test_what_is_said_later_is_heard_as_well(database: PostgresUrls, asked: list
         assert select.select([connection.fileno()], [], [], 30)[0]
         check_writable(connection)
         assert len(asked) == 2
-
-
-def test_a_ledger_goes_on_after_its_connections_were_ended_by_the_server(
-    ledger: Ledger, database: PostgresUrls
-) -> None:
-    """At once, and without anybody's noticing: each is found out before it is used."""
-    with ledger.connection() as connection:
-        pid = connection.info.backend_pid
-    end_by_the_server(database, pid)
-    with ledger.connection() as connection:
-        assert connection.info.backend_pid != pid
-        connection.execute("SELECT 1")
 
 
 def test_the_host_that_took_the_last_connection_is_tried_first(database: PostgresUrls) -> None:

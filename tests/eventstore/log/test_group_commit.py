@@ -107,6 +107,7 @@ class Writer:
         return [*map(len, self.batches)]
 
 
+WAIT = -1
 Submit = Callable[[int], "list[asyncio.Future[int]]"]
 
 
@@ -121,134 +122,43 @@ def among_clients(scene: Callable[[Writer, Submit], Awaitable[Any]], *, is_short
     return asyncio.run(played())
 
 
-@pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever gathers does so for an hour."""
-    monkeypatch.setattr("eventstore.log.group_commit.GATHER_S", 3600.0)
+LONG, BY_NUMBER, USUAL = (3600.0, 0.0, 0.0), (0.0, 900.0, 3600.0), (0.005, 0.0006, 0.012)
+"""Seconds to gather: at least, for each append, at most."""
 
 
-def test_who_sends_alone_waits_for_nobody(patient: None) -> None:
+@pytest.mark.parametrize(
+    ("gather", "is_short", "steps", "sizes"),
+    [
+        pytest.param(LONG, False, [1, 0] * 5, [1] * 5, id="who sends alone waits for nobody"),
+        pytest.param(LONG, True, [1, 0] * 3, [1] * 3, id="nor where processors are short"),
+        pytest.param(LONG, False, [3, 0, 2, 1], [3, 3], id="those who were answered are waited for"),
+        pytest.param(BY_NUMBER, False, [4, 0, 3, 1], [4, 4], id="of many longer"),
+        pytest.param(LONG, False, [2, 3, 0], [2, 3], id="what has come meanwhile is enough"),
+        pytest.param(USUAL, False, [3, 0, 1, WAIT, 0, 1], [3, 1, 1], id="fewer are written after a moment"),
+        pytest.param(LONG, True, [2, 3, 0, 2], [2, 5], id="where processors are short all are one batch"),
+        pytest.param(USUAL, True, [2, 1, 0, WAIT, 0, 1], [2, 1, 1], id="those who left are waited for once"),
+    ],
+)
+def test_appends_of_several_clients_are_written_together(
+    monkeypatch: pytest.MonkeyPatch, gather: tuple[float, ...], is_short: bool, steps: list[int], sizes: list[int]
+) -> None:
+    """A step is so many appends that are sent at once, 0 for the oldest batch that is written, or a wait for one."""
+    for name, seconds in zip(("GATHER_S", "GATHER_EACH_S", "MOST_GATHER_S"), gather, strict=True):
+        monkeypatch.setattr(f"eventstore.log.group_commit.{name}", seconds)
+
     async def scene(writer: Writer, submit: Submit) -> list[int]:
-        for _ in range(5):
-            [future] = submit(1)
-            await writer.settle()
-            await writer.write()
-            assert future.done()
-        return writer.sizes
-
-    assert among_clients(scene) == [1, 1, 1, 1, 1]
-
-
-def test_of_several_clients_those_who_were_answered_are_waited_for(patient: None) -> None:
-    async def scene(writer: Writer, submit: Submit) -> list[int]:
-        submit(3)
-        await writer.settle()
-        await writer.write()
-        submit(2)
-        await writer.settle()
-        assert writer.sizes == [3]
-        submit(1)
-        await writer.settle()
+        for step in steps:
+            while step == WAIT and len(writer.batches) == writer.answered:
+                await asyncio.sleep(0.001)
+            if step > 0:
+                submit(step)
+                await writer.settle()
+            elif step == 0:
+                await writer.write()
         await writer.write_all()
         return writer.sizes
 
-    assert among_clients(scene) == [3, 3]
-
-
-def test_what_has_come_meanwhile_is_enough(patient: None) -> None:
-    async def scene(writer: Writer, submit: Submit) -> list[int]:
-        submit(2)
-        await writer.settle()
-        submit(3)
-        await writer.write_all()
-        return writer.sizes
-
-    assert among_clients(scene) == [2, 3]
-
-
-def test_of_many_clients_those_who_were_answered_are_waited_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eventstore.log.group_commit.GATHER_S", 0.0)
-    monkeypatch.setattr("eventstore.log.group_commit.GATHER_EACH_S", 900.0)
-    monkeypatch.setattr("eventstore.log.group_commit.MOST_GATHER_S", 3600.0)
-
-    async def scene(writer: Writer, submit: Submit) -> list[int]:
-        submit(4)
-        await writer.settle()
-        await writer.write()
-        submit(3)
-        await writer.settle()
-        assert writer.sizes == [4]
-        submit(1)
-        await writer.settle()
-        await writer.write_all()
-        return writer.sizes
-
-    assert among_clients(scene) == [4, 4]
-
-
-def test_fewer_than_before_are_written_after_a_moment() -> None:
-    async def scene(writer: Writer, submit: Submit) -> list[int]:
-        submit(3)
-        await writer.settle()
-        await writer.write()
-        [late] = submit(1)
-        while len(writer.batches) < 2:
-            await asyncio.sleep(0.001)
-        await writer.write()
-        assert late.done()
-        [alone] = submit(1)
-        await writer.settle()
-        await writer.write()
-        assert alone.done()
-        return writer.sizes
-
-    assert among_clients(scene) == [3, 1, 1]
-
-
-def test_where_processors_are_short_all_clients_are_one_batch(patient: None) -> None:
-    async def scene(writer: Writer, submit: Submit) -> list[int]:
-        submit(2)
-        await writer.settle()
-        submit(3)  # while the first two are written
-        await writer.write()
-        assert writer.sizes == [2]
-        submit(2)  # who were answered
-        await writer.settle()
-        await writer.write_all()
-        return writer.sizes
-
-    assert among_clients(scene, is_short=True) == [2, 5]
-
-
-def test_where_processors_are_short_who_sends_alone_waits_for_nobody(patient: None) -> None:
-    async def scene(writer: Writer, submit: Submit) -> list[int]:
-        for _ in range(3):
-            submit(1)
-            await writer.settle()
-            await writer.write()
-        return writer.sizes
-
-    assert among_clients(scene, is_short=True) == [1, 1, 1]
-
-
-def test_where_processors_are_short_those_who_left_are_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eventstore.log.group_commit.GATHER_S", 0.05)
-
-    async def scene(writer: Writer, submit: Submit) -> list[int]:
-        submit(2)
-        await writer.settle()
-        [late] = submit(1)
-        await writer.write()
-        assert writer.sizes == [2]  # two are missing
-        while len(writer.batches) < 2:
-            await asyncio.sleep(0.001)
-        await writer.write()
-        assert late.done()
-        submit(1)
-        await writer.settle()
-        return writer.sizes
-
-    assert among_clients(scene, is_short=True) == [2, 1, 1]
+    assert among_clients(scene, is_short=is_short) == sizes
 
 
 @given(st.lists(st.integers(0, 4), max_size=12), st.booleans())

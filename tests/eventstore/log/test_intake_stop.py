@@ -23,7 +23,6 @@ from eventstore.log.intake_stop import (
 )
 from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import LedgerDatastore, LedgerRecorder
-from eventstore.operations.guards import guards_off
 from eventstore.proof.checkpoints import Outside, OutsideUnavailable
 from eventstore.proof.sealing import LogDiffers, NothingOutside, SealRefused, continue_from
 from projections import INLINE
@@ -132,16 +131,6 @@ def test_what_was_accepted_stops_nothing_again_and_is_not_sealed(log: Log, servi
     append(log)
 
 
-def test_one_stop_is_in_force_at_a_time(log: Log, service: Any) -> None:
-    put_back(log)
-    refused(log)
-    log.outside.keep(700, KEY.sign(700, bytes(32), NOON))
-    refused(log)
-    assert log.admin.execute("SELECT size FROM intake_stops").fetchall() == [(600,)]
-    assert end_stop(service, by="t", reason="x")
-    assert not end_stop(service, by="t", reason="x")
-
-
 def test_a_checkpoint_that_the_key_has_not_signed_stops_nothing(log: Log, service: Any) -> None:
     for size in (700, 800):
         log.outside.keep(size, OTHER_KEY.sign(size, bytes(32), NOON))
@@ -163,21 +152,6 @@ def test_a_log_that_differs_takes_nothing_in_where_its_sealing_key_is_missing(
     with pytest.raises(LogDiffers):
         log.seal(OTHER_KEY)
     append(log)
-
-
-def test_the_stored_tree_does_not_grow_before_a_seal_is_refused(log: Log) -> None:
-    log.outside.keep(610, KEY.sign(610, bytes(32), NOON))
-    log.add(301, 350)
-    tree = log.admin.execute("SELECT index, length(hashes) FROM log_tiles WHERE level = 0 ORDER BY 1 DESC").fetchone()
-    refused(log)
-    grown = log.admin.execute("SELECT index, length(hashes) FROM log_tiles WHERE level = 0 ORDER BY 1 DESC").fetchone()
-    assert tree == (2, (600 - 512) * 32)
-    assert grown == (2, (610 - 512) * 32)
-
-
-def test_a_stop_that_was_switched_off_is_named(log: Log, service: Any) -> None:
-    log.admin.execute("ALTER TABLE events DISABLE TRIGGER events_wait_while_stopped")
-    assert any("events_wait_while_stopped on events" in sentence for sentence in guards_off(service))
 
 
 def test_a_copy_outside_under_another_name_is_refused_and_stops_nothing(log: Log, service: Any) -> None:

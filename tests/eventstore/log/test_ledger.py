@@ -15,19 +15,13 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates import import_process
 from eventstore.aggregates.import_process import (
     EVENTS,
-    CancelImport,
     CompleteImport,
-    ImportProcess,
     RetryImport,
     stream_of,
 )
-from eventstore.aggregates.supplier import CreateSupplier
-from eventstore.clock import now
 from eventstore.errors import (
-    AlreadyImported,
     IllegalTransition,
     ImportInProgress,
-    StoreUnavailable,
     VersionConflict,
 )
 from eventstore.log import follow
@@ -38,7 +32,7 @@ from eventstore.log.payloads import Payload
 from eventstore.log.recorder import Append
 from projections import INLINE
 from projections.platform.writing import copying
-from tests.support.make import NOON, OTHER_DIGEST, errored, processed, stage, staged, start
+from tests.support.make import NOON, OTHER_DIGEST, stage, staged, start
 from tests.support.times import set_log_time
 
 STREAM, OTHER_STREAM = stream_of("NORDWIND", "NW/1 ä"), stream_of("NORDWIND", "2")
@@ -52,27 +46,6 @@ def test_what_is_executed_is_in_the_history_with_its_circumstances(ledger: Ledge
     assert event == recorded
     assert (event.position, event.version, event.supplier, event.caused_by) == (1, 1, "NORDWIND", "tester")
     assert (event.command_id, event.recorded_at, event.event) == ("c1", NOON, staged())
-
-
-def test_executing_twice_appends_nothing(ledger: Ledger) -> None:
-    ledger.execute(STREAM, stage(), at=NOON, by="tester")
-    assert ledger.execute(STREAM, stage(), at=NOON, by="tester") is None
-    assert len(ledger.history(STREAM)) == 1
-
-
-def test_a_refused_command_appends_nothing(ledger: Ledger) -> None:
-    with pytest.raises(IllegalTransition):
-        ledger.execute(STREAM, RetryImport(), at=NOON, by="tester")
-    assert ledger.history(STREAM) == []
-    assert ledger.load([STREAM])[STREAM].state == ImportProcess()
-
-
-def test_payloads_are_kept_as_received(ledger: Ledger) -> None:
-    body = b'{"a": 1,  "b": "\xc3\xa4"}\n' * 100
-    payload = Payload.of(body)
-    ledger.execute(STREAM, stage(payload.sha256.hex()), at=NOON, by="tester", payload=payload)
-    assert ledger.payloads({STREAM: payload.sha256.hex()}) == {STREAM: body}
-    assert ledger.payloads({STREAM: OTHER_DIGEST}) == {}
 
 
 def test_many_commands_are_one_transaction(ledger: Ledger) -> None:
@@ -109,11 +82,6 @@ def test_rows_and_events_stand_and_fall_together(ledger: Ledger, database: Postg
 def _a_melo() -> bytes:
     nothing = b"".join(SIZE[3] + b"\x01[]" for _ in range(2))
     return COLUMNS[6] + text("A-1") + INTEGER[1] + INTEGER[1] + text("DE0123") + nothing
-
-
-def test_a_rehearsal_leaves_nothing_behind(ledger: Ledger, database: PostgresUrls) -> None:
-    ledger.rehearse(copying({"melo": [_a_melo()]}))
-    assert _count(database, "platform.melo") == 0
 
 
 def test_two_writers_of_one_stream_make_one_event(ledger: Ledger) -> None:
@@ -157,16 +125,6 @@ def test_a_payload_that_is_there_before_its_stream_conflicts_alone(ledger: Ledge
     assert ledger.execute(STREAM, stage(), at=NOON, by="t", payload=payload) is not None
     digest = payload.sha256.hex()
     assert ledger.payloads({STREAM: digest, OTHER_STREAM: digest}) == {STREAM: b"a body", OTHER_STREAM: b"a body"}
-
-
-def test_the_same_new_stream_twice_at_once_is_one_process(ledger: Ledger) -> None:
-    async def begin_twice() -> list[int | BaseException]:
-        begun = [ledger.begin(STREAM, stage(), at=NOON, by="t") for _ in range(2)]
-        return await asyncio.gather(*begun, return_exceptions=True)
-
-    results = asyncio.run(begin_twice())
-    assert results[0] == 1
-    assert isinstance(results[1], VersionConflict)
 
 
 def test_positions_are_dense_and_a_follower_misses_nothing(database: PostgresUrls) -> None:
@@ -256,43 +214,6 @@ def _whole_reads(admin: psycopg.Connection[Any]) -> list[tuple[str, int]]:
         "SELECT relname, seq_scan FROM pg_stat_user_tables"
         " WHERE relname IN ('events', 'payloads', 'payload_keys', 'import_status') ORDER BY 1"
     ).fetchall()
-
-
-def test_the_service_may_not_erase_payloads(database: PostgresUrls) -> None:
-    with psycopg.connect(database.service) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
-        connection.execute("DELETE FROM payloads")
-
-
-def test_a_database_that_is_away_is_said_to_be() -> None:
-    ledger = Ledger("postgresql://nobody@127.0.0.1:1/none", views=INLINE)
-    with pytest.raises(StoreUnavailable):
-        ledger.execute(STREAM, stage(), at=NOON, by="t")
-    ledger.close()
-
-
-def test_an_account_that_was_imported_names_its_number(ledger: Ledger) -> None:
-    for command in (stage(), start(), CompleteImport(start=2, account_number="A-7")):
-        ledger.execute(STREAM, command, at=NOON, by="t")
-    with pytest.raises(AlreadyImported) as refusal:
-        ledger.execute(STREAM, stage(OTHER_DIGEST), at=NOON, by="t")
-    assert refusal.value.account_number == "A-7"
-    with pytest.raises(IllegalTransition):
-        ledger.execute(STREAM, CancelImport(), at=NOON + timedelta(days=1), by="t")
-
-
-def test_now_has_a_zone() -> None:
-    assert now().utcoffset() == timedelta(0)
-
-
-def test_streams_of_different_kinds_share_one_log(ledger: Ledger) -> None:
-    ledger.execute("supplier/A", CreateSupplier(), at=NOON, by="t")
-    ledger.execute(STREAM, stage(), at=NOON, by="t")
-    assert [e.position for e in (*ledger.history("supplier/A"), *ledger.history(STREAM))] == [1, 2]
-
-
-def test_events_of_an_outcome_are_typed() -> None:
-    assert import_process.evolve(ImportProcess(status="IN_PROGRESS"), processed()).account_number == "A-00000001"
-    assert import_process.evolve(ImportProcess(status="IN_PROGRESS"), errored()).status == "ERRORED"
 
 
 def _count(database: PostgresUrls, table: str) -> int:

@@ -22,13 +22,6 @@ def test_whoever_queues_behind_two_waits_for_a_lock_is_still_answered_in_time() 
     assert 1.5 * 2 * locks.WAIT_MS / 1000 < ANSWER_TIMEOUT_S
 
 
-def test_nothing_else_sets_how_long_a_lock_of_a_table_is_waited_for() -> None:
-    for folder in ("eventstore/operations", "projections/versions"):
-        for file in (ROOT / folder).rglob("*.py"):
-            settings = re.findall(r"SET LOCAL lock_timeout.*", file.read_text())
-            assert all("locks.WAIT_MS" in line or "VACUUM_TIMEOUT" in line for line in settings), (file, settings)
-
-
 def test_the_logs_lock_is_taken_for_a_switch_and_for_one_account_and_for_nothing_that_grows_with_the_log() -> None:
     """Besides by `append_events`: creates wait until it is free."""
     taken = [

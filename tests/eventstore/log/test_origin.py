@@ -2,18 +2,12 @@
 
 from eventstore.aggregates.supplier import CreateSupplier, SupplierCreated
 from eventstore.clock import now
-from eventstore.events import NO_METADATA, Metadata, Recorded, metadata_of, read_event, with_member
+from eventstore.events import NO_METADATA, Metadata, Recorded, metadata_of, read_event
 from eventstore.log.ledger import Ledger
 from eventstore.log.origin import origin
 from tests.support.make import NOON
-from tests.support.sealed_log import Log
 
 REQUEST = Metadata("delivery-7", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-
-
-def test_a_state_gains_a_member() -> None:
-    assert with_member(b"{}", b"a", b"1") == b'{"a":1}'
-    assert with_member(b'{"a":1}', b"b", b'"x"') == b'{"a":1,"b":"x"}'
 
 
 def test_metadata_stands_beside_the_event_s_own_members() -> None:
@@ -40,11 +34,3 @@ def test_an_event_of_a_request_names_it_and_one_of_none_does_not(ledger: Ledger)
     ledger.execute("supplier/UNASKED", CreateSupplier(), at=now(), by="t")
     of = {stream: ledger.history(f"supplier/{stream}")[0].metadata for stream in ("ASKED", "ALSO", "UNASKED")}
     assert of == {"ASKED": REQUEST, "ALSO": REQUEST, "UNASKED": NO_METADATA}
-
-
-def test_a_sealed_log_of_old_events_goes_on_with_events_that_name_requests(log: Log) -> None:
-    token = origin.set(REQUEST)
-    log.answer("supplier/ASKED")
-    origin.reset(token)
-    log.seal()
-    assert log.problems(kept=True) == []

@@ -19,7 +19,6 @@ from eventstore.aggregates.post_account import DELIVERY_NOTE, ImportRecord
 from eventstore.aggregates.post_account import stream_of as record_stream
 from eventstore.errors import AccountErased, VersionConflict
 from eventstore.log import payloads as module
-from eventstore.log.compression import NotCompressed
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import (
     Bodies,
@@ -81,32 +80,11 @@ def test_what_a_newer_version_has_compressed_is_told_from_what_was_altered() -> 
         read_payload("participant/1", hashlib.sha256(body).digest(), content, None)
 
 
-def test_who_has_a_key_gets_no_other() -> None:
-    key, payload = random_key(), Payload.of(b"{}")
-    first, second = (payload.encrypted(f"delivery-note/{n}", key, subject=STREAM) for n in range(2))
-    assert (first.subject, first.new_key) == (STREAM, None)
-    assert first.content[:20] != second.content[:20], "no two have the same nonce"
-    assert read_payload("delivery-note/0", first.sha256, first.content, key) == b"{}"
-
-
 @pytest.mark.asvs("V11.5.1")
 def test_no_two_new_keys_are_the_same() -> None:
     made = [Payload.of(b"{}").encrypted(STREAM, None, subject=STREAM) for _ in range(100)]
     assert len({one.new_key for one in made}) == len({one.content[:13] for one in made}) == 100
     assert {len(one.new_key or b"") for one in made} == {32}
-
-
-def test_threads_compress_and_decompress_beside_each_other() -> None:
-    bodies = [bytes([number]) * 10_000 + b"%d" % number for number in range(200)]
-    with ThreadPoolExecutor(16) as threads:
-        assert [*threads.map(lambda body: Payload.of(body).body(), bodies)] == bodies
-
-
-def test_what_cannot_be_decompressed_leaves_the_next_as_it_is() -> None:
-    whole = Payload.of(b"body")
-    with pytest.raises(NotCompressed):
-        Payload(whole.sha256, 4, b"no frame").body()
-    assert whole.body() == b"body"
 
 
 @given(st.lists(st.integers(0, 30)), st.integers(0, 50))
@@ -208,12 +186,6 @@ def test_nothing_about_an_erased_person_is_stored(ledger: Ledger, database: Post
     with pytest.raises(AccountErased):
         ledger.execute(RECORD, record(note), at=NOON, by="t", payload=note)
     assert ledger.history(RECORD) == []
-
-
-def test_the_service_may_not_change_keys(database: PostgresUrls) -> None:
-    for statement in ("UPDATE payload_keys SET key = NULL, erased_at = now()", "DELETE FROM payload_keys"):
-        with psycopg.connect(database.service) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
-            connection.execute(statement.encode())
 
 
 def kept(ledger: Ledger, sizes: Sequence[int]) -> dict[PayloadId, bytes]:

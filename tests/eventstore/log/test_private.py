@@ -11,7 +11,6 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import (
     CancelImport,
     ImportCancelled,
-    ImportErrored,
     ImportProcess,
     ImportRetried,
     ImportStaged,
@@ -19,16 +18,13 @@ from eventstore.aggregates.import_process import (
     StageImport,
 )
 from eventstore.errors import IllegalTransition
-from eventstore.log.answers import command_id_of
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload, random_key
 from eventstore.log.private import decrypted, encrypted, has_private, is_private
 from eventstore.replay import Replay
-from market.judging import Terms
 from projections.queries.history import history_entry, read_account_history
 from projections.retention.erasure import erase
-from tests.support.make import NOON, encoded, staged, start
-from workers.actors.process_imports import account_of
+from tests.support.make import NOON
 
 STREAM, CANARY = "import/S/1", "Vogelsang-Canary"
 PAYLOAD = Payload.of(b"{}")
@@ -115,26 +111,3 @@ def test_a_refused_decision_makes_no_key(ledger: Ledger, database: PostgresUrls)
         ledger.execute(STREAM, CancelImport(reason=CANARY), at=NOON, by="t")
     with psycopg.connect(database.admin) as connection:
         assert connection.execute("SELECT count(*) FROM payload_keys").fetchone() == (0,)
-
-
-@pytest.mark.promise("importers-named-undocumented-fields")
-def test_a_field_that_is_no_longer_documented_is_not_named_in_the_log() -> None:
-    process = ImportProcess(status="IN_PROGRESS", staged=staged(), attempt=1)
-    found: Any = account_of(encoded({CANARY: 1, "import_supplier": "S"}), process, Terms(), NOON)
-    assert "unknown_field@*" in found.problems
-    assert CANARY not in str(found)
-
-
-@pytest.mark.promise("importers-named-undocumented-fields")
-def test_the_name_of_a_request_is_a_digest_in_the_log() -> None:
-    name = f"O:POST /v2/data-import/accounts:{CANARY}"
-    assert command_id_of(name) == command_id_of(name)
-    assert len(command_id_of(name)) == 64
-    assert CANARY not in command_id_of(name)
-
-
-def test_private_fields_of_an_import_are_known() -> None:
-    """Whatever event of an import carries free text of importers has it here."""
-    assert not has_private(ImportErrored(attempt=1, code="c", detail="d"))
-    assert not is_private(start())
-    assert not is_private(CancelImport())

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventstore.proof import verifier
-from eventstore.proof.checkpoints import KeyNotUsable, LogKey
+from eventstore.proof.checkpoints import LogKey
 from eventstore.proof.merkle import (
     EMPTY_ROOT,
     HASH_BYTES,
@@ -158,12 +158,6 @@ def test_a_checkpoint_is_a_signed_note_that_only_its_own_key_opens() -> None:
     ):
         with pytest.raises(Invalid):
             read_checkpoint(changed, opener.verifier)
-
-
-@pytest.mark.parametrize("secret", ["", "short", "A" * 42 + "!", "A" * 80])
-def test_a_key_that_is_none_is_refused(secret: str) -> None:
-    with pytest.raises(KeyNotUsable):
-        LogKey.of(secret)
 
 
 def test_the_verifier_is_one_short_file_of_the_standard_library() -> None:

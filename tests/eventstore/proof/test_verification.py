@@ -35,13 +35,21 @@ from tests.support.make import NOON
 from tests.support.sealed_log import ACCOUNTS, KEY, OTHER_KEY, SUPPLIER, Log, assert_found, edited
 
 
+def by_sql(name: str, *statements: str) -> Callable[[Log], None]:
+    def change(log: Log) -> None:
+        for statement in statements:
+            log.admin.execute(statement)
+
+    change.__name__ = f"by_sql_{name}"
+    return change
+
+
 def swapped(log: Log) -> None:
     for one, other in ((100, -1), (101, 100), (-1, 101)):
         log.admin.execute("UPDATE events SET position = %s WHERE position = %s", (other, one))
 
 
-def deleted_in_the_middle(log: Log) -> None:
-    log.admin.execute("DELETE FROM events WHERE position = 100")
+deleted_in_the_middle = by_sql("deleted_in_the_middle", "DELETE FROM events WHERE position = 100")
 
 
 def moved(log: Log, after: int, by: int) -> None:
@@ -62,13 +70,12 @@ def inserted(log: Log) -> None:
     )
 
 
-def doubled(log: Log) -> None:
-    log.admin.execute("ALTER TABLE events DROP CONSTRAINT events_pkey, DROP CONSTRAINT events_stream_version")
-    log.admin.execute("INSERT INTO events SELECT * FROM events WHERE position = 100")
-
-
-def cut(log: Log) -> None:
-    log.admin.execute("DELETE FROM events WHERE position > 500")
+doubled = by_sql(
+    "doubled",
+    "ALTER TABLE events DROP CONSTRAINT events_pkey, DROP CONSTRAINT events_stream_version",
+    "INSERT INTO events SELECT * FROM events WHERE position = 100",
+)
+cut = by_sql("cut", "DELETE FROM events WHERE position > 500")
 
 
 def cut_without_a_trace(log: Log) -> None:
@@ -89,27 +96,23 @@ def payload_and_digest_edited(log: Log) -> None:
     log.admin.execute("UPDATE events SET state = %s WHERE position = 100", (state,))
 
 
-def payload_edited(log: Log) -> None:
-    log.admin.execute(
-        "UPDATE payloads SET content = set_byte(content, 50, get_byte(content, 50) # 1)"
-        " WHERE stream = (SELECT stream FROM events WHERE position = 100)"
-    )
-
-
-def payload_of_another(log: Log) -> None:
-    log.admin.execute(
-        "UPDATE payloads SET content = other.content FROM payloads AS other"
-        " WHERE payloads.stream = (SELECT stream FROM events WHERE position = 100)"
-        " AND other.stream = (SELECT stream FROM events WHERE position = 1)"
-    )
-
-
-def payload_deleted(log: Log) -> None:
-    log.admin.execute("DELETE FROM payloads WHERE stream = (SELECT stream FROM events WHERE position = 100)")
-
-
-def payload_key_deleted(log: Log) -> None:
-    log.admin.execute("DELETE FROM payload_keys WHERE stream = (SELECT stream FROM events WHERE position = 100)")
+payload_edited = by_sql(
+    "payload_edited",
+    "UPDATE payloads SET content = set_byte(content, 50, get_byte(content, 50) # 1)"
+    " WHERE stream = (SELECT stream FROM events WHERE position = 100)",
+)
+payload_of_another = by_sql(
+    "payload_of_another",
+    "UPDATE payloads SET content = other.content FROM payloads AS other"
+    " WHERE payloads.stream = (SELECT stream FROM events WHERE position = 100)"
+    " AND other.stream = (SELECT stream FROM events WHERE position = 1)",
+)
+payload_deleted = by_sql(
+    "payload_deleted", "DELETE FROM payloads WHERE stream = (SELECT stream FROM events WHERE position = 100)"
+)
+payload_key_deleted = by_sql(
+    "payload_key_deleted", "DELETE FROM payload_keys WHERE stream = (SELECT stream FROM events WHERE position = 100)"
+)
 
 
 def erased_without_an_event(log: Log) -> None:
@@ -120,12 +123,10 @@ def erased_without_an_event(log: Log) -> None:
     )
 
 
-def tree_edited(log: Log) -> None:
-    log.admin.execute("UPDATE log_tiles SET hashes = set_byte(hashes, 40, get_byte(hashes, 40) # 1) WHERE level = 0")
-
-
-def checkpoint_edited(log: Log) -> None:
-    log.admin.execute("UPDATE log_checkpoints SET note = replace(note, '12:00', '11:00')")
+tree_edited = by_sql(
+    "tree_edited", "UPDATE log_tiles SET hashes = set_byte(hashes, 40, get_byte(hashes, 40) # 1) WHERE level = 0"
+)
+checkpoint_edited = by_sql("checkpoint_edited", "UPDATE log_checkpoints SET note = replace(note, '12:00', '11:00')")
 
 
 def checkpoints_deleted(log: Log) -> None:
@@ -156,8 +157,7 @@ def answer_removed(log: Log) -> None:
     log.admin.execute("DELETE FROM remembered_answers")
 
 
-def answer_invented(log: Log) -> None:
-    log.admin.execute("INSERT INTO remembered_answers VALUES ('org POST /x key', '', 201, '{}')")
+answer_invented = by_sql("answer_invented", "INSERT INTO remembered_answers VALUES ('org POST /x key', '', 201, '{}')")
 
 
 def answer_given_to_another_request(log: Log) -> None:
@@ -167,24 +167,14 @@ def answer_given_to_another_request(log: Log) -> None:
     log.admin.execute("UPDATE remembered_answers SET command_id = 'x' WHERE command_id LIKE '%ANSWERED%'")
 
 
-def payload_smuggled_in(log: Log) -> None:
-    log.admin.execute(
-        "INSERT INTO payloads SELECT stream, sha256('x'), recorded_at, received_bytes, content, subject FROM payloads"
-        " WHERE stream LIKE '%0000100'"
-    )
-
-
-def payload_of_an_unknown_stream(log: Log) -> None:
-    log.admin.execute("UPDATE payloads SET stream = 'import/NORDWIND/NOBODY' WHERE stream LIKE '%0000100'")
-
-
-def guard_off(name: str, *statements: str) -> Callable[[Log], None]:
-    def switch_off(log: Log) -> None:
-        for statement in statements:
-            log.admin.execute(statement)
-
-    switch_off.__name__ = f"guard_off_{name}"
-    return switch_off
+payload_smuggled_in = by_sql(
+    "payload_smuggled_in",
+    "INSERT INTO payloads SELECT stream, sha256('x'), recorded_at, received_bytes, content, subject FROM payloads"
+    " WHERE stream LIKE '%0000100'",
+)
+payload_of_an_unknown_stream = by_sql(
+    "payload_of_an_unknown_stream", "UPDATE payloads SET stream = 'import/NORDWIND/NOBODY' WHERE stream LIKE '%0000100'"
+)
 
 
 def with_a_key(log: Log) -> None:
@@ -222,11 +212,7 @@ def key_unrevoked(log: Log) -> None:
     log.admin.execute("UPDATE access_key SET revoked_at = NULL")
 
 
-def checkpoint_row_edited(log: Log) -> None:
-    """The sealer would go on from the wrong one."""
-    log.admin.execute("UPDATE log_checkpoints SET branch = 7 WHERE size = 300")
-
-
+checkpoint_row_edited = by_sql("checkpoint_row_edited", "UPDATE log_checkpoints SET branch = 7 WHERE size = 300")
 HOLLOW = """CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NULL; END$$"""
 
 TAMPERINGS: dict[Callable[[Log], None], str] = {
@@ -269,38 +255,34 @@ TAMPERINGS: dict[Callable[[Log], None], str] = {
     key_widened: r"WARNED  the access key k1 of Nordwind is not what the log says",
     key_unrevoked: r"WARNED  the access key k1 of Nordwind is not what the log says",
     checkpoint_row_edited: r"WARNED  the row of the checkpoint of 300 events is not what its note says",
-    guard_off(
+    by_sql(
         "readable_events",
         "CREATE OR REPLACE VIEW readable_events AS SELECT position, stream, version, topic, recorded_at, supplier,"
         " caused_by, command_id, code_version, readable_event(state) AS event"
         " FROM events WHERE position <> 100",
     ): r"WARNED  the view readable_events does not show the log as it is",
-    guard_off("stored_events", "DROP VIEW stored_events"): r"WARNED  the view stored_events does not show the log",
-    guard_off("trigger", "ALTER TABLE events DISABLE TRIGGER USER"): r"WARNED  the trigger events_.* is disabled",
-    guard_off("replica", "ALTER TABLE events ENABLE REPLICA TRIGGER events_are_append_only"): r"WARNED .* is disabled",
-    guard_off("dropped", "DROP TRIGGER log_checkpoints_are_append_only ON log_checkpoints"): r"WARNED .* is not there",
-    guard_off(
+    by_sql("stored_events", "DROP VIEW stored_events"): r"WARNED  the view stored_events does not show the log",
+    by_sql("trigger", "ALTER TABLE events DISABLE TRIGGER USER"): r"WARNED  the trigger events_.* is disabled",
+    by_sql("replica", "ALTER TABLE events ENABLE REPLICA TRIGGER events_are_append_only"): r"WARNED .* is disabled",
+    by_sql("dropped", "DROP TRIGGER log_checkpoints_are_append_only ON log_checkpoints"): r"WARNED .* is not there",
+    by_sql(
         "narrowed",
         "DROP TRIGGER events_are_append_only ON events",
         "CREATE TRIGGER events_are_append_only BEFORE DELETE ON events EXECUTE FUNCTION refuse_change()",
     ): r"WARNED  the trigger events_are_append_only on events does not refuse all changes",
-    guard_off(
+    by_sql(
         "another",
         "CREATE TRIGGER mine BEFORE INSERT ON payloads EXECUTE FUNCTION refuse_change()",
     ): r"WARNED  the table payloads has a trigger mine that is not the ledger's",
-    guard_off("hollow", HOLLOW): r"WARNED  the function refuse_change is not the one",
-    guard_off(
-        "update", "GRANT UPDATE, DELETE ON events TO importledger"
-    ): r"WARNED  importledger .*DELETE, UPDATE on ev",
-    guard_off("insert", "GRANT INSERT ON events TO importledger"): r"WARNED  importledger .*INSERT on events",
-    guard_off("column", "GRANT UPDATE (state) ON events TO importledger"): r"WARNED  importledger .*UPDATE on events",
-    guard_off("truncate", "GRANT TRUNCATE ON payloads TO PUBLIC"): r"WARNED  everybody .*TRUNCATE on payloads",
-    guard_off("answers", "GRANT UPDATE ON remembered_answers TO importledger"): r"WARNED  .* on remembered_answers",
-    guard_off("rule", "CREATE RULE r AS ON INSERT TO events DO INSTEAD NOTHING"): r"WARNED  a rule on events",
-    guard_off(
-        "hidden_rows", "ALTER TABLE payloads ENABLE ROW LEVEL SECURITY"
-    ): r"WARNED  row-level security on payloads",
-    guard_off("key", "ALTER TABLE events DROP CONSTRAINT events_stream_version"): r"WARNED  the constraint events_str",
+    by_sql("hollow", HOLLOW): r"WARNED  the function refuse_change is not the one",
+    by_sql("update", "GRANT UPDATE, DELETE ON events TO importledger"): r"WARNED  importledger .*DELETE, UPDATE on ev",
+    by_sql("insert", "GRANT INSERT ON events TO importledger"): r"WARNED  importledger .*INSERT on events",
+    by_sql("column", "GRANT UPDATE (state) ON events TO importledger"): r"WARNED  importledger .*UPDATE on events",
+    by_sql("truncate", "GRANT TRUNCATE ON payloads TO PUBLIC"): r"WARNED  everybody .*TRUNCATE on payloads",
+    by_sql("answers", "GRANT UPDATE ON remembered_answers TO importledger"): r"WARNED  .* on remembered_answers",
+    by_sql("rule", "CREATE RULE r AS ON INSERT TO events DO INSTEAD NOTHING"): r"WARNED  a rule on events",
+    by_sql("hidden_rows", "ALTER TABLE payloads ENABLE ROW LEVEL SECURITY"): r"WARNED  row-level security on payloads",
+    by_sql("key", "ALTER TABLE events DROP CONSTRAINT events_stream_version"): r"WARNED  the constraint events_str",
 }
 
 
