@@ -1,24 +1,24 @@
 """Files in which the processes of a service count together, written so that a full disk stops no process.
 
 The Prometheus client maps its files into memory. On a full disk, storing to a page of such a file ends the process
-(SIGBUS). Here the numbers live in the process's own memory, and the file is a copy that is written with `pwrite`: what
-cannot be written is written later.
+(SIGBUS). Here the numbers live in the process's own memory, and `write_counts` copies them to the files. A copy that
+fails is repeated with the next one.
 """
 
 import contextlib
 import os
 import struct
-import time
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 from prometheus_client import mmap_dict, values
 
-RETRY_S = 1.0
-"""Time between two attempts to write a file after a failure."""
 _HEAD = 8
 _VALUE = struct.Struct("dd")
 _SIZE = struct.Struct("i")
+_files: list["CountsFile"] = []
+_writing = threading.Lock()
 
 
 class CountsFile:
@@ -28,9 +28,9 @@ class CountsFile:
         """Continue with what the file holds. Counts begin again at zero where it is damaged or cannot be read."""
         self._filename = filename
         self._fd: int | None = None
-        self._failed_at: float | None = None
         self._content, self._places = _read(filename)
-        self._write(0, len(self._content))
+        self._is_written = False
+        _files.append(self)
 
     def read_value(self, key: str) -> tuple[float, float]:
         """The value of this key and its time, zero for a new one."""
@@ -38,49 +38,44 @@ class CountsFile:
         return value, at
 
     def write_value(self, key: str, value: float, timestamp: float) -> None:
-        """Set the value. Never raises for want of room."""
-        place = self._place(key)
-        _VALUE.pack_into(self._content, place, value, timestamp)
-        self._write(place, place + _VALUE.size)
+        """Set the value. It is in the file after the next `write`."""
+        _VALUE.pack_into(self._content, self._place(key), value, timestamp)
+        self._is_written = False
 
-    def close(self) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+    def write(self) -> None:
+        """Copy the values to the file, as far as there is room. Other threads may count meanwhile."""
+        if self._is_written:
+            return
+        self._is_written = True  # before the copy: what is counted meanwhile is written the next time
+        content = memoryview(bytes(self._content))
+        try:
+            if self._fd is None:
+                self._fd = os.open(self._filename, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            _write_all(self._fd, content[_HEAD:], _HEAD)
+            _write_all(self._fd, content[:_HEAD], 0)  # last: a reader never sees a length without what it counts
+        except OSError:
+            self._is_written = False
 
     def _place(self, key: str) -> int:
         if key not in self._places:
-            begin, encoded = len(self._content), key.encode()
+            encoded = key.encode()
             padded = encoded + b" " * (8 - (len(encoded) + 4) % 8)
             self._content += _SIZE.pack(len(encoded)) + padded + bytes(_VALUE.size)
             self._places[key] = len(self._content) - _VALUE.size
             _SIZE.pack_into(self._content, 0, len(self._content))
-            self._write(begin, len(self._content))
-            self._write(0, _HEAD)  # last: a reader never sees a length without what it counts
         return self._places[key]
-
-    def _write(self, begin: int, end: int) -> None:
-        """Copy these bytes to the file; all of them after a failure."""
-        if self._failed_at is not None:
-            if time.monotonic() - self._failed_at < RETRY_S:
-                return
-            begin, end = _HEAD, len(self._content)
-        try:
-            if self._fd is None:
-                self._fd = os.open(self._filename, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            with memoryview(self._content) as content:
-                _write_all(self._fd, content[begin:end], begin)
-                if self._failed_at is not None:
-                    _write_all(self._fd, content[:_HEAD], 0)
-        except OSError:
-            self._failed_at = time.monotonic()
-        else:
-            self._failed_at = None
 
 
 def count_in_files() -> None:
     """Let the Prometheus client keep the values of several processes in such files."""
     values.MmapedDict = CountsFile  # type: ignore[assignment, attr-defined]
+
+
+def write_counts() -> None:
+    """Write all files of this process."""
+    with _writing:
+        for file in tuple(_files):
+            file.write()
 
 
 def _read(filename: str) -> tuple[bytearray, dict[str, int]]:

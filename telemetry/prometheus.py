@@ -7,8 +7,7 @@ any of them can answer for all and a role that is started again goes on counting
 import os
 import resource
 import sys
-import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
-from prometheus_client.registry import Collector
 
-from telemetry.counts_file import count_in_files
+from telemetry.counts_file import count_in_files, write_counts
 from telemetry.measures import Measures
-from telemetry.plain_counter import PlainCounter
 
 MAX_CODES = 300
 """Codes are ours, and there are fewer; beyond that a code is `other`."""
@@ -32,38 +29,21 @@ _APPEND_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 400, 800)
 
 
-class _Settling(Collector):
-    """The first of a registry: whoever reads it reads all that this process has counted."""
-
-    def __init__(self, measures: "PrometheusMeasures") -> None:
-        self._measures = measures
-
-    def describe(self) -> list[Metric]:
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        self._measures.settle()
-        return iter(())
-
-
 class _Counted(MultiProcessCollector):
     """What the processes of a folder have counted."""
 
     def collect(self) -> Iterable[Metric]:
         """Without files that are empty still: a process that starts makes them so, and the client cannot read them."""
+        write_counts()
         files = [str(file) for file in Path(self._path).glob("*.db") if file.stat().st_size]
         return self.merge(files, accumulate=True)  # type: ignore[no-untyped-call, no-any-return]
 
 
 class PrometheusMeasures(Measures):
-    """Keeps all in metrics whose labels are bounded, whatever a stranger sends.
-
-    What happens at every request is counted in plain numbers, of the thread that answers, until somebody settles.
-    """
+    """Keeps all in metrics whose labels are bounded, whatever a stranger sends."""
 
     def __init__(self, role: str) -> None:
         registry = self.registry = CollectorRegistry()
-        registry.register(_Settling(self))
         ours: Any = {"namespace": "importledger", "registry": registry}
         self._role = role
         self._requests = Counter("requests", "Requests by route and status.", ("method", "route", "status"), **ours)
@@ -94,27 +74,21 @@ class PrometheusMeasures(Measures):
         self._processor = Gauge("process_cpu_seconds", "Processor time of it.", ("role",), **per_role)
         self._codes: set[str] = set()
         self._pool_said: dict[str, tuple[int, int]] = {}
-        self._of_request: dict[tuple[str, str | None, int | None], PlainCounter] = {}
-        self._of_account: dict[tuple[str, str], PlainCounter] = {}
-        self._settling = threading.Lock()
+        self._of_request: dict[tuple[str, str | None, int | None], tuple[Counter, Histogram]] = {}
 
     def answered(self, method: str, route: str | None, status: int | None, took_s: float) -> None:
-        kept = self._of_request.get((method, route, status))
-        if kept is None:
-            known, named = (method if method in _METHODS else "other"), route or "none"
-            kept = self._of_request.get((known, route, status))  # any other word would be remembered
-            if kept is None:
-                children = (
-                    self._requests.labels(known, named, str(status or "none")),
-                    self._seconds.labels(known, named),
-                )
-                kept = self._of_request[known, route, status] = PlainCounter(*children, _SECONDS)
-        kept.add(took_s)
+        known = method if method in _METHODS else "other"  # any other word would make a series
+        counted = self._of_request.get((known, route, status))
+        if counted is None:
+            named = route or "none"
+            counted = self._requests.labels(known, named, str(status or "none")), self._seconds.labels(known, named)
+            self._of_request[known, route, status] = counted
+        requests, seconds = counted
+        requests.inc()
+        seconds.observe(took_s)
 
     def settle(self) -> None:
-        with self._settling:
-            for kept in (*self._of_request.copy().values(), *self._of_account.copy().values()):
-                kept.settle()
+        write_counts()
 
     def refused(self, code: str) -> None:
         if code not in self._codes and len(self._codes) >= MAX_CODES:
@@ -123,10 +97,7 @@ class PrometheusMeasures(Measures):
         self._refused.labels(code).inc()
 
     def accepted(self, mode: str, outcome: str) -> None:
-        kept = self._of_account.get((mode, outcome))
-        if kept is None:
-            kept = self._of_account[mode, outcome] = PlainCounter(self._accepted.labels(mode, outcome))
-        kept.add()
+        self._accepted.labels(mode, outcome).inc()
 
     def appended(self, events: int, took_s: float) -> None:
         self._appended.observe(events)
@@ -134,6 +105,7 @@ class PrometheusMeasures(Measures):
 
     def rung(self, bell: str, streams: int) -> None:
         self._rung.labels(bell).observe(streams)
+        self.settle()
 
     def waiting(self, bell: str, messages: int) -> None:
         self._waiting.labels(bell).set(messages)
@@ -141,9 +113,11 @@ class PrometheusMeasures(Measures):
     def processed(self, imports: int, took_s: float) -> None:
         self._processed.observe(imports)
         self._process_s.observe(took_s)
+        self.settle()
 
     def ended(self, status: str, imports: int) -> None:
         self._ended.labels(status).inc(imports)
+        self.settle()
 
     def pool(self, name: str, said: Mapping[str, int]) -> None:
         size, free = said.get("pool_size", 0), said.get("pool_available", 0)
@@ -158,11 +132,11 @@ class PrometheusMeasures(Measures):
 
     def queued(self, appends: int) -> None:
         """Also what the process itself takes: it is asked as often as this."""
-        self.settle()
         self._queued.labels(self._role).set(appends)
         used = resource.getrusage(resource.RUSAGE_SELF)
         self._memory.labels(self._role).set(_resident_bytes())
         self._processor.labels(self._role).set(used.ru_utime + used.ru_stime)
+        self.settle()
 
 
 def begin_measures(role: str, *, is_shared: bool) -> PrometheusMeasures:
@@ -183,7 +157,6 @@ def exposed(measures: PrometheusMeasures, shared: Path | None) -> CollectorRegis
         ProcessCollector(registry=measures.registry)
         return measures.registry
     registry = CollectorRegistry()
-    registry.register(_Settling(measures))
     _Counted(registry, str(shared))  # type: ignore[no-untyped-call]
     return registry
 

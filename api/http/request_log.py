@@ -73,7 +73,6 @@ class RequestLog:
         self._write = write
         self._lines: list[RequestLine] = []
         self._gathers = False
-        self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -81,8 +80,7 @@ class RequestLog:
             self._flush()
             self._at_end()
             return
-        began, status, is_alone = perf_counter(), None, not self._open
-        self._open += 1
+        began, status = perf_counter(), None
         request_id = scope[REQUEST_ID] = request_id_of(scope["headers"])
         field = (HEADER, request_id.encode())
         span = spans().of_request(scope["headers"])
@@ -105,9 +103,6 @@ class RequestLog:
                 span.end(scope["method"], route, status, request_id)
             if self._write is not None:
                 self._lines.append(_line_of(scope, route, request_id, status, took_s))
-            self._open -= 1
-            if is_alone and not self._open:  # who asks one thing after the other sees each; many are told together
-                measures().settle()
             if not self._gathers:
                 self._gathers = True
                 asyncio.get_running_loop().call_later(GATHER_S, self._flush)

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from api.app import create_app
-from api.http import request_log
-from api.http.request_log import GATHER_S, ORGANISATION, RequestLine, RequestLog
+from api.http.request_log import ORGANISATION, RequestLine, RequestLog
 from telemetry.log import write_lines
-from telemetry.measures import Measures
 
 
 def requested(*paths: str) -> list[RequestLine]:
@@ -73,28 +71,3 @@ def test_the_line_names_the_organisation_and_is_json(capsys: pytest.CaptureFixtu
     fields = {"method", "route", "status", "duration_ms", "request_id", "organisation"}
     assert told.keys() == fields | {"event", "level", "timestamp"}
     assert (told["event"], told["status"], told["organisation"]) == ("request", 201, "Nordwind")
-
-
-def test_the_measures_of_many_are_told_together_and_those_of_one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    settled: list[int] = []
-
-    class Listening(Measures):
-        def settle(self) -> None:
-            settled.append(1)
-
-    async def app(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
-        await asyncio.sleep(0)
-        await send({"type": "http.response.start", "status": 201})
-
-    async def ask() -> None:
-        log = RequestLog(app)
-        await asyncio.gather(*(log(_scope("/"), _nothing, _ignored) for _ in range(20)))
-        assert not settled
-        await asyncio.sleep(2 * GATHER_S)
-        assert len(settled) == 1
-        for number in range(3):
-            await log(_scope("/"), _nothing, _ignored)
-            assert len(settled) == 2 + number
-
-    monkeypatch.setattr(request_log, "measures", Listening)
-    asyncio.run(ask())
