@@ -81,7 +81,7 @@ failover: setup $(VENV)/.failover ## a cluster of thirteen machines in network n
 	$(BIN)/python -m lab.failover --rate $(or $(RATE),40) --only "$(ONLY)" --former "$(FORMER)" $(ARGS)
 
 docs: setup ## what is made from the code (docs/errors.md; docs/openapi.json, which may only grow; the tests of promises), and the guide
-	$(BIN)/python -m api.generated
+	$(BIN)/python -m checks.generated
 	$(BIN)/python -m cli.generated
 	$(BIN)/python -m tests.support.promised
 	$(BIN)/python -m tests.evidence

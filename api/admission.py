@@ -114,90 +114,68 @@ class Admission:
         self._acknowledgements = services.acknowledgements
 
     def handler(self, operation: Operation, endpoint: Any) -> Callable[[Request], Awaitable[Response]]:
-        """The operation's method of this endpoint, as a handler of requests."""
-        method = operation.handler.__get__(endpoint)
-        if operation.roles is None:
-            return _with_declared_query(operation, method)
-        if operation.method == "POST" and not operation.is_ndjson:
-            return self._admitted(operation, operation.roles, self._posted(operation, method))
-        return self._admitted(operation, operation.roles, self._without_body(method))
+        """The operation's method of this endpoint, as a handler of requests.
 
-    def _admitted(
-        self, operation: Operation, roles: frozenset[str], handler: Callable[[Request, Key], Awaitable[Response]]
-    ) -> Callable[[Request], Awaitable[Response]]:
-        """The handler for callers of these roles, to whom other organisations' suppliers do not exist."""
-        declared = _names_of(operation)
+        Callers of its roles are admitted. Suppliers of other organisations do not exist for them.
+        """
+        method: Callable[..., Awaitable[Response]] = operation.handler.__get__(endpoint)
+        roles = operation.roles
+        declared = tuple(parameter.name for parameter in operation.query)
+        has_body = operation.method == "POST" and not operation.is_ndjson
 
         async def answer(request: Request) -> Response:
-            key = await self._auth.caller(request, roles)
+            key = None if roles is None else await self._auth.caller(request, roles)
             _refuse_undeclared(request, declared)
+            if key is None:
+                return await method(request)
             if operation.names_supplier and not key.may_touch(identifier(request, "supplier")):
                 if operation.is_foreign_empty:
                     return json_response([])
                 raise not_found()
-            return await handler(request, key)
+            call = Call(key, partial(self._auth.confirm, key))
+            return await (self._posted(operation, method, request, call) if has_body else method(request, call))
 
         return answer
 
-    def _posted(self, operation: Operation, handler: Handler) -> Callable[[Request, Key], Awaitable[Response]]:
-        """The handler with the body read, answered once per Idempotency-Key; its refusals are counted and noted.
+    async def _posted(self, operation: Operation, handler: Handler, request: Request, call: Call) -> Response:
+        """Read the body, and answer once per Idempotency-Key. Refusals are counted and noted.
 
         An answer that acknowledges what was there before is confirmed.
         """
+        call.body = await read_body(request)
+        await call.confirm()
+        if RUN in operation.query:
+            call.run = named_run(request)
+        if (header := field(request, b"idempotency-key")) is not None:
+            call.name = _name_of(request, call.key, header)
+            handler = partial(self._answered_once, handler)
+        mode: Mode = "validate" if operation.name == "validate_account" else "create"
+        try:
+            answered = await handler(request, call)
+        except NotValid as refusal:
+            if refusal.supplier:
+                self._runs.refuse(refusal.supplier, call.run, mode, places_of(refusal.problems))
+            self._note(operation.name, call, refusal.code, refusal.problems)
+            raise
+        except Refused as refusal:
+            if call.run and call.subjects:
+                problem = Problem("non_field_errors", refusal.code, sentence_of(refusal))
+                self._runs.refuse(call.subjects[-1][0], call.run, mode, places_of([problem]))
+            self._note(operation.name, call, refusal.code, ())
+            await self._confirm(operation, call)
+            raise
+        await self._confirm(operation, call)
+        return answered
 
-        takes_run = RUN in operation.query
-
-        async def answered_once(request: Request, call: Call) -> Response:
-            return await self._answered_once(request, call, handler)
-
-        async def confirm(call: Call) -> None:
-            if not operation.is_read and not call.is_stored:
-                await self._acknowledgements.confirm()
-
-        async def answer(request: Request, key: Key) -> Response:
-            call = self._call(key)
-            call.body = await read_body(request)
-            await call.confirm()
-            if takes_run:
-                call.run = named_run(request)
-            header = field(request, b"idempotency-key")
-            if header is not None:
-                call.name = _name_of(request, key, header)
-            try:
-                answered = await (handler if header is None else answered_once)(request, call)
-                await confirm(call)
-                return answered
-            except NotValid as refusal:
-                if refusal.supplier:
-                    self._runs.refuse(refusal.supplier, call.run, _mode_of(operation), places_of(refusal.problems))
-                self._note(operation.name, call, refusal.code, refusal.problems)
-                raise
-            except Refused as refusal:
-                if call.run and call.subjects:
-                    problem = Problem("non_field_errors", refusal.code, sentence_of(refusal))
-                    self._runs.refuse(call.subjects[-1][0], call.run, _mode_of(operation), places_of([problem]))
-                self._note(operation.name, call, refusal.code, ())
-                await confirm(call)
-                raise
-
-        return answer
-
-    def _without_body(self, handler: Handler) -> Callable[[Request, Key], Awaitable[Response]]:
-        """The handler of a request without a body, or of one whose body it reads itself."""
-
-        async def answer(request: Request, key: Key) -> Response:
-            return await handler(request, self._call(key))
-
-        return answer
-
-    def _call(self, key: Key) -> Call:
-        return Call(key, partial(self._auth.confirm, key))
+    async def _confirm(self, operation: Operation, call: Call) -> None:
+        if not operation.is_read and not call.is_stored:
+            await self._acknowledgements.confirm()
 
     def _note(self, name: str, call: Call, code: str, problems: Sequence[Problem]) -> None:
         if call.subjects and call.subjects[-1][0]:
             self._attempts.note(name, *call.subjects[-1], code, names_of(problems))
 
-    async def _answered_once(self, request: Request, call: Call, handler: Handler) -> Response:
+    async def _answered_once(self, handler: Handler, request: Request, call: Call) -> Response:
         """The remembered answer, or the handler's; looked up again afterwards, since a twin may have been faster."""
         if (first := await self._remembered(request, call)) is not None:
             return first
@@ -227,23 +205,6 @@ class Admission:
         return JsonResponse(first.body, first.status, APPLIED if is_told else None)
 
 
-def _with_declared_query(
-    operation: Operation, handler: Callable[[Request], Awaitable[Response]]
-) -> Callable[[Request], Awaitable[Response]]:
-    """The handler of an operation for everybody."""
-    declared = _names_of(operation)
-
-    async def answer(request: Request) -> Response:
-        _refuse_undeclared(request, declared)
-        return await handler(request)
-
-    return answer
-
-
-def _names_of(operation: Operation) -> tuple[str, ...]:
-    return tuple(parameter.name for parameter in operation.query)
-
-
 def _refuse_undeclared(request: Request, declared: tuple[str, ...]) -> None:
     """Raises NotValid for parameters that the operation does not declare, and for those that are given twice.
 
@@ -256,10 +217,6 @@ def _refuse_undeclared(request: Request, declared: tuple[str, ...]) -> None:
     problems += [Problem(name, "repeated_field", _GIVEN_TWICE) for name in declared if given[name] > 1]
     if problems:
         raise query_not_valid(*problems)
-
-
-def _mode_of(operation: Operation) -> Mode:
-    return "validate" if operation.name == "validate_account" else "create"
 
 
 def _name_of(request: Request, key: Key, header: str) -> str:

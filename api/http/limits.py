@@ -154,9 +154,3 @@ LIMITS: tuple[Limit, ...] = tuple(Limit(*row.split(" | ")) for row in _ROWS.spli
 def problems_listed(so_far: int) -> int:
     """How many problems a line of a batch may list, when the lines before it list so many."""
     return MAX_PROBLEMS if so_far < MAX_BATCH_PROBLEMS else FEW_PROBLEMS
-
-
-def limits_table() -> str:
-    """The table as docs/operations.md shows it."""
-    rows = [f"| {limit.name} | {limit.value} | {limit.answer} | {limit.protects} |" for limit in LIMITS]
-    return "\n".join(["| what | limit | beyond it | protects |", "|---|---|---|---|", *rows]) + "\n"

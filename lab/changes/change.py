@@ -9,7 +9,7 @@ from tests.support.folders import ROOT
 FOLDER = ROOT / "lab" / "changes"
 TABLE = ROOT / "docs" / "developing.md"
 GENERATED = ("docs/openapi.json", "docs/errors.md")
-"""What `python -m api.generated` writes, which nobody edits."""
+"""What `python -m checks.generated` writes, which nobody edits."""
 
 _ROW = re.compile(r"^\| [^|]+ \(`(?P<patch>\w+\.patch)`\) \| (?P<files>\d+) \|", re.MULTILINE)
 

@@ -90,7 +90,7 @@ def test_every_program_starts_through_the_same_function() -> None:
         (["-m", "cli.main", "api"], "eventstore.log.ledger:Ledger.__init__"),
         (["-m", "cli.main", "up"], "embedded.service:Service.start_servers"),
         (["-m", "cli.main", "demo", "--exit"], "embedded.service:Service.start_servers"),
-        (["-m", "api.generated"], "api.description.openapi:openapi"),
+        (["-m", "checks.generated"], "api.description.openapi:openapi"),
         (["docs/guide/build.py"], "tempfile:TemporaryDirectory"),
         (["docs/man/build.py", "nowhere"], "tomllib:loads"),
         (
@@ -125,7 +125,7 @@ def test_a_program_that_fails_tells_no_value(
 JUDGING = """
 import asyncio, json, sys
 from datetime import UTC, datetime
-from api.bulk import judges
+from api.bulk import workshop
 from api.bulk.judging import Question
 from market.judging import Terms
 from telemetry.log import begin_process
@@ -134,11 +134,11 @@ begin_process("info", "json", is_role=True)
 question = Question([sys.stdin.buffer.read()] * 8, {"S": Terms()}, "create", "", datetime.now(UTC))
 
 async def main():
-    judging = judges.Judges()
-    for _ in range(judges.WORTH_IT + 1):
+    judging = workshop.Workshop()
+    for _ in range(workshop.WORTH_IT + 1):
         await judging.judge(question)
     await asyncio.wrap_future(judging._started)
-    judges.judge_lines = None  # from now on this process judges nothing itself
+    workshop.judge_lines = None  # from now on this process judges nothing itself
     found = await judging.judge(question)
     await judging.close()
     print(json.dumps([one.errors[0].detail for one in found]))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from api.generated import CONTRACT
+from checks.generated import CONTRACT
 from tests.support.folders import temporary_folder
 from tests.support.packages import fetched, run
 from tests.support.running import RunningService

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from api.description.catalogue import CATALOGUE
-from api.generated import errors_page
 from api.http.status_codes import CODES
+from checks.generated import errors_page
 from market import RULES
 from tests.support.running import RunningService
 

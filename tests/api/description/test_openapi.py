@@ -14,9 +14,9 @@ from msgspec import inspect
 from api.bulk.receipts import Tally, refused
 from api.description.field_descriptions import structs_of
 from api.description.openapi import MOMENT_PATTERN, openapi
-from api.generated import CONTRACT, contract_changes
 from api.operation import Operation
 from api.operations import OPERATIONS
+from checks.generated import CONTRACT, contract_changes
 from eventstore.aggregates.import_process import STATUSES
 from eventstore.aggregates.run import Mode
 from market.post_account import POST_ACCOUNT_BOOKS

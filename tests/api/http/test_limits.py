@@ -2,8 +2,8 @@
 
 import pytest
 
-from api.generated import OPERATIONS_PAGE, operations_page
 from api.http.limits import LIMITS
+from checks.generated import OPERATIONS_PAGE, operations_page
 
 
 @pytest.mark.promise("one-table-limits-one")

@@ -1,6 +1,6 @@
 """Documents that are made from the code and kept in docs/: errors, the table of limits and the released contract.
 
-`python -m api.generated` writes them; tests hold them to the code. The contract may only grow: what clients rely on
+`python -m checks.generated` writes them; tests hold them to the code. The contract may only grow: what clients rely on
 does not change, so a change that is no addition is refused here.
 """
 
@@ -13,7 +13,7 @@ import msgspec
 
 from api.description.catalogue import CATALOGUE
 from api.description.openapi import names_within, openapi
-from api.http.limits import limits_table
+from api.http.limits import LIMITS
 from api.operations import OPERATIONS
 from telemetry.log import begin_process
 
@@ -29,6 +29,12 @@ _FOR_PEOPLE = frozenset({"description", "summary", "example", "examples", "title
 _BOUNDS = frozenset({"pattern", "enum", "minimum", "maximum", "minLength", "maxLength", "maxItems", "type"})
 _NAMED_THINGS = ("/properties", "/schemas", "/paths", "/responses")
 """Objects whose names are not JSON Schema's own."""
+
+
+def limits_table() -> str:
+    """The table as docs/operations.md shows it."""
+    rows = [f"| {limit.name} | {limit.value} | {limit.answer} | {limit.protects} |" for limit in LIMITS]
+    return "\n".join(["| what | limit | beyond it | protects |", "|---|---|---|---|", *rows]) + "\n"
 
 
 def operations_page(page: str) -> str:
