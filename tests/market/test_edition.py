@@ -37,11 +37,6 @@ def test_another_rule_makes_another_edition(other: dict[str, bytes]) -> None:
     assert edition_of(other.items()) != edition_of(FILES.items())
 
 
-def test_order_and_line_ends_do_not_count() -> None:
-    windows = [(name, source.replace(b"\n", b"\r\n")) for name, source in reversed(FILES.items())]
-    assert edition_of(windows) == edition_of(FILES.items())
-
-
 def installed_edition(folder: Path) -> str:
     code = "import market, sys; assert market.__file__.startswith(sys.argv[1]); print(market.EDITION)"
     command = [sys.executable, "-P", "-c", code, str(folder)]

@@ -344,15 +344,6 @@ def test_a_body_may_be_nested_as_deep_as_is_said(before: bytes) -> None:
         Shape(Sample).stored(body(2 * MAX_DEPTH + 1))
 
 
-def test_a_stored_body_is_read_as_it_is_examined() -> None:
-    shape = Shape(Sample)
-    assert shape.stored(b'{"text":"a"}') == Sample(text="a")
-    assert shape.stored(b'{"text":5,"named":"x"}') == Sample(text="-", named="x")
-    assert shape.examine(b'{"text":"a"}') == (Sample(text="a"), ())
-    stand_in, problems = shape.examine(b'{"text":5,"count":2}')
-    assert (stand_in, [problem.attr for problem in problems]) == (Sample(text="-", count=2), ["text"])
-
-
 @pytest.mark.parametrize(
     ("value", "fits"),
     [

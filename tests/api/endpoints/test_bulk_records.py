@@ -72,15 +72,3 @@ def test_other_content_under_the_same_reference_is_refused(service: RunningServi
     }
     [receipt] = bulk(service, importer, ndjson(other), path=PATHS["market_participant_invoice"]).receipts
     assert receipt["status"] == "REFUSED"
-
-
-def test_records_know_no_mode(service: RunningService, importer: Importer) -> None:
-    assert bulk(service, importer, b"{}", "?mode=validate", path=PATHS["delivery_note"]).status == 400
-
-
-@pytest.mark.parametrize(("line", "code"), [(b"[]", "invalid"), (b"null", "null")])
-def test_a_line_that_is_no_object_has_that_problem_alone(
-    service: RunningService, importer: Importer, line: bytes, code: str
-) -> None:
-    [receipt] = bulk(service, importer, line, path=PATHS["delivery_note"]).receipts
-    assert [(error["attr"], error["code"]) for error in receipt["errors"]] == [("non_field_errors", code)]

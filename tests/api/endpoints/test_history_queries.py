@@ -63,11 +63,6 @@ def test_an_auditor_reads_everything_that_happened(
     assert [json.loads(line) for line in lines] == answer.body
 
 
-def test_an_importer_may_not_read_histories(service: RunningService, importer: Importer) -> None:
-    answer = get(service, importer, {"Authorization": f"Token {importer.api_key}"}, "history/")
-    assert (answer.status, answer.body["code"]) == (403, "permission_denied")
-
-
 def test_what_differs_between_two_payloads(
     service: RunningService, importer: Importer, auditor: dict[str, str]
 ) -> None:
@@ -138,8 +133,3 @@ def test_a_moment_that_cannot_be_is_refused(
 ) -> None:
     answer = get(service, importer, auditor, f"?as_of={moment}")
     assert (answer.status, answer.body["errors"][0]["attr"]) == (400, "as_of")
-
-
-def test_an_account_of_others_has_no_history(service: RunningService, auditor: dict[str, str]) -> None:
-    for path in ("FOREIGN/1/history/", "FOREIGN/1/history/difference/?from=1&to=1"):
-        assert service.request("GET", f"{ACCOUNTS}/{path}", None, auditor)[0].status == 404

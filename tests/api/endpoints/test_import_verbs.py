@@ -69,27 +69,6 @@ def test_nobody_is_erased_without_a_reason(service: RunningService, importer: Im
     assert [event["event"] for event in history(service, importer, external)] == ["ImportStaged"]
 
 
-def test_what_does_not_exist_or_belongs_to_others_is_404(service: RunningService, importer: Importer) -> None:
-    foreign = service.importer()
-    external = stage_for_later(foreign, 1)
-    assert post(service, importer, "nothing", "cancel")[0] == 404
-    path = f"/v2/data-import/accounts/{foreign.supplier}/{external}/cancel/"
-    headers = {"Authorization": f"Token {importer.client.token()}"}
-    assert service.request("POST", path, b"", headers)[0].status == 404
-
-
-@pytest.mark.parametrize("body", [b"{", b"[]", b'{"reason": 5}', b'{"why": "x"}'])
-def test_a_body_that_is_no_reason_is_refused(service: RunningService, importer: Importer, body: bytes) -> None:
-    external = stage_for_later(importer, 3)
-    assert post(service, importer, external, "cancel", body)[0] == 400
-    assert importer.client.status(importer.supplier, external).body["status"] == "PENDING"
-
-
-def test_an_auditor_may_not_decide(service: RunningService) -> None:
-    auditor = service.importer(role="auditor")
-    assert post(service, auditor, "x", "cancel")[0] == 403
-
-
 def test_an_errored_import_is_retried(service: RunningService) -> None:
     """The platform's tables refuse a note for a while; afterwards the retry goes through."""
     importer = service.importer()

@@ -252,18 +252,6 @@ def test_refused_attempts_are_found_by_number(
     assert get(service, importer.api_key, importer.supplier, "NONE", "attempts") == (200, [])
 
 
-@pytest.mark.promise("refused-attempts-found-number")
-def test_refusals_for_what_is_there_already_are_attempts_too(service: RunningService, importer: Importer) -> None:
-    account = an_account(importer.supplier, 71)
-    external = account["external_account_number"]
-    assert post(service, importer, "", account)[0] == 201
-    wait_for(lambda: importer.client.status(importer.supplier, external).body["status"] == "PROCESSED", "it is created")
-    assert post(service, importer, "", account)[0] == 400
-    wait_for(lambda: bool(get(service, importer.api_key, importer.supplier, external, "attempts")[1]), "it is stored")
-    [attempt] = get(service, importer.api_key, importer.supplier, external, "attempts")[1]
-    assert (attempt["code"], attempt["problems"]) == ("account_import_process_already_imported", [])
-
-
 @pytest.mark.promise("refused-attempt-found-number", "refused-attempts-found-number")
 @pytest.mark.parametrize(
     ("supplier", "typed", "kept"),

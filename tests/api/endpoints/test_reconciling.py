@@ -56,7 +56,7 @@ def asked_again(service: RunningService, importer: Importer, method: str, path: 
     return answers[0]
 
 
-@pytest.mark.promise("get-run-totals-post-run")
+@pytest.mark.promise("get-run-totals-post", "get-run-totals-post-run")
 def test_a_certificate_is_signed_or_refused_and_its_totals_are_those_of_the_tables(
     service: RunningService, importer: Importer
 ) -> None:

@@ -1,10 +1,8 @@
 """Runs over HTTP: what was sent under one name, how far it is, what it adds up to, and what is certified."""
 
-import hashlib
 import http.client
 import json
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -136,14 +134,6 @@ def test_the_imports_of_a_run_are_lines_and_can_be_filtered(service: RunningServ
     assert get(service, importer, f"{importer.supplier}/mixed/imports/?status=NONE")[0] == 400
 
 
-def test_a_foreign_supplier_and_an_unknown_run_are_404(service: RunningService, importer: Importer) -> None:
-    other = service.importer()
-    for path in ("", "x/", "x/events/", "x/imports/", "x/totals/"):
-        assert get(service, importer, f"{other.supplier}/{path}")[0] == 404
-    assert get(service, importer, f"{importer.supplier}/none/")[0] == 404
-    assert get(service, other, f"{other.supplier}/") == (200, [])
-
-
 def events_of(service: RunningService, importer: Importer, run: str, **headers: str) -> list[dict[str, str]]:
     """All events until the stream ends."""
     host, port = service.base_url.removeprefix("http://").split(":")
@@ -170,52 +160,6 @@ def test_events_tell_progress_at_once_and_the_end(service: RunningService, impor
     assert json.loads(told[-1]["data"])["by_status"] == {"PROCESSED": 1}
     again = events_of(service, importer, "told", Last_Event_ID=told[-1]["id"])
     assert [event["event"] for event in again] == ["finished"]
-
-
-@pytest.mark.promise("get-run-totals-post")
-def test_what_the_tables_say_is_what_was_sent_and_is_certified(service: RunningService, importer: Importer) -> None:
-    accounts = [an_account(importer.supplier, number) for number in range(60, 63)]
-    bulk(service, importer, ndjson(*accounts), "?run=book")
-    wait_until_processed(importer, *accounts)
-    wait_for_run(service, importer, "book", total=3)
-    status, totals = get(service, importer, f"{importer.supplier}/book/totals/")
-    assert status == 200
-    assert totals["accounts"] == 3
-    assert totals["customers"] == sum(len(account["customers"]) for account in accounts)
-    ledgers = [ledger for account in accounts for ledger in account.get("ledgers", ())]
-    assert totals["ledgers"] == len(ledgers)
-    balances = [Decimal(ledger["ledger_balance"]) for ledger in ledgers if ledger.get("ledger_balance")]
-    assert Decimal(totals["sums"]["balances"]) == sum(balances)
-    names = [c["family_name"] for account in accounts for c in account["customers"]]
-    path = totals["paths"]["customers.family_name"]
-    assert (path["count"], path["stored"]) == (len(names), "platform.customer.family_name")
-    digest = 0
-    for account in accounts:
-        for ordinal, customer in enumerate(account["customers"], 1):
-            text = "\x1f".join([number_of(account), str(ordinal), "0", customer["family_name"]])
-            digest += int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
-    assert path["digest"] == f"{digest % 2**64:016x}"
-    headers = {"Authorization": f"Token {importer.api_key}", "Content-Type": "application/json"}
-    place = f"{RUNS}/{importer.supplier}/book/certificate/"
-    answer, _ = service.request("POST", place, encoded(totals | {"source": {"name": "book.ndjson"}}), headers)
-    assert answer.status == 200, answer.body
-    assert {"signature", "checkpoint", "run", "import_supplier", "totals", "issued_at", "manifest_sha256"} <= set(
-        answer.body
-    )
-    other = totals | {"customers": totals["customers"] + 1}
-    other["paths"] = totals["paths"] | {"customers.shoe_size": {"count": 1, "digest": "0" * 16}}
-    other["columns_nowhere"] = ["Bemerkung"]
-    other["values_nowhere"] = ["Name"]
-    other["rows_nowhere"] = ["zaehler"]
-    answer, _ = service.request("POST", place, encoded(other), headers)
-    assert (answer.status, answer.body["code"]) == (409, "not_balanced")
-    assert [error["attr"] for error in answer.body["errors"]] == [
-        "customers",
-        "paths.customers.shoe_size",
-        "columns_nowhere.0",
-        "values_nowhere.0",
-        "rows_nowhere.0",
-    ]
 
 
 @pytest.mark.promise("supplier-most-1-000")

@@ -153,13 +153,6 @@ def test_a_list_refuses_what_it_does_not_understand(service: RunningService, imp
     assert [error["attr"] for error in body["errors"]] == [query.split("=")[0]]
 
 
-@pytest.mark.promise("suppliers-supplier-imports-lists")
-def test_a_foreign_suppliers_imports_are_not_there(service: RunningService, importer: Importer) -> None:
-    other = service.importer()
-    assert page(service, other.api_key, f"/v2/data-import/suppliers/{importer.supplier}/imports/")[0] == 404
-    assert page(service, other.api_key, f"/v2/data-import/suppliers/{other.supplier}/imports/") == (200, [], None)
-
-
 @pytest.mark.promise("search-full-names-either")
 def test_a_search_has_pages_and_a_sign_that_there_are_more(service: RunningService, importer: Importer) -> None:
     key = supporter(service, importer.supplier)

@@ -2,42 +2,14 @@
 
 from decimal import Decimal
 
-import msgspec
 import pytest
 
 from market.judging import Occasion, Terms, judge
-from schemas.account import Account
-from schemas.base import DECIMAL_PATTERN
 from schemas.reading.shape import NotJson
-from schemas.submission import SENT_ACCOUNT, sent_submission, stored_account, stored_submission
-from tests.support.make import NOON, an_account, changed, encoded, places
+from schemas.submission import sent_submission, stored_account, stored_submission
+from tests.support.make import NOON, an_account, changed, encoded
 
 Path = tuple[str | int, ...]
-
-
-def decimal_places() -> list[Path]:
-    """Every place of an account whose text the shape asks to be a decimal."""
-
-    def is_decimal(path: Path) -> bool:
-        try:
-            msgspec.json.decode(encoded(changed(an_account(), "1,5", *path)), type=Account)
-        except msgspec.ValidationError as error:
-            return repr(DECIMAL_PATTERN) in str(error)
-        return False
-
-    return [path for path in places(an_account())[1:] if is_decimal(path)]
-
-
-@pytest.mark.parametrize("path", decimal_places(), ids=str)
-def test_no_place_is_forgotten(path: Path) -> None:
-    """Other spellings of a number are read the exact way, which makes it what is kept."""
-    for text in ("1,5", "1\n2"):
-        body = encoded(changed(an_account(), text, *path))
-        [misfit] = sent_submission(body).misfits
-        assert misfit.attr == ".".join(map(str, path))
-    body = encoded(changed(an_account(), "1e5", *path))
-    assert SENT_ACCOUNT.at_once(body) is None
-    assert stored_account(body) == stored_submission(body).account
 
 
 HERE = ("payment_schedules", 0, "amount")

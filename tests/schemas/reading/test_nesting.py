@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.account import Account
 from schemas.base import AnyJson, Wire
 from schemas.reading.misfits import DEEP_BODY, MAX_DEPTH
 from schemas.reading.nesting import is_read_shallow, is_shallow
@@ -93,7 +92,3 @@ def test_what_was_read_has_the_levels_that_were_sent(sent: dict[str, Any], level
         assert is_shallow(sent, levels)
         assert not is_shallow(sent, levels - 1)
         assert not is_read_shallow(read, Outer, levels - 1)
-
-
-def test_a_whole_account_is_shallow() -> None:
-    assert is_read_shallow(read_submission(encoded(an_account())).account, Account)
