@@ -35,7 +35,7 @@ from eventstore.proof.checkpoints import OutsideUnavailable, read_note, read_sig
 from eventstore.proof.payload_verification import verify_payloads
 from eventstore.proof.sealing import LogDiffers, SealRefused, compare_log, copy_outside, sealing_lock
 from eventstore.proof.verification import Kept, gaps, verify_events
-from eventstore.proof.verifier import Invalid
+from eventstore.proof.verifier import Invalid, read_key
 from projections import INLINE, PROJECTIONS
 from projections.retention.archiving import all_put_back
 from projections.retention.erasure import erase, erase_contacts
@@ -88,14 +88,15 @@ def restore(
     of_keys = own_checkpoint(key_folder) if key_folder is not None else None
     if key_folder is None:
         _require_no_keys(manifest, without_keys=without_keys)
+    here = known_key(target)
+    trusted = [*keys, *([here.verifier] if here else [])]
+    _refuse_unsigned(own, against, keys, trusted or [signed.key for signed in (own, of_keys) if signed])
     report = Report(as_json=as_json)
     report.told |= {"folder": str(folder), "position": manifest.position}
     with _empty_database(settings, data_dir) as (service_url, admin_url):
         ended = restore_log(admin_url, folder, manifest, keys=key_folder)
         report.say(f"The log is restored up to position {manifest.position}.")
         access = restored_access(admin_url, ended, is_confirmed=confirm_access)
-        here = known_key(target)
-        trusted = [*keys, *([here.verifier] if here else [])]
         with administrator(admin_url) as connection, all_put_back(connection, [*trusted, *([own.key] if own else [])]):
             jobs = 1 if manifest.position <= FEW_EVENTS else 2
             for projection in PROJECTIONS:
@@ -166,6 +167,31 @@ def _require_no_keys(manifest: BackupManifest, *, without_keys: bool) -> None:
         raise BackupError(
             "The keys are not in this backup: --keys must name their folder, or --without-keys must be given."
         )
+
+
+def _refuse_unsigned(
+    own: OwnCheckpoint | None, against: Sequence[Path], keys: Sequence[str], trusted: Sequence[str]
+) -> None:
+    """Raises BackupError where --key has not signed the backup, or no trusted key a checkpoint of --against.
+
+    Nothing is restored then.
+    """
+    try:
+        for key in keys:
+            read_key(key)
+    except Invalid as error:
+        raise BackupError(f"--key must be the log's verifier key: {error}.") from error
+    if own and keys and not _is_signed(own, keys):
+        raise BackupError(
+            "The backup is not signed with the key that --key names: compare it with the key that `importledger seal` "
+            "prints, or give the former key as well."
+        )
+    for file in against:
+        try:
+            if trusted:
+                read_signed(read_note(file), trusted)
+        except Invalid as error:
+            raise BackupError(f"--against {file}: {error}.") from error
 
 
 def _tell_access(access: RestoredAccess, report: Report) -> None:

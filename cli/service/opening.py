@@ -3,32 +3,37 @@
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+
+from psycopg import OperationalError
 
 from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import Durability, NotJudged, refuse_unsafe
 from projections.unlogged.troubles import keep_reported
+from projections.versions.install import refuse_uninstalled
 from telemetry.supervision import supervision
 
 RETRY_S = 0.5
 CONNECTING = "connection to the database"
 
 
-def opener(database_url: str, durability: Durability, role: str) -> Callable[[Ledger], None]:
+def opener(database_url: str, durability: Durability, role: str, kinds: Sequence[str]) -> Callable[[Ledger], None]:
     """Return what opens a ledger on this database, for the start of a role. Raises UnsafeStore for an unfit database.
 
-    From then on the troubles of the process are reported under the role's name.
+    From then on the troubles of the process are reported under the role's name. `kinds` are those of processes whose
+    rights it needs: api, worker, relay.
 
-    While the database is away or takes no writes, the reason is a trouble of the role, and the ledger opens later. If
-    the database turns out to be unfit then, or cannot be judged for want of rights, the process logs it and ends with
-    exit code 1.
+    While the database is away, takes no writes or has no schema yet, the reason is a trouble of the role, and the
+    ledger opens later. If the database turns out to be unfit then, or cannot be judged for want of rights, the process
+    logs it and ends with exit code 1.
     """
 
     def is_judged() -> bool:
         try:
-            refuse_unsafe(database_url, durability)
-        except NotJudged as away:
+            refuse_unsafe(database_url, durability, kinds)
+            refuse_uninstalled(database_url)
+        except (NotJudged, OperationalError) as away:
             supervision.failed(CONNECTING, away, is_waiting=True)
             return False
         supervision.works(CONNECTING)

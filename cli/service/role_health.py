@@ -9,7 +9,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import msgspec
-import psycopg
 
 from cli.service.opening import CONNECTING
 from cli.service.settings import SettingError
@@ -39,8 +38,6 @@ class HealthServer(ThreadingHTTPServer):
                 row: Any = connection.execute(query, (NEWEST,)).fetchone()
         except StoreUnavailable as error:
             return f"the database does not answer, or takes no writes ({cleaned(self._reason(error))})"
-        except psycopg.ProgrammingError:
-            return "the schema is missing: run `importledger migrate`"
         if not row["is_there"]:
             return "the schema is older than the code"
         return "; ".join(f"{one.name}: {cleaned(one.error)}" for one in supervision.troubles()) or None

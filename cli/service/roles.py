@@ -164,6 +164,20 @@ def role_settings(*, is_role: bool = True) -> Settings:
     return settings
 
 
+def request_key(settings: Settings) -> str:
+    """Return the key of requests to the relay: of the settings, or of a data folder that has one. Raises SettingError.
+
+    A role that made a key of its own would refuse what the processes of other machines have authenticated.
+    """
+    key = settings.request_key or DataFolder(settings.data_dir).known_secret("request_key")
+    if key is None:
+        raise SettingError(
+            "IMPORTLEDGER_REQUEST_KEY is not set: give every api process and every relay the same random text of at "
+            "least 32 characters, such as `openssl rand -base64 32` prints."
+        )
+    return key
+
+
 def _wait_until_ready(base_url: str, service: Service) -> None:
     begun = time.monotonic()
     while not _is_ready(base_url, service, waits=time.monotonic() < begun + COMPARED_TIMEOUT_S):

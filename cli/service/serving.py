@@ -13,7 +13,7 @@ from api.http.server import SANDBOX_HEADERS, serve
 from cli.service.listening import metrics_sockets, refuse_taken
 from cli.service.observing import Observed
 from cli.service.opening import opener
-from cli.service.roles import role_settings
+from cli.service.roles import request_key, role_settings
 from cli.service.settings import Settings, required, shown_settings
 from console.access.transport import Transport
 from console.routes import console_routes
@@ -44,14 +44,14 @@ def api(
         required(settings.database_url, "DATABASE_URL"),
         (settings.token_key or folder.secret("token_key")).encode(),
         settings.redis_url,
-        request_key=settings.request_key or folder.secret("request_key"),
+        request_key=request_key(settings),
         expose=None if own_port else observed.expose,
         look=observed.look,
         roles_file=settings.roles_file,
         is_sandbox=settings.is_sandbox,
         durability=settings.durability,
         open_ledger=opener(
-            required(settings.database_url, "DATABASE_URL"), settings.durability, settings.role_name or "api"
+            required(settings.database_url, "DATABASE_URL"), settings.durability, settings.role_name or "api", ["api"]
         ),
         address_of=lambda request: Transport(request, settings.console.trusted_proxies).address,
         more_routes=partial(console_routes, settings=_console(settings)),

@@ -63,7 +63,7 @@ SETTINGS = (
     Variable("token_key", "IMPORTLEDGER_TOKEN_KEY", "secret", readers.key, None, "made in the data folder",
             "Key that signs tokens: at least 32 characters, the same for every api process."),
     Variable("request_key", "IMPORTLEDGER_REQUEST_KEY", "secret", readers.key, None,
-            "made in the data folder (`secrets/request_key`)",
+            "made in the data folder by `up` (`secrets/request_key`)",
             "Key that authenticates requests of the api to the relay, sessions, passwords and OpenID subjects: at "
             "least 32 characters, the same for every api and relay. A new key ends all sessions and passwords."),
     Variable("sealing_key", "IMPORTLEDGER_SEALING_KEY", "secret", readers.seal_key, None,

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -11,11 +12,10 @@ from cli.service.listening import metrics_sockets
 from cli.service.observing import Observed
 from cli.service.opening import opener
 from cli.service.role_health import answer_health
-from cli.service.roles import role_settings
+from cli.service.roles import request_key, role_settings
 from cli.service.sealing import log_verifier, outside, sealing_key
 from cli.service.settings import Settings, required
 from cli.service.signals import stop_on_signals
-from embedded.folder import DataFolder
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
 from projections import FOLLOWING, INLINE
@@ -37,9 +37,10 @@ def relay() -> None:
     """Run the relay and the sweeper, or stand by. Needs DATABASE_URL and REDIS_URL."""
     settings = role_settings()
     redis_url = required(settings.redis_url, "REDIS_URL")
+    request_key(settings)
     stop = stop_on_signals()
     observed = _observed(settings, "relay")
-    ledger = _ledger(settings, "relay", connections=connections.RELAY)
+    ledger = _ledger(settings, "relay", ["relay"], connections=connections.RELAY)
     observed.look(ledger.look)
     _yield_to_intake(settings.niceness)
     followers = _followers(ledger, settings, stop)
@@ -56,10 +57,14 @@ def worker() -> None:
     settings = role_settings()
     stop = stop_on_signals()
     observed = _observed(settings, "worker")
-    ledger = _ledger(settings, "worker", connections=connections.WORKER)
+    kinds = ["worker"]
+    if not settings.redis_url:  # the relay is here as well then
+        request_key(settings)
+        kinds.append("relay")
+    ledger = _ledger(settings, "worker", kinds, connections=connections.WORKER)
     observed.look(ledger.look)
     _yield_to_intake(settings.niceness)
-    followers = [] if settings.redis_url else _followers(ledger, settings, stop)  # the relay is here as well then
+    followers = [] if settings.redis_url else _followers(ledger, settings, stop)
     run_worker(
         ledger,
         settings.redis_url,
@@ -90,18 +95,18 @@ def _yield_to_intake(niceness: int) -> None:
             AUTOGROUP.write_text(str(niceness))
 
 
-def _ledger(settings: Settings, role: str, *, connections: int) -> Ledger:
+def _ledger(settings: Settings, role: str, kinds: Sequence[str], *, connections: int) -> Ledger:
     """The log on the database of the settings; it opens when the database has been judged. Raises UnsafeStore."""
     url = required(settings.database_url, "DATABASE_URL")
     ledger = Ledger(url, views=INLINE, connections=connections, is_open=False)
     answer_health(ledger, settings.health_port)
-    opener(url, settings.durability, settings.role_name or role)(ledger)
+    opener(url, settings.durability, settings.role_name or role, kinds)(ledger)
     return ledger
 
 
 def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> list[threading.Thread]:
     """What follows the log beside the relay, each in a thread of its own: the sealer and the projector."""
-    authority = AuthorityKey(settings.request_key or DataFolder(settings.data_dir).secret("request_key"))
+    authority = AuthorityKey(request_key(settings))
     sealer = Sealer(ledger, sealing_key(settings), outside(settings), authority, every_s=settings.seal_every_s)
     ended = (
         EndedImports(ledger, write_lines(settings.log_format)) if tells(settings.log_level) else EndedImports(ledger)

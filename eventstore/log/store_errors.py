@@ -16,6 +16,8 @@ from psycopg.errors import (
     InsufficientPrivilege,
     ReadOnlySqlTransaction,
     SerializationFailure,
+    UndefinedFunction,
+    UndefinedTable,
 )
 from psycopg_pool import PoolClosed, PoolTimeout
 
@@ -55,12 +57,14 @@ def is_disk_full() -> bool:
 
 
 def is_unavailable(error: psycopg.Error) -> bool:
-    """Return whether the server is away or cannot write now, so that the same request may succeed later."""
+    """Return whether the server is away, cannot write now or has no schema yet: the same may succeed later."""
     state, diagnosis = error.sqlstate or "", error.diag
     if diagnosis.severity_nonlocalized in _ENDING or state.startswith(_SERVER_BROKEN):
         return True
     if isinstance(error, InsufficientPrivilege):
         return diagnosis.source_file in _FILES
+    if isinstance(error, UndefinedTable | UndefinedFunction):
+        return True
     is_passing = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | ReadOnlySqlTransaction)
     return is_passing and not state.startswith(_CONTENT)
 
@@ -69,6 +73,8 @@ def _reason(error: psycopg.Error) -> str:
     """Return why the store is unavailable. A pool knows only that it had no connection in time."""
     if isinstance(error, PoolClosed):
         return "the log is not open"
+    if isinstance(error, UndefinedTable | UndefinedFunction):
+        return "the schema is missing or older than the code: run `importledger migrate`"
     return (why_no_connection() if isinstance(error, PoolTimeout) else None) or str(error)
 
 

@@ -5,6 +5,7 @@ every statement and yet give a lock to two sessions at once.
 """
 
 import secrets
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Literal, cast
 
@@ -15,6 +16,7 @@ from psycopg.sql import SQL, Identifier
 from eventstore.clock import now
 from eventstore.errors import OperatorError, reason_of
 from eventstore.operations.migrate import refuse_newer
+from eventstore.operations.rights import ROLES
 
 Durability = Literal["local", "replicated"]
 """Where an acknowledged event lies on disk: on the primary, or on a standby as well."""
@@ -34,6 +36,15 @@ the setting alone says it: commits then wait, and are not acknowledged, while no
 _NEWEST = "SELECT max(recorded_at) FROM (SELECT recorded_at FROM events ORDER BY position DESC LIMIT 1) AS newest"
 
 
+NO_SCHEMA = "the schema is not there yet: run `importledger migrate`"
+_SELECT_LACKING = """
+SELECT array_agg(role) FROM unnest(%s::text[]) AS role
+WHERE NOT EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = role AND pg_has_role(session_user, r.oid, 'USAGE'))
+  AND NOT EXISTS (SELECT FROM pg_class AS c
+                  WHERE c.oid = to_regclass('public.events') AND pg_has_role(session_user, c.relowner, 'USAGE'))
+"""
+
+
 class UnsafeStore(OperatorError):
     """The database does not keep what it has acknowledged, or does not do what the log needs."""
 
@@ -42,11 +53,13 @@ class NotJudged(Exception):
     """The database is away, or takes no writes at the moment; the message is the reason."""
 
 
-def refuse_unsafe(database_url: str, durability: Durability = "local") -> None:
+def refuse_unsafe(database_url: str, durability: Durability = "local", kinds: Sequence[str] = ()) -> None:
     """Raises UnsafeStore when the database cannot be the log's, or this clock is behind the log.
 
+    With `kinds`, the schema must be there, and the user of the URL must have the rights of these kinds of processes.
+
     Raises MigrationError when a newer version has migrated the database.
-    Raises NotJudged when the server is away, or takes no writes at the moment.
+    Raises NotJudged when the server is away, takes no writes at the moment, or has no schema yet.
     """
     try:
         with _session(database_url) as connection, _session(database_url) as other:
@@ -55,10 +68,25 @@ def refuse_unsafe(database_url: str, durability: Durability = "local") -> None:
             _refuse_loss(connection, durability)
             for probe in (_refuse_shared_sessions, _refuse_false_locks, _refuse_silence):
                 probe(connection, other)
+            if kinds:
+                _refuse_other_role(connection, [ROLES[kind] for kind in kinds])
             _refuse_late_clock(connection)
             refuse_newer(connection)
     except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction) as error:
         raise NotJudged(reason_of(error)) from error
+
+
+def _refuse_other_role(connection: Connection[Any], roles: Sequence[str]) -> None:
+    if _value(connection, "SELECT to_regclass('public.appenders') IS NULL"):
+        raise NotJudged(NO_SCHEMA)
+    if lacking := _value(connection, _SELECT_LACKING, list(roles)):
+        user = _value(connection, "SELECT session_user::text")
+        raise UnsafeStore(
+            f"DATABASE_URL names the database user {user}, who does not have the rights of {' and '.join(lacking)}: "
+            f"name {lacking[0]} there, or a user who is a member of it."
+        )
+    if not _value(connection, "SELECT has_table_privilege('public.appenders', 'SELECT')"):
+        raise NotJudged(NO_SCHEMA)  # `migrate` is at work
 
 
 def _refuse_loss(connection: Connection[Any], durability: Durability) -> None:

@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 import msgspec
 import structlog
-from psycopg import Connection
+from psycopg import Connection, connect
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.log import locks
+from eventstore.operations.fitness import NO_SCHEMA, NotJudged
 from eventstore.operations.migrate import migrate, patiently
 from eventstore.operations.rights import grant_rights
 from projections import PROJECTIONS
@@ -34,6 +35,19 @@ def migrate_all(admin_url: str, *, service_role: str | None = None) -> list[str]
     with administrator(admin_url) as connection:
         install(connection, PROJECTIONS, service_role)
     return applied
+
+
+def refuse_uninstalled(database_url: str) -> None:
+    """Raises NotJudged while a projection of this code has no tables, and OperationalError where nothing answers."""
+    with connect(database_url, autocommit=True, connect_timeout=2) as connection:
+        if connection.execute(_SELECT_UNINSTALLED, ([projection.name for projection in PROJECTIONS],)).rowcount:
+            raise NotJudged(NO_SCHEMA)
+
+
+_SELECT_UNINSTALLED = """
+SELECT FROM unnest(%s::text[]) AS wanted
+WHERE NOT EXISTS (SELECT FROM projection_versions AS v WHERE v.name = wanted AND v.state = 'live')
+"""
 
 
 def install(connection: Connection[Any], projections: Sequence[Projection], service_role: str | None) -> None:

@@ -17,7 +17,7 @@ import pytest
 from embedded.postgres import PostgresUrls
 from tests.support.importing import ImportClient
 from tests.support.make import an_account, changed, encoded
-from tests.support.running import cli, free_port, is_ready, start_role, start_service, wait_for
+from tests.support.running import REQUEST_KEY, cli, free_port, is_ready, start_role, start_service, wait_for
 from tests.support.sealed_log import Log
 
 ROOT = Path(__file__).parents[2]
@@ -112,6 +112,7 @@ def test_a_program_that_fails_tells_no_value(
         "IMPORTLEDGER_LOG_FORMAT": form,
         "IMPORTLEDGER_URL": "http://127.0.0.1:1",
         "IMPORTLEDGER_KEY": "ilk_x",
+        "IMPORTLEDGER_REQUEST_KEY": REQUEST_KEY,
     }
     if "up" in command or "demo" in command:
         del settings["REDIS_URL"]

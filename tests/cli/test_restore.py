@@ -275,3 +275,24 @@ def test_a_restore_signs_nothing(backup: Path, log: Log) -> None:
     before = log.outside.sizes()
     assert invoked("restore", str(backup))[0] == 0
     assert log.outside.sizes() == before
+
+
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        (("--key", "nonsense"), "--key must be the log's verifier key: "),
+        (("--key", OTHER_KEY.verifier), "The backup is not signed with the key that --key names"),
+        (("--against", "stranger.note"), "is not signed by the log's key"),
+        (("--against", "nonsense.note"), "this is no signed checkpoint"),
+    ],
+)
+def test_a_wrong_key_or_checkpoint_is_refused_before_anything_is_restored(
+    backup: Path, log: Log, option: tuple[str, str], reason: str
+) -> None:
+    (log.folder / "stranger.note").write_text(OTHER_KEY.sign(600, bytes(32), NOON))
+    (log.folder / "nonsense.note").write_text("no note")
+    name, value = option
+    value = str(log.folder / value) if value.endswith(".note") else value
+    code, said = invoked("restore", str(backup), name, value)
+    assert (code, reason in said) == (1, True), said
+    assert log.admin.execute("SELECT FROM events").rowcount == 0

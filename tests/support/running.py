@@ -221,7 +221,8 @@ def start_role(
     *arguments: str, module: str = "cli.main", environment: Mapping[str, str], log: Path, code: Path | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """One role by hand until the end of the block; of the code in this folder, where one is named."""
-    more = {"IMPORTLEDGER_NICENESS": str(NICENESS)} | ({"PYTHONPATH": str(code)} if code else {})
+    more = {"IMPORTLEDGER_NICENESS": str(NICENESS), "IMPORTLEDGER_REQUEST_KEY": REQUEST_KEY}
+    more |= {"PYTHONPATH": str(code)} if code else {}
     command = [sys.executable, "-m", module, *arguments]
     with log.open("ab") as output:
         process = subprocess.Popen(

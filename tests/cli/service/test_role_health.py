@@ -18,7 +18,10 @@ from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
 from eventstore.operations.migrate import NEWEST
 from projections import INLINE
-from tests.support.running import cli, free_port, start_role, wait_for
+from projections.versions.install import migrate_all
+from tests.support.databases import drop, renamed
+from tests.support.make import an_account, encoded
+from tests.support.running import REQUEST_KEY, RunningService, cli, free_port, start_role, wait_for
 
 
 def asked(port: int, path: str) -> tuple[int, dict[str, object]]:
@@ -62,7 +65,7 @@ def test_a_role_is_not_ready_where_it_cannot_do_its_work(database: PostgresUrls)
         assert server.why_not_ready() == "the schema is older than the code"
         with psycopg.connect(database.admin, autocommit=True) as connection:
             connection.execute("ALTER TABLE schema_migrations RENAME TO elsewhere")
-        assert server.why_not_ready() == "the schema is missing: run `importledger migrate`"
+        assert "the schema is missing or older than the code: run `importledger migrate`" in str(server.why_not_ready())
     finally:
         server.server_close()
         ledger.close()
@@ -122,6 +125,72 @@ def test_a_role_that_cannot_reach_its_database_names_the_reason(
     assert len([line for line in lines if "connection to the database waits" in line and reason in line]) == 1
 
 
+@pytest.mark.promise("role-cannot-reach-database")
+@pytest.mark.parametrize("role", ["worker", "relay", "api"])
+def test_a_role_that_is_started_before_the_schema_waits_and_says_what_to_do(
+    role: str, postgres: PostgresUrls, redis_url: str, folder: Path
+) -> None:
+    database = PostgresUrls(renamed(postgres.service, "without_schema"), renamed(postgres.admin, "without_schema"))
+    with psycopg.connect(renamed(postgres.admin, "postgres"), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE without_schema")
+    health, port, log = free_port(), free_port(), folder / "role.log"
+    environment = {
+        "DATABASE_URL": database.service,
+        "REDIS_URL": redis_url,
+        "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
+        "IMPORTLEDGER_HEALTH_PORT": str(health),
+        "IMPORTLEDGER_REQUEST_KEY": REQUEST_KEY,
+    }
+    arguments = ("--port", str(port)) if role == "api" else ()
+    reason = "the schema is not there yet: run `importledger migrate`"
+    try:
+        with start_role(role, *arguments, environment=environment, log=log):
+            asking = port if role == "api" else health
+            wait_for(lambda: reason in log.read_text(), "it names the reason", timeout_s=60)
+            wait_for(lambda: asked(asking, "/readyz")[0] == 503, "it is not ready", timeout_s=60)
+            if role == "api":
+                service = RunningService(f"http://127.0.0.1:{port}", {}, None)
+                key = {"Authorization": f"Token ilk_{'a' * 8}_{'b' * 43}"}
+                answer, _ = service.request("POST", "/v2/data-import/accounts/", encoded(an_account("S", 1)), key)
+                assert (answer.status, answer.codes) == (503, ("service_unavailable",))
+            migrate_all(database.admin, service_role="importledger")
+            if role != "api":
+                wait_for(lambda: asked(asking, "/readyz")[0] == 200, "it begins", timeout_s=60)
+    finally:
+        drop(database)
+    assert len([line for line in log.read_text().splitlines() if reason in line]) == 1
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.promise("role-cannot-reach-database")
+@pytest.mark.parametrize(("role", "given"), [("worker", "api"), ("relay", "worker"), ("api", "relay")])
+def test_a_role_with_the_database_user_of_another_names_its_own_and_ends(
+    role: str, given: str, database: PostgresUrls, redis_url: str, folder: Path
+) -> None:
+    environment = {
+        "DATABASE_URL": database.roles[given],
+        "REDIS_URL": redis_url,
+        "IMPORTLEDGER_DATA_DIR": str(folder),
+        "IMPORTLEDGER_REQUEST_KEY": REQUEST_KEY,
+    }
+    arguments = ("--port", str(free_port())) if role == "api" else ()
+    ended = cli(role, *arguments, environment=environment, check=False)
+    assert ended.returncode == 1
+    assert f"name importledger_{role} there" in ended.stderr
+    assert ended.stderr.count("importledger: ") == 1
+    assert "InsufficientPrivilege" not in ended.stderr
+
+
+@pytest.mark.parametrize("role", ["relay", "api"])
+def test_a_role_alone_makes_no_request_key_of_its_own(
+    role: str, database: PostgresUrls, redis_url: str, folder: Path
+) -> None:
+    environment = {"DATABASE_URL": database.service, "REDIS_URL": redis_url, "IMPORTLEDGER_DATA_DIR": str(folder)}
+    ended = cli(role, environment=environment, check=False)
+    assert (ended.returncode, ended.stderr.count("IMPORTLEDGER_REQUEST_KEY is not set: give every api")) == (1, 1)
+    assert not (folder / "secrets" / "request_key").exists()
+
+
 @pytest.mark.parametrize("port", ["0", "65536", "https"])
 def test_a_port_that_is_none_is_refused(port: str) -> None:
     refused = cli("worker", environment={"IMPORTLEDGER_HEALTH_PORT": port}, check=False)
@@ -136,6 +205,7 @@ def test_a_port_that_is_taken_is_named(database: PostgresUrls, folder: Path) -> 
             "DATABASE_URL": database.service,
             "IMPORTLEDGER_DATA_DIR": str(folder),
             "IMPORTLEDGER_HEALTH_PORT": str(port),
+            "IMPORTLEDGER_REQUEST_KEY": REQUEST_KEY,
         }
         refused = cli("worker", environment=environment, check=False)
     assert refused.returncode == 1
