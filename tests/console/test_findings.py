@@ -1,7 +1,5 @@
 """Findings about the log and parked streams are for those whose suppliers they name, and for the operator."""
 
-import asyncio
-
 import msgspec
 import psycopg
 import pytest
@@ -51,18 +49,15 @@ def test_findings_and_parked_streams_name_no_account_of_another_tenant(
                 ("throughput", stream, position),
             )
 
-    async def run() -> None:
-        async with console_app(database) as app:
-            for suppliers, sees_all in ((["NW"], False), (["*"], True)):
-                async with visitor(app, signed_in(ledger, role=role, suppliers=suppliers)) as browser:
-                    for path in ("/console/proof/", "/console/projections/throughput/", "/console/projections/"):
-                        page = (await browser.get(path)).text
-                        assert ("OWN-1" in page) == (path != "/console/projections/")
-                        assert ("FOREIGN" in page) == (sees_all and path != "/console/projections/")
-                        assert ("2 findings are about the log" in page) == (path.endswith("proof/") and not sees_all)
-                        assert ("Who asks" in page) == (sees_all and path.endswith("proof/"))
-
-    asyncio.run(run())
+    with console_app(database) as app:
+        for suppliers, sees_all in ((["NW"], False), (["*"], True)):
+            with visitor(app, signed_in(ledger, role=role, suppliers=suppliers)) as browser:
+                for path in ("/console/proof/", "/console/projections/throughput/", "/console/projections/"):
+                    page = browser.get(path).text
+                    assert ("OWN-1" in page) == (path != "/console/projections/")
+                    assert ("FOREIGN" in page) == (sees_all and path != "/console/projections/")
+                    assert ("2 findings are about the log" in page) == (path.endswith("proof/") and not sees_all)
+                    assert ("Who asks" in page) == (sees_all and path.endswith("proof/"))
 
 
 def verify_log(ledger: Ledger, *problems: str) -> None:

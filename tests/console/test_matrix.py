@@ -4,13 +4,11 @@
 `tests/api/test_tenants.py` does the same for the operations of the API.
 """
 
-import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
-import httpx
 import msgspec
 import psycopg
 import pytest
@@ -25,6 +23,7 @@ from eventstore.aggregates.user import UserRole
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from tests.support.console import (
+    Browser,
     carrying_out,
     console_app,
     csrf_in,
@@ -178,8 +177,8 @@ def is_in(role: UserRole, screen: Screen) -> bool:
     return any(role[0] in roles and screen.path in paths for roles, paths in table.items())
 
 
-async def post(browser: httpx.AsyncClient, csrf: str, sent: Sent) -> int:
-    return (await browser.post(sent.path, data={"csrf": csrf} | sent.fields)).status_code
+def post(browser: Browser, csrf: str, sent: Sent) -> int:
+    return browser.post(sent.path, data={"csrf": csrf} | sent.fields).status_code
 
 
 def test_every_page_and_form_is_in_the_matrix(tenants: tuple[Tenant, Tenant]) -> None:
@@ -190,38 +189,35 @@ def test_every_page_and_form_is_in_the_matrix(tenants: tuple[Tenant, Tenant]) ->
 
 @pytest.mark.promise("every-operation-role-own")
 @pytest.mark.asvs("V8.2.1")
-@pytest.mark.api_top_10("API5")
+@pytest.mark.api_top_10("API1", "API5")
 def test_every_page_is_there_for_its_roles_and_absent_for_others(
     database: PostgresUrls, ledger: Ledger, tenants: tuple[Tenant, Tenant]
 ) -> None:
     mine, other = tenants
 
-    async def run() -> None:
-        async with console_app(database) as app:
-            async with visitor(app) as stranger:
+    with console_app(database) as app:
+        with visitor(app) as stranger:
+            for screen in PAGES:
+                assert stranger.get(mine.place(screen.path)).status_code == 303
+        for role in ROLES:
+            with visitor(app, signed_in(ledger, role=role, suppliers=[OWN])) as browser:
                 for screen in PAGES:
-                    assert (await stranger.get(mine.place(screen.path))).status_code == 303
-            for role in ROLES:
-                async with visitor(app, signed_in(ledger, role=role, suppliers=[OWN])) as browser:
-                    for screen in PAGES:
-                        answer = await browser.get(mine.place(screen.path))
+                    answer = browser.get(mine.place(screen.path))
+                    status = answer.status_code
+                    assert {secret for secret in other.secrets if secret in answer.text} == set(), screen.path
+                    is_whole = screen.path == "/system/" or screen.path.endswith("proof.zip")  # nothing is sealed
+                    expected = (200, 404) if is_whole else (200,)
+                    assert status in (expected if is_in(role, screen) else (403,)), (role, screen.path)
+                    if re.search(r"\{(supplier|key_id|user_id)\}", screen.path):
+                        address = other.place(screen.path)
+                        answer = browser.get(address)
                         status = answer.status_code
-                        assert {secret for secret in other.secrets if secret in answer.text} == set(), screen.path
-                        is_whole = screen.path == "/system/" or screen.path.endswith("proof.zip")  # nothing is sealed
-                        expected = (200, 404) if is_whole else (200,)
-                        assert status in (expected if is_in(role, screen) else (403,)), (role, screen.path)
-                        if re.search(r"\{(supplier|key_id|user_id)\}", screen.path):
-                            address = other.place(screen.path)
-                            answer = await browser.get(address)
-                            status = answer.status_code
-                            told = {secret for secret in other.secrets if secret in answer.text}
-                            assert {secret for secret in told if secret not in address} == set(), screen.path
-                            assert status == (404 if is_in(role, screen) or "{supplier}" in screen.path else 403)
-
-    asyncio.run(run())
+                        told = {secret for secret in other.secrets if secret in answer.text}
+                        assert {secret for secret in told if secret not in address} == set(), screen.path
+                        assert status == (404 if is_in(role, screen) or "{supplier}" in screen.path else 403)
 
 
-@pytest.mark.asvs("V8.3.1")
+@pytest.mark.asvs("V3.5.3", "V8.3.1")
 def test_a_form_of_a_role_that_may_not_or_about_what_is_foreign_does_nothing(
     database: PostgresUrls, ledger: Ledger, tenants: tuple[Tenant, Tenant]
 ) -> None:
@@ -230,28 +226,25 @@ def test_a_form_of_a_role_that_may_not_or_about_what_is_foreign_does_nothing(
     sessions = {role: signed_in(ledger, role=role, suppliers=[OWN]) for role in ROLES}
     before = head(database)
 
-    async def run() -> None:
-        async with console_app(database) as app:
-            async with visitor(app) as stranger:
-                csrf = csrf_in((await stranger.get("/console/sign-in/")).text)
+    with console_app(database) as app:
+        with visitor(app) as stranger:
+            csrf = csrf_in(stranger.get("/console/sign-in/").text)
+            for path, sent in forms_of(mine):
+                assert post(stranger, csrf, sent) == 303, path  # to the page for signing in
+        for role in ROLES:
+            with visitor(app, sessions[role]) as browser:
+                csrf = csrf_in(browser.get("/console/password/").text)
                 for path, sent in forms_of(mine):
-                    assert await post(stranger, csrf, sent) == 303, path  # to the page for signing in
-            for role in ROLES:
-                async with visitor(app, sessions[role]) as browser:
-                    csrf = csrf_in((await browser.get("/console/password/")).text)
-                    for path, sent in forms_of(mine):
-                        if not is_in(role, screens[path]) or sent.whole:
-                            assert await post(browser, csrf, sent) == 403, (role, sent.path)
-                    for path, sent in forms_of(other):
-                        if sent.is_own:
-                            continue
-                        status = await post(browser, csrf, sent)
-                        is_list = path.startswith("/imports/dec") and is_in(role, screens[path])
-                        assert status in ((200, 303) if is_list else (403, 404)), (role, sent.path, status)
-                        if "{supplier}" in path:
-                            assert status == 404, (role, sent.path)
-
-    asyncio.run(run())
+                    if not is_in(role, screens[path]) or sent.whole:
+                        assert post(browser, csrf, sent) == 403, (role, sent.path)
+                for path, sent in forms_of(other):
+                    if sent.is_own:
+                        continue
+                    status = post(browser, csrf, sent)
+                    is_list = path.startswith("/imports/dec") and is_in(role, screens[path])
+                    assert status in ((200, 303) if is_list else (403, 404)), (role, sent.path, status)
+                    if "{supplier}" in path:
+                        assert status == 404, (role, sent.path)
     assert head(database) == before
 
 
@@ -263,18 +256,15 @@ def test_the_same_forms_do_something_for_those_who_may(
     user = new_user(ledger, role="operator")
     cookies = {"importledger-session": new_session(ledger, user)}
 
-    async def run() -> None:
-        async with console_app(database) as app, visitor(app, cookies) as browser:
-            csrf = csrf_in((await browser.get("/console/password/")).text)
-            for path, sent in forms_of(tenants[0]):
-                before = head(database)
-                with carrying_out(database) if path.startswith("/users/") else nullcontext():
-                    status = await post(browser, csrf, sent)
-                expected = (400,) if path.endswith("switch/") else (200, 303)  # there is no other version yet
-                assert status in expected, (sent.path, status)
-                assert (head(database) > before) == (path in changing and status != 400), sent.path
-
-    asyncio.run(run())
+    with console_app(database) as app, visitor(app, cookies) as browser:
+        csrf = csrf_in(browser.get("/console/password/").text)
+        for path, sent in forms_of(tenants[0]):
+            before = head(database)
+            with carrying_out(database) if path.startswith("/users/") else nullcontext():
+                status = post(browser, csrf, sent)
+            expected = (400,) if path.endswith("switch/") else (200, 303)  # there is no other version yet
+            assert status in expected, (sent.path, status)
+            assert (head(database) > before) == (path in changing and status != 400), sent.path
 
 
 @pytest.mark.asvs("V2.2.2", "V4.1.3", "V15.3.3")
@@ -284,14 +274,11 @@ def test_what_anybody_sends_is_not_believed(database: PostgresUrls, ledger: Ledg
     before_all = signed_in(ledger, role="operator"), signed_in(ledger, role="operator")
     before = head(database)
 
-    async def run() -> None:
-        async with console_app(database) as app:
-            async with visitor(app, before_all[1]) as other:
-                csrf = csrf_in((await other.get("/console/password/")).text)
-            async with visitor(app, before_all[0]) as browser:
-                for _, sent in forms_of(tenants[0]):
-                    assert await post(browser, csrf, sent) == 403
-                    assert await post(browser, "", sent) == 403
-
-    asyncio.run(run())
+    with console_app(database) as app:
+        with visitor(app, before_all[1]) as other:
+            csrf = csrf_in(other.get("/console/password/").text)
+        with visitor(app, before_all[0]) as browser:
+            for _, sent in forms_of(tenants[0]):
+                assert post(browser, csrf, sent) == 403
+                assert post(browser, "", sent) == 403
     assert head(database) == before

@@ -1,7 +1,6 @@
 """Whatever an address asks for is answered with a page or refused, and nothing of the console stays in a cache."""
 
 import ast
-import asyncio
 import contextlib
 import json
 import re
@@ -47,17 +46,14 @@ def test_no_answer_of_the_console_is_kept_in_a_cache_or_shown_in_a_frame(
     ledger.execute(supplier.stream_of("NW"), supplier.CreateSupplier(), at=now(), by="operator:test")
     stage_account(ledger, "NW", "A/1")
 
-    async def run() -> None:
-        cookies = {"importledger-session": new_session(ledger, user)}
-        async with console_app(database) as app, visitor(app, cookies) as browser, visitor(app) as stranger:
-            for path in [*addresses(user), f"{ROOT}/nothing/", f"{ROOT}/errors/?after=x"]:
-                for answer in (await browser.get(path), await stranger.get(path)):
-                    said = answer.headers
-                    assert said["cache-control"] == "no-store", path
-                    assert "frame-ancestors 'none'" in said["content-security-policy"], path
-                    assert (said["x-content-type-options"], said["referrer-policy"]) == ("nosniff", "same-origin")
-
-    asyncio.run(run())
+    cookies = {"importledger-session": new_session(ledger, user)}
+    with console_app(database) as app, visitor(app, cookies) as browser, visitor(app) as stranger:
+        for path in [*addresses(user), f"{ROOT}/nothing/", f"{ROOT}/errors/?after=x"]:
+            for answer in (browser.get(path), stranger.get(path)):
+                said = answer.headers
+                assert said["cache-control"] == "no-store", path
+                assert "frame-ancestors 'none'" in said["content-security-policy"], path
+                assert (said["x-content-type-options"], said["referrer-policy"]) == ("nosniff", "same-origin")
 
 
 CONSOLE = Path(__file__).parent.parent.parent / "console"
@@ -97,12 +93,8 @@ def encoded_fields(fields: dict[str, bytes]) -> str:
 def operator_at_the_console(database: PostgresUrls, ledger: Ledger) -> Iterator[Callable[..., httpx.Response]]:
     """A function that asks the console something as an operator who sees all."""
     cookies = {"importledger-session": new_session(ledger, new_user(ledger, role="operator"))}
-    with asyncio.Runner() as runner, contextlib.ExitStack() as opened:
-        around = contextlib.AsyncExitStack()
-        opened.callback(lambda: runner.run(around.aclose()))
-        app = runner.run(around.enter_async_context(console_app(database)))
-        browser = runner.run(around.enter_async_context(visitor(app, cookies)))
-        yield lambda method, path, **more: runner.run(browser.request(method, path, **more))
+    with console_app(database) as app, visitor(app, cookies) as browser:
+        yield browser.request
 
 
 @pytest.mark.promise("value-parameter-field-form")
@@ -148,21 +140,3 @@ def test_no_value_of_an_address_or_a_form_ends_in_a_5xx(database: PostgresUrls, 
         places_answer()
         forms_answer()
         assert asked("GET", f"{ROOT}/imports/").status_code == 200, "the session has lasted"
-
-
-@pytest.mark.parametrize("csrf", ["ü", "x", "", "é" * 64])
-def test_a_form_with_a_csrf_field_of_any_characters_is_refused(
-    database: PostgresUrls, ledger: Ledger, csrf: str
-) -> None:
-    with operator_at_the_console(database, ledger) as asked:
-        sent = asked("POST", f"{ROOT}/imports/decide/", data={"csrf": csrf, "verb": "retry"})
-        assert sent.status_code == 403
-
-
-@pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
-def test_a_day_at_the_ends_of_the_calendar_has_no_imports(database: PostgresUrls, ledger: Ledger, day: str) -> None:
-    ledger.execute(supplier.stream_of("NW"), supplier.CreateSupplier(), at=now(), by="operator:test")
-    stage_account(ledger, "NW", "A-1")
-    with operator_at_the_console(database, ledger) as asked:
-        shown = asked("GET", f"{ROOT}/imports/?day={day}")
-        assert (shown.status_code, "A-1" in shown.text) == (200, False)

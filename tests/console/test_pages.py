@@ -3,13 +3,11 @@
 Followed as a browser without script follows them: by the links to the next page.
 """
 
-import asyncio
 import re
 from collections.abc import Callable, Sequence
 from html import unescape
 from typing import Any
 
-import httpx
 import msgspec
 import psycopg
 import pytest
@@ -22,7 +20,7 @@ from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from tests.support.console import console_app, new_user, signed_in, stage_account, visitor
+from tests.support.console import Browser, console_app, new_user, signed_in, stage_account, visitor
 from tests.support.make import start
 
 SUPPLIER, ACCOUNT = "NW", "A/1"
@@ -150,14 +148,12 @@ def account(ledger: Ledger, database: PostgresUrls) -> Ledger:
     return ledger
 
 
-async def walk(
-    browser: httpx.AsyncClient, listed: Listed, between: Callable[[], None] = lambda: None
-) -> list[list[int]]:
+def walk(browser: Browser, listed: Listed, between: Callable[[], None] = lambda: None) -> list[list[int]]:
     """The numbers that each page shows."""
     shown: list[list[int]] = []
     path = listed.path
     while path and len(shown) < 20:
-        page = await browser.get(path)
+        page = browser.get(path)
         assert page.status_code == 200, (path, page.text)
         shown.append([int(number) for number in re.findall(listed.row, page.text)])
         ways = re.search(
@@ -186,17 +182,14 @@ def test_pages_put_together_are_the_whole_list(account: Ledger, database: Postgr
         _create_account(account)
     put_in(database, listed.insert, [10])
 
-    async def run() -> None:
-        cookies = signed_in(account, role="operator")
-        async with console_app(database) as app, visitor(app, cookies) as browser:
-            assert await walk(browser, listed) == [[10]]
-            put_in(database, listed.insert, whole[1:])
-            came = whole[-1] + 1
-            shown = await walk(browser, listed, lambda: put_in(database, listed.insert, [5, came]))
-            assert [number for page in shown for number in page] == [*whole, came]
-            assert [len(page) for page in shown] == [listed.size, listed.size, 4]
-
-    asyncio.run(run())
+    cookies = signed_in(account, role="operator")
+    with console_app(database) as app, visitor(app, cookies) as browser:
+        assert walk(browser, listed) == [[10]]
+        put_in(database, listed.insert, whole[1:])
+        came = whole[-1] + 1
+        shown = walk(browser, listed, lambda: put_in(database, listed.insert, [5, came]))
+        assert [number for page in shown for number in page] == [*whole, came]
+        assert [len(page) for page in shown] == [listed.size, listed.size, 4]
 
 
 def _create_account(ledger: Ledger) -> None:
@@ -223,56 +216,21 @@ def test_a_long_time_line_goes_on_and_what_is_known_at_its_end_is_known(
     positions = list(rows["a"])[::-1]
     line = Listed(PAGE, "What happened", r'href="[^"]+\?as_of=(\d+)"', 100, lambda connection, number: None)
 
-    async def run() -> None:
-        async with console_app(database) as app, visitor(app, signed_in(account)) as browser:
-            shown = await walk(browser, line)
-            assert [number for page in shown for number in page] == positions
-            assert [len(page) for page in shown] == [100, 7]
-            now_known = (await browser.get(PAGE)).text
-            assert "It is not processed." in now_known  # the newest event counts, however many there are
-            assert f'min="{positions[-1]}" max="{positions[0]}"' in now_known
-            past = Listed(f"{PAGE}?as_of={positions[3]}", "What happened", line.row, 100, line.insert)
-            assert [number for page in await walk(browser, past) for number in page] == positions[3:]
-
-    asyncio.run(run())
-
-
-BROKEN = ("x", "[1]", "-1", "9" * 30, '[1,1,"a\\u0000","b","c"]', '["\\ud800",1]', '["ledger",["x"]]', "null")
-
-
-def test_a_place_that_no_page_has_given_is_refused(account: Ledger, database: PostgresUrls) -> None:
-    _create_account(account)
-    places = {
-        "/console/": ("after",),
-        "/console/tasks/": ("after",),
-        "/console/errors/": ("after", "refused-after"),
-        "/console/projections/throughput/": ("parked-after",),
-        "/console/personal-data/": ("before",),
-        "/console/proof/": ("before",),
-        PAGE: ("before", "attempts-before", "records-after", "rows-after", "tree-after"),
-    }
-
-    async def run() -> None:
-        async with console_app(database) as app, visitor(app, signed_in(account, role="operator")) as browser:
-            for path, names in places.items():
-                for name in names:
-                    for broken in BROKEN if name in ("refused-after", "rows-after") else BROKEN[:3]:
-                        status = (await browser.get(path, params={name: broken})).status_code
-                        assert status == 400, (path, name, broken)
-            for name in ("after", "supplier-after", "key-after"):
-                for odd in ("\0", "é" * 500, "'\"><"):
-                    assert (await browser.get("/console/suppliers/", params={name: odd})).status_code == 200
-
-    asyncio.run(run())
+    with console_app(database) as app, visitor(app, signed_in(account)) as browser:
+        shown = walk(browser, line)
+        assert [number for page in shown for number in page] == positions
+        assert [len(page) for page in shown] == [100, 7]
+        now_known = browser.get(PAGE).text
+        assert "It is not processed." in now_known  # the newest event counts, however many there are
+        assert f'min="{positions[-1]}" max="{positions[0]}"' in now_known
+        past = Listed(f"{PAGE}?as_of={positions[3]}", "What happened", line.row, 100, line.insert)
+        assert [number for page in walk(browser, past) for number in page] == positions[3:]
 
 
 def test_the_others_of_a_page_stay_where_they_are(account: Ledger, database: PostgresUrls) -> None:
     for name in ("suppliers", "keys"):
         put_in(database, LISTS[name].insert, range(101))
 
-    async def run() -> None:
-        async with console_app(database) as app, visitor(app, signed_in(account, role="operator")) as browser:
-            page = await browser.get("/console/suppliers/?key-after=k0050")
-            assert 'href="/console/suppliers/?key-after=k0050&amp;supplier-after=' in page.text
-
-    asyncio.run(run())
+    with console_app(database) as app, visitor(app, signed_in(account, role="operator")) as browser:
+        page = browser.get("/console/suppliers/?key-after=k0050")
+        assert 'href="/console/suppliers/?key-after=k0050&amp;supplier-after=' in page.text

@@ -4,7 +4,8 @@ import asyncio
 import io
 import re
 import zipfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import psycopg
 import pytest
 
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.import_process import CompleteImport, FailImport, ImportRetried, stream_of
+from eventstore.aggregates.import_process import CompleteImport, FailImport, stream_of
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
@@ -28,7 +29,7 @@ from eventstore.proof.verifier import check
 from projections.unlogged.refused_attempts import Attempt
 from projections.views.owner_task import owner_tasks
 from tests.support.auditors import audited
-from tests.support.console import console_app, csrf_in, send, signed_in, visitor, words_of
+from tests.support.console import Browser, console_app, csrf_in, send, signed_in, visitor, words_of
 from tests.support.following import follow
 from tests.support.make import an_account, changed, start
 from tests.support.refused import write
@@ -36,7 +37,6 @@ from tests.support.staging import SUPPLIER, stage
 
 CANARY = "<script>alert(1)</script>"
 IBAN = "invalid_iban@payment_instructions.0.bank_account.iban"
-Visiting = Callable[[httpx.AsyncClient], Awaitable[None]]
 
 
 def person(number: str, family: str) -> dict[str, Any]:
@@ -71,42 +71,10 @@ def book(ledger: Ledger) -> Ledger:
     return ledger
 
 
-def visiting(database: PostgresUrls, cookies: dict[str, str], visit: Visiting, **headers: str) -> None:
-    async def run() -> None:
-        async with console_app(database) as app, visitor(app, cookies, **headers) as browser:
-            await visit(browser)
-
-    asyncio.run(run())
-
-
-def test_support_finds_why_in_three_steps_and_mends_in_five(book: Ledger, database: PostgresUrls) -> None:
-    async def visit(browser: httpx.AsyncClient) -> None:
-        found = await find(browser, "yilmaz")  # 1: type and find
-        assert "E/1" in found.text
-        assert "P-1" not in found.text
-        page = await browser.get(f"/console/imports/{SUPPLIER}/E%2F1/")  # 2: the account
-        assert "This must be a valid IBAN." in words_of(page.text) or "invalid_iban" in page.text
-        assert "Worker 3 took it up, attempt 1" in words_of(page.text)
-        refused = await send(
-            browser, f"/console/imports/{SUPPLIER}/E%2F1/retry/", at=f"/console/imports/{SUPPLIER}/E%2F1/"
-        )
-        assert refused.status_code == 400
-        retried = await send(  # 3: the reason, 4: the button
-            browser,
-            f"/console/imports/{SUPPLIER}/E%2F1/retry/",
-            {"reason": "the customer has called"},
-            at=f"/console/imports/{SUPPLIER}/E%2F1/",
-        )
-        assert retried.headers["location"] == f"/console/imports/{SUPPLIER}/E%2F1/"
-        after = words_of((await browser.get(retried.headers["location"])).text)
-        assert "It is processed again." in after
-        assert "It waits for a free worker." in after
-        assert "the customer has called" not in after  # it may speak of a person
-
-    visiting(database, signed_in(book), visit)
-    retry = book.history(stream_of(SUPPLIER, "E/1"))[-1]
-    assert isinstance(retry.event, ImportRetried)
-    assert retry.caused_by.startswith("user:u_")
+@contextmanager
+def visiting(database: PostgresUrls, cookies: dict[str, str], **headers: str) -> Iterator[Browser]:
+    with console_app(database) as app, visitor(app, cookies, **headers) as browser:
+        yield browser
 
 
 def test_a_run_shows_its_warnings(book: Ledger, database: PostgresUrls) -> None:
@@ -115,65 +83,59 @@ def test_a_run_shows_its_warnings(book: Ledger, database: PostgresUrls) -> None:
     stage(book, person("W-3", "Groß"), run="tuesday")
     follow(book)
 
-    async def visit(browser: httpx.AsyncClient) -> None:
-        page = await browser.get("/console/imports/", params={"run": "tuesday", "supplier": SUPPLIER})
+    with visiting(database, signed_in(book, suppliers=(SUPPLIER,))) as browser:
+        page = browser.get("/console/imports/", params={"run": "tuesday", "supplier": SUPPLIER})
         said = words_of(page.text)
         assert "Run tuesday Refused: 0 · With warnings: 2" in said
         assert "2 invalid_postcode billing_postcode" in said
-        foreign = await browser.get("/console/imports/", params={"run": "tuesday", "supplier": "FOREIGN"})
+        foreign = browser.get("/console/imports/", params={"run": "tuesday", "supplier": "FOREIGN"})
         assert "With warnings" not in foreign.text
-        other = await browser.get("/console/imports/", params={"run": "wednesday", "supplier": SUPPLIER})
+        other = browser.get("/console/imports/", params={"run": "wednesday", "supplier": SUPPLIER})
         assert "With warnings" not in other.text
-
-    visiting(database, signed_in(book, suppliers=(SUPPLIER,)), visit)
 
 
 def test_a_stopped_intake_is_named_and_refuses_a_retry(book: Ledger, database: PostgresUrls) -> None:
-    async def visit(browser: httpx.AsyncClient) -> None:
-        for page in ("/console/", "/console/proof/", "/console/system/"):
-            said = words_of((await browser.get(page)).text)
-            assert "the log does not continue the signed checkpoint of 700 events" in said
-        account = f"/console/imports/{SUPPLIER}/E%2F1/"
-        refused = await send(browser, f"{account}retry/", {"reason": "mended"}, at=account)
-        assert refused.status_code == 503
-        assert "Intake is stopped" in words_of(refused.text)
-
     cookies = signed_in(book, role="operator")
     with book.connection() as connection:
         assert stop_intake(connection, size=700, note="x", reason="TRUNCATED")
-    visiting(database, cookies, visit)
+    with visiting(database, cookies) as browser:
+        for page in ("/console/", "/console/proof/", "/console/system/"):
+            said = words_of(browser.get(page).text)
+            assert "the log does not continue the signed checkpoint of 700 events" in said
+        account = f"/console/imports/{SUPPLIER}/E%2F1/"
+        refused = send(browser, f"{account}retry/", {"reason": "mended"}, at=account)
+        assert refused.status_code == 503
+        assert "Intake is stopped" in words_of(refused.text)
 
 
 def test_many_are_decided_about_after_a_preview(book: Ledger, database: PostgresUrls) -> None:
-    async def visit(browser: httpx.AsyncClient) -> None:
+    with visiting(database, signed_in(book)) as browser:
         chosen = {"verb": "retry", "chosen": [f"{SUPPLIER}/E/1", f"{SUPPLIER}/D-1", "FOREIGN/X", "nonsense"]}
-        preview = await send(browser, "/console/imports/decide/", chosen, at="/console/imports/")
+        preview = send(browser, "/console/imports/decide/", chosen, at="/console/imports/")
         assert "1 import " in words_of(preview.text)
         assert "importledger retry NORDWIND E/1 --reason …" in preview.text
         whole = {"verb": "retry", "scope": "all", "code": "invalid_iban", "supplier": SUPPLIER}
-        preview = await send(browser, "/console/imports/decide/", whole, at="/console/imports/")
+        preview = send(browser, "/console/imports/decide/", whole, at="/console/imports/")
         assert "2 imports" in words_of(preview.text)
         assert "--code invalid_iban" in preview.text
-        without = await send(browser, "/console/imports/decided/", whole, at="/console/imports/")
-        done = await send(browser, "/console/imports/decided/", whole | {"reason": "mended"}, at="/console/imports/")
+        without = send(browser, "/console/imports/decided/", whole, at="/console/imports/")
+        done = send(browser, "/console/imports/decided/", whole | {"reason": "mended"}, at="/console/imports/")
         assert (without.status_code, done.status_code) == (400, 303)
-        assert "2 imports are processed again." in words_of((await browser.get(done.headers["location"])).text)
+        assert "2 imports are processed again." in words_of(browser.get(done.headers["location"]).text)
         cancel = {"verb": "cancel", "scope": "all", "run": "monday"}
-        preview = await send(browser, "/console/imports/decide/", cancel, at="/console/imports/")
+        preview = send(browser, "/console/imports/decide/", cancel, at="/console/imports/")
         assert "1 import " in words_of(preview.text)
-        nothing = await send(browser, "/console/imports/decide/", {"verb": "cancel"}, at="/console/imports/")
+        nothing = send(browser, "/console/imports/decide/", {"verb": "cancel"}, at="/console/imports/")
         assert "nothing to cancel" in words_of(nothing.text)
-        unknown = await send(browser, "/console/imports/decide/", {"verb": "erase"}, at="/console/imports/")
+        unknown = send(browser, "/console/imports/decide/", {"verb": "erase"}, at="/console/imports/")
         assert unknown.status_code == 404
 
-    visiting(database, signed_in(book), visit)
 
-
-async def find(browser: httpx.AsyncClient, text: str, **fields: str) -> httpx.Response:
+def find(browser: Browser, text: str, **fields: str) -> httpx.Response:
     """The list that somebody gets who looks for this."""
-    answer = await send(browser, "/console/imports/find/", {"q": text} | fields, at="/console/imports/")
+    answer = send(browser, "/console/imports/find/", {"q": text} | fields, at="/console/imports/")
     assert quote(text) not in answer.headers["location"]
-    return await browser.get(answer.headers["location"])
+    return browser.get(answer.headers["location"])
 
 
 @pytest.mark.promise("somebody-looks-stands-address")
@@ -181,158 +143,105 @@ async def find(browser: httpx.AsyncClient, text: str, **fields: str) -> httpx.Re
 def test_what_somebody_looks_for_stands_in_no_address(book: Ledger, database: PostgresUrls) -> None:
     locations = []
 
-    async def look(browser: httpx.AsyncClient) -> None:
-        page = await find(browser, "Yılmaz", status="ERRORED")
+    with visiting(database, signed_in(book)) as browser:
+        page = find(browser, "Yılmaz", status="ERRORED")
         assert "E/1" in page.text
         assert 'value="Yılmaz"' in page.text
         locations.append(str(page.url))
         links = re.findall(r'(?:href|action|hx-get)="([^"]*)"', page.text)
         assert [link for link in links if "lmaz" in unquote(link)] == []
-        assert "E/1" in (await browser.get(f"/console/imports/export/?{page.url.query.decode()}")).text
-
-    async def look_over_a_shoulder(browser: httpx.AsyncClient) -> None:
-        page = await browser.get(locations[0])
+        assert "E/1" in browser.get(f"/console/imports/export/?{page.url.query.decode()}").text
+    with visiting(database, signed_in(book)) as browser:
+        page = browser.get(locations[0])
         assert 'value="Yılmaz"' not in page.text
-
-    visiting(database, signed_in(book), look)
-    visiting(database, signed_in(book), look_over_a_shoulder)
-
-
-@pytest.mark.asvs("V8.2.2")
-@pytest.mark.api_top_10("API1")
-def test_a_foreign_supplier_is_absent_everywhere(book: Ledger, database: PostgresUrls) -> None:
-    async def visit(browser: httpx.AsyncClient) -> None:
-        for path in ("/console/", "/console/imports/", "/console/imports/?supplier=NORDWIND", "/console/errors/"):
-            assert SUPPLIER not in words_of((await browser.get(path)).text).replace("supplier=NORDWIND", "")
-        assert "E/1" not in (await find(browser, "Yılmaz")).text
-        assert "/R-1/" not in (await find(browser, "R-1", supplier="")).text
-        assert "E/1" not in (await browser.get("/console/imports/export/")).text
-        for path in ("", "retry/", "proof.zip"):
-            assert (await browser.get(f"/console/imports/{SUPPLIER}/E%2F1/{path}")).status_code in (404, 405)
-        chosen = {"verb": "retry", "chosen": f"{SUPPLIER}/E/1", "reason": "mine now"}
-        await send(browser, "/console/imports/decided/", chosen, at="/console/imports/")
-        assert "What you can do" not in (await browser.get("/console/projections/import_status/")).text
-
-    visiting(database, signed_in(book, suppliers=("FOREIGN",)), visit)
-    assert book.load([stream_of(SUPPLIER, "E/1")])[stream_of(SUPPLIER, "E/1")].state.status == "ERRORED"
-
-
-@pytest.mark.asvs("V3.5.3")
-def test_auditors_look_and_change_nothing(book: Ledger, database: PostgresUrls) -> None:
-    async def visit(browser: httpx.AsyncClient) -> None:
-        page = await browser.get(f"/console/imports/{SUPPLIER}/E%2F1/")
-        assert "What you can do" not in page.text
-        for verb in ("retry", "cancel", "heal", "erase"):
-            answer = await send(
-                browser,
-                f"/console/imports/{SUPPLIER}/E%2F1/{verb}/",
-                {"reason": "why not"},
-                at="/console/projections/import_status/",
-            )
-            assert answer.status_code == 403
-        assert (await browser.get("/console/imports/export/")).text.startswith("\ufeffimport_supplier,")
-
-    visiting(database, signed_in(book, role="auditor"), visit)
 
 
 @pytest.mark.asvs("V1.1.2", "V1.2.1", "V1.3.7", "V3.2.2")
 def test_nothing_that_an_importer_chose_is_markup(book: Ledger, database: PostgresUrls) -> None:
-    async def visit(browser: httpx.AsyncClient) -> None:
+    with visiting(database, signed_in(book)) as browser:
         shown = {"reason": CANARY}
         at = f"/console/imports/{SUPPLIER}/E-2/"
-        await send(browser, f"/console/personal-data/{SUPPLIER}/E-2/", shown, at=at)
-        page = await browser.get(at)
+        send(browser, f"/console/personal-data/{SUPPLIER}/E-2/", shown, at=at)
+        page = browser.get(at)
         assert CANARY not in page.text
         assert "&lt;script&gt;alert(1)" in page.text
         for query in ("q", "code", "path", "run", "day", "status", "supplier"):
-            assert CANARY not in (await browser.get("/console/imports/", params={query: CANARY})).text
-
-    visiting(database, signed_in(book), visit)
+            assert CANARY not in browser.get("/console/imports/", params={query: CANARY}).text
 
 
 @pytest.mark.asvs("V8.1.2", "V8.2.3", "V15.3.1")
 @pytest.mark.api_top_10("API3")
 def test_persons_are_masked_until_somebody_says_why(book: Ledger, database: PostgresUrls) -> None:
-    async def visit(browser: httpx.AsyncClient) -> None:
+    with visiting(database, signed_in(book)) as browser:
         at = f"/console/imports/{SUPPLIER}/E%2F1/"
-        assert "Yılmaz" not in (await browser.get(at)).text
-        await send(browser, f"/console/personal-data/{SUPPLIER}/E%2F1/", {"reason": "ticket 7"}, at=at)
-        page = await browser.get(at)
+        assert "Yılmaz" not in browser.get(at).text
+        send(browser, f"/console/personal-data/{SUPPLIER}/E%2F1/", {"reason": "ticket 7"}, at=at)
+        page = browser.get(at)
         assert "Yılmaz" in page.text
         assert "Personal data was shown" in words_of(page.text)
         assert "ticket 7" in page.text
-
-    visiting(database, signed_in(book), visit)
 
 
 def test_the_past_is_shown_as_it_was_known_then(book: Ledger, database: PostgresUrls) -> None:
     stage(book, changed(person("E/1", "Yılmaz"), "20099", "billing_postcode"))
     first = book.history(stream_of(SUPPLIER, "E/1"))[0]
 
-    async def visit(browser: httpx.AsyncClient) -> None:
+    with visiting(database, signed_in(book)) as browser:
         at = f"/console/imports/{SUPPLIER}/E%2F1/"
-        then = words_of((await browser.get(f"{at}?as_of={first.position}")).text)
+        then = words_of(browser.get(f"{at}?as_of={first.position}").text)
         assert "What you can do" not in then
         assert "took it up" not in then
-        differing = words_of((await browser.get(f"{at}?from=1&to=4")).text)
+        differing = words_of(browser.get(f"{at}?from=1&to=4").text)
         assert "billing_postcode" in differing
         assert "20099" not in differing
         for query, status in (("as_of=never", 400), ("as_of=0", 404), ("from=1&to=9", 400), ("payload=9", 200)):
-            assert (await browser.get(f"{at}?{query}")).status_code == status
-
-    visiting(database, signed_in(book), visit)
+            assert browser.get(f"{at}?{query}").status_code == status
 
 
 def test_what_was_refused_is_found_by_its_number(book: Ledger, database: PostgresUrls) -> None:
-    async def visit(browser: httpx.AsyncClient) -> None:
-        assert "R-1" in words_of((await find(browser, "R-1")).text)
-        page = words_of((await browser.get(f"/console/imports/{SUPPLIER}/R-1/")).text)
+    with visiting(database, signed_in(book)) as browser:
+        assert "R-1" in words_of(find(browser, "R-1").text)
+        page = words_of(browser.get(f"/console/imports/{SUPPLIER}/R-1/").text)
         assert "Never accepted" in page
         assert "customers.0.family_name" in page
-        assert (await browser.get(f"/console/imports/{SUPPLIER}/R-2/")).status_code == 404
-
-    visiting(database, signed_in(book), visit)
+        assert browser.get(f"/console/imports/{SUPPLIER}/R-2/").status_code == 404
 
 
 def test_errors_lead_to_the_accounts_in_both_languages(book: Ledger, database: PostgresUrls) -> None:
-    async def visit(browser: httpx.AsyncClient) -> None:
-        page = await browser.get("/console/errors/")
+    with visiting(database, signed_in(book), **{"Accept-Language": "de"}) as browser:
+        page = browser.get("/console/errors/")
         assert "Dies muss eine gültige IBAN sein." in page.text
         link = 'href="(/console/imports/[?]supplier=NORDWIND&amp;code=invalid_iban&amp;[^"]*mended=no)"'
         [address] = re.findall(link, page.text)
-        listed = (await browser.get(unescape(address))).text
+        listed = browser.get(unescape(address)).text
         assert "E/1" in listed
         assert listed.count('<input type="hidden" name="mended" value="no">') == 2  # narrowing further, and deciding
-        assert "E/1" not in (await browser.get(unescape(address).replace("mended=no", "mended=yes"))).text
-        code = words_of((await browser.get("/console/errors/invalid_iban/")).text)
+        assert "E/1" not in browser.get(unescape(address).replace("mended=no", "mended=yes")).text
+        code = words_of(browser.get("/console/errors/invalid_iban/").text)
         assert "Dies muss eine gültige IBAN sein." in code
-        assert (await browser.get("/console/errors/nonsense/")).status_code == 404
-
-    visiting(database, signed_in(book), visit, **{"Accept-Language": "de"})
+        assert browser.get("/console/errors/nonsense/").status_code == 404
 
 
 def test_what_needs_the_owner_is_asked_for_with_a_reason(book: Ledger, database: PostgresUrls) -> None:
-    async def visit(browser: httpx.AsyncClient) -> None:
+    with visiting(database, signed_in(book, role="operator")) as browser:
         at = f"/console/imports/{SUPPLIER}/E%2F1/"
-        wrong = await send(browser, f"{at}erase/", {"reason": "DSR-1", "typed": "E-1"}, at=at)
-        right = await send(browser, f"{at}erase/", {"reason": "DSR-1", "typed": "E/1"}, at=at)
-        healed = await send(browser, f"{at}heal/", {"reason": "looks wrong"}, at=at)
+        wrong = send(browser, f"{at}erase/", {"reason": "DSR-1", "typed": "E-1"}, at=at)
+        right = send(browser, f"{at}erase/", {"reason": "DSR-1", "typed": "E/1"}, at=at)
+        healed = send(browser, f"{at}heal/", {"reason": "looks wrong"}, at=at)
         assert (wrong.status_code, right.status_code, healed.status_code) == (400, 303, 303)
-        assert "Erase the person" in words_of((await browser.get(at)).text)
+        assert "Erase the person" in words_of(browser.get(at).text)
         at = "/console/projections/import_status/"
         for verb, fields, status in (
             ("verify", {}, 303), ("rebuild", {}, 400), ("rebuild", {"reason": "new"}, 303),
             ("switch", {"reason": "new", "version": "9"}, 400),
         ):  # fmt: skip
-            assert (await send(browser, f"{at}{verb}/", fields, at=at)).status_code == status
-        assert (await browser.get("/console/projections/nonsense/")).status_code == 404
-        assert (await send(browser, "/console/proof/verify/", {"all": "yes"}, at="/console/proof/")).status_code == 303
-        told = words_of((await browser.get("/console/tasks/")).text)
+            assert send(browser, f"{at}{verb}/", fields, at=at).status_code == status
+        assert browser.get("/console/projections/nonsense/").status_code == 404
+        assert send(browser, "/console/proof/verify/", {"all": "yes"}, at="/console/proof/").status_code == 303
+        told = words_of(browser.get("/console/tasks/").text)
         assert ("DSR-1" in told, "looks wrong" in told, "masked" in told) == (True, False, True)
         assert "@example.org" in told  # who has asked
-        assert "@example.org" in words_of((await browser.get("/console/proof/")).text)
-
-    visiting(database, signed_in(book, role="operator"), visit)
+        assert "@example.org" in words_of(browser.get("/console/proof/").text)
 
     async def asked() -> list[str]:
         async with await psycopg.AsyncConnection.connect(database.service) as connection:
@@ -341,10 +250,8 @@ def test_what_needs_the_owner_is_asked_for_with_a_reason(book: Ledger, database:
     kinds = ["erase", "heal", "log_verify", "projection_rebuild", "projection_verify"]
     assert asyncio.run(asked()) == kinds
 
-    async def foreign(browser: httpx.AsyncClient) -> None:
-        assert "Nothing was asked for so far." in words_of((await browser.get("/console/tasks/")).text)
-
-    visiting(database, signed_in(book, role="auditor", suppliers=("FOREIGN",)), foreign)
+    with visiting(database, signed_in(book, role="auditor", suppliers=("FOREIGN",))) as browser:
+        assert "Nothing was asked for so far." in words_of(browser.get("/console/tasks/").text)
 
 
 @pytest.mark.asvs("V5.4.1", "V5.4.2")
@@ -354,10 +261,10 @@ def test_a_proof_is_downloaded_and_checkpoints_are_compared(book: Ledger, databa
         sealed = seal(connection, key, Outside(folder.as_uri()), at=now())
     assert sealed is not None
 
-    async def visit(browser: httpx.AsyncClient) -> None:
-        assert key.verifier in words_of((await browser.get("/console/proof/")).text)
-        assert "Sealed under checkpoint" in words_of((await browser.get(f"/console/imports/{SUPPLIER}/E%2F1/")).text)
-        answer = await browser.get(f"/console/imports/{SUPPLIER}/E%2F1/proof.zip")
+    with visiting(database, signed_in(book, role="auditor")) as browser:
+        assert key.verifier in words_of(browser.get("/console/proof/").text)
+        assert "Sealed under checkpoint" in words_of(browser.get(f"/console/imports/{SUPPLIER}/E%2F1/").text)
+        answer = browser.get(f"/console/imports/{SUPPLIER}/E%2F1/proof.zip")
         said, wrong = check(zipfile.ZipFile(io.BytesIO(answer.content)), key.verifier, [sealed.note])
         assert wrong == []
         assert len(said) > 3
@@ -370,17 +277,15 @@ def test_a_proof_is_downloaded_and_checkpoints_are_compared(book: Ledger, databa
             (sealed.note.replace("time 20", "time 19"), "somebody has altered or made it"),
             (later, "its end is missing"), (other, "of another log"), (CANARY, "no signed checkpoint"),
         ):  # fmt: skip
-            page = await send(browser, "/console/proof/compare/", {"note": note}, at="/console/proof/")
+            page = send(browser, "/console/proof/compare/", {"note": note}, at="/console/proof/")
             assert verdict in words_of(page.text), verdict
             assert CANARY not in page.text
-        csrf = csrf_in((await browser.get("/console/proof/")).text)
+        csrf = csrf_in(browser.get("/console/proof/").text)
         file = {"file": ("monday.note", sealed.note.replace("\n", "\r\n"), "text/plain")}
-        page = await browser.post("/console/proof/compare/", data={"csrf": csrf, "note": ""}, files=file)
+        page = browser.post("/console/proof/compare/", data={"csrf": csrf, "note": ""}, files=file)
         assert "nothing that it covers was altered" in words_of(page.text)
         assert "Verify every event against it" in words_of(page.text)
-        assert (await browser.get("/console/proof/?before=x")).status_code == 400
-
-    visiting(database, signed_in(book, role="auditor"), visit)
+        assert browser.get("/console/proof/?before=x").status_code == 400
     place = folder / "auditor"  # who has the file and a Python, and nothing of ours
     place.mkdir()
     (place / "proof.zip").write_bytes((folder / "proof.zip").read_bytes())
@@ -402,14 +307,12 @@ def test_only_a_checkpoint_that_the_log_has_signed_gets_into_the_log(
     forged = sealed.note.replace("time 20", "time 19")
     like_one = f"{sealed.note.split()[0]}\n3\ncg==\n{CANARY}\n\n— {CANARY} eA==\n"
 
-    async def visit(browser: httpx.AsyncClient) -> None:
+    with visiting(database, signed_in(book, role="auditor")) as browser:
         for note in (CANARY, like_one, other, forged, sealed.note + "x" * 10_000, f"{CANARY}\n{sealed.note}"):
-            answer = await send(browser, "/console/proof/verify/", {"against": note}, at="/console/proof/")
+            answer = send(browser, "/console/proof/verify/", {"against": note}, at="/console/proof/")
             assert (answer.status_code, "must be a checkpoint" in answer.text) == (400, True)
         more = {"against": f"{sealed.note}— {CANARY} eA==\n{CANARY}"}
-        assert (await send(browser, "/console/proof/verify/", more, at="/console/proof/")).status_code == 303
-
-    visiting(database, signed_in(book, role="auditor"), visit)
+        assert send(browser, "/console/proof/verify/", more, at="/console/proof/").status_code == 303
     with psycopg.connect(database.admin) as connection:
         query = "SELECT state FROM events WHERE topic = 'owner_task_requested.v1'"
         [(state,)] = connection.execute(query).fetchall()
@@ -417,7 +320,7 @@ def test_only_a_checkpoint_that_the_log_has_signed_gets_into_the_log(
 
 
 def test_pages_are_honest_where_there_is_nothing(ledger: Ledger, database: PostgresUrls) -> None:
-    async def visit(browser: httpx.AsyncClient) -> None:
+    with visiting(database, signed_in(ledger)) as browser:
         for path, says in (
             ("/console/", "There is no supplier yet that you may see."),
             ("/console/imports/?supplier=NOBODY", "No import fits."),
@@ -425,7 +328,5 @@ def test_pages_are_honest_where_there_is_nothing(ledger: Ledger, database: Postg
             ("/console/projections/", "import_status"), ("/console/proof/", "Nothing is sealed yet."),
             ("/console/?period=week", "Nothing happened in this time."),
         ):  # fmt: skip
-            answer = await browser.get(path)
+            answer = browser.get(path)
             assert (answer.status_code, says in words_of(answer.text)) == (200, True), path
-
-    visiting(database, signed_in(ledger), visit)

@@ -14,11 +14,10 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "deploy"
 LICENCES = runpy.run_path(str(DEPLOY / "licences.py"), run_name="read")
-AUDIT = runpy.run_path(str(DEPLOY / "audit.py"), run_name="read")
 
 
 @pytest.mark.promise("every-file-deploy-compose")
-@pytest.mark.asvs("V15.1.2")
+@pytest.mark.asvs("V15.1.2", "V15.2.1")
 @pytest.mark.parametrize("validation", ["--no-validate", pytest.param("--validate", marks=pytest.mark.release)])
 def test_a_bill_of_materials_names_every_package_with_its_licence(tmp_path: Path, validation: str) -> None:
     """Whether the format is kept, which `make sbom` looks at too, takes twenty times as long as all the rest."""
@@ -55,35 +54,3 @@ def test_a_component_without_a_licence_is_named(tmp_path: Path, capsys: pytest.C
     assert LICENCES["main"](tmp_path / "bill", tmp_path / "list") == 1
     assert (tmp_path / "list").read_text() == "name,version,licence\na,,\nb,1,MIT\nc,,Apache-2.0 OR MIT\n"
     assert "No licence is said by a." in capsys.readouterr().out
-
-
-@pytest.mark.asvs("V15.2.1")
-@pytest.mark.parametrize(
-    ("answer", "code", "said"),
-    [
-        ('{"dependencies": [{"name": "a", "version": "1", "vulns": []}]}', 0, "1 packages were looked up: 0 known"),
-        (
-            '{"dependencies": [{"name": "a", "version": "1", "vulns": [{"id": "X-1", "fix_versions": ["2"]}]}]}',
-            1,
-            "a 1: X-1, mended in 2",
-        ),
-        (
-            '{"dependencies": [{"name": "a", "skip_reason": "not there"}]}',
-            2,
-            "nothing is said of any of the 1 (not there).",
-        ),
-        (
-            '{"dependencies": [{"name": "a", "skip_reason": "not there"}, {"name": "b", "version": "1"}]}',
-            2,
-            "nothing is said of them (not there): a.",
-        ),
-        ("", 2, "could not be asked, so nothing is said"),
-    ],
-)
-def test_an_audit_that_could_not_ask_says_so(
-    answer: str, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ended = subprocess.CompletedProcess([], 0, answer, "no route to the source\n")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: ended)
-    assert AUDIT["main"]("requirements/runtime.txt") == code
-    assert said in capsys.readouterr().out

@@ -69,21 +69,6 @@ def test_a_clean_environment_with_pip_serves_and_takes_an_account(wheel: Path) -
         assert (folder / "clean" / "share" / "man" / "man1" / "importledger-verify.1").exists()
 
 
-@pytest.mark.promise("every-file-deploy-compose")
-def test_pipx_installs_the_command(wheel: Path) -> None:
-    with temporary_folder() as folder:
-        venv.create(folder / "tool", with_pip=True)
-        fetched(str(folder / "tool/bin/python"), "-m", "pip", "install", "-q", "pipx", environment=clean())
-        places = {f"PIPX_{name}": str(folder / name.lower()) for name in ("HOME", "BIN_DIR", "MAN_DIR")}
-        pipx = (str(folder / "tool" / "bin" / "pipx"), "install", "--python", sys.executable)
-        fetched(*pipx, str(wheel), environment=clean() | places)
-        assert "version" in run(str(folder / "bin_dir" / "importledger"), "--version", environment=clean())
-        assert "importledger" in run(
-            str(folder / "bin_dir" / "importledger"), "completion", "bash", environment=clean()
-        )
-        assert (folder / "man_dir" / "man1" / "importledger.1").exists()
-
-
 def serves(program: Path, folder: Path) -> None:
     """`importledger up` of the installation: ready, with its pages, and the way of an account through it."""
     port, data = free_port(), folder / "data"

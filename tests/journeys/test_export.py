@@ -54,18 +54,6 @@ def test_what_was_sent_is_in_the_file_as_it_was_received(exported: Path, importe
     assert bodies == [encoded(an_account(importer.supplier, number)) for number in range(1, 6)]
 
 
-def test_bounds_choose_a_part(service: RunningService, importer: Importer, exported: Path, tmp_path: Path) -> None:
-    events = [line for line in lines(exported) if line["kind"] == "event"]
-    part = tmp_path / "part.zst"
-    first, last = events[2]["position"], events[4]["recorded_at"]
-    arguments = ("--supplier", importer.supplier, "--from", str(first), "--to", last, "-o", str(part))
-    service.cli("export", *arguments)
-    found = [line["position"] for line in lines(part) if line["kind"] == "event"]
-    assert found == [e["position"] for e in events if e["position"] >= first and e["recorded_at"] <= last]
-    assert not [line for line in lines(part) if line["kind"] == "payload"]
-    assert cli("replay", str(part), environment=ENVIRONMENT).returncode == 0
-
-
 @pytest.mark.promise("one-judge-api-worker")
 def test_what_today_would_end_differently_is_named(exported: Path, importer: Importer) -> None:
     entries = lines(exported)

@@ -151,20 +151,6 @@ def test_a_supervisor_that_is_killed_takes_its_programs_along(folder: Path) -> N
         assert alive == []
 
 
-def test_a_second_service_on_the_same_folder_is_refused(running: RunningService) -> None:
-    second = running.program("up", "--port", str(free_port()), check=False)
-    assert second.returncode == 1
-    assert "Another service is running on" in second.stderr
-
-
-@pytest.mark.promise("taken-port-wrong-host")
-def test_a_port_that_is_taken_is_named(running: RunningService, folder: Path) -> None:
-    port = running.base_url.rsplit(":", 1)[1]
-    second = running.program("up", "--port", port, "--data-dir", str(folder / "second"), check=False)
-    assert second.returncode == 1
-    assert f"could not listen on http://127.0.0.1:{port}" in second.stderr
-
-
 def test_while_postgres_hangs_the_answer_is_503_in_time_and_it_recovers(running: RunningService) -> None:
     importer = running.importer()
     token = {"Authorization": f"Token {importer.client.token()}", "Content-Type": "application/json"}

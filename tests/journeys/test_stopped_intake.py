@@ -222,19 +222,3 @@ def test_intake_waits_for_the_first_comparison_and_then_for_no_relay(
             wait_for(lambda: code_of(api) == (200, ""), "the relay has compared")
         assert client.create(encoded(an_account("NORDWIND", 1))).status == 201
         client.close()
-
-
-def test_a_log_that_cannot_be_compared_is_accepted_with_a_reason(folder: Path, database: PostgresUrls) -> None:
-    environment = {
-        "DATABASE_URL": database.service,
-        "IMPORTLEDGER_CHECKPOINTS_URL": "file:///dev/null/checkpoints",
-        "IMPORTLEDGER_DATA_DIR": str(folder),
-    }
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("DELETE FROM log_comparisons")
-        assert "could not be kept outside" in cli("seal", environment=environment, check=False).stderr
-        cli("supplier", "create", "NORDWIND", environment=environment, check=False)
-        accepted = cli("seal", "--accept", "--reason", "the bucket is away", environment=environment)
-        assert "The log was not compared" in accepted.stdout
-        cli("supplier", "create", "NORDWIND", environment=environment)
-        assert connection.execute("SELECT accepted_for FROM log_comparisons").fetchall() == [("the bucket is away",)]

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -20,26 +21,36 @@ from tests.support.running import wait_for
 from tests.support.sealed_log import KEY, SUPPLIER, Log
 
 
+@pytest.fixture(autouse=True)
+def umask() -> Iterator[None]:
+    """The most open umask."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
 def mode(file: Path) -> int:
     return file.stat().st_mode & 0o777
 
 
+def open_folder(path: Path) -> Path:
+    path.mkdir()
+    path.chmod(0o777)
+    return path
+
+
 @pytest.mark.promise("files-backup-proof-export")
 def test_a_new_file_and_one_that_was_there_are_private(folder: Path) -> None:
-    before = os.umask(0)
-    try:
-        file = folder / "file"
-        file.write_text("before")
-        file.chmod(0o666)
-        for mode_of_opening in ("wb", "ab"):
-            with open_private(file, mode_of_opening) as opened:
-                opened.write(b"x")
-            assert mode(file) == 0o600
-        assert file.read_bytes() == b"xx"
-        with open_private(folder / "another"):
-            assert mode(folder / "another") == 0o600
-    finally:
-        os.umask(before)
+    file = folder / "file"
+    file.write_text("before")
+    file.chmod(0o666)
+    for mode_of_opening in ("wb", "ab"):
+        with open_private(file, mode_of_opening) as opened:
+            opened.write(b"x")
+        assert mode(file) == 0o600
+    assert file.read_bytes() == b"xx"
+    with open_private(folder / "another"):
+        assert mode(folder / "another") == 0o600
 
 
 def test_a_link_in_the_place_of_a_new_file_is_not_followed(folder: Path) -> None:
@@ -54,18 +65,11 @@ def test_backups_and_exports_are_private_in_a_folder_that_was_there(
     folder: Path, ledger: Ledger, database: PostgresUrls
 ) -> None:
     ledger.execute("import/S/1", stage(DIGEST), at=NOON, by="t")
-    places = [folder / "backup", folder / "keys"]
-    for place in places:
-        place.mkdir(mode=0o777)
-        place.chmod(0o777)
-    before = os.umask(0)
-    try:
-        back_up(database.service, places[0], keys=places[1])
-        with ledger.connection() as connection:
-            bounds = dict.fromkeys(("first", "last"))
-            export(connection, folder / "x.ndjson.zst", header_of("S", None, None), bounds, payloads=True)
-    finally:
-        os.umask(before)
+    places = [open_folder(folder / name) for name in ("backup", "keys")]
+    back_up(database.service, places[0], keys=places[1])
+    with ledger.connection() as connection:
+        bounds = dict.fromkeys(("first", "last"))
+        export(connection, folder / "x.ndjson.zst", header_of("S", None, None), bounds, payloads=True)
     written = [file for place in places for file in place.iterdir()] + [folder / "x.ndjson.zst"]
     assert len(written) > 5
     assert {mode(file) for file in written} == {0o600}
@@ -74,21 +78,14 @@ def test_backups_and_exports_are_private_in_a_folder_that_was_there(
 @pytest.mark.promise("files-backup-proof-export")
 @pytest.mark.asvs("V16.4.2")
 def test_proofs_and_logs_are_private_in_a_folder_that_was_there(log: Log) -> None:
-    place = log.folder / "open"
-    place.mkdir(mode=0o777)
-    place.chmod(0o777)
-    before = os.umask(0)
-    try:
-        sealed, streams = log.seal(), [stream_of(SUPPLIER, "BENCH-0000001")]
-        with psycopg.connect(log.urls.service) as connection:
-            newest = (sealed.checkpoint, sealed.note)
-            write_proof(connection, place / "x.zip", streams, newest, KEY.verifier, kept={}, payloads=True)
-        says = [sys.executable, "-c", "print('said')"]
-        program = Program(name="a", command=says, environment=os.environ, log=str(place / "a.log"))
-        running = Supervisor()
-        running.start(program)
-        wait_for(lambda: (place / "a.log").exists(), "it has said something")
-        running.stop()
-    finally:
-        os.umask(before)
+    place = open_folder(log.folder / "open")
+    sealed, streams = log.seal(), [stream_of(SUPPLIER, "BENCH-0000001")]
+    with psycopg.connect(log.urls.service) as connection:
+        newest = (sealed.checkpoint, sealed.note)
+        write_proof(connection, place / "x.zip", streams, newest, KEY.verifier, kept={}, payloads=True)
+    program = [sys.executable, "-c", "print('printed')"]
+    running = Supervisor()
+    running.start(Program(name="a", command=program, environment=os.environ, log=str(place / "a.log")))
+    wait_for(lambda: (place / "a.log").exists(), "it has printed something")
+    running.stop()
     assert {mode(file) for file in place.iterdir()} == {0o600}

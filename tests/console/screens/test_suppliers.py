@@ -1,10 +1,8 @@
 """Suppliers, keys, users and the system, as an operator without script uses them."""
 
-import asyncio
 import re
 from typing import Any
 
-import psycopg
 import pytest
 
 from api.endpoints.supplier_settings import SUPPLIER_SETTINGS
@@ -15,20 +13,15 @@ from eventstore.aggregates.organisation import CreateKey
 from eventstore.aggregates.user import UserErased, stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from projections.queries.reconciliation import request
 from tests.support.console import (
-    AUTHORITY,
     carrying_out,
     console_app,
     new_user,
     send,
     signed_in,
-    stage_account,
     visitor,
     words_of,
 )
-from tests.support.make import start
-from workers.followers.owner_tasks import OwnerTasks
 
 CANARY = '"><script>alert(1)</script>'
 
@@ -36,44 +29,41 @@ CANARY = '"><script>alert(1)</script>'
 def test_an_operator_sets_up_a_supplier_a_key_and_a_user(database: PostgresUrls, ledger: Ledger, owner: Ledger) -> None:
     home = "/console/suppliers/"
 
-    async def run() -> None:
-        async with console_app(database) as app, visitor(app, signed_in(ledger, role="operator")) as browser:
-            done = await send(browser, home, {"code": "NW"})
-            assert done.headers["location"] == "/console/suppliers/NW/"
-            assert (await send(browser, home, {"code": CANARY})).status_code == 400
-            fields = {"status": "complete", "reason": CANARY}
-            assert (await send(browser, f"{home}NW/status/", fields, at=f"{home}NW/")).status_code == 400
-            await send(browser, f"{home}NW/status/", fields | {"confirm": "NW"}, at=f"{home}NW/")
-            for path in (f"{home}NW/", "/console/"):
-                said = words_of((await browser.get(path)).text)
-                assert ("complete" in said, CANARY in said) == (True, True)  # what was typed, and not its id
-            key = {"organisation": CANARY.replace("/", ""), "suppliers": "NW", "role": "importer", "rate": "5"}
-            shown = await send(browser, "/console/keys/", key, at=home)
-            assert re.search(r"ilk_[a-z0-9]{8}_[\w-]{43}", shown.text)
-            assert "waits for the relay" in (await browser.get(home)).text
-            user = {
-                "email": "eve@example.org",
-                "name": CANARY,
-                "organisation": "X",
-                "suppliers": "NW",
-                "role": "support",
-            }
-            with carrying_out(database):
-                link = await send(browser, "/console/users/", user, at=home)
-                assert "/console/sign-in/" in link.text
-                page = (await browser.get(home)).text
-                assert "<script>alert" not in page
-                [user_id] = re.findall(r"/console/users/(u_[0-9a-f]{12})/\">&#34;&gt;", page)
-                for what in ("sign-out", "disable", "enable", "link"):
-                    answer = await send(browser, f"/console/users/{user_id}/{what}/", at=f"/console/users/{user_id}/")
-                    assert answer.status_code in (200, 303)
-                erase = f"/console/users/{user_id}/erase/"
-                assert (await send(browser, erase, {"confirm": "x"}, at=home)).status_code == 400
-                await send(browser, erase, {"confirm": "eve@example.org"}, at=home)
-                assert isinstance(ledger.history(stream_of(user_id))[-1].event, UserErased)
-                assert "System Waiting 0" in words_of((await browser.get("/console/system/")).text)
-
-    asyncio.run(run())
+    with console_app(database) as app, visitor(app, signed_in(ledger, role="operator")) as browser:
+        done = send(browser, home, {"code": "NW"})
+        assert done.headers["location"] == "/console/suppliers/NW/"
+        assert send(browser, home, {"code": CANARY}).status_code == 400
+        fields = {"status": "complete", "reason": CANARY}
+        assert send(browser, f"{home}NW/status/", fields, at=f"{home}NW/").status_code == 400
+        send(browser, f"{home}NW/status/", fields | {"confirm": "NW"}, at=f"{home}NW/")
+        for path in (f"{home}NW/", "/console/"):
+            said = words_of(browser.get(path).text)
+            assert ("complete" in said, CANARY in said) == (True, True)  # what was typed, and not its id
+        key = {"organisation": CANARY.replace("/", ""), "suppliers": "NW", "role": "importer", "rate": "5"}
+        shown = send(browser, "/console/keys/", key, at=home)
+        assert re.search(r"ilk_[a-z0-9]{8}_[\w-]{43}", shown.text)
+        assert "waits for the relay" in browser.get(home).text
+        user = {
+            "email": "eve@example.org",
+            "name": CANARY,
+            "organisation": "X",
+            "suppliers": "NW",
+            "role": "support",
+        }
+        with carrying_out(database):
+            link = send(browser, "/console/users/", user, at=home)
+            assert "/console/sign-in/" in link.text
+            page = browser.get(home).text
+            assert "<script>alert" not in page
+            [user_id] = re.findall(r"/console/users/(u_[0-9a-f]{12})/\">&#34;&gt;", page)
+            for what in ("sign-out", "disable", "enable", "link"):
+                answer = send(browser, f"/console/users/{user_id}/{what}/", at=f"/console/users/{user_id}/")
+                assert answer.status_code in (200, 303)
+            erase = f"/console/users/{user_id}/erase/"
+            assert send(browser, erase, {"confirm": "x"}, at=home).status_code == 400
+            send(browser, erase, {"confirm": "eve@example.org"}, at=home)
+            assert isinstance(ledger.history(stream_of(user_id))[-1].event, UserErased)
+            assert "System Waiting 0" in words_of(browser.get("/console/system/").text)
     [event] = [
         one.event for one in ledger.history("supplier/NW") if isinstance(one.event, supplier.SupplierStatusChanged)
     ]
@@ -94,47 +84,27 @@ def test_an_operator_of_one_organisation_sets_a_documents_root_only_at_an_allowe
     def state() -> Any:
         return ledger.load([supplier.stream_of("NW")])[supplier.stream_of("NW")].state
 
-    async def run() -> None:
-        own, everywhere = (signed_in(ledger, role="operator", suppliers=(code,)) for code in ("NW", "*"))
-        async with console_app(database) as app, visitor(app, own) as browser:
-            refused = await send(browser, form, fields | {"documents_root": mine}, at=at)
-            assert (refused.status_code, "operator must allow" in words_of(refused.text)) == (400, True)
-        places = ConsoleSettings(places={"Nordwind Energie": ("file:///srv/nord", "s3://nord"), "X": ("s3://sued",)})
-        async with console_app(database, settings=places) as app, visitor(app, own) as browser:
-            for root in foreign:
-                refused = await send(browser, form, fields | {"documents_root": root}, at=at)
-                said = words_of(refused.text)
-                assert refused.status_code == 400
-                assert "below one: file:///srv/nord, s3://nord" in said, said
-                assert "sued" not in said
-            assert (await send(browser, form, fields | {"documents_root": mine}, at=at)).status_code == 303
-            assert (state().documents_root, state().documents_organisation) == (mine, "Nordwind Energie")
-        async with console_app(database, settings=places) as app, visitor(app, everywhere) as browser:
-            assert (await send(browser, form, fields | {"documents_root": foreign[0]}, at=at)).status_code == 303
-            assert (state().documents_root, state().documents_organisation) == (foreign[0], "")
-        async with console_app(database, settings=places) as app, visitor(app, own) as browser:
-            strict = fields | {"documents_root": foreign[0], "strictness": "strict"}
-            assert (await send(browser, form, strict, at=at)).status_code == 303, "the platform's root stays"
-            assert (state().strictness, state().documents_organisation) == ("strict", "")
-
-    asyncio.run(run())
-
-
-def test_the_system_shows_how_far_a_run_is_added_up(database: PostgresUrls, ledger: Ledger) -> None:
-    async def run() -> None:
-        async with await psycopg.AsyncConnection.connect(database.service, autocommit=True) as connection:
-            job = await request(connection, "NW", "go-live", reached=1, accounts=1_200)
-            await connection.execute("UPDATE reconciliations SET accounts_done = 500 WHERE job = %s", (job.job,))
-        async with console_app(database) as app, visitor(app, signed_in(ledger, role="operator")) as browser:
-            english = words_of((await browser.get("/console/system/")).text)
-            german = words_of((await browser.get("/console/system/", headers={"Accept-Language": "de"})).text)
-            assert "Runs that are added up" in english
-            assert "NW go-live" in english
-            assert "500 / 1,200" in english
-            assert "Läufe, deren Summen gebildet werden" in german
-            assert "500 / 1.200" in german
-
-    asyncio.run(run())
+    own, everywhere = (signed_in(ledger, role="operator", suppliers=(code,)) for code in ("NW", "*"))
+    with console_app(database) as app, visitor(app, own) as browser:
+        refused = send(browser, form, fields | {"documents_root": mine}, at=at)
+        assert (refused.status_code, "operator must allow" in words_of(refused.text)) == (400, True)
+    places = ConsoleSettings(places={"Nordwind Energie": ("file:///srv/nord", "s3://nord"), "X": ("s3://sued",)})
+    with console_app(database, settings=places) as app, visitor(app, own) as browser:
+        for root in foreign:
+            refused = send(browser, form, fields | {"documents_root": root}, at=at)
+            said = words_of(refused.text)
+            assert refused.status_code == 400
+            assert "below one: file:///srv/nord, s3://nord" in said, said
+            assert "sued" not in said
+        assert send(browser, form, fields | {"documents_root": mine}, at=at).status_code == 303
+        assert (state().documents_root, state().documents_organisation) == (mine, "Nordwind Energie")
+    with console_app(database, settings=places) as app, visitor(app, everywhere) as browser:
+        assert send(browser, form, fields | {"documents_root": foreign[0]}, at=at).status_code == 303
+        assert (state().documents_root, state().documents_organisation) == (foreign[0], "")
+    with console_app(database, settings=places) as app, visitor(app, own) as browser:
+        strict = fields | {"documents_root": foreign[0], "strictness": "strict"}
+        assert send(browser, form, strict, at=at).status_code == 303, "the platform's root stays"
+        assert (state().strictness, state().documents_organisation) == ("strict", "")
 
 
 @pytest.mark.asvs("V8.4.1")
@@ -146,63 +116,28 @@ def test_an_operator_of_one_supplier_reaches_no_further(database: PostgresUrls, 
     stranger = new_user(ledger, organisation="Südwind")
     colleague = new_user(ledger, role="operator")
 
-    async def run() -> None:
-        cookies = signed_in(ledger, role="operator", suppliers=["NW"])
-        async with console_app(database) as app, visitor(app, cookies) as browser:
-            home = "/console/suppliers/"
-            page = (await browser.get(home)).text
-            assert ("/suppliers/NW/" in page, "/suppliers/SW/" in page, stranger in page) == (True, False, False)
-            assert "/console/system/" not in page
-            for path in (f"{home}SW/", f"/console/users/{stranger}/", "/console/system/"):
-                assert (await browser.get(path)).status_code == 404
-            assert (await browser.get(f"/console/users/{colleague}/")).status_code == 403
-            assert (await browser.get("/console/keys/wide1111/")).status_code == 403
-            assert ("narr1111" in page, "wide1111" in page, colleague in page) == (True, False, False)
-            refused: list[tuple[str, dict[str, Any]]] = [
-                (home, {"code": "NEW"}),
-                ("/console/keys/", {"organisation": "Südwind", "suppliers": "NW", "role": "importer"}),
-                ("/console/keys/", {"organisation": "Nordwind Energie", "suppliers": "*", "role": "importer"}),
-                (
-                    "/console/users/",
-                    {"email": "a@example.org", "organisation": "X", "suppliers": "NW", "role": "auditor"},
-                ),
-            ]
-            for path, fields in refused:
-                assert (await send(browser, path, fields, at=home)).status_code == 403
-
-    asyncio.run(run())
-
-
-def test_a_key_that_was_asked_for_is_made_by_the_relay(database: PostgresUrls, ledger: Ledger) -> None:
-    ledger.execute(supplier.stream_of("NW"), supplier.CreateSupplier(), at=now(), by="operator:test")
-
-    async def run() -> None:
-        async with console_app(database) as app, visitor(app, signed_in(ledger, role="operator")) as browser:
-            key = {"organisation": "Nordwind", "suppliers": "NW", "role": "importer", "rate": "0"}
-            await send(browser, "/console/keys/", key, at="/console/suppliers/")
-            with ledger.connection() as connection:
-                [task] = [row["task_id"] for row in connection.execute("SELECT task_id FROM owner_task")]
-            OwnerTasks(ledger, database.admin, AUTHORITY, lambda asked, progress: {}).carry_out(task)
-            page = (await browser.get("/console/suppliers/")).text
-            [key_id] = set(re.findall(r"/console/keys/([a-z0-9]{8})/", page))
-            at = f"/console/keys/{key_id}/"
-            assert (await send(browser, f"{at}revoke/", {"confirm": "x"}, at=at)).status_code == 400
-            answer = await send(browser, f"{at}revoke/", {"confirm": key_id, "reason": "was in a mail"}, at=at)
-            assert answer.headers["location"] == "/console/suppliers/"
-
-    asyncio.run(run())
-
-
-def test_the_system_says_what_workers_do_now(database: PostgresUrls, ledger: Ledger) -> None:
-    stage_account(ledger, "NW", "1")
-
-    async def run() -> None:
-        async with console_app(database) as app, visitor(app, signed_in(ledger, role="operator")) as browser:
-            assert "no import is in hand" in words_of((await browser.get("/console/system/")).text)
-            ledger.execute("import/NW/1", start(worker=3), at=now(), by="worker:3")
-            assert "Worker 3 has 1 import in hand" in words_of((await browser.get("/console/system/")).text)
-
-    asyncio.run(run())
+    cookies = signed_in(ledger, role="operator", suppliers=["NW"])
+    with console_app(database) as app, visitor(app, cookies) as browser:
+        home = "/console/suppliers/"
+        page = browser.get(home).text
+        assert ("/suppliers/NW/" in page, "/suppliers/SW/" in page, stranger in page) == (True, False, False)
+        assert "/console/system/" not in page
+        for path in (f"{home}SW/", f"/console/users/{stranger}/", "/console/system/"):
+            assert browser.get(path).status_code == 404
+        assert browser.get(f"/console/users/{colleague}/").status_code == 403
+        assert browser.get("/console/keys/wide1111/").status_code == 403
+        assert ("narr1111" in page, "wide1111" in page, colleague in page) == (True, False, False)
+        refused: list[tuple[str, dict[str, Any]]] = [
+            (home, {"code": "NEW"}),
+            ("/console/keys/", {"organisation": "Südwind", "suppliers": "NW", "role": "importer"}),
+            ("/console/keys/", {"organisation": "Nordwind Energie", "suppliers": "*", "role": "importer"}),
+            (
+                "/console/users/",
+                {"email": "a@example.org", "organisation": "X", "suppliers": "NW", "role": "auditor"},
+            ),
+        ]
+        for path, fields in refused:
+            assert send(browser, path, fields, at=home).status_code == 403
 
 
 @pytest.mark.promise("nobody-learns-user-another")
@@ -211,24 +146,20 @@ def test_nobody_is_told_that_an_address_is_that_of_a_user_elsewhere(database: Po
     new_user(ledger, email="known@example.org", organisation="Südwerke")
     cookies, home = signed_in(ledger, role="operator", suppliers=["NW"]), "/console/suppliers/"
 
-    async def run() -> None:
-        async with console_app(database) as app, visitor(app, cookies) as browser:
-            answers = []
-            for email in ("known@example.org", "fresh@example.org"):
-                user = {"email": email, "organisation": "Nordwind Energie", "suppliers": "NW", "role": "support"}
-                added = await send(browser, "/console/users/", user, at=home)
-                link = re.search(r"/console/sign-in/[\w-]+/", added.text)
-                assert link is not None
-                listed = words_of((await browser.get(home)).text).count(email)
-                async with visitor(app) as invited:
-                    entered = await send(invited, link[0])
-                said = re.sub(r"[0-9:]{8}", "", words_of(added.text.replace(link[0], "…")).replace(email, "…"))
-                answers.append((added.status_code, said, listed, entered.headers["location"]))
-            assert answers[0] == answers[1]
-            assert (answers[0][0], answers[0][3]) == (200, "/console/password/")
-            again = {"email": "FRESH@example.org", "organisation": "Nordwind Energie"}
-            refused = await send(browser, "/console/users/", again | {"suppliers": "NW", "role": "support"}, at=home)
-            assert refused.status_code == 400
-
-    with carrying_out(database):
-        asyncio.run(run())
+    with carrying_out(database), console_app(database) as app, visitor(app, cookies) as browser:
+        answers = []
+        for email in ("known@example.org", "fresh@example.org"):
+            user = {"email": email, "organisation": "Nordwind Energie", "suppliers": "NW", "role": "support"}
+            added = send(browser, "/console/users/", user, at=home)
+            link = re.search(r"/console/sign-in/[\w-]+/", added.text)
+            assert link is not None
+            listed = words_of(browser.get(home).text).count(email)
+            with visitor(app) as invited:
+                entered = send(invited, link[0])
+            said = re.sub(r"[0-9:]{8}", "", words_of(added.text.replace(link[0], "…")).replace(email, "…"))
+            answers.append((added.status_code, said, listed, entered.headers["location"]))
+        assert answers[0] == answers[1]
+        assert (answers[0][0], answers[0][3]) == (200, "/console/password/")
+        again = {"email": "FRESH@example.org", "organisation": "Nordwind Energie"}
+        refused = send(browser, "/console/users/", again | {"suppliers": "NW", "role": "support"}, at=home)
+        assert refused.status_code == 400
