@@ -1,13 +1,12 @@
 """The verb `projections`, and below it those that verify and repair a view that looks wrong."""
 
-import asyncio
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import click
 import msgspec
-from psycopg import AsyncConnection, Connection
+from psycopg import Connection
 
 from cli.addresses import admin_url
 from cli.audit import market_stream
@@ -64,24 +63,25 @@ def projections(context: click.Context, as_json: bool) -> None:
     """What is derived from the log: every version with its position, lag, state, rows and last verification."""
     if context.invoked_subcommand is not None:
         return
-    standings = asyncio.run(_standings(admin_url()))
+    with administrator(admin_url()) as connection:
+        standings = version_standings(connection, PROJECTIONS)
     if not as_json:
         say(_LINE.format("name", "version", "position", "lag", "state", "rows", "parked", "verified"))
     for standing in standings:
         lag_s = max(0.0, (now() - standing.lag_since).total_seconds()) if standing.lag_since else 0.0
         if as_json:
             told = {**msgspec.to_builtins(standing), "lag_events": standing.lag, "lag_s": lag_s}
-            say(msgspec.json.encode({name: told[name] for name in told if name not in ("lag", "lag_since")}))
+            say(
+                msgspec.json.encode(
+                    {name: told[name] for name in told if name not in ("lag", "lag_since", "definition")}
+                )
+            )
         else:
             say(_line(standing, lag_s))
 
 
+_LEFT_OUT = ("lag", "lag_since", "definition")
 _LINE = "{:<18} {:>7} {:>12}  {:<18} {:<9} {:>10} {:>6}  {}"
-
-
-async def _standings(url: str) -> list[VersionStanding]:
-    async with await AsyncConnection.connect(url, autocommit=True) as connection:
-        return await version_standings(connection, PROJECTIONS)
 
 
 def _line(standing: VersionStanding, lag_s: float) -> str:

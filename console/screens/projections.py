@@ -5,6 +5,7 @@ from functools import partial
 import msgspec
 from starlette.responses import Response
 
+from api.http.database import in_thread
 from api.http.errors import not_found
 from console.access.people import EVERYBODY, OPERATORS
 from console.access.requests import ask
@@ -18,11 +19,19 @@ from eventstore.aggregates.import_process import identity_of
 from eventstore.aggregates.owner_task import OwnerTaskKind
 from projections import PROJECTIONS
 from projections.unlogged.typed_reasons import MAX_REASON
-from projections.versions.overview import PARKED_PAGE, parked_in, version_standings
+from projections.versions.overview import PARKED_PAGE, VersionStanding, parked_in, version_standings
 from projections.views.owner_task import OwnerTask, owner_tasks
 
 _KINDS: tuple[OwnerTaskKind, ...] = ("projection_verify", "projection_rebuild", "projection_switch")
 _NAMES = {projection.name for projection in PROJECTIONS}
+
+
+async def _standings(visit: Visit) -> list[VersionStanding]:
+    def read() -> list[VersionStanding]:
+        with visit.services.ledger.connection() as connection:
+            return version_standings(connection, PROJECTIONS)
+
+    return await in_thread(read)
 
 
 @page("/projections/", roles=EVERYBODY, nav=N_("Projections"))
@@ -30,7 +39,7 @@ async def projection_list(visit: Visit) -> Response:
     """Every version of every projection."""
     return visit.render(
         "projections.html",
-        standings=await visit.read(version_standings, PROJECTIONS),
+        standings=await _standings(visit),
         state_names={state: visit._(name) for state, name in VERSION_STATES.items()},
         tones=VERSION_TONES,
         tasks=await shown_tasks(visit, await _tasks(visit, "")),
@@ -41,7 +50,7 @@ async def projection_list(visit: Visit) -> Response:
 async def projection(visit: Visit) -> Response:
     """One projection: its versions, its parked streams, and the requests that can be made."""
     name, person = _name(visit), visit.person
-    standings = [row for row in await visit.read(version_standings, PROJECTIONS) if row.name == name]
+    standings = [row for row in await _standings(visit) if row.name == name]
     query = partial(parked_in, name=name, suppliers=person.reach)
     parked, more = await page_of(
         visit, "parked-after", query, PlaceNumber, PARKED_PAGE, place="position", anchor="parked"
@@ -85,7 +94,7 @@ async def switch_projection(visit: Visit) -> Response:
     """Request that another version goes live: a new one, or the one before."""
     visit.require_all()
     name, reason, version = _name(visit), visit.reason(), visit.form.text("version")
-    standings = await visit.read(version_standings, PROJECTIONS)
+    standings = await _standings(visit)
     if not any(row.name == name and row.can_be_live and str(row.version) == version for row in standings):
         raise visit.invalid("version", N_("There is no such version beside the live one."), "invalid_choice")
     return await _request(visit, "projection_switch", reason, version=version)

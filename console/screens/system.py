@@ -15,12 +15,15 @@ from console.access.people import OPERATORS
 from console.access.visit import Visit, page
 from console.presentation.texts import N_
 from console.screens.tasks import shown_tasks
+from eventstore.aggregates.import_process import WAITING
 from eventstore.clock import now
+from eventstore.log.intake_stop import IntakeStop, intake_stop
+from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import CODE_VERSION
 from eventstore.operations.migrate import NEWEST
-from eventstore.operations.system_state import system_state
+from projections import FOLLOWING
+from projections.queries.vitals import Vitals, read_vitals
 from projections.unlogged.troubles import read_troubles
-from projections.views.import_progress import imports_in_hand, waiting_imports
 from projections.views.owner_task import open_owner_tasks
 
 LEADER_NAMES = {
@@ -39,13 +42,14 @@ async def system(visit: Visit) -> Response:
         raise not_found()
     folder = visit.console.settings.data_dir
     disk = await in_thread(_disk, folder) if folder else None
-    state = await visit.read(system_state, now())
+    state, stop = await in_thread(_vitals, visit.services.ledger)
     return visit.render(
         "system_live.html" if visit.is_partial else "system.html",
         state=state,
-        leaders=[visit._(LEADER_NAMES.get(name, name)) for name in state.leaders],
-        waiting=await visit.read(waiting_imports),
-        in_hand=await visit.read(imports_in_hand),
+        stop=stop,
+        leaders=[visit._(text) for name, text in LEADER_NAMES.items() if state.holders.get(name)],
+        followers=sorted({**state.lags, **state.projection_lags}.items()),
+        waiting=sum(number for _, status, number in state.imports if status in WAITING),
         tasks=await shown_tasks(visit, await visit.read(open_owner_tasks, 20)),
         dying=_dying(visit),
         troubles=await visit.read(read_troubles),
@@ -59,6 +63,12 @@ async def system(visit: Visit) -> Response:
         ],
         at=now(),
     )
+
+
+def _vitals(ledger: Ledger) -> tuple[Vitals, IntakeStop | None]:
+    with ledger.connection() as connection:
+        names = tuple(projection.name for projection in FOLLOWING)
+        return read_vitals(connection, names, with_work=True), intake_stop(connection)
 
 
 def _disk(folder: Path) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, LiteralString
 import msgspec
 import psycopg
 from psycopg import Connection
-from psycopg.rows import tuple_row
+from psycopg.rows import class_row, tuple_row
 
 from eventstore.log import locks
 from eventstore.log.columns import SELECT_HEAD
@@ -22,6 +22,26 @@ from projections.unlogged.troubles import reported_troubles
 
 FOLLOWING = ("relay", "ended imports")
 """Followers whose checkpoint is a row of `checkpoints`, by the names that they have there."""
+
+
+class ConnectedProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """A process of the service with its connections: how many, and how many of them do something now."""
+
+    name: str
+    address: str
+    connections: int
+    active: int
+    since: datetime
+
+
+class RunningJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that a worker adds up."""
+
+    supplier: str
+    run: str
+    asked_at: datetime
+    accounts: int
+    accounts_done: int
 
 
 class Lag(msgspec.Struct, frozen=True):
@@ -51,7 +71,7 @@ class Vitals(msgspec.Struct, kw_only=True):
     troubles: dict[str, int] = {}
     """Processes in which work of this name fails at present."""
     holders: dict[str, int] = {}
-    """Processes that hold a piece of work: relay, projector, workers."""
+    """Processes that hold a piece of work: workers, and the single followers by their names."""
     waiting_mails: int | None = None
     log_lock_waiters: int | None = None
     log_lock_wait_s: float | None = None
@@ -67,6 +87,14 @@ class Vitals(msgspec.Struct, kw_only=True):
     database_bytes: int | None = None
     table_bytes: dict[str, int] = {}
     dead_rows: dict[str, int] = {}
+    day_events: int = 0
+    day_bytes: int = 0
+    """Growth of the log with its payloads in a day."""
+    postgres: str = ""
+    processes: list[ConnectedProcess] = []
+    jobs: list[RunningJob] = []
+    in_hand: list[tuple[int, int]] = []
+    """(worker, imports that it has now), those with most first."""
     keys: int | None = None
     """Access keys in force."""
     oldest_key_s: float | None = None
@@ -97,11 +125,22 @@ FROM (
     LIMIT 100
 ) AS oldest
 """
+_LEADERS = {
+    locks.RELAY: "relay",
+    locks.PROJECTOR: "projector",
+    locks.SEALER: "sealer",
+    locks.ENDED_IMPORTS: "ended imports",
+    locks.OWNER_TASKS: "owner's tasks",
+}
+_HOLDERS: LiteralString = """
+SELECT CASE WHEN objsubid = 1 THEN objid::bigint END, count(*)
+FROM pg_locks
+WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND granted
+  AND ((objsubid = 1 AND classid = 0) OR (objsubid = 2 AND classid = %(workers)s))
+GROUP BY 1
+"""
 _LOCKS: LiteralString = """
-SELECT count(*) FILTER (WHERE granted AND classid = 0 AND objsubid = 1 AND objid = %(relay)s),
-       count(*) FILTER (WHERE granted AND classid = 0 AND objsubid = 1 AND objid = %(projector)s),
-       count(*) FILTER (WHERE granted AND classid = %(workers)s AND objsubid = 2),
-       count(*) FILTER (WHERE NOT granted AND classid = 0 AND objsubid = 1 AND objid = %(log)s),
+SELECT count(*) FILTER (WHERE NOT granted AND classid = 0 AND objsubid = 1 AND objid = %(log)s),
        coalesce(extract(epoch FROM clock_timestamp() - min(waitstart)
            FILTER (WHERE NOT granted AND classid = 0 AND objsubid = 1 AND objid = %(log)s)), 0)::float8
 FROM pg_locks
@@ -128,6 +167,29 @@ _KEYS: LiteralString = """
 SELECT count(*), extract(epoch FROM clock_timestamp() - min(created_at))::float8
 FROM access_key WHERE revoked_at IS NULL
 """
+_PROCESSES: LiteralString = """
+SELECT application_name AS name, coalesce(host(client_addr), 'socket') AS address, count(*) AS connections,
+       count(*) FILTER (WHERE state = 'active') AS active, min(backend_start) AS since
+FROM pg_stat_activity
+WHERE datname = current_database() AND usename IS NOT NULL AND backend_type = 'client backend'
+GROUP BY 1, 2
+ORDER BY 1, 2
+"""
+_JOBS: LiteralString = """
+SELECT supplier, run, asked_at, accounts, accounts_done FROM reconciliations WHERE ended_at IS NULL ORDER BY asked_at
+"""
+_GROWTH: LiteralString = """
+SELECT position_at(clock_timestamp() - interval '1 day'),
+       pg_total_relation_size('events') + pg_total_relation_size('payloads'), current_setting('server_version')
+"""
+_IN_HAND: LiteralString = """
+SELECT worker, count(*) AS number
+FROM import_status
+WHERE status = 'IN_PROGRESS' AND worker IS NOT NULL
+GROUP BY worker
+ORDER BY number DESC, worker
+LIMIT 20
+"""
 _PARKED: LiteralString = """
 SELECT name, count(stream) FILTER (WHERE accepted_at IS NULL)
 FROM projection_versions LEFT JOIN parked_streams USING (name, version)
@@ -135,12 +197,19 @@ WHERE state = 'live' GROUP BY name
 """
 
 
-def read_vitals(connection: Connection[Any], projections: tuple[str, ...], *, with_sizes: bool = True) -> Vitals:
-    """The numbers of now. `projections` are those that follow the log. Raises OperationalError where it is away."""
+def read_vitals(
+    connection: Connection[Any], projections: tuple[str, ...], *, with_sizes: bool = True, with_work: bool = False
+) -> Vitals:
+    """The numbers of now. `projections` are those that follow the log. Raises OperationalError where it is away.
+
+    `with_work`: also the processes and what they do.
+    """
     overview = Vitals()
     parts: list[Callable[[_Asking, Vitals], None]] = [_events, _imports, _locks, _server, _keys]
     if with_sizes:
         parts.append(_sizes)
+    if with_work:
+        parts.append(_work)
     asking = _Asking(connection, projections)
     for part in parts:
         try:
@@ -184,9 +253,9 @@ def _imports(asking: _Asking, overview: Vitals) -> None:
 
 
 def _locks(asking: _Asking, overview: Vitals) -> None:
-    numbers = {"relay": locks.RELAY, "projector": locks.PROJECTOR, "workers": locks.WORKERS, "log": locks.LOG}
-    [(relay, projector, workers, waiters, wait_s)] = asking.rows(_LOCKS, **numbers)
-    overview.holders = {"relay": relay, "projector": projector, "worker": workers}
+    held = dict(asking.rows(_HOLDERS, workers=locks.WORKERS))
+    overview.holders = {name: held.get(number, 0) for number, name in _LEADERS.items()} | {"worker": held.get(None, 0)}
+    [(waiters, wait_s)] = asking.rows(_LOCKS, log=locks.LOG)
     overview.troubles = dict(Counter(one.name for one in reported_troubles(asking.connection)))
     overview.log_lock_waiters, overview.log_lock_wait_s = waiters, max(0.0, wait_s)
 
@@ -205,3 +274,14 @@ def _sizes(asking: _Asking, overview: Vitals) -> None:
     [(overview.database_bytes,)] = asking.rows("SELECT pg_database_size(current_database())")
     overview.table_bytes = {str(name): int(size) for name, size in asking.rows(_SIZES)}
     overview.dead_rows = {str(name): int(count) for name, count in asking.rows(_DEAD)}
+
+
+def _work(asking: _Asking, overview: Vitals) -> None:
+    [(before, log_bytes, overview.postgres)] = asking.rows(_GROWTH)
+    overview.day_events = max(0, (overview.head or 0) - before)
+    overview.day_bytes = log_bytes * overview.day_events // overview.head if overview.head else 0
+    with asking.connection.cursor(row_factory=class_row(ConnectedProcess)) as cursor:
+        overview.processes = cursor.execute(_PROCESSES).fetchall()
+    with asking.connection.cursor(row_factory=class_row(RunningJob)) as cursor:
+        overview.jobs = cursor.execute(_JOBS).fetchall()
+    overview.in_hand = asking.rows(_IN_HAND)

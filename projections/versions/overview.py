@@ -5,33 +5,25 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, Connection
 from psycopg.rows import class_row, tuple_row
 
 from eventstore.events import OF_SUPPLIERS
-from eventstore.log.columns import SELECT_HEAD
 from projections.versions.projection import Projection
-from projections.versions.versions import ProjectionVersion
+from projections.versions.reading import head
+from projections.versions.versions import ProjectionVersion, versions
 
 PARKED_PAGE = 100
 
 
-class VersionStanding(msgspec.Struct, frozen=True, kw_only=True):
+class VersionStanding(ProjectionVersion, frozen=True, kw_only=True):
     """A version as it stands. `rows` is what the database's statistics say; None where they say nothing."""
 
-    name: str
-    version: int
-    state: str
-    position: int
     lag: int
     lag_since: datetime | None
     """When the first event that is not taken in was recorded; None where all are."""
     rows: int | None
     parked: int
-    built_at: datetime
-    retired_at: datetime | None
-    verified_at: datetime | None
-    differences: int | None
 
     @property
     def can_be_live(self) -> bool:
@@ -46,79 +38,39 @@ class ParkedStream(msgspec.Struct, frozen=True, kw_only=True):
     error: str
 
 
-_SELECT_VERSIONS = """
-SELECT v.name, v.version, v.state, v.position, v.definition, v.built_at, v.retired_at, v.verified_at, v.differences
-FROM projection_versions AS v
-ORDER BY v.name, v.version
-"""
 _SELECT_PARKED = "SELECT name, version, count(*) FROM parked_streams GROUP BY name, version"
 _SELECT_ROWS = """
 SELECT n.nspname, c.relname, c.reltuples::bigint
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-WHERE c.relkind = 'r' AND n.nspname = ANY(%s)
+WHERE c.relkind = 'r'
 """
 _SELECT_SINCE = "SELECT recorded_at FROM events WHERE position = %s"
 
 
-async def version_standings(
-    connection: AsyncConnection[Any], projections: Sequence[Projection]
-) -> list[VersionStanding]:
+def version_standings(connection: Connection[Any], projections: Sequence[Projection]) -> list[VersionStanding]:
     """Every version of these, in their order; nothing is counted, so it costs the same whatever they hold."""
-    by_name = {projection.name: projection for projection in projections}
-    async with connection.cursor(row_factory=class_row(ProjectionVersion)) as cursor:
-        rows = await (await cursor.execute(_SELECT_VERSIONS)).fetchall()
-    versions = [one for one in rows if one.name in by_name]
-    schemas = sorted({projection.home for projection in projections} | {one.schema for one in versions})
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        head = (await (await cursor.execute(SELECT_HEAD)).fetchone() or (0,))[0]
-        counts = await (await cursor.execute(_SELECT_PARKED)).fetchall()
-        parked = {(name, version): number for name, version, number in counts}
-        sizes = {
-            (schema, table): number
-            for schema, table, number in await (await cursor.execute(_SELECT_ROWS, (schemas,))).fetchall()
-        }
-        standings = []
-        for name in by_name:
-            for one in (version for version in versions if version.name == name):
-                is_late = _position(one, by_name[name], head) < head and one.state != "retired"
-                since = await (await cursor.execute(_SELECT_SINCE, (one.position + 1,))).fetchone() if is_late else None
-                number = parked.get((name, one.version), 0)
-                standings.append(_standing(one, by_name[name], head, sizes, number, since[0] if since else None))
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        parked = {(name, version): number for name, version, number in cursor.execute(_SELECT_PARKED)}
+        sizes = {(schema, table): number for schema, table, number in cursor.execute(_SELECT_ROWS)}
+        reached, standings = head(connection), []
+        for projection in projections:
+            for version in versions(connection, projection.name):
+                is_live = version.state == "live"
+                position = reached if is_live and projection.is_inline else version.position
+                is_late = position < reached and version.state != "retired"
+                since = cursor.execute(_SELECT_SINCE, (position + 1,)).fetchone() if is_late else None
+                schema = projection.home if is_live else version.schema
+                known = [sizes.get((schema, table), -1) for table in projection.tables]
+                standing = {
+                    "state": "outdated" if is_live and version.is_outdated(projection) else version.state,
+                    "position": position,
+                    "lag": reached - position,
+                    "lag_since": since[0] if since else None,
+                    "rows": sum(known) if all(number >= 0 for number in known) else None,
+                    "parked": parked.get((version.name, version.version), 0),
+                }
+                standings.append(VersionStanding(**msgspec.structs.asdict(version) | standing))
     return standings
-
-
-def _position(one: ProjectionVersion, projection: Projection, head: int) -> int:
-    """One that is written with the append is always at the end."""
-    return head if one.state == "live" and projection.is_inline else one.position
-
-
-def _standing(
-    one: ProjectionVersion,
-    projection: Projection,
-    head: int,
-    sizes: dict[tuple[str, str], int],
-    parked: int,
-    since: datetime | None,
-) -> VersionStanding:
-    is_live = one.state == "live"
-    position = _position(one, projection, head)
-    schema = projection.home if is_live else one.schema
-    known = [sizes.get((schema, table), -1) for table in projection.tables]
-    is_outdated = is_live and one.is_outdated(projection)
-    return VersionStanding(
-        name=one.name,
-        version=one.version,
-        state="outdated" if is_outdated else one.state,
-        position=position,
-        lag=head - position,
-        lag_since=since,
-        rows=sum(known) if all(number >= 0 for number in known) else None,
-        parked=parked,
-        built_at=one.built_at,
-        retired_at=one.retired_at,
-        verified_at=one.verified_at,
-        differences=one.differences,
-    )
 
 
 _SELECT_PARKED_STREAMS = """

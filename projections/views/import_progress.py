@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from psycopg import AsyncConnection
-from psycopg.rows import tuple_row
 
 from eventstore.aggregates.import_process import STATUS_AFTER, STATUS_AFTER_TOPIC, SubjectErased, status_after
 from projections.versions.following import Counter
@@ -36,28 +35,3 @@ async def supplier_progress(connection: AsyncConnection[Any], supplier: str) -> 
     rows = await (await connection.execute(_SELECT, (supplier,), prepare=True)).fetchall()
     counts = {status: number for status, number in rows if number}
     return SupplierProgress(import_supplier=supplier, total=sum(counts.values()), by_status=counts)
-
-
-_SELECT_WAITING = "SELECT coalesce(sum(number), 0) FROM import_progress WHERE status IN ('PENDING', 'IN_PROGRESS')"
-
-
-_SELECT_IN_HAND = """
-SELECT worker, count(*) AS number
-FROM import_status
-WHERE status = 'IN_PROGRESS' AND worker IS NOT NULL
-GROUP BY worker
-ORDER BY number DESC, worker
-LIMIT 20
-"""
-
-
-async def imports_in_hand(connection: AsyncConnection[Any]) -> list[tuple[int, int]]:
-    """(worker, how many imports it has now), those with most first; of an index that holds open imports alone."""
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        return await (await cursor.execute(_SELECT_IN_HAND)).fetchall()
-
-
-async def waiting_imports(connection: AsyncConnection[Any]) -> int:
-    """How many imports of all suppliers are pending or being processed."""
-    row = await (await connection.execute(_SELECT_WAITING)).fetchone()
-    return int(row[0]) if row else 0

@@ -1,8 +1,5 @@
 """How projections stand is read without counting anything."""
 
-import asyncio
-from typing import Any
-
 import psycopg
 
 from embedded.postgres import PostgresUrls
@@ -12,19 +9,13 @@ from projections import PROJECTIONS
 from projections.versions.overview import VersionStanding, parked_in, version_standings
 from tests.support.following import follow
 from tests.support.make import NOON, stage
+from tests.support.rows import asked
 from tests.support.times import set_log_time
 
 
-def asked(database: PostgresUrls, query: Any, *arguments: Any) -> Any:
-    async def asking() -> Any:
-        async with await psycopg.AsyncConnection.connect(database.service, autocommit=True) as connection:
-            return await query(connection, *arguments)
-
-    return asyncio.run(asking())
-
-
 def by_name(database: PostgresUrls) -> dict[str, VersionStanding]:
-    return {one.name: one for one in asked(database, version_standings, PROJECTIONS)}
+    with psycopg.connect(database.service, autocommit=True) as connection:
+        return {one.name: one for one in version_standings(connection, PROJECTIONS)}
 
 
 def test_a_projection_that_follows_lags_and_catches_up(ledger: Ledger, database: PostgresUrls) -> None:
@@ -48,5 +39,5 @@ def test_what_is_parked_is_named_and_old_definitions_are_told(ledger: Ledger, da
         connection.execute("ANALYZE import_status")
     one = by_name(database)["throughput"]
     assert (one.state, one.parked, one.can_be_live) == ("outdated", 1, False)
-    [parked] = asked(database, parked_in, "throughput")
+    [parked] = asked(database.service, parked_in, "throughput")
     assert (parked.stream, parked.position, parked.error) == ("s/1", 7, "e")
