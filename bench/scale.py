@@ -36,7 +36,7 @@ from projections.versions.build import administrator
 from projections.versions.projection import Projection
 from projections.versions.reading import head
 from projections.versions.versions import alone, build_version, drop_version, live_version, switch
-from projections.views.account_search import find_accounts
+from tests.support.rows import find_accounts
 
 BAR = 0.9
 SMALL, LARGE = 10_000, 1_000_000

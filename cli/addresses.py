@@ -1,15 +1,18 @@
 """Addresses of the log's database for a verb: those of the settings, or of the service on the data folder."""
 
+import asyncio
 import contextlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar
 
 import psycopg
-from psycopg import Connection
+from psycopg import AsyncConnection, Connection
 
 from cli.service.reach import Unreachable, reach
 from cli.service.settings import SettingError, Settings
 from embedded.folder import DataFolder
+
+Answer = TypeVar("Answer")
 
 
 def database_url() -> str:
@@ -31,6 +34,17 @@ def connected() -> Iterator[Connection[Any]]:
     with psycopg.connect(database_url(), autocommit=True) as connection:
         connection.execute("SET statement_timeout = 0; SET TIME ZONE 'UTC'")
         yield connection
+
+
+def answer_of(query: Callable[..., Awaitable[Answer]], *arguments: Any, **named: Any) -> Answer:
+    """The answer of a query of the api, asked on a connection with the rights of the database's owner."""
+
+    async def ask(url: str) -> Answer:
+        async with await AsyncConnection.connect(url, autocommit=True) as connection:
+            await connection.execute("SET TIME ZONE 'UTC'")
+            return await query(connection, *arguments, **named)
+
+    return asyncio.run(ask(admin_url()))
 
 
 def _reached(*names: str) -> str:

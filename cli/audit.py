@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 import msgspec
-from psycopg import Connection
 
+from cli.addresses import answer_of
 from cli.known import require_import, require_stream, require_supplier
 from cli.operator import open_ledger
 from cli.tell import text_of
@@ -47,10 +47,10 @@ class MomentParam(click.ParamType[AsOf]):
             self.fail(f"{value!r}: {error}", param, ctx)
 
 
-def position_of(connection: Connection[Any], moment: AsOf | None) -> int | None:
+def position_of(moment: AsOf | None) -> int | None:
     """The last position that belongs to a moment; None without one. Raises BadParameter for one that is ahead."""
     try:
-        return moment.position_in(connection) if moment else None
+        return answer_of(moment.position_in) if moment else None
     except MomentAhead as error:
         raise click.BadParameter(str(error)) from error
 
@@ -88,11 +88,11 @@ def history(
         with ledger.connection() as connection:
             if external is not None:
                 require_import(connection, supplier_code, external)
-                upto = position_of(connection, as_of)
+                upto = position_of(as_of)
                 events = read_account_history(connection, supplier_code, external, upto)
             else:
                 require_stream(connection, stream)
-                upto = position_of(connection, as_of)
+                upto = position_of(as_of)
                 events = read_history(connection, [stream], upto)
         if not events:
             told = f"import of {external} for {supplier_code}" if external is not None else f"event of {supplier_code}"
@@ -134,7 +134,7 @@ def status(
     with open_ledger() as ledger, ledger.connection() as connection:
         if external is not None:
             require_import(connection, supplier_code, external)
-            upto = position_of(connection, as_of)
+            upto = position_of(as_of)
             record = status_record(of_import(read_account_history(connection, supplier_code, external, upto)))
             if record is None:
                 raise click.ClickException(f"There was no import of {external} for {supplier_code} then.")
@@ -142,7 +142,7 @@ def status(
             click.echo(msgspec.json.encode(record) if as_json else _lines(msgspec.to_builtins(record)))
             return
         require_supplier(connection, supplier_code)
-        upto = position_of(connection, as_of)
+        upto = position_of(as_of)
         statuses = read_statuses(connection, supplier_code, upto)
     told = statuses if as_list else dict(sorted(Counter(statuses.values()).items()))
     click.echo(msgspec.json.encode(told) if as_json else _lines(told))

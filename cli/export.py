@@ -32,7 +32,7 @@ def export_history(
     header = header_of(supplier_code, _text(first), _text(last))
     with open_ledger() as ledger, ledger.connection() as connection:
         require_supplier(connection, supplier_code)
-        bounds = {"first": _first(connection, first), "last": position_of(connection, last)}
+        bounds = {"first": _first(connection, first), "last": position_of(last)}
         connection.execute("SET statement_timeout = 0")
         end = write_export(connection, output, header, bounds, payloads=payloads)
         more, elsewhere = told_of_detached(connection, supplier_code, end.detached)
@@ -45,7 +45,7 @@ def _first(connection: Connection[Any], moment: AsOf) -> int | None:
     """The first position of a span that begins at a moment, None for an open one."""
     if moment.time is None:
         return moment.position
-    before = position_of(connection, AsOf(time=moment.time - timedelta(microseconds=1)))
+    before = position_of(AsOf(time=moment.time - timedelta(microseconds=1)))
     return None if before is None else before + 1
 
 

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import click
 import msgspec
 
+from cli.addresses import answer_of
 from cli.known import require_supplier
 from cli.operator import open_ledger
 from cli.say import say
 from cli.tell import text_of
-from projections.unlogged.refused_attempts import Attempt, find_refused_attempts
-from projections.views.account_search import MAX_FOUND, find_accounts
+from projections.unlogged.refused_attempts import Attempt, refused_attempts
+from projections.views.account_search import MAX_FOUND, found_accounts
 from schemas.status import FoundAccount
 
 
@@ -32,11 +33,11 @@ def search(text: str, suppliers: tuple[str, ...], after: str, limit: int, as_jso
     with open_ledger() as ledger, ledger.connection() as connection:
         for supplier in suppliers:
             require_supplier(connection, supplier)
-        try:
-            page = find_accounts(connection, text, list(suppliers) or None, after=after, limit=limit)
-        except ValueError as error:
-            raise click.BadParameter("No page ends there.", param_hint="--after") from error
-        attempts = [] if after else find_refused_attempts(connection, text.strip(), list(suppliers) or None)
+    try:
+        page = answer_of(found_accounts, text, suppliers or None, after=after, limit=limit)
+    except ValueError as error:
+        raise click.BadParameter("No page ends there.", param_hint="--after") from error
+    attempts = [] if after else answer_of(refused_attempts, text.strip(), suppliers or None)
     _print(page.accounts, attempts, as_json=as_json)
     if page.next_after and as_json:
         click.echo(msgspec.json.encode({"next_after": page.next_after}))

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import click
 import msgspec
 
+from cli.addresses import answer_of
 from cli.known import require_supplier
 from cli.operator import caused_by, open_owner_ledger
 from cli.say import say
@@ -17,7 +18,7 @@ from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from projections.unlogged.user_details import find_user_details
 from projections.views.access_key import organisation_reach
-from projections.views.console_user import list_users
+from projections.views.console_user import user_listed, users_page
 from workers.operations import (
     ORGANISATION_NAME,
     ROLES,
@@ -30,6 +31,8 @@ from workers.operations import (
     new_link,
 )
 
+_ALL = 10**9
+"""Users of a list: every one."""
 _role = click.option("--role", type=click.Choice(ROLES), required=True, help="What they may do.")
 _email = click.argument("email")
 
@@ -76,9 +79,9 @@ def create(email: str, organisation: str, role: UserRole, codes: tuple[str, ...]
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def list_all(as_json: bool) -> None:
     """List the users, without what opens their sessions."""
-    with _users() as ledger, ledger.connection() as connection:
-        listed = list_users(connection)
-    for one in listed:
+    with _users():
+        listed = answer_of(users_page, "", "", _ALL)
+    for one in sorted(listed, key=lambda user: (user.email.lower(), user.user_id)):
         told = msgspec.to_builtins(one)
         if as_json:
             say(msgspec.json.encode(told))
@@ -110,8 +113,8 @@ def change(email: str, role: UserRole, codes: tuple[str, ...], as_json: bool) ->
         if codes:
             _require(ledger, codes)
         else:
-            with ledger.connection() as connection:
-                codes = next(tuple(one.suppliers) for one in list_users(connection) if one.user_id == user_id)
+            known = answer_of(user_listed, user_id)
+            codes = tuple(known.suppliers) if known else ()
         done = change_role(ledger, user_id, role, codes, by=caused_by())
     told = {"user_id": user_id, "role": role, "suppliers": codes, "is_changed": done}
     tell(f"{email} is {role}{'' if done else ' already'}.", told, as_json=as_json)

@@ -62,7 +62,7 @@ async def as_of(pool: AsyncConnectionPool, request: Request) -> int | None:
     if text is None:
         return None
     try:
-        return await read(pool, AsOf.of(text).read_position)
+        return await read(pool, AsOf.of(text).position_in)
     except MomentAhead as error:
         raise query_not_valid(Problem("as_of", "invalid", AHEAD)) from error
     except ValueError as error:

@@ -65,7 +65,7 @@ class ProblemQueries:
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         if await self._directory.supplier(supplier) is None:
             raise not_found()
-        return json_response([_shown(one) for one in await read(self._pool, select_attempts, supplier, external)])
+        return json_response([_shown(one) for one in await read(self._pool, select_attempts, external, [supplier])])
 
 
 def import_problems(events: list[Recorded]) -> ImportProblems:

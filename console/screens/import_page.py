@@ -49,7 +49,7 @@ from projections.queries.history import (
     newest_of_import,
     status_record,
 )
-from projections.unlogged.refused_attempts import attempts_page
+from projections.unlogged.refused_attempts import refused_attempts
 from projections.unlogged.typed_reasons import reasons_of
 from projections.unlogged.user_details import details_of
 from projections.views.owner_task import owner_tasks
@@ -102,7 +102,7 @@ async def import_page(visit: Visit) -> Response:
     if entry is None:
         raise not_found()
     whole = await _past_of(visit, supplier, external, None)
-    query = partial(attempts_page, supplier=supplier, external=external)
+    query = partial(refused_attempts, external=external, suppliers=[supplier])
     rows, more_attempts = await page_of(
         visit, "attempts-before", query, PlaceNumber, ATTEMPTS_AT_ONCE, place="number", anchor="attempts"
     )
@@ -210,7 +210,7 @@ async def _position_asked(visit: Visit) -> int | None:
     """The position that belongs to the moment in `?as_of=`; None without one. Raises NotValid."""
     text = visit.query("as_of")
     try:
-        return await visit.read(AsOf.of(text).read_position) if text else None
+        return await visit.read(AsOf.of(text).position_in) if text else None
     except MomentAhead as error:
         raise query_not_valid(Problem("as_of", "invalid", AHEAD)) from error
     except ValueError as error:

@@ -19,7 +19,7 @@ from eventstore.aggregates.import_process import CancelImport, RetryImport, stre
 from eventstore.clock import now
 from projections.queries.import_list import ListedRow, ListPage, Narrowed, imports_named, list_imports
 from projections.queries.supplier_overview import supplier_codes
-from projections.unlogged.refused_attempts import attempts_of_number
+from projections.unlogged.refused_attempts import refused_attempts
 from projections.views.import_run import run_state
 from schemas.run import RunRecord
 
@@ -79,7 +79,7 @@ async def imports(visit: Visit) -> Response:
     listed = await _page(visit, chosen.narrowed(codes), after)
     attempts: dict[str, Any] = {}
     if chosen.q and not after:
-        for attempt in await visit.read(attempts_of_number, chosen.q, suppliers):
+        for attempt in await visit.read(refused_attempts, chosen.q, suppliers):
             attempts.setdefault(attempt.supplier, attempt)  # the newest comes first
     return visit.render(
         "imports.html",

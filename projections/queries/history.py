@@ -51,24 +51,15 @@ class AsOf(msgspec.Struct, frozen=True):
             pass
         raise ValueError("Give a position, a time in ISO 8601, or a day such as 2026-11-21.")
 
-    def position_in(self, connection: Connection[Any]) -> int | None:
-        """The last position that belongs to the moment, None for an open one. Raises MomentAhead."""
-        if self == NOW:
-            return None
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            return self._found(cursor.execute(_SELECT_POSITION, msgspec.structs.asdict(self)).fetchone())
-
-    async def read_position(self, connection: AsyncConnection[Any]) -> int | None:
+    async def position_in(self, connection: AsyncConnection[Any]) -> int | None:
         """The last position that belongs to the moment, None for an open one. Raises MomentAhead."""
         if self == NOW:
             return None
         async with connection.cursor(row_factory=tuple_row) as cursor:
-            return self._found(await (await cursor.execute(_SELECT_POSITION, msgspec.structs.asdict(self))).fetchone())
-
-    def _found(self, row: tuple[int | None] | None) -> int:
+            row = await (await cursor.execute(_SELECT_POSITION, msgspec.structs.asdict(self))).fetchone()
         if row is None or row[0] is None:
             raise MomentAhead
-        return row[0]
+        return int(row[0])
 
 
 class MomentAhead(ValueError):

@@ -3,14 +3,14 @@
 Kept for 90 days, at most a million of a supplier, the newest; erasing a person deletes theirs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import msgspec
 from psycopg import AsyncConnection, Connection
-from psycopg.rows import args_row, tuple_row
+from psycopg.rows import class_row, tuple_row
 
 KEPT_FOR = timedelta(days=90)
 MAX_OF_SUPPLIER = 1_000_000
@@ -20,20 +20,15 @@ MAX_PATH = 150
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One refused request: `code` of the answer, and its problems as code@path."""
+    """One refused request: `code` of the answer, and its problems as code@path. A later one has a larger `number`."""
 
     supplier: str
     external_account_number: str
     attempted_at: datetime
     operation: str
     code: str
-    problems: tuple[str, ...] = ()
-
-
-class ListedAttempt(Attempt, frozen=True, kw_only=True):
-    """The same with its number: a page of a list goes on before the last one's."""
-
-    number: int
+    problems: Sequence[str] = ()
+    number: int = 0
 
 
 _INSERT = """
@@ -45,17 +40,10 @@ ON CONFLICT (id) DO NOTHING
 """What was refused before its person was erased is not written afterwards."""
 
 _SELECT = """
-SELECT supplier, external_account_number, attempted_at, operation, code, problems
-FROM refused_attempts
-WHERE external_account_number = %s AND (%s::text[] IS NULL OR supplier = ANY(%s))
-ORDER BY number DESC
-LIMIT %s
-"""
-
-_SELECT_PAGE = """
 SELECT supplier, external_account_number, attempted_at, operation, code, problems, number
 FROM refused_attempts
-WHERE external_account_number = %(external)s AND supplier = %(supplier)s AND number < %(before)s
+WHERE external_account_number = %(external)s AND number < %(before)s
+  AND (%(suppliers)s::text[] IS NULL OR supplier = ANY(%(suppliers)s))
 ORDER BY number DESC
 LIMIT %(limit)s
 """
@@ -109,55 +97,16 @@ def delete_old_attempts(connection: Connection[Any], at: datetime, *, limit: int
     return deleted
 
 
-async def refused_attempts(connection: AsyncConnection[Any], supplier: str, external: str) -> list[Attempt]:
-    """The refused attempts at an account, the newest first; 100 at most."""
-    async with connection.cursor(row_factory=args_row(_attempt)) as cursor:
-        await cursor.execute(_SELECT, (external, [supplier], [supplier], MAX_SHOWN))
-        return await cursor.fetchall()
-
-
-async def attempts_page(
-    connection: AsyncConnection[Any], supplier: str, external: str, *, before: int = 10**18, limit: int
-) -> list[ListedAttempt]:
-    """The refused attempts at an account before one of them, the newest first."""
-    wanted = {"supplier": supplier, "external": external, "before": before, "limit": limit}
-    async with connection.cursor(row_factory=args_row(_listed)) as cursor:
-        return await (await cursor.execute(_SELECT_PAGE, wanted)).fetchall()
-
-
-async def attempts_of_number(
-    connection: AsyncConnection[Any], external: str, suppliers: Sequence[str]
+async def refused_attempts(
+    connection: AsyncConnection[Any],
+    external: str,
+    suppliers: Collection[str] | None,
+    *,
+    before: int = 10**18,
+    limit: int = MAX_SHOWN,
 ) -> list[Attempt]:
-    """The refused attempts under a number at any of these suppliers, the newest first; 100 at most."""
-    async with connection.cursor(row_factory=args_row(_attempt)) as cursor:
-        await cursor.execute(_SELECT, (external, list(suppliers), list(suppliers), MAX_SHOWN))
-        return await cursor.fetchall()
-
-
-def find_refused_attempts(
-    connection: Connection[Any], external: str, suppliers: Sequence[str] | None = None
-) -> list[Attempt]:
-    """The same for the command line, of these suppliers or of all."""
-    wanted = None if suppliers is None else list(suppliers)
-    with connection.cursor(row_factory=args_row(_attempt)) as cursor:
-        return cursor.execute(_SELECT, (external, wanted, wanted, MAX_SHOWN)).fetchall()
-
-
-def _attempt(
-    supplier: str, external: str, attempted_at: datetime, operation: str, code: str, problems: list[str]
-) -> Attempt:
-    return Attempt(
-        supplier=supplier,
-        external_account_number=external,
-        attempted_at=attempted_at,
-        operation=operation,
-        code=code,
-        problems=tuple(problems),
-    )
-
-
-def _listed(
-    supplier: str, external: str, attempted_at: datetime, operation: str, code: str, problems: list[str], number: int
-) -> ListedAttempt:
-    said = msgspec.structs.asdict(_attempt(supplier, external, attempted_at, operation, code, problems))
-    return ListedAttempt(**said, number=number)
+    """The refused attempts under a number, the newest first, before one of them: at these suppliers or at any."""
+    wanted: dict[str, Any] = {"external": external, "before": before, "limit": limit}
+    wanted["suppliers"] = None if suppliers is None else [*suppliers]
+    async with connection.cursor(row_factory=class_row(Attempt)) as cursor:
+        return await (await cursor.execute(_SELECT, wanted)).fetchall()

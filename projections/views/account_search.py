@@ -401,20 +401,6 @@ async def found_accounts(
     return page_of(await (await connection.execute(SELECT_FOUND, parameters)).fetchall(), limit)
 
 
-def find_accounts(
-    connection: Connection[Any],
-    text: str,
-    suppliers: Sequence[str] | None,
-    *,
-    after: str = "",
-    limit: int = MAX_FOUND,
-) -> SearchPage:
-    """`found_accounts`, for the command line."""
-    parameters = search_parameters(text, suppliers, after, limit)
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return page_of(cursor.execute(SELECT_FOUND, parameters).fetchall(), limit)
-
-
 def _escaped(word: str) -> str:
     return word.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from psycopg import AsyncConnection, Connection
+from psycopg import AsyncConnection
 from psycopg.rows import class_row
 
 from eventstore.aggregates.user import (
@@ -69,7 +69,6 @@ SELECT u.user_id, coalesce(d.email, '') AS email, coalesce(d.name, '') AS name, 
 FROM console_user AS u
 LEFT JOIN user_details AS d USING (user_id)
 """
-_SELECT_ALL = f"{_SELECT_LISTED} ORDER BY lower(coalesce(d.email, '')), u.user_id"
 _SELECT_PAGE = f"""{_SELECT_LISTED}
 WHERE (%(organisation)s = '' OR u.organisation = %(organisation)s) AND u.user_id > %(after)s
   AND (%(within)s::text[] IS NULL OR u.suppliers <@ %(within)s::text[])
@@ -77,12 +76,6 @@ ORDER BY u.user_id
 LIMIT %(limit)s
 """
 _SELECT_ONE = f"{_SELECT_LISTED} WHERE u.user_id = %s"
-
-
-def list_users(connection: Connection[Any]) -> list[UserListed]:
-    """Every user, for the command line."""
-    with connection.cursor(row_factory=class_row(UserListed)) as cursor:
-        return cursor.execute(_SELECT_ALL).fetchall()
 
 
 async def users_page(

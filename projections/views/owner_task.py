@@ -154,14 +154,6 @@ def open_tasks(connection: Connection[Any]) -> list[str]:
         return [task_id for (task_id,) in cursor.execute(_SELECT_OPEN)]
 
 
-def read_owner_task(connection: Connection[Any], task_id: str) -> OwnerTask:
-    """A task that there is, as it is shown."""
-    with connection.cursor(row_factory=args_row(_task)) as cursor:
-        row = cursor.execute(_SELECT_ONE, {"task_id": task_id}).fetchone()
-    assert row is not None
-    return row
-
-
 def _task(*columns: Any) -> OwnerTask:
     values = dict(zip(OwnerTask.__struct_fields__, columns, strict=True))
     return OwnerTask(**values | {"arguments": msgspec.json.decode(values["arguments"], type=dict[str, str])})

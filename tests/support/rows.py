@@ -5,8 +5,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import psycopg
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import tuple_row
 
 from projections.versions.view import View
+from projections.views.account_search import MAX_FOUND, SELECT_FOUND, SearchPage, page_of, search_parameters
 
 
 def live_rows(connection: psycopg.Connection[Any], view: View) -> list[tuple[Any, ...]]:
@@ -22,3 +25,22 @@ def asked(url: str, query: Callable[..., Awaitable[Any]], *arguments: Any) -> An
             return await query(connection, *arguments)
 
     return asyncio.run(ask())
+
+
+def asked_beside(connection: psycopg.Connection[Any], query: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+    """The answer of a query of the api, asked of the database that this connection is to."""
+    return asked(make_conninfo(connection.info.dsn, password=connection.info.password), query, *arguments)
+
+
+def find_accounts(
+    connection: psycopg.Connection[Any],
+    text: str,
+    suppliers: list[str] | None,
+    *,
+    after: str = "",
+    limit: int = MAX_FOUND,
+) -> SearchPage:
+    """What a search finds, on a connection of the test's own."""
+    parameters = search_parameters(text, suppliers, after, limit)
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return page_of(cursor.execute(SELECT_FOUND, parameters).fetchall(), limit)

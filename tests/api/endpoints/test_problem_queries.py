@@ -20,12 +20,11 @@ from projections.unlogged.refused_attempts import (
     MAX_PATH,
     Attempt,
     delete_old_attempts,
-    find_refused_attempts,
 )
 from schemas.base import Problem
 from tests.support.make import NOON, an_account, changed, encoded, staged
 from tests.support.post_account import PATHS
-from tests.support.refused import write
+from tests.support.refused import find_refused_attempts, write
 from tests.support.running import Importer, RunningService, wait_for
 
 TOLD = {"Prefer": "return=representation"}

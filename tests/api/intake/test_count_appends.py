@@ -15,8 +15,8 @@ from eventstore.aggregates.run import REFUSALS, RUN, AccountsReplayed, RequestsR
 from eventstore.errors import StoreUnavailable
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
-from projections.unlogged.refused_attempts import find_refused_attempts
 from tests.support.following import events_of, follow
+from tests.support.refused import find_refused_attempts
 from tests.support.standby import cancel_waiting_commits, missing_standby, waiting_commits
 
 

@@ -10,15 +10,14 @@ from projections.unlogged.refused_attempts import (
     KEPT_FOR,
     Attempt,
     delete_old_attempts,
-    find_refused_attempts,
     write_attempts,
 )
 from tests.support.make import NOON
-from tests.support.refused import write
+from tests.support.refused import find_refused_attempts, write
 
 
 def attempt(supplier: str, code: str, **fields: object) -> Attempt:
-    said = {"attempted_at": NOON, "operation": "create_account", "problems": ("required@customers",)}
+    said = {"attempted_at": NOON, "operation": "create_account", "problems": ["required@customers"]}
     return Attempt(supplier=supplier, external_account_number="1", code=code, **(said | fields))  # type: ignore[arg-type]
 
 

@@ -27,12 +27,12 @@ from projections.views.account_search import (
     FEW,
     PART_BITS,
     SELECT_FOUND,
-    find_accounts,
     folded,
     project,
     search_parameters,
 )
 from tests.support.make import NOON, an_account, encoded, stage, staged, start
+from tests.support.rows import find_accounts
 from workers.followers.projector import Projector
 
 

@@ -24,11 +24,12 @@ from projections.versions.build import administrator
 from projections.versions.compare import verify
 from projections.versions.reading import Seen, head
 from projections.versions.versions import alone, build_version, live_version, parked_streams, switch
-from projections.views.account_search import ACCOUNT_SEARCH, PART_BITS, find_accounts, project
+from projections.views.account_search import ACCOUNT_SEARCH, PART_BITS, project
 from projections.views.search_at_once import noted_of
 from schemas.submission import read_submission, sent_submission
 from tests.support.following import follow
 from tests.support.make import NOON, an_account, changed, encoded, staged
+from tests.support.rows import find_accounts
 from tests.support.running import wait_for
 from tests.support.staging import SUPPLIER
 from workers.followers.projector import Projector

@@ -17,11 +17,12 @@ from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from projections.views.access_key import SELECT_KEYS
-from projections.views.owner_task import OwnerTask, open_tasks, read_owner_task
+from projections.views.owner_task import OwnerTask, open_tasks, owner_task
 from telemetry.supervision import supervision
 from tests.support.console import AUTHORITY, new_user, stage_account
 from tests.support.databases import owner_of
 from tests.support.following import follow
+from tests.support.rows import asked_beside
 from tests.support.running import wait_for
 from workers.followers.owner_tasks import OwnerTasks
 
@@ -36,7 +37,8 @@ def ask(ledger: Ledger, user: str, kind: OwnerTaskKind, number: str = "", **argu
 
 def told(ledger: Ledger, task_id: str) -> OwnerTask:
     with ledger.connection() as connection:
-        return read_owner_task(connection, task_id)
+        task: OwnerTask = asked_beside(connection, owner_task, task_id)
+        return task
 
 
 def verified(asked: Any, progress: Any) -> dict[str, Any]:
@@ -134,7 +136,7 @@ def test_how_far_verifying_the_log_is_can_be_shown(ledger: Ledger, database: Pos
     def verified(asked: Any, progress: Any) -> dict[str, Any]:
         progress(1)
         with ledger.connection() as connection:
-            seen.append(read_owner_task(connection, "t_log_verify"))
+            seen.append(asked_beside(connection, owner_task, "t_log_verify"))
         return {"events": 4, "problems": []}
 
     stage_account(ledger, "NW", "1")

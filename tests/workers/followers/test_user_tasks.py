@@ -12,8 +12,9 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections.unlogged.sessions import token_sha256, use_link
 from projections.unlogged.user_details import find_user_details
-from projections.views.owner_task import read_owner_task
+from projections.views.owner_task import owner_task
 from tests.support.console import AUTHORITY, new_user
+from tests.support.rows import asked_beside
 from workers.followers.owner_tasks import OwnerTasks
 from workers.operations import keep_details, new_details, user_of
 
@@ -31,7 +32,7 @@ def ask(ledger: Ledger, task_id: str, user: str, kind: OwnerTaskKind, **argument
 def outcome(ledger: Ledger, tasks: OwnerTasks, task_id: str) -> tuple[str, str]:
     tasks.carry_out(task_id)
     with ledger.connection() as connection:
-        task = read_owner_task(connection, task_id)
+        task = asked_beside(connection, owner_task, task_id)
     return task.status, task.error
 
 
