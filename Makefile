@@ -80,7 +80,7 @@ $(VENV)/.failover: $(VENV)/.ready requirements/failover.txt
 failover: setup $(VENV)/.failover ## a cluster of thirteen machines in network namespaces (as root), its faults under load; RATE=40 ONLY=split FORMER=v1
 	$(BIN)/python -m lab.failover --rate $(or $(RATE),40) --only "$(ONLY)" --former "$(FORMER)" $(ARGS)
 
-docs: setup ## what is made from the code (docs/errors.md; docs/openapi.json, which may only grow; the tests of promises), and the guide
+docs: setup ## what is made from the code (docs/reference/errors.md; docs/openapi.json, which may only grow; the tests of promises), and the guide
 	$(BIN)/python -m checks.generated
 	$(BIN)/python -m cli.generated
 	$(BIN)/python -m tests.support.promised

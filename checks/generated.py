@@ -19,8 +19,8 @@ from telemetry.log import begin_process
 
 DOCS = Path(__file__).parent.parent / "docs"
 CONTRACT = DOCS / "openapi.json"
-ERRORS = DOCS / "errors.md"
-OPERATIONS_PAGE = DOCS / "operations.md"
+ERRORS = DOCS / "reference" / "errors.md"
+LIMITS_PAGE = DOCS / "reference" / "limits.md"
 
 _LIMITS_BEGIN, _LIMITS_END = "<!-- limits -->\n", "<!-- /limits -->\n"
 
@@ -32,20 +32,20 @@ _NAMED_THINGS = ("/properties", "/schemas", "/paths", "/responses")
 
 
 def limits_table() -> str:
-    """The table as docs/operations.md shows it."""
+    """The table as docs/reference/limits.md shows it."""
     rows = [f"| {limit.name} | {limit.value} | {limit.answer} | {limit.protects} |" for limit in LIMITS]
     return "\n".join(["| what | limit | beyond it | protects |", "|---|---|---|---|", *rows]) + "\n"
 
 
-def operations_page(page: str) -> str:
-    """docs/operations.md with the table of limits as it is now."""
+def limits_page(page: str) -> str:
+    """docs/reference/limits.md with the table of limits as it is now."""
     before, _, rest = page.partition(_LIMITS_BEGIN)
     _, _, after = rest.partition(_LIMITS_END)
     return f"{before}{_LIMITS_BEGIN}{limits_table()}{_LIMITS_END}{after}"
 
 
 def errors_page() -> str:
-    """docs/errors.md."""
+    """docs/reference/errors.md."""
     lines = [
         "# Error codes",
         "",
@@ -148,7 +148,7 @@ def main() -> None:
         sys.exit("The contract may only grow:\n" + "\n".join(changes))
     CONTRACT.write_bytes(msgspec.json.format(msgspec.json.encode(present), indent=1) + b"\n")
     ERRORS.write_text(errors_page())
-    OPERATIONS_PAGE.write_text(operations_page(OPERATIONS_PAGE.read_text()))
+    LIMITS_PAGE.write_text(limits_page(LIMITS_PAGE.read_text()))
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def verbs(group: click.Group, prefix: str = "") -> list[tuple[str, click.Command
 @pytest.mark.parametrize(("name", "command"), verbs(importledger), ids=lambda value: str(value))
 def test_every_verb_has_help_and_is_in_the_operations_guide(name: str, command: click.Command) -> None:
     assert command.help
-    words = (ROOT / "docs" / "operations.md").read_text()
+    words = (ROOT / "docs" / "reference" / "verbs.md").read_text()
     assert all(word in words for word in name.split())
 
 
@@ -140,7 +140,7 @@ def test_no_function_is_longer_than_60_lines_without_saying_why() -> None:
 
 def glossary(head: str) -> list[list[str]]:
     """The rows of the glossary's table that begins with this word."""
-    page = (ROOT / "docs" / "glossary.md").read_text()
+    page = (ROOT / "docs" / "reference" / "glossary.md").read_text()
     _, _, table = page.partition(f"\n| {head} |")
     rows = table.split("\n\n")[0].splitlines()[2:]
     assert rows
@@ -209,7 +209,7 @@ def test_a_word_of_the_glossary_has_one_line() -> None:
 
 @pytest.mark.api_top_10("API9")
 def test_every_route_is_in_the_api_guide() -> None:
-    guide = (ROOT / "docs" / "api.md").read_text()
+    guide = (ROOT / "docs" / "reference" / "api.md").read_text()
     app = create_app("postgresql://nobody@127.0.0.1:1/none", b"k" * 32)
     for route in app.routes:
         assert isinstance(route, Route)

@@ -1,4 +1,4 @@
-"""Writes what docs/operations.md says of settings: `python -m cli.generated`."""
+"""Writes what docs/reference/settings.md says of settings: `python -m cli.generated`."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from cli.service.settings import settings_table
 from telemetry.log import begin_process
 
-PAGE = Path(__file__).parents[1] / "docs" / "operations.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "settings.md"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""docs/contract.md and docs/promises.md: their rows name the tests that hold them; every field takes its type."""
+"""Rows of docs/reference/contract.md and promises.md name the tests that hold them; every field takes its type."""
 
 import copy
 import itertools
@@ -34,8 +34,8 @@ from tests.support.promised import PAGES, filled, rows
 from tests.support.running import RunningService, wait_for
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "contract.md").read_text()
-PROMISES = (ROOT / "docs" / "promises.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "contract.md").read_text()
+PROMISES = (ROOT / "docs" / "reference" / "promises.md").read_text()
 
 RESOURCES: dict[str, tuple[type[Wire], str]] = {
     "Account": (Account, "validate_account"),

@@ -40,8 +40,9 @@ def test_the_answers_of_create_and_validate_have_three_optional_fields() -> None
 
 
 TOLD = {
-    "operations.md": ["pg_wal", "max_slot_wal_keep_size", "repo1-retention-archive", "pg_archivecleanup", "ANALYZE"],
-    "operating.md": ["TLS", "reverse proxy", "Secrets", "Redis with a password", "requirepass", "Images by digest"],
+    "how-to/erase.md": ["pg_wal", "max_slot_wal_keep_size", "repo1-retention-archive", "pg_archivecleanup", "ANALYZE"],
+    "how-to/proxy.md": ["TLS", "reverse proxy"],
+    "how-to/secrets.md": ["Redis with a password", "requirepass", "Images by digest"],
 }
 
 

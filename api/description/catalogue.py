@@ -1,7 +1,7 @@
 """Every error code: what it means, where it is met, an example; in English and in German.
 
-`GET /errors/`, openapi.json and docs/errors.md are made from it. The codes stand in `errors.toml`, and the rules of the
-market that use them in `market/`.
+Source of `GET /errors/`, openapi.json and docs/reference/errors.md. `errors.toml` lists the codes, and `market/` the
+rules that use them.
 """
 
 from pathlib import Path

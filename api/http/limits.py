@@ -1,4 +1,4 @@
-"""Every limit that stands between one caller and the others, in one table; docs/operations.md shows it.
+"""Every limit that stands between one caller and the others, in one table; docs/reference/limits.md shows it.
 
 What the limit of a shape or of judging is, `schemas/` says, which knows nothing of HTTP; the table names those too.
 """

@@ -1,6 +1,6 @@
 """The settings of a process, read once from the environment at its entry point.
 
-Reading, the list of secrets, the support bundle and the table in docs/operations.md follow from `SETTINGS`.
+Reading, the list of secrets, the support bundle and the table in docs/reference/settings.md follow from `SETTINGS`.
 """
 
 import difflib
@@ -92,7 +92,7 @@ SETTINGS = (
             "Address of the console, such as `https://ledger.example`. Sign-in links and the OpenID redirect begin "
             "with it."),
     Variable("trusted_proxies", "IMPORTLEDGER_TRUSTED_PROXIES", "private", readers.networks, (), "none",
-            "Addresses or networks of [reverse proxies](operating.md#tls-and-a-reverse-proxy), with commas. The api "
+            "Addresses or networks of [reverse proxies](../how-to/proxy.md), with commas. The api "
             "accepts their forwarding headers."),
     Variable("oidc_issuer", "IMPORTLEDGER_OIDC_ISSUER", "private", readers.issuer, None, "none",
             "OpenID Connect provider with which users may sign in. Redirect path: `/console/openid/answer/`."),
@@ -109,7 +109,7 @@ SETTINGS = (
             "`on`: the ending of an account number selects an outcome; every answer is marked. Never in production."),
     Variable("niceness", "IMPORTLEDGER_NICENESS", "plain", readers.niceness, 19, "",
             "CPU niceness of relay and workers, 0 to 19. A higher number leaves the api more processor time: [intake "
-            "first](performance.md#intake-first)."),
+            "first](../explanation/performance.md#intake-first)."),
     Variable("health_port", "IMPORTLEDGER_HEALTH_PORT", "private", readers.port, None, "none",
             "Port on which a relay or worker answers `GET /livez` and `GET /readyz`. An api answers them on its own "
             "port."),
@@ -269,7 +269,7 @@ def shown_settings(
 
 
 def settings_table() -> str:
-    """The table of the settings in docs/operations.md."""
+    """The table of the settings in docs/reference/settings.md."""
     rows = (
         f"| `{setting.name}` | {setting.shown_default or f'`{setting.default}`'} | {setting.meaning} |\n"
         for setting in SETTINGS

@@ -2,7 +2,7 @@
 
 A change is made on what is known to git here, committed or not. What is generated is generated, then come formatting,
 lint, types, the direction of imports, the near tests and those that concern the change. Ends with 1 when any of it
-fails, or when a change touches more files than docs/developing.md says. `ONLY=endpoint` makes one.
+fails, or when a change touches more files than docs/how-to/develop.md says. `ONLY=endpoint` makes one.
 """
 
 import argparse

@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.support.folders import ROOT
 
 FOLDER = ROOT / "lab" / "changes"
-TABLE = ROOT / "docs" / "developing.md"
-GENERATED = ("docs/openapi.json", "docs/errors.md")
+TABLE = ROOT / "docs" / "how-to" / "develop.md"
+GENERATED = ("docs/openapi.json", "docs/reference/errors.md")
 """What `python -m checks.generated` writes, which nobody edits."""
 
 _ROW = re.compile(r"^\| [^|]+ \(`(?P<patch>\w+\.patch)`\) \| (?P<files>\d+) \|", re.MULTILINE)
@@ -40,5 +40,5 @@ def change_of(patch: Path, text: str) -> Change:
 
 
 def promised() -> dict[str, int]:
-    """How many files each change touches, by its patch, as docs/developing.md tells it."""
+    """How many files each change touches, by its patch, as docs/how-to/develop.md tells it."""
     return {row["patch"]: int(row["files"]) for row in _ROW.finditer(TABLE.read_text())}

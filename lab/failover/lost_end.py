@@ -1,8 +1,8 @@
 """A log that loses its end: what an operator does when a standby that was behind has become the primary.
 
 Without a synchronous standby a split loses what the smaller side has acknowledged. The relay of the larger side finds
-checkpoints of it and stops intake. The run then does what `docs/operating.md` says, with the verbs that it names, and
-sends again what was lost.
+checkpoints of it and stops intake. The run then follows `docs/how-to/continue-a-log.md` and sends the lost accounts
+again.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """The whole service on thirteen machines: three of the database, and api, relay and worker twice, under load.
 
 One half of the service reaches the primary through HAProxy, the other by a URL with all hosts: both ways that
-`docs/operating.md` names.
+`docs/how-to/several-machines.md` names.
 """
 
 import contextlib

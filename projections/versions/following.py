@@ -1,7 +1,7 @@
 """Projections that follow the log in their own time: what a new one is made of.
 
 A new projection is one file with an object of one of these classes, and its name in `projections.FOLLOWING`:
-`Counter` adds numbers up, `Index` keeps the rows of each stream. docs/developing.md shows one from beginning to end.
+`Counter` adds numbers up, `Index` keeps the rows of each stream. docs/first-hour/developer.md shows one.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -8,7 +8,7 @@ from cli.service.settings import Settings
 from cli.verbs import VERBS
 
 ROOT = Path(__file__).parent.parent.parent
-CHAPTER = (ROOT / "docs" / "operations.md").read_text().partition("## Installation")[2].partition("\n## ")[0]
+CHAPTER = (ROOT / "docs" / "how-to" / "install.md").read_text()
 BLOCKS = re.findall(r"^```text\n(.*?)^```", CHAPTER, re.M | re.S)
 
 

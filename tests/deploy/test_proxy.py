@@ -1,4 +1,4 @@
-"""The recipes for TLS: a real HAProxy, with the configuration of docs/operating.md, in front of a service."""
+"""The recipes for TLS: a real HAProxy, with the configuration of docs/how-to/proxy.md, in front of a service."""
 
 import json
 import re

@@ -1,7 +1,7 @@
 """Evidence for security requirements: which tests hold them, collected from their markers `asvs` and `api_top_10`.
 
-`python -m tests.evidence` writes docs/security-evidence.md. Requirements, each in a sentence of our own, stand in
-requirements.toml, with the reason where one does not apply, is not met, or is met without a test.
+`python -m tests.evidence` writes docs/reference/security-evidence.md. `requirements.toml` has a sentence for each
+requirement, and the reason where one does not apply, is not met, or is met without a test.
 """
 
 import tomllib
@@ -12,7 +12,7 @@ import msgspec
 from tests.support.folders import ROOT
 from tests.support.markers import marked_tests
 
-PAGE = ROOT / "docs" / "security-evidence.md"
+PAGE = ROOT / "docs" / "reference" / "security-evidence.md"
 MARKERS = ("asvs", "api_top_10")
 WITHOUT_TESTS = ("does not apply", "not met", "untested")
 """How a reason begins for a requirement that no test holds. `partly` is for one that tests hold in part."""
@@ -21,7 +21,7 @@ _HEAD = """# Evidence for security requirements
 
 Made from the markers of tests by `make docs`. Requirements are those of [OWASP ASVS][asvs] 5.0,
 levels 1 and 2, and of the [OWASP API Security Top 10](https://owasp.org/API-Security/) of 2023.
-Sentences are ours: the standard's own words decide. The [threat model](security.md) says what they
+Sentences are ours: the standard's own words decide. The [threat model](../explanation/security.md) says what they
 are for.
 
 [asvs]: https://owasp.org/www-project-application-security-verification-standard/

@@ -31,7 +31,7 @@ def test_no_requirement_stands_outside_of_the_chapters() -> None:
 
 
 def test_the_threat_model_is_short_and_names_tests_that_there_are() -> None:
-    text = (ROOT / "docs" / "security.md").read_text("utf-8")
+    text = (ROOT / "docs" / "explanation" / "security.md").read_text("utf-8")
     assert len(text.encode()) <= MAX_THREAT_MODEL_BYTES
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
     assert named

@@ -1,4 +1,4 @@
-"""The scripts of docs/importing.md, as they stand there, against a service."""
+"""The scripts of docs/how-to/use-python.md, as they stand there, against a service."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from importledger_client.book import book
 from tests.support.importbook import access_to, environment
 from tests.support.running import RunningService
 
-GUIDE = (Path(__file__).parent.parent.parent / "docs" / "importing.md").read_text()
+GUIDE = (Path(__file__).parent.parent.parent / "docs" / "how-to" / "use-python.md").read_text()
 SCRIPTS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 LONGEST = 15
 EXPECTED = ("PROCESSED A-", "[]", "PROCESSED", "async", "BALANCED")

@@ -778,7 +778,7 @@ def test_several_files_are_one_table(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_guide_gives_each_row_to_its_parent(tmp_path: Path) -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "importing.md").read_text()
+    guide = (Path(__file__).parents[2] / "docs" / "how-to" / "map-tables.md").read_text()
     (example,) = re.findall(r"```yaml\n(key: .*?)```", guide, re.DOTALL)
     written(tmp_path, "m.yaml", example)
     customers = "Kundennummer;Nachname;Anrede;Geburtstag;Lieferstelle;LS Straße;Bemerkung\n"

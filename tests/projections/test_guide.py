@@ -22,7 +22,7 @@ from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage
 from workers.followers.projector import Projector
 
-GUIDE = Path(__file__).parents[2] / "docs" / "developing.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "first-hour" / "developer.md"
 
 
 def projection_of_the_guide() -> Following:

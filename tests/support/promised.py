@@ -1,4 +1,4 @@
-"""The column `tests` of docs/contract.md and docs/promises.md, from the markers `promise` on tests.
+"""The column `tests` of docs/reference/contract.md and docs/reference/promises.md, from the markers `promise` on tests.
 
 A row is named by the comment at its sentence's end; `@pytest.mark.promise("name")` says that a test holds it.
 `python -m tests.support.promised` writes both pages.
@@ -9,7 +9,7 @@ import re
 from tests.support.folders import ROOT
 from tests.support.markers import marked_tests
 
-PAGES = (ROOT / "docs" / "contract.md", ROOT / "docs" / "promises.md")
+PAGES = (ROOT / "docs" / "reference" / "contract.md", ROOT / "docs" / "reference" / "promises.md")
 ROW = re.compile(r"^(?P<sentence>\| .* <!-- (?P<name>[a-z0-9-]+) -->) \|.*\|$", re.MULTILINE)
 
 

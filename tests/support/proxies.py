@@ -1,4 +1,4 @@
-"""A real HAProxy with the configuration of docs/operating.md, and a browser that comes through it."""
+"""A real HAProxy with the configuration of docs/how-to/proxy.md, and a browser that comes through it."""
 
 import contextlib
 import os
@@ -19,7 +19,9 @@ from tests.support.console import csrf_in
 from tests.support.folders import ROOT
 from tests.support.running import wait_for
 
-[CONFIGURATION] = re.findall(r"^```text\n(global\n.*?)^```", (ROOT / "docs" / "operating.md").read_text(), re.M | re.S)
+[CONFIGURATION] = re.findall(
+    r"^```text\n(global\n.*?)^```", (ROOT / "docs" / "how-to" / "proxy.md").read_text(), re.M | re.S
+)
 HAPROXY = shutil.which("haproxy", path=f"{os.environ['PATH']}{os.pathsep}/usr/sbin")
 PASSWORD = "Kranich Kessel Kupfer"
 

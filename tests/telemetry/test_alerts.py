@@ -73,9 +73,9 @@ def test_an_alert_has_a_severity_a_sentence_a_section_and_two_tests(rule: dict[s
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
     section = rule["alert"].lower()
     assert rule["annotations"]["summary"].endswith(".")
-    assert rule["annotations"]["runbook"] == f"docs/runbook.md#{section}"
-    assert rule["annotations"]["runbook_url"].endswith(f"/docs/guide/runbook.html#{section}")
-    runbook = (ROOT / "docs" / "runbook.md").read_text()
+    assert rule["annotations"]["runbook"] == f"docs/how-to/answer-alerts.md#{section}"
+    assert rule["annotations"]["runbook_url"].endswith(f"/docs/guide/how-to/answer-alerts.html#{section}")
+    runbook = (ROOT / "docs" / "how-to" / "answer-alerts.md").read_text()
     assert re.findall(r"^## (\w+)$", runbook, re.M) == [rule["alert"] for rule in RULES]
     [body] = re.findall(rf"^## {rule['alert']}\n(.*?)(?=^## |\Z)", runbook, re.M | re.S)
     assert "**What it means:**" in body

@@ -84,4 +84,4 @@ def test_the_catalogue_can_be_read_without_a_token(service: RunningService) -> N
 
 @pytest.mark.asvs("V2.1.2")
 def test_the_page_of_errors_is_made_from_the_catalogue() -> None:
-    assert (ROOT / "docs" / "errors.md").read_text() == errors_page(), "say `make docs`"
+    assert (ROOT / "docs" / "reference" / "errors.md").read_text() == errors_page(), "say `make docs`"
