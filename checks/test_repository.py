@@ -17,7 +17,7 @@ from api.app import create_app
 from api.http.errors import HANDLERS
 from cli.main import importledger
 from eventstore.errors import LedgerError
-from tests.support.sources import nodes, parsed
+from tests.support.sources import nodes
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = (
@@ -136,75 +136,6 @@ def test_no_function_is_longer_than_60_lines_without_saying_why() -> None:
     assert long == []
     for file, node, line in functions():
         assert "C901" not in line or re.search(r"C901 - \w+( \S+){2}", line), (file, node.name)
-
-
-def glossary(head: str) -> list[list[str]]:
-    """The rows of the glossary's table that begins with this word."""
-    page = (ROOT / "docs" / "reference" / "glossary.md").read_text()
-    _, _, table = page.partition(f"\n| {head} |")
-    rows = table.split("\n\n")[0].splitlines()[2:]
-    assert rows
-    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
-
-
-def words(cell: str) -> list[str]:
-    """The words of a cell, without what stands in brackets: `bell, ring`."""
-    return [word.strip(" `") for word in re.split(r"[,/]", re.sub(r"\([^)]*\)", "", cell)) if word.strip()]
-
-
-def snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().strip("_")
-
-
-def names() -> Iterator[tuple[str, str, Path]]:
-    """Every name that the service's own code gives at the top of a file: its kind, the name, and the file."""
-    for package in PACKAGES:
-        for file in (ROOT / package).rglob("*.py"):
-            yield "file", file.stem, file
-            for node in parsed(file).body:
-                match node:
-                    case ast.ClassDef(name=name):
-                        yield "class", name, file
-                    case ast.Assign(targets=[ast.Name(id=name)]) if re.match(r"[A-Z]\w*[a-z]", name):
-                        yield "class", name, file
-                    case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if not name.startswith("_"):
-                        yield "function", name, file
-                    case _:
-                        pass
-
-
-def test_a_class_a_type_and_a_public_function_have_their_names_alone() -> None:
-    shared = {word for row in glossary("shared name") for word in words(row[0])}
-    homes: dict[tuple[str, str], set[Path]] = {}
-    for kind, name, file in names():
-        is_verb = kind == "function" and file.parent.name == "cli"  # called as what it does
-        if kind != "file" and not is_verb and not name.startswith("_"):
-            homes.setdefault((kind, name), set()).add(file)
-    twice = {name for (_, name), files in homes.items() if len(files) > 1}
-    assert twice == shared
-
-
-def test_no_name_is_one_that_the_glossary_gives_to_nothing_or_to_another_word() -> None:
-    rows = glossary("say")
-    said = {snake(word) for row in rows for word in words(row[0])}
-    refused = {snake(word.replace(" ", "_").replace("-", "_")) for row in rows for word in words(row[2])} - said
-    assert [(name, file) for _, name, file in names() if snake(name) in refused] == []
-    empty = {word for row in glossary("no name") for word in words(row[0])}
-    assert [(name, file) for _, name, file in names() if snake(name) in empty] == []
-
-
-def test_nothing_is_called_by_a_word_that_says_nothing() -> None:
-    empty = {word for row in glossary("no name") for word in words(row[0]) if row[1] == "anything"}
-    for package in PACKAGES:
-        for file in (ROOT / package).rglob("*.py"):
-            for node in nodes(file):
-                name = node.id if isinstance(node, ast.Name) else node.arg if isinstance(node, ast.arg) else ""
-                assert name not in empty, (file, name)
-
-
-def test_a_word_of_the_glossary_has_one_line() -> None:
-    said = [" ".join(row[0].split()) for row in glossary("say")]
-    assert len(said) == len(set(said))
 
 
 @pytest.mark.api_top_10("API9")

@@ -21,8 +21,8 @@ _HEAD = """# Evidence for security requirements
 
 Made from the markers of tests by `make docs`. Requirements are those of [OWASP ASVS][asvs] 5.0,
 levels 1 and 2, and of the [OWASP API Security Top 10](https://owasp.org/API-Security/) of 2023.
-Sentences are ours: the standard's own words decide. The [threat model](../explanation/security.md) says what they
-are for.
+Sentences are ours: the standard's own words decide. The [threat model](../explanation/security.md)
+says what they protect.
 
 [asvs]: https://owasp.org/www-project-application-security-verification-standard/
 """
