@@ -49,7 +49,7 @@ def errors_page() -> str:
     lines = [
         "# Error codes",
         "",
-        "Made by `make docs` from `api/description/errors.toml` and the rules in `market/`. Codes are permanent;",
+        "Made by `make docs` from `api/description/errors.toml` and `market/`. Codes are permanent;",
         "sentences may change.",
         "`GET /errors/` has the same with examples.",
         "",
