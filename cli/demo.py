@@ -55,12 +55,12 @@ def demo(port: int, accounts: int, seed: int, data_dir: Path | None, is_to_exit:
 
     def show(base_url: str, service: Service, connections: Connections) -> None:
         console.print(f"The import ledger listens on [bold]{base_url}[/bold] and keeps its data in {folder}.")
-        api_key = _prepare(connections.admin_url)
+        api_key, link = _prepare(connections.admin_url)
         with _importing(base_url, api_key, folder / "importing"):
             outcome.append(_shown(console, accounts, seed))
         console.print("The console:", style="bold")
         print(f"{base_url}/console/")
-        print(f"{_sign_in_link(connections.admin_url).address(base_url)} signs in once, within 15 minutes.")
+        print(f"{link.address(base_url)} signs in once, within 15 minutes.")
         console.print("Try it:", style="bold")
         for line in curl_lines(base_url, api_key, f"{SUPPLIER[:2]}-{seed:02d}{1:07d}"):
             print(line)
@@ -70,53 +70,31 @@ def demo(port: int, accounts: int, seed: int, data_dir: Path | None, is_to_exit:
 
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        run_service(
-            settings,
-            DataFolder(folder),
-            show,
-            host="127.0.0.1",
-            port=_free_port(port),
-            log_folder=folder,
-        )
+        run_service(settings, DataFolder(folder), show, host="127.0.0.1", port=_free_port(port), log_folder=folder)
     finally:
         if data_dir is None:
             shutil.rmtree(folder, ignore_errors=True)
     sys.exit(0 if outcome and outcome[0] else 1)
 
 
-def _prepare(admin_url: str) -> str:
-    """A supplier and a key for it."""
-    ledger = Ledger(admin_url, views=INLINE)
+def _prepare(admin_url: str) -> tuple[str, SignInLink]:
+    """A key for the supplier, and a link for an operator of the demonstration, who sees everything."""
     fresh = new_api_key()
     command = organisation.CreateKey(
         key_id=fresh.key_id, secret_sha256=fresh.secret_sha256, role="importer", suppliers=(SUPPLIER,)
     )
-    ledger.execute(supplier.stream_of(SUPPLIER), supplier.CreateSupplier(), at=now(), by=caused_by())
-    ledger.execute(organisation.stream_of(ORGANISATION), command, at=now(), by=caused_by())
-    ledger.close()
-    return fresh.api_key
-
-
-def _sign_in_link(admin_url: str) -> SignInLink:
-    """A link for an operator of the demonstration, who sees everything."""
-    ledger = Ledger(admin_url, views=INLINE)
-    try:
+    with contextlib.closing(Ledger(admin_url, views=INLINE)) as ledger:
+        ledger.execute(supplier.stream_of(SUPPLIER), supplier.CreateSupplier(), at=now(), by=caused_by())
+        ledger.execute(organisation.stream_of(ORGANISATION), command, at=now(), by=caused_by())
         with ledger.connection() as connection:
             known = find_user_details(connection, USER)
         details = known[0] if known else new_details(USER, "", "Platform")
         if not known:
             create_user(
-                ledger,
-                details.user_id,
-                organisation="Platform",
-                role="operator",
-                suppliers=("*",),
-                by=caused_by(),
-                details=details,
-            )
-        return new_link(ledger, details.user_id, by=caused_by())
-    finally:
-        ledger.close()
+                ledger, details.user_id, organisation="Platform", role="operator", suppliers=("*",),
+                by=caused_by(), details=details,
+            )  # fmt: skip
+        return fresh.api_key, new_link(ledger, details.user_id, by=caused_by())
 
 
 @contextlib.contextmanager
@@ -165,15 +143,11 @@ def _run(words: Sequence[str], output: str) -> int:
 
 
 def curl_lines(base_url: str, api_key: str, external: str) -> list[str]:
-    """Commands to paste: a token, a status, a list, a validation that finds errors."""
-    query = json.dumps(
-        {"query": f'mutation {{ obtainToken(input: {{organizationSecretKey: "{api_key}"}}) {{ token }} }}'}
-    )
-    take = """python3 -c 'import json,sys; print(json.load(sys.stdin)["data"]["obtainToken"]["token"])'"""
+    """Commands to paste: two statuses, and a validation that finds errors."""
     bad = json.dumps({"import_supplier": SUPPLIER, "external_account_number": "X-1", "customers": [{"mobile": "1"}]})
-    send = "curl -s -H \"Authorization: Token $TOKEN\" -H 'Content-Type: application/json'"
+    send = "curl -s -H \"Authorization: Token $KEY\" -H 'Content-Type: application/json'"
     return [
-        f"TOKEN=$(curl -s {base_url}/v1/graphql/ -H 'Content-Type: application/json' -d '{query}' | {take})",
+        f"KEY={api_key}",
         f"{send} {base_url}/v2/data-import/accounts/{SUPPLIER}/{external}/",
         f"{send} {base_url}/v1/data-import/account-transfer-status/{SUPPLIER}/{external}/",
         f"{send} {base_url}/v2/data-import/accounts/validate/ -d '{bad}'",

@@ -72,20 +72,13 @@ class DataFolder:
     def secret(self, name: str) -> str:
         """A secret of this service, made at first use."""
         file = self.path / "secrets" / name
-        known = self.known_secret(name)
-        if known is None:
+        if not file.exists():
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            unfinished = file.with_suffix(f".{os.getpid()}")
-            unfinished.touch(mode=0o600)
-            unfinished.write_text(secrets.token_urlsafe(32))
-            try:
-                os.link(unfinished, file)  # the first of two at once wins
-            except FileExistsError:
-                pass
-            finally:
-                unfinished.unlink()
-            return file.read_text()
-        return known
+            unfinished = _private(file.with_suffix(f".{os.getpid()}"), secrets.token_urlsafe(32))
+            with contextlib.suppress(FileExistsError):  # the first of two at once wins
+                os.link(unfinished, file)
+            unfinished.unlink()
+        return file.read_text()
 
     def known_secret(self, name: str) -> str | None:
         """A secret that was made before; None where it was not."""
@@ -106,10 +99,7 @@ class DataFolder:
     def write_connections(self, connections: dict[str, str]) -> None:
         """Write down for the command line how to reach the running service."""
         file = self.path / "secrets" / "connections.json"
-        unfinished = file.with_suffix(".unfinished")
-        unfinished.touch(mode=0o600)
-        unfinished.write_text(json.dumps(connections))
-        unfinished.rename(file)
+        _private(file.with_suffix(".unfinished"), json.dumps(connections)).rename(file)
 
     @property
     def roles_file(self) -> Path:
@@ -126,15 +116,16 @@ class DataFolder:
 
     def write_dying_roles(self, dying: dict[str, str]) -> None:
         """Write down for the api processes each dying role and its last line. On a full disk nothing is written."""
-        unfinished = self.roles_file.with_suffix(".unfinished")
         with contextlib.suppress(OSError):
-            unfinished.touch(mode=0o600)
-            unfinished.write_text(json.dumps(dying))
-            unfinished.rename(self.roles_file)
+            _private(self.roles_file.with_suffix(".unfinished"), json.dumps(dying)).rename(self.roles_file)
 
     def read_connections(self) -> dict[str, str] | None:
-        try:
-            connections: dict[str, str] = json.loads((self.path / "secrets" / "connections.json").read_text())
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        return connections
+        text = self.known_secret("connections.json")
+        return None if text is None else dict(json.loads(text))
+
+
+def _private(file: Path, text: str) -> Path:
+    """Write a file that only this user can read."""
+    file.touch(mode=0o600)
+    file.write_text(text)
+    return file

@@ -131,14 +131,11 @@ class Service:
         of_worker = settings | {"DATABASE_URL": connections.url_of("worker")}
         as_owner = settings | requests | {"DATABASE_ADMIN_URL": connections.admin_url}
         as_owner |= {name: value for name, value in sealing.items() if value}
-        fds = tuple(one.fileno() for one in listening)
-        metrics_fds = tuple(one.fileno() for one in metrics)
-        serving = ["api", *(part for fd in fds for part in ("--fd", str(fd)))]
-        serving += [part for fd in metrics_fds for part in ("--metrics-fd", str(fd))]
-        fds += metrics_fds
         self._counts = counts_file(api_processes)
-        serving += ["--counts-fd", str(self._counts.fileno())]
-        fds += (self._counts.fileno(),)
+        named = [("--fd", held.fileno()) for held in listening] + [("--metrics-fd", held.fileno()) for held in metrics]
+        named.append(("--counts-fd", self._counts.fileno()))
+        serving = ["api", *(part for option, fd in named for part in (option, str(fd)))]
+        fds = tuple(fd for _, fd in named)
         roles = [
             self._role(f"api-{place + 1}", [*serving, "--counts-place", str(place)], of_api, fds)
             for place in range(api_processes)

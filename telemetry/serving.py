@@ -48,7 +48,12 @@ def serve_metrics(listening: Sequence[socket.socket], expose: Expose) -> None:
         start_response("200 OK", [("Content-Type", media), ("Content-Length", str(len(body)))])
         return [] if method == "HEAD" else [body]
 
+    serve_beside(listening, "metrics", answer)
+
+
+def serve_beside(listening: Sequence[socket.socket], name: str, answer: Callable[..., Iterable[bytes]]) -> None:
+    """Answer on these sockets by a WSGI application, in threads of this name, until the process ends."""
     for one in listening:
         server = _Server(one)
         server.set_app(answer)
-        supervision.thread("metrics", partial(server.serve_forever, 0.5))
+        supervision.thread(name, partial(server.serve_forever, 0.5))

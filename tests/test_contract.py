@@ -197,11 +197,6 @@ def test_the_pages_name_the_tests_that_hold_each_row() -> None:
     assert {*names} == tests.keys()
 
 
-def test_every_promise_names_a_test() -> None:
-    promises = [line for line in PROMISES.splitlines() if line.startswith("| ") and line != "| promise | tests |"]
-    assert len(promises) == len(rows(PROMISES)) > 70
-
-
 STARTED = start()
 FAILED = FailImport(start=2, code="account_failed_validation", detail="No.")
 COMPLETED = CompleteImport(start=2, account_number="A-00000001")

@@ -15,7 +15,6 @@ import click
 
 from api.http.status_codes import FAILING, STARTING, STOPPED
 from cli.service.listening import METRICS, base_url_of, listening_on, metrics_sockets, refuse_taken
-from cli.service.next_steps import next_lines
 from cli.service.reach import reach, reach_redis
 from cli.service.sealing import SEALING_KEY
 from cli.service.settings import SettingError, Settings
@@ -67,7 +66,6 @@ def up(
     """Run the whole service until Ctrl-C: one process tree, nothing else needed."""
     settings = role_settings()
     folder = DataFolder(data_dir or settings.data_dir)
-    is_default = folder.path == DataFolder(Settings.from_environment({}).data_dir).path
     _refuse_unusable(settings, folder, host, port)
     stop = stop_on_signals()
 
@@ -75,21 +73,12 @@ def up(
         click.echo(f"The import ledger listens on {base_url} and keeps its data in {folder.path}.")
         click.echo(f"Health: {base_url}/livez and {base_url}/readyz. Stop it with Ctrl-C.")
         click.echo(f"Console: {base_url}/console/. `importledger user create` prints a link to sign in with.")
-        if sys.stdout.isatty():  # elsewhere, whoever reads it wants JSON and the address
-            click.echo("\n".join(next_lines(base_url, None if is_default else folder.path)))
+        if sys.stdout.isatty():  # elsewhere, a program reads JSON and the address
+            click.echo(f"The guide, with the first commands: {base_url}/docs/guide/")
         service.supervisor.watch(stop)
 
-    run_service(
-        settings,
-        folder,
-        announce,
-        host=host,
-        port=port,
-        api_processes=api_processes,
-        workers=workers,
-        log_folder=None,
-        sandbox=sandbox,
-    )
+    processes = (api_processes, workers)
+    run_service(settings, folder, announce, host=host, port=port, processes=processes, sandbox=sandbox)
 
 
 def run_service(
@@ -99,17 +88,19 @@ def run_service(
     *,
     host: str,
     port: int,
-    api_processes: int | None = None,
-    workers: int | None = None,
-    log_folder: Path | None,
+    processes: tuple[int | None, int | None] = (None, None),
+    log_folder: Path | None = None,
     sandbox: bool = False,
 ) -> None:
-    """Start everything, call back with the base URL when it is ready, and stop everything afterwards."""
+    """Start everything, call back with the base URL when it is ready, and stop everything afterwards.
+
+    `processes` are the numbers of api processes and workers; None for as many as the cores allow.
+    """
     settings.refuse_incomplete()
     service = Service(folder, log_folder=log_folder)
     try:
-        api_processes = api_processes or processes_for(usable_cores())
-        workers = workers or workers_for(usable_cores())
+        api_processes = processes[0] or processes_for(usable_cores())
+        workers = processes[1] or workers_for(usable_cores())
         connections = service.start_servers(
             settings.database_url,
             settings.database_admin_url,

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -37,18 +37,9 @@ def relay() -> None:
     """Run the relay and the sweeper, or stand by. Needs DATABASE_URL and REDIS_URL."""
     settings = role_settings()
     redis_url = required(settings.redis_url, "REDIS_URL")
-    request_key(settings)
     stop = stop_on_signals()
-    observed = _observed(settings, "relay")
-    ledger = _ledger(settings, "relay", ["relay"], connections=connections.RELAY)
-    observed.look(ledger.look)
-    _yield_to_intake(settings.niceness)
-    followers = _followers(ledger, settings, stop)
-    run_relay(ledger, redis_url, stop=stop)
-    observed.stop()
-    for follower in followers:
-        follower.join()
-    ledger.close()
+    with _role(settings, ["relay"], connections.RELAY, stop) as ledger:
+        run_relay(ledger, redis_url, stop=stop)
 
 
 @click.command()
@@ -56,35 +47,42 @@ def worker() -> None:
     """Run a worker process. Needs DATABASE_URL; without REDIS_URL the relay runs here as well."""
     settings = role_settings()
     stop = stop_on_signals()
-    observed = _observed(settings, "worker")
-    kinds = ["worker"]
-    if not settings.redis_url:  # the relay is here as well then
+    kinds = ["worker"] if settings.redis_url else ["worker", "relay"]
+    with _role(settings, kinds, connections.WORKER, stop) as ledger:
+        run_worker(
+            ledger,
+            settings.redis_url,
+            stop=stop,
+            mail_server=_mail_server(settings),
+            is_sandbox=settings.is_sandbox,
+            places=settings.documents_places,
+        )
+
+
+@contextlib.contextmanager
+def _role(settings: Settings, kinds: Sequence[str], connections: int, stop: threading.Event) -> Iterator[Ledger]:
+    """The log of a role that is measured, answers health checks, and leaves processor time to the intake.
+
+    `kinds` are those of processes whose rights it needs, its own first; what follows the log runs beside a relay. The
+    ledger opens when its database has been judged. Raises UnsafeStore.
+    """
+    if "relay" in kinds:
         request_key(settings)
-        kinds.append("relay")
-    ledger = _ledger(settings, "worker", kinds, connections=connections.WORKER)
+    url = required(settings.database_url, "DATABASE_URL")
+    listening = metrics_sockets(settings)
+    observed = Observed(settings, url, kinds[0])
+    observed.serve(listening)
+    ledger = Ledger(url, views=INLINE, connections=connections, is_open=False)
+    answer_health(ledger, settings.health_port)
+    opener(url, settings.durability, settings.role_name or kinds[0], kinds)(ledger)
     observed.look(ledger.look)
     _yield_to_intake(settings.niceness)
-    followers = [] if settings.redis_url else _followers(ledger, settings, stop)
-    run_worker(
-        ledger,
-        settings.redis_url,
-        stop=stop,
-        mail_server=_mail_server(settings),
-        is_sandbox=settings.is_sandbox,
-        places=settings.console.places,
-    )
+    followers = _followers(ledger, settings, stop) if "relay" in kinds else []
+    yield ledger
     observed.stop()
     for follower in followers:
         follower.join()
     ledger.close()
-
-
-def _observed(settings: Settings, role: str) -> Observed:
-    """The role as it is measured, and shown on the metrics' own port where one is set."""
-    listening = metrics_sockets(settings)
-    observed = Observed(settings, required(settings.database_url, "DATABASE_URL"), role)
-    observed.serve(listening)
-    return observed
 
 
 def _yield_to_intake(niceness: int) -> None:
@@ -93,15 +91,6 @@ def _yield_to_intake(niceness: int) -> None:
         niceness = os.nice(niceness)
         if os.getsid(0) == os.getpid():
             AUTOGROUP.write_text(str(niceness))
-
-
-def _ledger(settings: Settings, role: str, kinds: Sequence[str], *, connections: int) -> Ledger:
-    """The log on the database of the settings; it opens when the database has been judged. Raises UnsafeStore."""
-    url = required(settings.database_url, "DATABASE_URL")
-    ledger = Ledger(url, views=INLINE, connections=connections, is_open=False)
-    answer_health(ledger, settings.health_port)
-    opener(url, settings.durability, settings.role_name or role, kinds)(ledger)
-    return ledger
 
 
 def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> list[threading.Thread]:

@@ -4,9 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bench.history import NAMED
 from bench.load import bodies, market_location, own_values, scattered
-from bench.scale import Value, compared, table
+from bench.scale import Value, compared
 from market.identifiers import is_market_location_id
 from market.judging import Occasion, Terms, judge
 from schemas.submission import read_submission
@@ -29,20 +28,6 @@ def test_each_turn_is_compared_by_itself() -> None:
     assert (row.small, row.large) == (50.0, 10.0)
 
 
-def test_figures_that_were_measured_in_different_turns_have_a_row_each() -> None:
-    rows = list(compared([turn(100.0, 95.0), ({"other": Value(1, "s")}, {"other": Value(1, "s")})]))
-    assert [row.name for row in rows] == ["it", "other"]
-    assert len("\n".join(table(rows)).splitlines()) == 2 + len(rows)
-
-
-@pytest.mark.parametrize(
-    ("small", "large", "shown"),
-    [(0.258, 0.349, "0.26 ms | 0.35"), (9.94, 12.34, "9.94 ms | 12.3"), (99.96, 1234, "100.0 ms | 1,234")],
-)
-def test_small_figures_can_be_told_apart(small: float, large: float, shown: str) -> None:
-    assert f"| {shown} |" in "\n".join(table([*compared([turn(small, large, is_cost=True)])]))
-
-
 def test_market_locations_of_the_load_are_right_and_not_alike() -> None:
     made = [market_location(scattered(number)).decode() for number in (*range(1_000), 10**9 - 1)]
     assert all(is_market_location_id(one) for one in made)
@@ -57,7 +42,3 @@ def test_what_no_two_accounts_share_is_replaced_by_what_is_right() -> None:
     assert [value for value, _ in own_values(body)] == [form(n) for n, (_, form) in enumerate(own_values(body))]
     judged = judge(read_submission(body), Terms(), datetime(2026, 11, 21, 12, tzinfo=UTC), Occasion.CREATE)
     assert (*judged.problems, *judged.warnings) == ()
-
-
-def test_a_history_names_a_million_accounts_in_one_length() -> None:
-    assert len(NAMED % 1) == len(NAMED % 1_000_000)

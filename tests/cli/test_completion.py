@@ -27,12 +27,6 @@ def test_the_script_asks_the_command_itself(shell: str) -> None:
         assert (checked.returncode, checked.stderr) == (0, "")
 
 
-def test_another_shell_is_refused_in_a_sentence() -> None:
-    refused = cli("completion", "tcsh", environment={}, check=False)
-    assert refused.returncode == 1
-    assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in refused.stderr
-
-
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
 @pytest.mark.parametrize(
     ("words", "completed"),

@@ -15,7 +15,6 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from eventstore.operations.fitness import NotJudged
 from eventstore.proof.sealing import SealRefused
 from tests.support.make import NOON, an_account
 from tests.support.running import RunningService, wait_for
@@ -62,13 +61,6 @@ def test_the_page_goes_from_good_to_wrong_and_ends_with_a_count(service: Running
 
 def test_a_database_without_roles_is_wrong(told: PostgresUrls) -> None:
     assert [finding.todo for finding in found("roles")] == ["importledger relay", "importledger worker"]
-
-
-def test_a_role_that_may_alter_the_log_is_warned_of(told: PostgresUrls) -> None:
-    assert found("rights")[0].state == "good"
-    with psycopg.connect(told.admin, autocommit=True) as connection:
-        connection.execute("GRANT UPDATE ON events TO importledger")
-    assert found("rights")[0].state == "warned"
 
 
 def test_a_migration_that_is_missing_is_wrong(told: PostgresUrls) -> None:
@@ -143,19 +135,6 @@ def test_on_a_terminal_the_page_goes_from_green_to_red(
     )
 
 
-def test_backups_are_looked_for_where_they_are_said_to_lie(told: PostgresUrls, folder: Path) -> None:
-    assert "were not checked" in found("backups")[0].says
-    assert "no backup" in found("backups", folder)[0].says
-
-
-def test_events_that_nobody_seals_are_warned_of(told: PostgresUrls, ledger: Ledger) -> None:
-    set_log_time(told, now() - timedelta(hours=1))
-    ledger.execute("supplier/NORDWIND", CreateSupplier(), at=now(), by="tester")
-    [finding] = found("sealing")
-    assert finding.state == "warned"
-    assert finding.says.startswith("1 events are not signed, the first since ")
-
-
 @pytest.mark.parametrize(
     ("stream", "typed"),
     [
@@ -169,19 +148,6 @@ def test_events_that_nobody_seals_are_warned_of(told: PostgresUrls, ledger: Ledg
 )
 def test_a_parked_stream_is_healed_by_what_the_verb_takes(stream: str, typed: str) -> None:
     assert healing("import_progress", stream) == typed
-
-
-def test_a_database_that_takes_no_writes_is_told_from_one_that_was_away(
-    told: PostgresUrls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def away(*_: object) -> None:
-        raise NotJudged("no room")
-
-    monkeypatch.setattr("cli.checkup.database.refuse_unsafe", away)
-    says = "The database did not answer for a moment, so that it could not be tried: no room."
-    assert found("durability")[0].says == says
-    monkeypatch.setenv("PGOPTIONS", "-c default_transaction_read_only=on")
-    assert found("durability")[0].says == "The database takes no writes."
 
 
 def test_versions_write_ahead_log_and_the_relay_s_lag_are_looked_at(told: PostgresUrls, ledger: Ledger) -> None:

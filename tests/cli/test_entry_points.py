@@ -22,8 +22,6 @@ from tests.support.sealed_log import Log
 
 ROOT = Path(__file__).parents[2]
 CANARY = "Vogelsang-Canary"
-ALONE = {"eventstore/proof/verifier.py": "is a distribution of its own for auditors, and runs without the service"}
-"""Programs that cannot share the function, and why."""
 BREAKING = """
 import importlib, os
 
@@ -73,31 +71,37 @@ def nothing_told(said: str) -> None:
     assert CANARY not in said
 
 
+ALONE = {"eventstore/proof/verifier.py"}
+"""A distribution of its own for auditors, which runs without the service."""
+
+
 def test_every_program_starts_through_the_same_function() -> None:
     folders = ("api", "cli", "console", "embedded", "eventstore", "projections", "workers", "docs", "telemetry")
     files = [file for folder in folders for file in (ROOT / folder).rglob("*.py") if '"__main__"' in file.read_text()]
     programs = {str(file.relative_to(ROOT)): file.read_text() for file in files}
     assert {"cli/main.py", "docs/guide/build.py"} <= programs.keys()
-    assert {name for name, text in programs.items() if "begin_process(" not in text} == ALONE.keys()
+    assert {name for name, text in programs.items() if "begin_process(" not in text} == ALONE
 
 
 @pytest.mark.parametrize(
     ("command", "place"),
     [
         (["-m", "cli.main", "history", "S", "1"], "eventstore.log.ledger:Ledger.__init__"),
-        (["-m", "cli.main", "worker"], "eventstore.log.ledger:Ledger.__init__"),
         (["-m", "cli.main", "relay"], "eventstore.log.ledger:Ledger.__init__"),
         (["-m", "cli.main", "api"], "eventstore.log.ledger:Ledger.__init__"),
         (["-m", "cli.main", "up"], "embedded.service:Service.start_servers"),
         (["-m", "cli.main", "demo", "--exit"], "embedded.service:Service.start_servers"),
+<<<<<<< HEAD
         (["-m", "checks.generated"], "api.description.openapi:openapi"),
         (["docs/guide/build.py"], "tempfile:TemporaryDirectory"),
+=======
+        (["-m", "api.generated"], "api.description.openapi:openapi"),
+>>>>>>> 0314308 (Serve role health by the metrics server's threads)
         (["docs/man/build.py", "nowhere"], "tomllib:loads"),
         (
             ["-m", "importledger_client", "errors", "go-live", "--supplier", "S"],
             "importledger_client.client:Client.__init__",
         ),
-        (["-m", "importledger_client", "profile", "BOOK"], "importledger_client.profile:PathProfile.__init__"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else "",
 )
@@ -116,13 +120,12 @@ def test_a_program_that_fails_tells_no_value(
     }
     if "up" in command or "demo" in command:
         del settings["REDIS_URL"]
-    (folder / "book.ndjson").write_bytes(encoded(an_account("S", 1)) + b"\n")
-    command = [word.replace("BOOK", str(folder / "book.ndjson")) for word in command]
     ended = run(command, breaking(broken, place) | settings)
     assert ended.returncode != 0
     nothing_told((ended.stdout + ended.stderr).decode())
 
 
+<<<<<<< HEAD
 JUDGING = """
 import asyncio, json, sys
 from datetime import UTC, datetime
@@ -166,6 +169,8 @@ def test_children_that_share_work_out_tell_no_value(broken: Path, log: Log) -> N
     nothing_told((ended.stdout + ended.stderr).decode())
 
 
+=======
+>>>>>>> 0314308 (Serve role health by the metrics server's threads)
 def test_a_supervisor_and_its_children_tell_no_value_and_only_json(broken: Path, folder: Path) -> None:
     environment = breaking(broken, "workers.run:run_worker")
     environment |= {"IMPORTLEDGER_LOG_FORMAT": "json", "IMPORTLEDGER_LOG_LEVEL": "info"}

@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-from system.alone import without
-
 JUDGING = {"phonenumbers", "email_validator", "stdnum", "pydoc"}
 ALWAYS = JUDGING | {"rich", "httpx", "opentelemetry", "graphql", "authlib", "joserfc"}
 SELDOM = {
@@ -30,24 +28,6 @@ def test_where_our_packages_are_is_no_program_that_each_start_would_run() -> Non
     script = "import sys; print([name for name in sys.modules if name.startswith('__editable__')])"
     read = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert read.stdout == "[]\n"
-
-
-def test_a_library_reads_no_other_that_is_kept_from_it() -> None:
-    script = (
-        "import sys\nfrom system.alone import without\n"
-        "with without('rich'):\n    import structlog.dev\n"
-        "assert 'rich' not in sys.modules\nimport rich.pretty\n"
-        "with without('rich'):\n    import rich.text\n"
-        "assert sys.modules['rich'] is rich\nprint(structlog.dev.rich)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("None\n", "")
-
-
-def test_what_is_kept_away_is_there_again_when_the_block_fails() -> None:
-    with pytest.raises(ZeroDivisionError), without("no_such_library"):
-        raise ZeroDivisionError
-    assert "no_such_library" not in sys.modules
 
 
 def test_a_role_is_loaded_and_tuned_without_searching_for_garbage() -> None:

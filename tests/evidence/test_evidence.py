@@ -20,16 +20,6 @@ def test_a_requirement_has_tests_or_a_reason_why_it_has_none() -> None:
     assert [one for one in REQUIREMENTS if bool(tests.get(one.name)) == (one.state in WITHOUT_TESTS)] == []
 
 
-def test_markers_name_requirements_that_there_are() -> None:
-    assert set(marked_tests(*MARKERS)) <= {one.name for one in REQUIREMENTS}
-
-
-def test_no_requirement_stands_outside_of_the_chapters() -> None:
-    for standard in standards():
-        listed = [one.name for chapter in standard.chapters for one in standard.of_chapter(chapter)]
-        assert sorted(listed) == sorted(standard.requirements)
-
-
 def test_the_threat_model_is_short_and_names_tests_that_there_are() -> None:
     text = (ROOT / "docs" / "explanation" / "security.md").read_text("utf-8")
     assert len(text.encode()) <= MAX_THREAT_MODEL_BYTES

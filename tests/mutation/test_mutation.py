@@ -9,7 +9,7 @@ import pytest
 
 from lab.mutation.mutant import Mutant
 from lab.mutation.settings import accepted, groups
-from lab.mutation.swapping import Imports, NotExchangeable, exchange, functions_of, module_of
+from lab.mutation.swapping import Imports, NotExchangeable, exchange, functions_of
 from tests.support.folders import ROOT
 
 SOURCE = """
@@ -61,11 +61,6 @@ def test_what_ran_at_import_is_imported_changed(sample: ModuleType, monkeypatch:
     del sys.modules["a_sample"]
     monkeypatch.setattr(sys, "meta_path", [Imports(mutant("below(18)", "below(19)")), *sys.meta_path])
     assert importlib.import_module("a_sample").IS_CHILD(18)
-
-
-def test_a_file_is_named_as_it_is_imported() -> None:
-    assert module_of("market/periods.py") == "market.periods"
-    assert module_of("market/__init__.py") == "market"
 
 
 def test_a_survivor_needs_a_reason(tmp_path: Path) -> None:

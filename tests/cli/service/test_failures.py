@@ -9,17 +9,32 @@ import pytest
 
 from cli.service.failures import failure_sentence
 from cli.service.listening import base_url_of, refuse_taken
-from cli.service.settings import SettingError, Settings
 from embedded.postgres import PostgresUrls
 from eventstore.errors import StoreUnavailable, reason_of
 from tests.support.running import free_port
 from tests.support.verbs import run_verb
 
 SECRET = "sesame-sesame"
-
-
-Told = subprocess.CompletedProcess[str]
-Typed = Callable[..., Told]
+Typed = Callable[..., subprocess.CompletedProcess[str]]
+VERBS = [
+    "supplier list",
+    "supplier create NORDWIND",
+    "key list",
+    "history NORDWIND NW-1",
+    "status NORDWIND",
+    "export --supplier NORDWIND -o /tmp/never.zst",
+    "status NORDWIND --refusals",
+    "cancel NORDWIND --all",
+    "retry NORDWIND --all",
+    "erase NORDWIND NW-1 --reason x --yes",
+    "seal",
+    "verify",
+    "proof NORDWIND NW-1 -o /tmp/never.zip",
+    "backup /tmp/never",
+    "projections",
+    "projections heal NORDWIND NW-1",
+    "projections verify --all",
+]
 
 
 @pytest.fixture
@@ -27,10 +42,22 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Typed:
     """Type a command, without what this machine has set."""
     for name in ("DATABASE_URL", "DATABASE_ADMIN_URL", "REDIS_URL", "IMPORTLEDGER_SEALING_KEY"):
         monkeypatch.delenv(name, raising=False)
-    return run_verb
+    return lambda words, environment: run_verb(*words.split(), environment=environment)
 
 
-def assert_one_sentence(told: Told, *named: str) -> None:
+@pytest.fixture
+def here(typed: Typed, database: PostgresUrls, folder: Path) -> dict[str, str]:
+    """Settings of a database with the supplier NORDWIND."""
+    environment = {
+        "DATABASE_URL": database.service,
+        "DATABASE_ADMIN_URL": database.admin,
+        "IMPORTLEDGER_DATA_DIR": str(folder),
+    }
+    assert typed("supplier create NORDWIND", environment).returncode == 0
+    return environment
+
+
+def assert_one_sentence(told: subprocess.CompletedProcess[str], *named: str) -> None:
     assert (told.returncode, told.stdout) == (1, ""), told.stderr
     assert told.stderr.startswith("importledger: ")
     assert len(told.stderr.splitlines()) <= 2, told.stderr
@@ -41,141 +68,81 @@ def assert_one_sentence(told: Told, *named: str) -> None:
 
 
 @pytest.mark.promise("unknown-supplier-wrong-case")
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("supplier", "show", "nordwind"),
-        ("supplier", "set", "nordwind", "strictness=strict"),
-        ("supplier", "status", "nordwind", "paused"),
-        ("key", "create", "Org", "--supplier", "nordwind"),
-        ("history", "nordwind", "NW-1"),
-        ("status", "nordwind"),
-        ("status", "nordwind", "NW-1"),
-        ("status", "nordwind", "--as-of", "1"),
-        ("export", "--supplier", "nordwind", "-o", "/tmp/never.zst"),
-        ("status", "nordwind", "--refusals"),
-        ("cancel", "nordwind", "--all"),
-        ("cancel", "nordwind", "NW-1"),
-        ("retry", "nordwind", "--all"),
-        ("retry", "nordwind", "--code", "x"),
-        ("erase", "nordwind", "NW-1", "--reason", "x", "--yes"),
-        ("proof", "nordwind", "NW-1", "-o", "/tmp/never.zip"),
-        ("projections", "heal", "nordwind", "NW-1"),
-    ],
-)
-def test_a_supplier_in_the_wrong_case_is_named_with_the_right_one(
-    typed: Typed, database: PostgresUrls, folder: Path, arguments: tuple[str, ...]
-) -> None:
-    environment = {
-        "DATABASE_URL": database.service,
-        "DATABASE_ADMIN_URL": database.admin,
-        "IMPORTLEDGER_DATA_DIR": str(folder),
-    }
-    assert typed("supplier", "create", "NORDWIND", environment=environment).returncode == 0
-    assert_one_sentence(typed(*arguments, environment=environment), "nordwind", "but there is NORDWIND")
+def test_a_supplier_in_the_wrong_case_is_named_with_the_right_one(typed: Typed, here: dict[str, str]) -> None:
+    named = [words.replace("NORDWIND", "nordwind") for words in VERBS if "NORDWIND" in words and "create" not in words]
+    for words in (
+        *named,
+        "supplier show nordwind",
+        "supplier set nordwind strictness=strict",
+        "supplier status nordwind paused",
+        "key create Org --supplier nordwind",
+        "status nordwind NW-1",
+        "status nordwind --as-of 1",
+        "cancel nordwind NW-1",
+        "retry nordwind --code x",
+    ):
+        assert_one_sentence(typed(words, here), "nordwind", "but there is NORDWIND")
 
 
 @pytest.mark.promise("unknown-supplier-wrong-case")
-def test_an_import_that_is_not_there_is_named(typed: Typed, database: PostgresUrls, folder: Path) -> None:
-    environment = {
-        "DATABASE_URL": database.service,
-        "DATABASE_ADMIN_URL": database.admin,
-        "IMPORTLEDGER_DATA_DIR": str(folder),
-    }
-    typed("supplier", "create", "NORDWIND", environment=environment)
-    for arguments in (
-        ("history", "NORDWIND", "NW-1"),
-        ("status", "NORDWIND", "NW-1"),
-        ("cancel", "NORDWIND", "NW-1"),
-        ("retry", "NORDWIND", "NW-1"),
-        ("erase", "NORDWIND", "NW-1", "--reason", "x", "--yes"),
-        ("proof", "NORDWIND", "NW-1", "-o", str(folder / "never.zip")),
-        ("projections", "heal", "NORDWIND", "NW-1"),
-    ):
-        assert_one_sentence(typed(*arguments, environment=environment), "no import of NW-1 for NORDWIND")
-    assert_one_sentence(typed("key", "revoke", "nothing", environment=environment), "no key nothing")
+def test_an_import_that_is_not_there_is_named(typed: Typed, here: dict[str, str]) -> None:
+    named = [words for words in VERBS if words.partition("NORDWIND ")[2].startswith("NW-1")]
+    for words in (*named, "status NORDWIND NW-1", "cancel NORDWIND NW-1", "retry NORDWIND NW-1"):
+        assert_one_sentence(typed(words, here), "no import of NW-1 for NORDWIND")
+    assert_one_sentence(typed("key revoke nothing", here), "no key nothing")
 
 
 @pytest.mark.promise("wrong-folder-whatever-typed")
-def test_a_folder_that_is_not_there_is_named(typed: Typed, database: PostgresUrls, folder: Path) -> None:
-    environment = {"DATABASE_URL": database.service, "IMPORTLEDGER_DATA_DIR": str(folder)}
-    typed("supplier", "create", "NORDWIND", environment=environment)
-    for arguments in (
-        ("export", "--supplier", "NORDWIND", "-o", "/proc/none/x.zst"),
-        ("backup", "/proc/none/x"),
-        ("restore", "/proc/none/x"),
-        ("replay", "/proc/none/x"),
-        ("up", "--data-dir", "/proc/none/x", "--port", str(free_port())),
+def test_a_folder_that_is_not_there_is_named(typed: Typed, here: dict[str, str]) -> None:
+    for words in (
+        "export --supplier NORDWIND -o /proc/none/x.zst",
+        "backup /proc/none/x",
+        "restore /proc/none/x",
+        "replay /proc/none/x",
     ):
-        assert_one_sentence(typed(*arguments, environment=environment), "/proc/none")
-
-
-VERBS = [
-    ("supplier", "list"),
-    ("supplier", "create", "NORDWIND"),
-    ("key", "list"),
-    ("history", "NORDWIND", "NW-1"),
-    ("status", "NORDWIND"),
-    ("export", "--supplier", "NORDWIND", "-o", "/tmp/never.zst"),
-    ("status", "NORDWIND", "--refusals"),
-    ("cancel", "NORDWIND", "--all"),
-    ("retry", "NORDWIND", "--all"),
-    ("erase", "NORDWIND", "NW-1", "--reason", "x", "--yes"),
-    ("seal",),
-    ("verify",),
-    ("proof", "NORDWIND", "NW-1", "-o", "/tmp/never.zip"),
-    ("backup", "/tmp/never"),
-    ("projections",),
-    ("projections", "heal", "NORDWIND", "NW-1"),
-    ("projections", "verify", "--all"),
-]
+        assert_one_sentence(typed(words, here), "/proc/none")
+    up = typed(f"up --data-dir /proc/none/x --port {free_port()}", {"IMPORTLEDGER_DATA_DIR": "/proc/none"})
+    assert_one_sentence(up, "/proc/none")
 
 
 @pytest.mark.promise("stopped-service-database-likewise")
-@pytest.mark.parametrize("arguments", [*VERBS, ("migrate",), ("up",)])
-def test_a_stopped_postgres_is_named_with_host_and_port(typed: Typed, folder: Path, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("words", [*VERBS, "migrate", "up --port PORT"])
+def test_a_stopped_postgres_is_named_with_host_and_port(typed: Typed, folder: Path, words: str) -> None:
     port = free_port()
     environment = {
         "DATABASE_URL": f"postgresql://someone:{SECRET}@127.0.0.1:{port}/ledger",
         "IMPORTLEDGER_DATA_DIR": str(folder),
         "IMPORTLEDGER_SEALING_KEY": "A" * 43,
     }
-    if arguments == ("up",):
-        arguments = ("up", "--port", str(free_port()))
-    assert_one_sentence(typed(*arguments, environment=environment), f"127.0.0.1:{port}", "DATABASE_URL", "refused")
+    told = typed(words.replace("PORT", str(free_port())), environment)
+    assert_one_sentence(told, f"127.0.0.1:{port}", "DATABASE_URL", "refused")
 
 
 @pytest.mark.promise("stopped-service-database-likewise")
-@pytest.mark.parametrize("arguments", VERBS)
-def test_a_service_that_was_stopped_is_named_with_its_folder(
-    typed: Typed, folder: Path, arguments: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize("words", VERBS)
+def test_a_service_that_was_stopped_is_named_with_its_folder(typed: Typed, folder: Path, words: str) -> None:
     (folder / "secrets").mkdir()
     url = f"postgresql://someone:{SECRET}@/ledger?host={folder}"
     (folder / "secrets" / "connections.json").write_text(f'{{"database_url": "{url}", "admin_url": "{url}"}}')
     environment = {"IMPORTLEDGER_DATA_DIR": str(folder), "IMPORTLEDGER_SEALING_KEY": "A" * 43}
-    assert_one_sentence(typed(*arguments, environment=environment), str(folder), "is not running")
+    assert_one_sentence(typed(words, environment), str(folder), "is not running")
 
 
 @pytest.mark.promise("taken-port-wrong-host")
 def test_a_wrong_host_a_wrong_password_and_a_wrong_database_are_named(
     typed: Typed, database: PostgresUrls, folder: Path
 ) -> None:
-    own = {"IMPORTLEDGER_DATA_DIR": str(folder)}
-    host = {"DATABASE_URL": f"postgresql://u:{SECRET}@nowhere.invalid/x"}
-    assert_one_sentence(typed("supplier", "list", environment=own | host), "nowhere.invalid", "DATABASE_URL")
     role, _, rest = database.service.removeprefix("postgresql://").partition(":")
-    password = {"DATABASE_URL": f"postgresql://{role}:{SECRET}@{rest.partition('@')[2]}"}
-    assert_one_sentence(typed("supplier", "list", environment=own | password), "password authentication failed", role)
     before, _, after = database.service.rpartition("/test_")
-    other = {"DATABASE_URL": f"{before}/nothing?{after.partition('?')[2]}"}
-    assert_one_sentence(typed("supplier", "list", environment=own | other), 'database "nothing" does not exist')
-
-
-def test_an_empty_database_is_told_to_be_migrated(typed: Typed, database: PostgresUrls, folder: Path) -> None:
-    before, _, after = database.admin.rpartition("/test_")
-    empty = {"DATABASE_URL": f"{before}/postgres?{after.partition('?')[2]}", "IMPORTLEDGER_DATA_DIR": str(folder)}
-    assert_one_sentence(typed("supplier", "list", environment=empty), "/postgres", "importledger migrate")
+    owner, _, own_after = database.admin.rpartition("/test_")
+    for url, named in (
+        (f"postgresql://u:{SECRET}@nowhere.invalid/x", ("nowhere.invalid", "DATABASE_URL")),
+        (f"postgresql://{role}:{SECRET}@{rest.partition('@')[2]}", ("password authentication failed", role)),
+        (f"{before}/nothing?{after.partition('?')[2]}", ('database "nothing" does not exist',)),
+        (f"{owner}/postgres?{own_after.partition('?')[2]}", ("/postgres", "importledger migrate")),
+    ):
+        told = typed("supplier list", {"IMPORTLEDGER_DATA_DIR": str(folder), "DATABASE_URL": url})
+        assert_one_sentence(told, *named)
 
 
 @pytest.mark.promise("up-checks-settings-every")
@@ -201,7 +168,7 @@ def test_up_checks_the_settings_of_every_role_before_it_starts_anything(
     typed: Typed, folder: Path, name: str, value: str
 ) -> None:
     environment = {name: value, "IMPORTLEDGER_DATA_DIR": str(folder / "new")}
-    assert_one_sentence(typed("up", "--port", str(free_port()), environment=environment), name)
+    assert_one_sentence(typed(f"up --port {free_port()}", environment), name)
     assert not (folder / "new").exists()
 
 
@@ -209,7 +176,7 @@ def test_up_checks_the_settings_of_every_role_before_it_starts_anything(
 def test_a_sealing_key_that_was_spoilt_in_the_data_folder_is_named(typed: Typed, folder: Path) -> None:
     (folder / "secrets").mkdir()
     (folder / "secrets" / "sealing_key").write_text(SECRET)
-    told = typed("up", "--port", str(free_port()), environment={"IMPORTLEDGER_DATA_DIR": str(folder)})
+    told = typed(f"up --port {free_port()}", {"IMPORTLEDGER_DATA_DIR": str(folder)})
     assert_one_sentence(told, str(folder / "secrets" / "sealing_key"), "base64url")
 
 
@@ -221,42 +188,39 @@ def test_a_port_that_is_taken_and_a_host_that_is_not_ours_are_named(typed: Typed
         taken.listen()
         port = str(taken.getsockname()[1])
         for verb in ("up", "api"):
-            assert_one_sentence(typed(verb, "--port", port, environment=own), f"port {port} is taken")
-            shown_there = own | {"IMPORTLEDGER_METRICS_PORT": port}
-            told = typed(verb, "--port", str(free_port()), environment=shown_there)
+            assert_one_sentence(typed(f"{verb} --port {port}", own), f"port {port} is taken")
+            told = typed(f"{verb} --port {free_port()}", own | {"IMPORTLEDGER_METRICS_PORT": port})
             assert_one_sentence(told, f"port {port} is taken. Choose another IMPORTLEDGER_METRICS_PORT.")
-    for verb in ("up", "api"):
-        assert_one_sentence(typed(verb, "--host", "203.0.113.9", environment=own), "203.0.113.9", "--host")
-        assert_one_sentence(typed(verb, "--host", "nowhere.invalid", environment=own), "nowhere.invalid", "--host")
+            for host in ("203.0.113.9", "nowhere.invalid"):
+                assert_one_sentence(typed(f"{verb} --host {host}", own), host, "--host")
     refuse_taken("127.0.0.1", free_port())
     assert base_url_of("::1", 80) == "http://[::1]:80"
 
 
 @pytest.mark.promise("wrong-folder-whatever-typed")
 @pytest.mark.parametrize(
-    ("arguments", "named"),
+    ("words", "named"),
     [
-        (("nonsense",), "nonsense"),
-        (("history", "NORDWIND"), "EXTERNAL"),
-        (("up", "--port", "99999"), "99999"),
-        (("up", "--port", "http"), "http"),
-        (("supplier", "set", "NORDWIND", "strictness=loud"), "strictness=loud"),
-        (("supplier", "set", "NORDWIND", "colour=red"), "colour"),
-        (("supplier", "create", "a/b"), "letters, digits"),
-        (("supplier", "status", "NORDWIND", "asleep"), "asleep"),
-        (("key", "create", "Org"), "--supplier"),
-        (("status", "NORDWIND", "--as-of", "yesterday"), "yesterday"),
-        (("cancel", "NORDWIND"), "EXTERNAL"),
-        (("projections", "heal", "NORDWIND"), "EXTERNAL"),
-        (("projections", "rebuild", "nope"), "nope"),
-        (("projections", "rebuild"), "--all"),
+        ("nonsense", "nonsense"),
+        ("history NORDWIND", "EXTERNAL"),
+        ("up --port 99999", "99999"),
+        ("up --port http", "http"),
+        ("supplier set NORDWIND strictness=loud", "strictness=loud"),
+        ("supplier set NORDWIND colour=red", "colour"),
+        ("supplier create a/b", "letters, digits"),
+        ("supplier status NORDWIND asleep", "asleep"),
+        ("key create Org", "--supplier"),
+        ("status NORDWIND --as-of yesterday", "yesterday"),
+        ("cancel NORDWIND", "EXTERNAL"),
+        ("projections heal NORDWIND", "EXTERNAL"),
+        ("projections rebuild nope", "nope"),
+        ("projections rebuild", "--all"),
     ],
 )
 def test_what_is_typed_wrong_is_one_sentence_and_where_the_help_is(
-    typed: Typed, folder: Path, arguments: tuple[str, ...], named: str
+    typed: Typed, folder: Path, words: str, named: str
 ) -> None:
-    told = typed(*arguments, environment={"IMPORTLEDGER_DATA_DIR": str(folder)})
-    assert_one_sentence(told, named, "--help`.")
+    assert_one_sentence(typed(words, {"IMPORTLEDGER_DATA_DIR": str(folder)}), named, "--help`.")
 
 
 def test_what_nobody_has_expected_says_how_to_see_more() -> None:
@@ -271,8 +235,3 @@ def test_a_database_that_goes_away_meanwhile_is_a_sentence() -> None:
         "The database has stopped answering. What was asked may be asked again."
     )
     assert reason_of(OSError("a\nconnection to server at x failed: FATAL:  no room.\n")) == "no room"
-
-
-def test_every_role_reads_the_same_settings() -> None:
-    with pytest.raises(SettingError, match="IMPORTLEDGER_MAIL_FROM"):
-        Settings.from_environment({"IMPORTLEDGER_SMTP_URL": "smtp://h"}).refuse_incomplete()

@@ -3,17 +3,14 @@
 import json
 import re
 import socket
-import socketserver
-import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from cli.service.role_health import HealthServer
+from cli.service.role_health import why_not_ready
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
 from eventstore.operations.migrate import NEWEST
@@ -55,71 +52,37 @@ def test_a_role_answers_on_the_port_that_it_is_told(
 
 def test_a_role_is_not_ready_where_it_cannot_do_its_work(database: PostgresUrls) -> None:
     ledger = Ledger(database.service, views=INLINE, is_open=False)
-    server = HealthServer(ledger, 0)
     try:
-        assert "does not answer" in (server.why_not_ready() or "")
+        assert "does not answer" in (why_not_ready(ledger) or "")
         ledger.open()
-        assert server.why_not_ready() is None
+        assert why_not_ready(ledger) is None
         with psycopg.connect(database.admin, autocommit=True) as connection:
             connection.execute("DELETE FROM schema_migrations WHERE name = %s", (NEWEST,))
-        assert server.why_not_ready() == "the schema is older than the code"
+        assert why_not_ready(ledger) == "the schema is older than the code"
         with psycopg.connect(database.admin, autocommit=True) as connection:
             connection.execute("ALTER TABLE schema_migrations RENAME TO elsewhere")
-        assert "the schema is missing or older than the code: run `importledger migrate`" in str(server.why_not_ready())
+        assert "the schema is missing or older than the code: run `importledger migrate`" in str(why_not_ready(ledger))
     finally:
-        server.server_close()
         ledger.close()
-
-
-class _WithoutTls(socketserver.BaseRequestHandler):
-    """Answers every client as a Postgres without TLS does."""
-
-    def handle(self) -> None:
-        self.request.recv(8)
-        self.request.sendall(b"N")
-
-
-@pytest.fixture
-def without_tls() -> Iterator[int]:
-    """The port of a server without TLS."""
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _WithoutTls) as server:
-        answering = threading.Thread(target=server.serve_forever, args=(0.05,))
-        answering.start()
-        yield server.server_address[1]
-        server.shutdown()
-        answering.join()
-
-
-WRONG = {
-    "password": "password authentication failed",
-    "host": "nowhere.invalid",
-    "TLS": "server does not support SSL",
-}
 
 
 @pytest.mark.promise("role-cannot-reach-database")
 @pytest.mark.parametrize("role", ["worker", "relay", "api"])
-@pytest.mark.parametrize("wrong", WRONG)
 def test_a_role_that_cannot_reach_its_database_names_the_reason(
-    role: str, wrong: str, database: PostgresUrls, redis_url: str, folder: Path, without_tls: int
+    role: str, database: PostgresUrls, redis_url: str, folder: Path
 ) -> None:
     """In its log, once, and where supervisors ask."""
-    reason, port = WRONG[wrong], free_port()
-    urls = {
-        "password": re.sub(r":[^:@/]+@", ":wrong@", database.service),
-        "host": "postgresql://importledger:secret@nowhere.invalid/importledger",
-        "TLS": f"postgresql://importledger:secret@127.0.0.1:{without_tls}/importledger?sslmode=require",
-    }
+    reason, port = "password authentication failed", free_port()
     environment = {
-        "DATABASE_URL": urls[wrong],
+        "DATABASE_URL": re.sub(r":[^:@/]+@", ":wrong@", database.service),
         "REDIS_URL": redis_url,
         "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
         "IMPORTLEDGER_HEALTH_PORT": str(port),
     }
     arguments = ("--port", str(port)) if role == "api" else ()
     with start_role(role, *arguments, environment=environment, log=folder / "role.log"):
-        wait_for(lambda: asked(port, "/readyz")[0] == 503, "the role answers", timeout_s=60)
-        wait_for(lambda: reason in str(asked(port, "/readyz")[1]["detail"]), "it names the reason", timeout_s=60)
+        wait_for(lambda: reason in str(asked(port, "/readyz")[1].get("detail")), "it names the reason", timeout_s=60)
+        assert asked(port, "/readyz")[0] == 503
         assert asked(port, "/livez/")[0] == 200
     lines = (folder / "role.log").read_text().splitlines()
     assert len([line for line in lines if "connection to the database waits" in line and reason in line]) == 1
@@ -189,13 +152,6 @@ def test_a_role_alone_makes_no_request_key_of_its_own(
     ended = cli(role, environment=environment, check=False)
     assert (ended.returncode, ended.stderr.count("IMPORTLEDGER_REQUEST_KEY is not set: give every api")) == (1, 1)
     assert not (folder / "secrets" / "request_key").exists()
-
-
-@pytest.mark.parametrize("port", ["0", "65536", "https"])
-def test_a_port_that_is_none_is_refused(port: str) -> None:
-    refused = cli("worker", environment={"IMPORTLEDGER_HEALTH_PORT": port}, check=False)
-    assert refused.returncode == 1
-    assert "IMPORTLEDGER_HEALTH_PORT must be a port from 1 to 65535" in refused.stderr
 
 
 def test_a_port_that_is_taken_is_named(database: PostgresUrls, folder: Path) -> None:

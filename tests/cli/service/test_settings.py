@@ -4,8 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cli.service.settings import SECRETS, SETTINGS, SettingError, Settings, settings_table, unknown_setting
 from tests.support.running import cli
@@ -18,19 +16,6 @@ def test_everything_has_an_embedded_default() -> None:
     settings = Settings.from_environment({})
     assert (settings.database_url, settings.redis_url, settings.token_key) == (None, None, None)
     assert settings.data_dir.is_absolute()
-
-
-def test_values_are_read() -> None:
-    settings = Settings.from_environment(
-        {
-            "IMPORTLEDGER_DATA_DIR": "/data",
-            "DATABASE_URL": "postgresql://u:p@h/d",
-            "REDIS_URL": "rediss://h:1",
-            "IMPORTLEDGER_NICENESS": "0",
-        }
-    )
-    assert (settings.data_dir, settings.niceness) == (Path("/data"), 0)
-    assert settings.redis_url == "rediss://h:1"
 
 
 OIDC = {
@@ -115,15 +100,6 @@ def test_a_setting_that_is_wrong_is_refused_at_the_start_and_named(name: str, va
     assert len(str(refused.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    "name", ["DATABASE_URL", "REDIS_URL", "IMPORTLEDGER_METRICS_HOST", "OTEL_EXPORTER_OTLP_ENDPOINT"]
-)
-def test_a_role_that_is_set_wrong_ends_with_the_sentence(name: str) -> None:
-    refused = cli("worker", environment={name: WRONG[name][0]}, check=False)
-    assert refused.returncode == 1
-    assert name in refused.stderr
-
-
 @pytest.mark.promise("name-value-setting-wrong")
 @pytest.mark.parametrize(
     ("name", "near"),
@@ -143,23 +119,6 @@ def test_a_name_with_a_slip_is_refused_and_a_near_one_is_suggested(name: str, ne
     with pytest.raises(SettingError, match=f"^{name} must not be set") as refused:
         Settings.from_environment({name: "9000"})
     assert str(refused.value).partition("Did you mean ")[2].rstrip("?") == near
-
-
-@given(st.sampled_from(NAMES), st.data())
-def test_one_character_left_out_doubled_or_swapped_is_found(name: str, data: st.DataObject) -> None:
-    place = data.draw(st.integers(0, len(name) - 2))
-    slips = [
-        name[:place] + name[place + 1 :],
-        name[:place] + name[place] + name[place:],
-        name[:place] + name[place + 1] + name[place] + name[place + 2 :],
-    ]
-    slip = data.draw(st.sampled_from(slips))
-    if slip in NAMES or not name.startswith("IMPORTLEDGER_"):
-        return
-    told = unknown_setting({slip: "x"})
-    assert told is not None
-    assert told.startswith(f"{slip} must not be set")
-    assert "Did you mean IMPORTLEDGER_" in told
 
 
 def test_names_of_others_are_left_alone() -> None:
