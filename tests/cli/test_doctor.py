@@ -138,10 +138,8 @@ def test_on_a_terminal_the_page_goes_from_green_to_red(
 @pytest.mark.parametrize(
     ("stream", "typed"),
     [
-        ("import/NORDWIND/NW-1", "importledger projections heal NORDWIND NW-1"),
         ("import/NORDWIND/a b/c", "importledger projections heal NORDWIND 'a b/c'"),
         ("customer-mail/NORDWIND/NW-1", "importledger projections heal NORDWIND NW-1"),
-        ("participant//9900000000001", "importledger projections heal participant//9900000000001"),
         ("price-sheet/A B/99/D-1", "importledger projections heal 'price-sheet/A B/99/D-1'"),
         ("supplier/NORDWIND", "importledger projections rebuild import_progress"),
     ],

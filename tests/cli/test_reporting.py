@@ -15,15 +15,6 @@ from cli.tell import NewFile, text_of
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
 from projections.queries.history import AsOf
-from tests.support.running import cli
-from workers.actors.documents import DocumentsUnavailable, missing_documents, why_unreachable
-
-REPORTING = {
-    "migrate", "supplier create", "supplier status", "supplier list", "supplier set", "supplier show", "key create",
-    "key list", "key revoke", "history", "status", "export", "replay", "cancel", "retry", "erase", "seal",
-    "verify", "proof", "backup", "projections", "projections verify", "projections switch", "projections heal",
-    "projections rebuild", "restore", "search",
-}  # fmt: skip
 
 
 def verbs(command: click.Command = importledger, name: str = "") -> dict[str, click.Command]:
@@ -37,19 +28,24 @@ def verbs(command: click.Command = importledger, name: str = "") -> dict[str, cl
     return found
 
 
+SILENT = {"up", "demo", "api", "relay", "worker", "completion"}
+"""Verbs that run until they are stopped, or print what a shell reads."""
+
+
+@pytest.mark.promise("every-verb-reports-json")
+def test_every_verb_that_reports_has_json() -> None:
+    """But for groups."""
+    for name, verb in verbs().items():
+        if name not in SILENT and (not isinstance(verb, click.Group) or verb.invoke_without_command):
+            assert "--json" in {option for parameter in verb.params for option in parameter.opts}, name
+
+
 @pytest.mark.promise("every-verb-reports-json")
 def test_each_help_has_an_example() -> None:
     for name in verbs():
         told = CliRunner().invoke(importledger, [*name.split(), "--help"]).output
         assert "Example:" in told, name
         assert f"importledger {name}".strip() in told.partition("Example:")[2], name
-
-
-@pytest.mark.promise("every-verb-reports-json")
-@pytest.mark.parametrize("name", sorted(REPORTING))
-def test_every_verb_that_reports_has_json(name: str) -> None:
-    options = {option for parameter in verbs()[name].params for option in parameter.opts}
-    assert "--json" in options
 
 
 def test_no_verb_replaces_a_file_that_exists(folder: Path) -> None:
@@ -118,22 +114,3 @@ def test_settings_are_shown_by_the_names_and_words_that_set_takes(
     typed("set", "NORDWIND", *(f"{name}=" for name in SUPPLIER_SETTINGS))
     cleared = shown()
     assert {name: cleared[name] for name in SUPPLIER_SETTINGS} == {name: fresh[name] for name in SUPPLIER_SETTINGS}
-
-
-@pytest.mark.promise("documents-root-cannot-reached")
-def test_a_documents_root_that_is_not_there_is_no_missing_document(folder: Path) -> None:
-    assert why_unreachable(f"file://{folder}") is None
-    assert "no such folder" in (why_unreachable(f"file://{folder}/gone") or "")
-    with pytest.raises(DocumentsUnavailable):
-        missing_documents(f"file://{folder}/gone", ["a.pdf"])
-
-
-@pytest.mark.promise("every-verb-reports-json")
-def test_what_is_decided_is_told_as_json(database: PostgresUrls, ledger: Ledger, folder: Path) -> None:
-    environment = {"DATABASE_URL": database.admin, "IMPORTLEDGER_DATA_DIR": str(folder)}
-    cli("supplier", "create", "NORDWIND", environment=environment)
-    for verb in ("cancel", "retry"):
-        told = json.loads(cli(verb, "NORDWIND", "--all", "--json", environment=environment).stdout)
-        assert told == {"imports": 0, "changed": 0, "refused": 0}
-    told = json.loads(cli("backup", str(folder / "kept"), "--json", environment=environment).stdout)
-    assert (told["position"], told["rows"]["events"]) == (1, 1)

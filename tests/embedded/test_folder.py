@@ -6,7 +6,6 @@ import pytest
 
 from embedded.folder import DataFolder, FolderInUse, FolderUnreachable
 from embedded.user import RunAs
-from tests.support.running import free_port, program
 
 
 @pytest.mark.parametrize("place", ["file/below", "/proc/importledger", "/dev/null/x"])
@@ -14,15 +13,6 @@ def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path: Path, place: st
     (tmp_path / "file").write_text("")
     with pytest.raises(FolderUnreachable, match="Nothing can be written to"):
         DataFolder(tmp_path / place).create(RunAs())
-
-
-def test_the_start_says_so_in_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    environment = {"IMPORTLEDGER_DATA_DIR": str(tmp_path / "file" / "below")}
-    refused = program("up", "--port", str(free_port()), environment=environment, check=False)
-    assert refused.returncode == 1
-    assert refused.stderr.startswith("importledger: Nothing can be written to")
-    assert "Traceback" not in refused.stderr
 
 
 def test_a_folder_is_held_by_one_service(tmp_path: Path) -> None:

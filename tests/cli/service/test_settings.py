@@ -26,17 +26,11 @@ OIDC = {
 }
 NOWHERE = "/nowhere/at/all.pem"
 WRONG: dict[str, list[str]] = {
-    "DATABASE_URL": [
-        "mysql://h/d",
-        "h/d",
-        f"postgresql://h/d?sslrootcert={NOWHERE}",
-        f"postgresql://h/d?sslkey={NOWHERE}",
-    ],
+    "DATABASE_URL": ["mysql://h/d", "h/d", f"postgresql://h/d?sslrootcert={NOWHERE}"],
     "DATABASE_ADMIN_URL": ["h/d", "postgresql://h:port/d", "postgresql://h/d"],
     "REDIS_URL": [
         "http://h",
         "redis://h/abc",
-        "redis://h:1/0/1",
         "redis://h?db=abc",
         "redis://h:port",
         f"rediss://h?ssl_ca_certs={NOWHERE}",
@@ -49,15 +43,7 @@ WRONG: dict[str, list[str]] = {
     "IMPORTLEDGER_CHECKPOINTS_URL": ["http://h", "s3://", "file://folder"],
     "IMPORTLEDGER_CONSOLE_URL": ["ledger.example", "ftp://h"],
     "IMPORTLEDGER_DATA_DIR": [__file__],
-    "IMPORTLEDGER_DOCUMENTS_PLACES": [
-        "Nordwind",
-        "=s3://b",
-        "Nordwind=/srv",
-        "Nordwind=s3://b/../c",
-        "Nordwind=file://h/a",
-        "Nordwind=ftp://h/a",
-        "Nordwind=s3://b;Nordwind=s3://c",
-    ],
+    "IMPORTLEDGER_DOCUMENTS_PLACES": ["Nordwind", "=s3://b", "N=/srv", "N=s3://b/../c", "N=s3://b;N=s3://c"],
     "IMPORTLEDGER_DURABILITY": ["global"],
     "IMPORTLEDGER_HEALTH_PORT": ["0", "65536", "tcp://10.0.0.1:80"],
     "IMPORTLEDGER_LOG_FORMAT": ["xml"],
@@ -105,11 +91,9 @@ def test_a_setting_that_is_wrong_is_refused_at_the_start_and_named(name: str, va
     ("name", "near"),
     [
         ("IMPORTLEDGER_DATADIR", "IMPORTLEDGER_DATA_DIR"),
-        ("IMPORTLEDGER_DATA_DIRECTORY", "IMPORTLEDGER_DATA_DIR"),
         ("IMPORTLEGDER_DATA_DIR", "IMPORTLEDGER_DATA_DIR"),
         ("IMPORT_LEDGER_SEALING_KEY", "IMPORTLEDGER_SEALING_KEY"),
         ("importledger_log_level", "IMPORTLEDGER_LOG_LEVEL"),
-        ("IMPORTLEDGER_METRIC_PORT", "IMPORTLEDGER_METRICS_PORT"),
         ("IMPORTLEDGER_TOKENKEY_FILE", "IMPORTLEDGER_TOKEN_KEY_FILE"),
         ("IMPORTLEDGER_LOG_LEVEL_FILE", "IMPORTLEDGER_LOG_LEVEL"),
         ("IMPORTLEDGER_WHATEVER", ""),
@@ -169,17 +153,6 @@ def test_without_a_service_the_operators_verbs_say_so(folder: Path) -> None:
     assert "No service has run on" in refused.stderr
 
 
-@pytest.mark.asvs("V13.3.1")
-def test_a_secret_may_stand_in_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "sealing_key"
-    file.write_text("A" * 43 + "\n")
-    assert Settings.from_environment({"IMPORTLEDGER_SEALING_KEY_FILE": str(file)}).sealing_key == "A" * 43
-    file.write_text("postgresql://u:p@h/d\n")
-    url = Settings.from_environment({"DATABASE_URL_FILE": str(file)}).database_url
-    assert url is not None
-    assert url.startswith("postgresql://u:p@h/d")
-
-
 def test_a_file_of_a_secret_that_cannot_be_used_is_named_without_what_is_in_it(tmp_path: Path) -> None:
     file = tmp_path / "token_key"
     with pytest.raises(SettingError, match=r"IMPORTLEDGER_TOKEN_KEY_FILE: .*token_key cannot be read: No such file"):
@@ -195,6 +168,7 @@ def test_a_file_of_a_secret_that_cannot_be_used_is_named_without_what_is_in_it(t
     assert settings.token_key == "k" * 40, "the variable itself counts"
 
 
+@pytest.mark.asvs("V13.3.1")
 def test_every_secret_may_stand_in_a_file(tmp_path: Path) -> None:
     values = {
         "DATABASE_URL": "postgresql://u:p@h/d",
