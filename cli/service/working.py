@@ -66,9 +66,9 @@ def _role(settings: Settings, kinds: Sequence[str], connections: int, stop: thre
     `kinds` are those of processes whose rights it needs, its own first; what follows the log runs beside a relay. The
     ledger opens when its database has been judged. Raises UnsafeStore.
     """
+    url = required(settings.database_url, "DATABASE_URL")
     if "relay" in kinds:
         request_key(settings)
-    url = required(settings.database_url, "DATABASE_URL")
     listening = metrics_sockets(settings)
     observed = Observed(settings, url, kinds[0])
     observed.serve(listening)
