@@ -8,18 +8,34 @@ import asyncio
 import math
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import Any
 
 import msgspec
+import structlog
 
 from api.access.directory import Key
 from api.http.status_codes import ApiError
 from schemas.sentence import Sentence
-
-if TYPE_CHECKING:
-    from api.access.shared_rates import SharedRates
+from system.alone import without
 
 MAX_LOCAL_KEYS = 10_000
+TIMEOUT_S = 0.1
+BREAK_S = 2.0
+"""How long Redis is left alone after it has not answered."""
+
+logger = structlog.get_logger()
+
+_TAKE = """
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local full_at = math.max(tonumber(redis.call('GET', KEYS[1]) or '0'), now) + tonumber(ARGV[1])
+if full_at - now <= 1000000 then
+    redis.call('SET', KEYS[1], string.format('%.0f', full_at), 'PX', 2000)
+    return full_at - now
+end
+return full_at - now
+"""
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -43,11 +59,13 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 class RateLimit:
-    """The buckets of all keys that have a rate."""
+    """The buckets of all keys that have a rate: in Redis for all api processes, or in this one."""
 
     def __init__(self, redis_url: str | None) -> None:
         self._redis_url = redis_url
-        self._shared: SharedRates | None = None
+        self._redis: Any = None
+        self._asks_again_at = 0.0
+        """While Redis does not answer, it is left alone until then."""
         self._full_at: dict[str, float] = {}
 
     async def take(self, key: Key) -> Mapping[str, str]:
@@ -75,22 +93,29 @@ class RateLimit:
             count -= part
 
     async def close(self) -> None:
-        if self._shared is not None:
-            await self._shared.close()
+        if self._redis is not None:
+            await self._redis.aclose()
 
     async def _level(self, key: Key, count: int = 1) -> float:
-        if self._redis_url is not None:
-            shared = self._opened(self._redis_url)
-            level_us = await shared.level_us(key.key_id, count * 1_000_000 // key.rate_per_s)
-            if level_us is not None:
-                return level_us / 1e6
+        if self._redis_url is not None and time.monotonic() >= self._asks_again_at:
+            with without("opentelemetry"):  # the client of Redis is large, and few keys have a rate
+                from redis.exceptions import RedisError
+            try:
+                interval_us = count * 1_000_000 // key.rate_per_s
+                return float(await self._take(keys=[f"importledger:rate:{key.key_id}"], args=[interval_us])) / 1e6
+            except (RedisError, OSError) as error:
+                self._asks_again_at = time.monotonic() + BREAK_S
+                logger.warning("rates are counted per process", reason=type(error).__name__)
         return self._local_level(key, count)
 
-    def _opened(self, redis_url: str) -> "SharedRates":
-        from api.access.shared_rates import SharedRates  # the client of Redis is large, and few keys have a rate
+    @cached_property
+    def _take(self) -> Any:
+        with without("opentelemetry"):
+            import redis.asyncio
 
-        self._shared = self._shared or SharedRates(redis_url)
-        return self._shared
+        options = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S}
+        self._redis = redis.asyncio.from_url(str(self._redis_url), **options)
+        return self._redis.register_script(_TAKE)
 
     def _local_level(self, key: Key, count: int) -> float:
         now = time.monotonic()

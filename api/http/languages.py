@@ -4,6 +4,7 @@ Only answers that hold sentences are asked about; codes, paths and values are th
 """
 
 import re
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -52,22 +53,19 @@ def _weight(header: str, language: Language) -> tuple[float, int]:
     return weight if weight[0] else (0.0, 0)
 
 
-def _english(value: Any) -> str:
-    if isinstance(value, Sentence):
-        return str(value)
-    raise NotImplementedError(f"{type(value).__name__} cannot be answered")
+def _speaking(language: Language) -> Callable[[Any], str]:
+    def said(value: Any) -> str:
+        if isinstance(value, Sentence):
+            return value.german if language == "de" else str(value)
+        raise NotImplementedError(f"{type(value).__name__} cannot be answered")
+
+    return said
 
 
-def _german(value: Any) -> str:
-    if isinstance(value, Sentence):
-        return value.german
-    raise NotImplementedError(f"{type(value).__name__} cannot be answered")
-
-
-SPEAKING = {"en": _english, "de": _german}
+SPEAKING: dict[Language, Callable[[Any], str]] = {"en": _speaking("en"), "de": _speaking("de")}
 """What an encoder makes of a `Sentence`, by language: the hook for what it does not know."""
 
 JSON: dict[Language, msgspec.json.Encoder] = {
-    language: msgspec.json.Encoder(decimal_format="string", enc_hook=SPEAKING[language]) for language in ("en", "de")
+    language: msgspec.json.Encoder(decimal_format="string", enc_hook=hook) for language, hook in SPEAKING.items()
 }
 """Encoders of answers; decimals as text."""

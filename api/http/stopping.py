@@ -21,13 +21,8 @@ def is_in_vain(scope: Scope) -> bool:
 
 def asks_whether_gone(scope: Scope) -> Callable[[], bool]:
     """What says whether the client has gone, at any time after the request as well."""
-    is_gone: Callable[[], bool] = scope.get(GONE, _is_here)
+    is_gone: Callable[[], bool] = scope.get(GONE, bool)  # False of a client whose server does not say
     return is_gone
-
-
-def _is_here() -> bool:
-    """Of a client whose server does not say whether it has gone."""
-    return False
 
 
 def until_stopping(receive: Receive, scope: Scope) -> Receive:

@@ -8,11 +8,8 @@ import jsonschema_rs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from starlette.requests import Request
 
 from api.http.limits import MAX_BODY_BYTES
-from api.http.responses import Room, release
-from api.http.status_codes import ApiError
 from api.operation import Operation
 from api.operations import OPERATIONS
 from schemas.reading.problems import MAX_PROBLEMS
@@ -226,22 +223,3 @@ def test_nothing_of_a_refused_request_is_stored(service: RunningService) -> None
     assert refused.client.pending(refused.supplier).body == []
     found = service.cli("history", refused.supplier, account["external_account_number"], check=False)
     assert found.returncode == 1
-
-
-@pytest.mark.promise("known-cannot-fill-budget")
-@pytest.mark.asvs("V5.2.1")
-def test_bodies_that_are_too_much_together_are_refused_and_let_go() -> None:
-    """Bodies that nobody has answered yet are held; beyond the limit further ones get 503, until some are let go."""
-    held = Room(of_body=1_000, of_all=1_000, timeout_s=1.0)
-    requests = [Request({"type": "http"}) for _ in range(3)]
-    held.add(requests[0], 600)
-    held.add(requests[1], 400)
-    with pytest.raises(ApiError) as refused:
-        held.add(requests[2], 1)
-    assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
-    release(requests[0].scope)
-    release(requests[2].scope)
-    held.add(requests[2], 600)
-    release(requests[1].scope)
-    release(requests[2].scope)
-    held.add(requests[0], 1_000)

@@ -1,12 +1,12 @@
 """How much one hostile connection costs: another caller's waiting, processor, memory, and what is answered."""
 
+import contextlib
 import http.client
 import re
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -42,22 +42,17 @@ class Harm(msgspec.Struct, frozen=True):
     """By how much the process grew at most."""
 
 
-def harm_of(url: str, processes: "Processes", pieces: Iterable[bytes], others_token: str) -> Harm:
-    """Send these bytes on one connection, and watch the processes and another caller meanwhile."""
-    return harm_of_all(url, processes, [pieces], others_token)
-
-
 def harm_of_all(url: str, processes: "Processes", connections: Iterable[Iterable[bytes]], others_token: str) -> Harm:
-    """The same for several connections at once; the answer is the first one's."""
-    host, port = url.removeprefix("http://").split(":")
+    """Send the bytes of each connection at once, and watch meanwhile. The answer is the first connection's."""
+    address = address_of(url)
     sent = [list(pieces) for pieces in connections]
     answers: dict[int, bytes] = {}
 
     def converse(number: int) -> None:
-        with socket.create_connection((host, int(port))) as one:
-            answers[number] = conversation(one, sent[number])
+        with socket.create_connection(address) as connection:
+            answers[number] = conversation(connection, sent[number])
 
-    with watching(host, int(port), processes, others_token) as watch:
+    with watching(address, processes, others_token) as watch:
         threads = [threading.Thread(target=converse, args=(number,)) for number in range(len(sent))]
         for thread in threads:
             thread.start()
@@ -80,19 +75,12 @@ def least_harm(url: str, measure: Callable[[], Harm], others_token: str, *, bear
     for _ in range(TIMES - 1):
         if found.waited_s <= bearable_s:
             break
-        quiet_s = waits(url, others_token, QUIET_S)
+        with watching(address_of(url), Processes([]), others_token) as quiet:
+            time.sleep(QUIET_S)
         again = measure()
-        waited_s = min(found.waited_s, max(0.0, again.waited_s - quiet_s))
+        waited_s = min(found.waited_s, max(0.0, again.waited_s - quiet.waited_s))
         found = msgspec.structs.replace(first, waited_s=waited_s, processor_s=min(found.processor_s, again.processor_s))
     return found
-
-
-def waits(url: str, token: str, for_s: float) -> float:
-    """The longest that a caller waits for an answer while we send nothing."""
-    host, port = url.removeprefix("http://").split(":")
-    with watching(host, int(port), Processes([]), token) as watch:
-        time.sleep(for_s)
-    return watch.waited_s
 
 
 def conversation(connection: socket.socket, pieces: Iterable[bytes], *, is_one: bool = True) -> bytes:
@@ -100,17 +88,17 @@ def conversation(connection: socket.socket, pieces: Iterable[bytes], *, is_one: 
     connection.settimeout(TIMEOUT_S)
 
     def send() -> None:
-        with suppress(OSError):
+        with contextlib.suppress(OSError):
             for piece in pieces:
                 connection.sendall(piece)
 
     sender = threading.Thread(target=send, daemon=True)
     sender.start()
     answer = bytearray()
-    with suppress(OSError):
+    with contextlib.suppress(OSError):
         while not (is_one and is_whole(answer)) and (received := connection.recv(1 << 20)):
             answer += received
-    with suppress(OSError):
+    with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
     sender.join(TIMEOUT_S)
     return bytes(answer)
@@ -159,54 +147,60 @@ def _of(process: psutil.Process, asked: Callable[[psutil.Process], Number]) -> N
         return type(asked(psutil.Process()))(0)
 
 
-class watching:  # noqa: N801 - a context
-    """Asks for something small again and again in one thread, and looks at the processes in another."""
+class Watch:
+    """A caller who asks for something small again and again, and the processes, looked at in another thread."""
 
-    def __init__(self, host: str, port: int, processes: Processes, token: str) -> None:
-        self.waited_s = 0.0
-        self.processor_s = 0.0
+    def __init__(self, processes: Processes) -> None:
+        self.waited_s = self.processor_s = 0.0
         self.memory_bytes = 0
-        self._host, self._port, self._processes, self._token = host, port, processes, token
-        self._is_over = threading.Event()
-        self._threads = [threading.Thread(target=work) for work in (self._ask, self._look)]
+        self._processes = processes
+        self.is_over = threading.Event()
 
-    def __enter__(self) -> "watching":
-        self._processes.find()
-        self._memory_before = self._processes.memory_bytes()
-        self._processor_before = self._processes.processor_s()
-        for thread in self._threads:
-            thread.start()
-        time.sleep(0.05)
-        return self
+    def ask(self, address: tuple[str, int], token: str) -> None:
+        """Read a status that is not there, with a token, on one connection."""
+        with contextlib.closing(http.client.HTTPConnection(*address, timeout=TIMEOUT_S)) as connection:
+            while not self.is_over.wait(_ASKS_EVERY_S):
+                began = time.monotonic()
+                path = "/v2/data-import/accounts/NOBODY/1/"
+                connection.request("GET", path, headers={"Authorization": f"Token {token}"})
+                connection.getresponse().read()
+                self.waited_s = max(self.waited_s, time.monotonic() - began)
 
-    def __exit__(self, *_: object) -> None:
-        time.sleep(0.1)
-        self._is_over.set()
-        for thread in self._threads:
-            thread.join()
-        self.processor_s = self._processes.processor_s() - self._processor_before
-
-    def _ask(self) -> None:
-        """A caller who reads a status that is not there, with a token, on one connection."""
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
-        while not self._is_over.is_set():
-            began = time.monotonic()
-            connection.request(
-                "GET", "/v2/data-import/accounts/NOBODY/1/", headers={"Authorization": f"Token {self._token}"}
-            )
-            connection.getresponse().read()
-            self.waited_s = max(self.waited_s, time.monotonic() - began)
-            time.sleep(_ASKS_EVERY_S)
-        connection.close()
-
-    def _look(self) -> None:
+    def look(self, memory_before: int) -> None:
         found_at = time.monotonic()
-        while not self._is_over.is_set():
+        while not self.is_over.wait(_LOOKS_EVERY_S):
             if time.monotonic() - found_at > _FINDS_EVERY_S:
                 self._processes.find()
                 found_at = time.monotonic()
-            self.memory_bytes = max(self.memory_bytes, self._processes.memory_bytes() - self._memory_before)
-            time.sleep(_LOOKS_EVERY_S)
+            self.memory_bytes = max(self.memory_bytes, self._processes.memory_bytes() - memory_before)
+
+
+@contextlib.contextmanager
+def watching(address: tuple[str, int], processes: Processes, token: str) -> Iterator[Watch]:
+    """Watch until the end of the block, whose figures stand in the watch afterwards."""
+    watch = Watch(processes)
+    processes.find()
+    memory_before, processor_before = processes.memory_bytes(), processes.processor_s()
+    threads = [
+        threading.Thread(target=watch.ask, args=(address, token)),
+        threading.Thread(target=watch.look, args=(memory_before,)),
+    ]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.05)
+    try:
+        yield watch
+    finally:
+        time.sleep(0.1)
+        watch.is_over.set()
+        for thread in threads:
+            thread.join()
+        watch.processor_s = processes.processor_s() - processor_before
+
+
+def address_of(url: str) -> tuple[str, int]:
+    host, port = url.removeprefix("http://").split(":")
+    return host, int(port)
 
 
 def many(pieces: bytes, count: int, address: tuple[str, int]) -> Iterator[socket.socket]:

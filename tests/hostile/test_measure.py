@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from tests.hostile.catalogue import head
-from tests.hostile.measure import MAX_WAIT_S, Harm, Processes, harm_of, least_harm
+from tests.hostile.measure import MAX_WAIT_S, Harm, Processes, harm_of_all, least_harm
 
 HOLDING = "/hold/"
 HELD_S, NOISE_S = 4 * MAX_WAIT_S, 1.5 * MAX_WAIT_S
@@ -66,7 +66,9 @@ def serving(noise_s: float = 0.0) -> Iterator[str]:
 
 def seen(url: str, path: str) -> Harm:
     """What is measured of a request for this path."""
-    return least_harm(url, lambda: harm_of(url, Processes([]), [head("GET", path)], "t"), "t", bearable_s=MAX_WAIT_S)
+    return least_harm(
+        url, lambda: harm_of_all(url, Processes([]), [[head("GET", path)]], "t"), "t", bearable_s=MAX_WAIT_S
+    )
 
 
 @pytest.mark.promise("measurement-finds-holds-others")

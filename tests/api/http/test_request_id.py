@@ -1,21 +1,14 @@
 """X-Request-Id: taken where it can be used, made where it cannot; in the answer, the log's line and the events."""
 
-import asyncio
 import json
 import re
 import socket
-from collections.abc import MutableMapping
-from typing import Any
 
 import pytest
 
-from api.http.request_log import RequestLine, RequestLog, request_id_of
-from eventstore.log.origin import origin
+from api.http.request_log import request_id_of
 from tests.support.make import an_account, encoded
 from tests.support.running import Importer, RunningService
-
-Headers = list[tuple[bytes, bytes]]
-
 
 BULK = "b" * 32
 OURS = re.compile(r"[0-9a-f]{16}\Z")
@@ -36,41 +29,6 @@ NAMES = [b"Erika.Mustermann", b"DE89370400440532013000", b"BE68539007547034", b"
 def test_an_id_that_could_name_a_person_is_replaced(given: bytes) -> None:
     made = request_id_of([(b"x-request-id", given)])
     assert OURS.match(made)
-
-
-def asked(headers: Headers, *, raises: bool = False) -> tuple[list[RequestLine], dict[bytes, bytes], str]:
-    """The lines of a request, the header of its answer, and what the request was called inside of the application."""
-    lines: list[RequestLine] = []
-    sent: list[MutableMapping[str, Any]] = []
-    inside: list[str] = []
-
-    async def app(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
-        inside.append(origin.get().request_id)
-        await send({"type": "http.response.start", "status": 201, "headers": [(b"a", b"b")]})
-        if raises:
-            raise RuntimeError
-
-    async def send(message: MutableMapping[str, Any]) -> None:
-        sent.append(message)
-
-    async def ask() -> None:
-        scope = {"type": "http", "method": "GET", "headers": headers}
-        try:
-            await RequestLog(app, lines.extend)(scope, send, send)  # type: ignore[arg-type]
-        except RuntimeError:
-            assert raises
-        await asyncio.sleep(0.1)
-
-    asyncio.run(ask())
-    return lines, dict(sent[0]["headers"]), inside[0]
-
-
-@pytest.mark.promise("x-request-id-taken")
-@pytest.mark.parametrize("raises", [False, True])
-def test_answer_line_and_work_have_the_same_id(*, raises: bool) -> None:
-    [line], fields, inside = asked([(b"x-request-id", UUID.encode())], raises=raises)
-    assert fields == {b"a": b"b", b"x-request-id": UUID.encode()}
-    assert (line.request_id, inside, origin.get().request_id) == (UUID, UUID, "")
 
 
 @pytest.fixture(scope="module")
