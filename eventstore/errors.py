@@ -31,19 +31,22 @@ class Refused(LedgerError):
     """The command is not allowed in the stream's present state."""
 
     code = "illegal_transition"
+    sentences = ("", "")
+    """In English and in German, where they are always the same."""
 
-    def __init__(self, english: str, german: str) -> None:
-        super().__init__(english)
-        self.german = german
+    def __init__(self, english: str = "", german: str = "") -> None:
+        super().__init__(english or self.sentences[0])
+        self.german = german or self.sentences[1]
 
 
 class AlreadyImported(Refused):
     """The account was already imported."""
 
     code = "account_import_process_already_imported"
+    sentences = ("This account has already been imported.", "Dieses Konto wurde bereits importiert.")
 
     def __init__(self, account_number: str) -> None:
-        super().__init__("This account has already been imported.", "Dieses Konto wurde bereits importiert.")
+        super().__init__()
         self.account_number = account_number
 
 
@@ -51,25 +54,17 @@ class ImportInProgress(Refused):
     """The import is being processed, or is to be: what is asked for now has to wait until that has ended."""
 
     code = "account_import_process_in_progress"
-
-    def __init__(
-        self,
-        english: str = "This account import is being processed at the moment.",
-        german: str = "Dieser Import wird gerade verarbeitet.",
-    ) -> None:
-        super().__init__(english, german)
+    sentences = ("This account import is being processed at the moment.", "Dieser Import wird gerade verarbeitet.")
 
 
 class AccountErased(Refused):
     """The person was erased; nothing about them is taken in again."""
 
     code = "account_erased"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The data of this account was erased; nothing about it is taken in again.",
-            "Die Daten dieses Kontos wurden gelöscht; nichts davon wird wieder aufgenommen.",
-        )
+    sentences = (
+        "The data of this account was erased; nothing about it is taken in again.",
+        "Die Daten dieses Kontos wurden gelöscht; nichts davon wird wieder aufgenommen.",
+    )
 
 
 class StreamUnreadable(Refused):

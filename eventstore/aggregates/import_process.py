@@ -10,7 +10,10 @@ Events carry digests and counts, never personal data.
 """
 
 from datetime import datetime
-from typing import assert_never
+from typing import Any, assert_never
+
+import msgspec
+from msgspec.structs import replace
 
 from eventstore.aggregates.aggregate import Aggregate, Command, Count, Digest, Event, Events, Instant, State, event_of
 from eventstore.errors import AccountErased, AlreadyImported, IllegalTransition, ImportInProgress
@@ -18,13 +21,12 @@ from eventstore.errors import AccountErased, AlreadyImported, IllegalTransition,
 ERROR_DOMAIN = "account_import"
 
 
-class ImportStaged(Event, frozen=True):
-    """The importer's payload is kept; `not_before` is when processing may begin, `not_after` when it should have.
+class Staging(msgspec.Struct, frozen=True, kw_only=True):
+    """A payload to be processed, by its digest. Processing may begin at `not_before`, and should by `not_after`.
 
     `dropped` is the number of undocumented fields that are left out. Their names are `private`, and `dropped_fields`
-    once that is decrypted (`eventstore.log.private`).
-    `run` is the importer's name for what it sent together, in clear: no place for personal data.
-    `content_sha256` is of the content's canonical form.
+    once that is decrypted (`eventstore.log.private`). `run` is the importer's name for what it sent together. It is
+    not encrypted: it must not hold personal data. `content_sha256` is the digest of the content's canonical form.
     """
 
     payload_sha256: Digest
@@ -39,6 +41,10 @@ class ImportStaged(Event, frozen=True):
     dropped: Count = 0
     private: str = ""
     run: str = ""
+
+
+class ImportStaged(Staging, Event, frozen=True):
+    """The importer's payload is kept."""
 
 
 class ImportStarted(Event, frozen=True):
@@ -70,8 +76,8 @@ class ImportProcessed(Event, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-class ImportErrored(Event, frozen=True):
-    """The attempt failed for good; `problems` are code@path, without values."""
+class Failure(Event, frozen=True):
+    """Why an attempt failed; `problems` are code@path, without values."""
 
     attempt: Count
     code: str
@@ -79,6 +85,10 @@ class ImportErrored(Event, frozen=True):
     domain: str = ERROR_DOMAIN
     problems: tuple[str, ...] = ()
     rules_edition: str = ""
+
+
+class ImportErrored(Failure, frozen=True):
+    """The attempt failed for good."""
 
 
 class DryRunSucceeded(Event, frozen=True):
@@ -89,15 +99,8 @@ class DryRunSucceeded(Event, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-class DryRunErrored(Event, frozen=True):
+class DryRunErrored(Failure, frozen=True):
     """The dry run found what would make a real run fail."""
-
-    attempt: Count
-    code: str
-    detail: str
-    domain: str = ERROR_DOMAIN
-    problems: tuple[str, ...] = ()
-    rules_edition: str = ""
 
 
 class ImportCancelled(Event, frozen=True):
@@ -169,21 +172,8 @@ def status_after(event: Event) -> str:
     return STATUS_AFTER[type(event)]
 
 
-class StageImport(Command, frozen=True):
+class StageImport(Staging, Command, frozen=True):
     """Keep this payload and process it."""
-
-    payload_sha256: str
-    content_sha256: str
-    payload_bytes: int
-    is_dry_run: bool = False
-    not_before: datetime | None = None
-    not_after: datetime | None = None
-    rules_edition: str = ""
-    warnings: tuple[str, ...] = ()
-    dropped_fields: tuple[str, ...] = ()
-    dropped: int = 0
-    private: str = ""
-    run: str = ""
 
 
 class StartImport(Command, frozen=True):
@@ -378,27 +368,10 @@ def _started(command: StartImport, process: ImportProcess) -> ImportEvent:
     return kind(attempt=process.attempt, code="attempts_exhausted", detail=detail)
 
 
-def _moved(
-    process: ImportProcess,
-    event: ImportEvent,
-    *,
-    start: int | None = None,
-    attempt: int | None = None,
-    worker: int = 0,
-    due_at: datetime | None = None,
-    account_number: str = "",
-) -> ImportProcess:
-    """The process in the status that the event leaves; no worker holds it, unless the arguments say so."""
-    return ImportProcess(
-        version=process.version + 1,
-        status=status_after(event),
-        staged=process.staged,
-        start=process.start if start is None else start,
-        attempt=process.attempt if attempt is None else attempt,
-        worker=worker,
-        due_at=due_at,
-        account_number=account_number,
-    )
+def _moved(process: ImportProcess, event: ImportEvent, **changes: Any) -> ImportProcess:
+    """The process in the status that the event leaves; no worker holds it, unless the changes say so."""
+    reset: dict[str, Any] = {"worker": 0, "due_at": None, "account_number": ""}
+    return replace(process, version=process.version + 1, status=status_after(event), **reset | changes)
 
 
 EVENTS: Events = {

@@ -14,12 +14,10 @@ class DocumentDiffers(Refused):
     """A sheet with this document number was imported with other content."""
 
     code = "unique"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "A price sheet with this document number was imported with other content.",
-            "Ein Preisblatt mit dieser Dokumentnummer wurde mit anderem Inhalt importiert.",
-        )
+    sentences = (
+        "A price sheet with this document number was imported with other content.",
+        "Ein Preisblatt mit dieser Dokumentnummer wurde mit anderem Inhalt importiert.",
+    )
 
 
 class PriceSheetImported(Event, frozen=True):

@@ -42,24 +42,20 @@ class DocumentsRootMissing(Refused):
     """Documents cannot be checked below a root that is not set."""
 
     code = "documents_root_missing"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "Set documents-root before documents are checked.",
-            "documents-root ist zu setzen, bevor Dokumente geprüft werden.",
-        )
+    sentences = (
+        "Set documents-root before documents are checked.",
+        "documents-root ist zu setzen, bevor Dokumente geprüft werden.",
+    )
 
 
 class AlreadyArchived(Refused):
     """The supplier's payloads lie in an archive already."""
 
     code = "supplier_already_archived"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The supplier is archived already: attach that archive first.",
-            "Der Lieferant ist bereits archiviert: zuerst ist dieses Archiv anzuhängen.",
-        )
+    sentences = (
+        "The supplier is archived already: attach that archive first.",
+        "Der Lieferant ist bereits archiviert: zuerst ist dieses Archiv anzuhängen.",
+    )
 
 
 class SupplierCreated(Event, frozen=True):

@@ -185,23 +185,13 @@ class Ledger:
         five times at most. Raises Refused when the command is not allowed now, VersionConflict when the last try lost
         as well or the answer was remembered before, StoreUnavailable.
         """
-        for _ in range(TRIES):
-            loaded = self.load([stream])[stream]
-            event = self._decided(stream, command, loaded.state, at)
-            if event is None:
-                return None
-            command_id = answer.command_id if answer else None
-            recorded = _recorded(stream, loaded.version + 1, event, at, by, command_id)
-            kept = self._encrypted({stream: payload} if payload else {})
-            append = Append([recorded], kept, {0: answer} if answer else {})
-            try:
-                if beside is not None:
-                    return self._append_beside(append, beside)[stream]
-                position = self._committer.append(append)
-            except VersionConflict:
-                continue
-            return msgspec.structs.replace(recorded, position=position, code_version=CODE_VERSION)
-        raise VersionConflict(stream)
+        payloads = {stream: payload} if payload else None
+        [decision] = self.execute_many(
+            {stream: command}, at=at, by=by, beside=beside, payloads=payloads, answer=answer, is_all_or_nothing=True
+        )
+        if decision.refusal:
+            raise decision.refusal
+        return decision.recorded
 
     def append_undecided(
         self,
@@ -408,9 +398,14 @@ class Ledger:
         return kept
 
     def _append_beside(self, append: Append, beside: Beside | None) -> dict[str, Recorded]:
-        """What stands beside the log comes before it, here as everywhere: the other order deadlocks (`locks`)."""
+        """What stands beside the log comes before it, here as everywhere: the other order deadlocks (`locks`).
+
+        A single event with nothing beside it shares a transaction with those of other callers.
+        """
         if not append.events:
             return {}
+        if beside is None and len(append.events) == 1:
+            return _positioned(append.events, self._committer.append(append))
         with self.connection() as connection:
             connection.execute("BEGIN", prepare=False)
             try:
@@ -428,10 +423,15 @@ class Ledger:
                     raise VersionConflict(append.events[0].stream) from error
                 raise
         self._bell.ring()
-        return {
-            recorded.stream: msgspec.structs.replace(recorded, position=base + n, code_version=CODE_VERSION)
-            for n, recorded in enumerate(append.events, 1)
-        }
+        return _positioned(append.events, base + 1)
+
+
+def _positioned(events: Sequence[Recorded], first: int) -> dict[str, Recorded]:
+    """The events by stream, as they are in the log from the first one's position on."""
+    return {
+        recorded.stream: msgspec.structs.replace(recorded, position=position, code_version=CODE_VERSION)
+        for position, recorded in enumerate(events, first)
+    }
 
 
 def _recorded(stream: str, version: int, event: Event, at: datetime, by: str, command_id: str | None) -> Recorded:

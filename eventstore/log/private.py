@@ -7,6 +7,7 @@ any more. What has to be found again and never read, an Idempotency-Key, is kept
 
 import base64
 import os
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -14,40 +15,26 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from eventstore.aggregates.aggregate import Command, Event
-from eventstore.aggregates.import_process import (
-    CancelImport,
-    ImportCancelled,
-    ImportRetried,
-    ImportStaged,
-    RetryImport,
-    StageImport,
-)
-from eventstore.aggregates.post_account import ImportRecord, RecordCancellationChanged, RecordImported
 
 _NONCE_BYTES = 12
-_FIELDS: dict[type[Command] | type[Event], str] = {
-    StageImport: "dropped_fields",
-    CancelImport: "reason",
-    RetryImport: "reason",
-    ImportRecord: "dropped_fields",
-    ImportStaged: "dropped_fields",
-    ImportCancelled: "reason",
-    ImportRetried: "reason",
-    RecordImported: "dropped_fields",
-    RecordCancellationChanged: "dropped_fields",
-}
-"""What importers chose in a command, and in the event that follows from it. Only streams of a person have any."""
+
+
+@cache
+def _chosen(kind: type[Command | Event]) -> str | None:
+    """Name of the field that importers chose, in a command and in the event that follows; only streams of a person."""
+    fields = kind.__struct_fields__
+    return next(name for name in ("reason", "dropped_fields") if name in fields) if "private" in fields else None
 
 
 def is_private(command: Command) -> bool:
     """Whether the command says anything that importers chose and that is not encrypted yet."""
-    name = _FIELDS.get(type(command))
+    name = _chosen(type(command))
     return name is not None and bool(getattr(command, name))
 
 
 def encrypted(command: Command, stream: str, key: bytes) -> Command:
     """The same command with that in `private`, encrypted for this stream."""
-    name = _FIELDS[type(command)]
+    name = _chosen(type(command)) or ""
     nonce, said = os.urandom(_NONCE_BYTES), msgspec.json.encode(getattr(command, name))
     content = nonce + AESGCM(key).encrypt(nonce, said, _bound_to(stream))
     changes: dict[str, Any] = {"private": base64.b64encode(content).decode(), name: type(getattr(command, name))()}
@@ -63,7 +50,7 @@ def decrypted(event: Event, stream: str, key: bytes | None) -> Event:
     """The event as it can be read: whole with the person's key; without it, and where it does not fit, as it is."""
     if key is None or not has_private(event):
         return event
-    name = _FIELDS[type(event)]
+    name = _chosen(type(event)) or ""
     try:
         content = base64.b64decode(event.private)  # type: ignore[attr-defined]
         said = AESGCM(key).decrypt(content[:_NONCE_BYTES], content[_NONCE_BYTES:], _bound_to(stream))

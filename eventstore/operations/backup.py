@@ -12,7 +12,7 @@ exactly the events that are in the backup, and the digest of every file.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, LiteralString, cast
@@ -297,8 +297,21 @@ def _load_part(connection: Connection[Any], home: Path, name: str, part: Part, k
     tables = {name: table for name, (table, _) in TABLES.items()} | {ENDINGS: f"pg_temp.{ENDINGS}"}
     if name not in tables:
         raise BackupError(f"The backup has a part {name}, which this version does not know.")
+    copying = SQL("COPY {} ({}) FROM STDIN").format(
+        Identifier(*tables[name].split(".")), SQL(", ").join(map(Identifier, part.columns))
+    )
+    rows = 0
     try:
-        rows = _load(connection, tables[name], part.columns, home / f"{name}.copy.zst", key, name)
+        with (
+            (home / f"{name}.copy.zst").open("rb") as source,
+            connection.cursor() as cursor,
+            cursor.copy(copying) as copy,
+        ):
+            stored = cast("IO[bytes]", DecryptingFile(source, key, name) if key else source)
+            with zstandard.ZstdDecompressor().stream_reader(stored) as reader:
+                while block := reader.read(_CHUNK):
+                    rows += block.count(b"\n")
+                    copy.write(block)
     except FileAltered as error:
         raise BackupError(f"{home} cannot be decrypted: --keys must name a folder of keys of this log.") from error
     if part.rows != rows:
@@ -320,21 +333,6 @@ def _write(connection: Connection[Any], query: Composed, home: Path, name: str, 
             encrypting.finish()
     names = connection.execute(SQL("SELECT * FROM ({}) AS part LIMIT 0").format(query)).description
     return Part(rows, _digest(file), tuple(column.name for column in names or ()))
-
-
-def _load(
-    connection: Connection[Any], table: str, columns: Sequence[str], file: Path, key: bytes | None, name: str
-) -> int:
-    of = SQL("({})").format(SQL(", ").join(map(Identifier, columns)))
-    copying = SQL("COPY {} {} FROM STDIN").format(Identifier(*table.split(".")), of)
-    with file.open("rb") as source, connection.cursor() as cursor, cursor.copy(copying) as copy:
-        stored = cast("IO[bytes]", DecryptingFile(source, key, name) if key else source)
-        rows = 0
-        with zstandard.ZstdDecompressor().stream_reader(stored) as reader:
-            while block := reader.read(_CHUNK):
-                rows += block.count(b"\n")
-                copy.write(block)
-        return rows
 
 
 def _digest(file: Path) -> str:

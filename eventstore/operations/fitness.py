@@ -7,7 +7,7 @@ every statement and yet give a lock to two sessions at once.
 import secrets
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import psycopg
 from psycopg import Connection
@@ -15,6 +15,7 @@ from psycopg.sql import SQL, Identifier
 
 from eventstore.clock import now
 from eventstore.errors import OperatorError, reason_of
+from eventstore.log.columns import value_of
 from eventstore.operations.migrate import refuse_newer
 from eventstore.operations.rights import ROLES
 
@@ -63,7 +64,7 @@ def refuse_unsafe(database_url: str, durability: Durability = "local", kinds: Se
     """
     try:
         with _session(database_url) as connection, _session(database_url) as other:
-            if _value(connection, "SHOW transaction_read_only") == "on":
+            if value_of(connection, "SHOW transaction_read_only") == "on":
                 raise NotJudged("it takes no writes")
             _refuse_loss(connection, durability)
             for probe in (_refuse_shared_sessions, _refuse_false_locks, _refuse_silence):
@@ -77,21 +78,21 @@ def refuse_unsafe(database_url: str, durability: Durability = "local", kinds: Se
 
 
 def _refuse_other_role(connection: Connection[Any], roles: Sequence[str]) -> None:
-    if _value(connection, "SELECT to_regclass('public.appenders') IS NULL"):
+    if value_of(connection, "SELECT to_regclass('public.appenders') IS NULL"):
         raise NotJudged(NO_SCHEMA)
-    if lacking := _value(connection, _SELECT_LACKING, list(roles)):
-        user = _value(connection, "SELECT session_user::text")
+    if lacking := value_of(connection, _SELECT_LACKING, list(roles)):
+        user = value_of(connection, "SELECT session_user::text")
         raise UnsafeStore(
             f"DATABASE_URL names the database user {user}, who does not have the rights of {' and '.join(lacking)}: "
             f"name {lacking[0]} there, or a user who is a member of it."
         )
-    if not _value(connection, "SELECT has_table_privilege('public.appenders', 'SELECT')"):
+    if not value_of(connection, "SELECT has_table_privilege('public.appenders', 'SELECT')"):
         raise NotJudged(NO_SCHEMA)  # `migrate` is at work
 
 
 def _refuse_loss(connection: Connection[Any], durability: Durability) -> None:
     for setting in ("fsync", "full_page_writes"):
-        if _value(connection, SQL("SHOW {}").format(Identifier(setting))) != "on":
+        if value_of(connection, f"SHOW {setting}") != "on":
             raise UnsafeStore(f"Postgres runs with {setting}=off: an acknowledged import could be lost. Set it to on.")
     if durability == "replicated" and not _is_replicated(connection):
         raise UnsafeStore(
@@ -101,18 +102,19 @@ def _refuse_loss(connection: Connection[Any], durability: Durability) -> None:
 
 
 def _is_replicated(connection: Connection[Any]) -> bool:
-    if _value(connection, "SELECT to_regprocedure('synchronous_standbys()') IS NULL"):  # a database that is still empty
-        return bool(_value(connection, "SHOW synchronous_standby_names"))
-    return bool(_value(connection, REPLICATED))
+    is_empty = value_of(connection, "SELECT to_regprocedure('synchronous_standbys()') IS NULL")
+    if is_empty:
+        return bool(value_of(connection, "SHOW synchronous_standby_names"))
+    return bool(value_of(connection, REPLICATED))
 
 
 def _refuse_shared_sessions(connection: Connection[Any], other: Connection[Any]) -> None:
     """Locks, LISTEN and prepared statements belong to a session: it must stay ours between transactions."""
-    pid = _value(connection, "SELECT pg_backend_pid()")
+    pid = value_of(connection, "SELECT pg_backend_pid()")
     for _ in range(ROUNDS):
         with other.transaction():
-            foreign = _value(other, "SELECT pg_backend_pid()")
-            if foreign == pid or _value(connection, "SELECT pg_backend_pid()") != pid:
+            foreign = value_of(other, "SELECT pg_backend_pid()")
+            if foreign == pid or value_of(connection, "SELECT pg_backend_pid()") != pid:
                 raise UnsafeStore(
                     "What stands before the database gives a session to several clients in turns: set the pooler to "
                     "session mode."
@@ -124,10 +126,10 @@ def _refuse_false_locks(connection: Connection[Any], other: Connection[Any]) -> 
     number = secrets.randbits(62)
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s::bigint)", (number,))
-        is_held = not _value(other, "SELECT pg_try_advisory_lock(%s::bigint)", number)
-    is_free = _value(other, "SELECT pg_try_advisory_lock(%s::bigint)", number)
-    is_kept = not _value(connection, "SELECT pg_try_advisory_lock(%s::bigint)", number)
-    _value(other, "SELECT pg_advisory_unlock(%s::bigint)", number)
+        is_held = not value_of(other, "SELECT pg_try_advisory_lock(%s::bigint)", number)
+    is_free = value_of(other, "SELECT pg_try_advisory_lock(%s::bigint)", number)
+    is_kept = not value_of(connection, "SELECT pg_try_advisory_lock(%s::bigint)", number)
+    value_of(other, "SELECT pg_advisory_unlock(%s::bigint)", number)
     if not (is_held and is_free and is_kept):
         raise UnsafeStore(
             "The database's advisory locks do not lock: two writers could take the same place in the log. Use "
@@ -144,7 +146,7 @@ def _refuse_silence(connection: Connection[Any], other: Connection[Any]) -> None
     connection.execute(SQL("UNLISTEN {}").format(Identifier(channel)))
     if not heard:
         raise UnsafeStore("The database does not pass on notifications (LISTEN, NOTIFY). Use Postgres itself.")
-    if _value(connection, "SHOW transaction_isolation") != "read committed":
+    if value_of(connection, "SHOW transaction_isolation") != "read committed":
         raise UnsafeStore(
             "The database's default_transaction_isolation is not read committed: an append could miss the one before "
             "it. Set it to read committed."
@@ -153,7 +155,7 @@ def _refuse_silence(connection: Connection[Any], other: Connection[Any]) -> None
 
 def _refuse_late_clock(connection: Connection[Any]) -> None:
     try:
-        recorded_at = _value(connection, _NEWEST)
+        recorded_at = value_of(connection, _NEWEST)
     except psycopg.errors.UndefinedTable:  # a database that is still empty
         return
     if recorded_at is not None and recorded_at - now() > MAX_BEHIND:
@@ -166,10 +168,3 @@ def _refuse_late_clock(connection: Connection[Any]) -> None:
 
 def _session(database_url: str) -> Connection[Any]:
     return psycopg.connect(database_url, autocommit=True, connect_timeout=2)
-
-
-def _value(connection: Connection[Any], query: Any, *parameters: Any) -> Any:
-    """The one value that a query gives."""
-    row = connection.execute(query, parameters or None).fetchone()
-    assert row is not None
-    return cast(tuple[Any], row)[0]

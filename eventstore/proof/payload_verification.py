@@ -4,7 +4,7 @@ A payload that no event speaks of is warned of: nobody has sent it. One that the
 missing here: whether it is there, `projections.retention.archiving` finds out.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, LiteralString
 
@@ -105,11 +105,7 @@ class VerifiedPayloads(msgspec.Struct, kw_only=True):
 
 def verify_payloads(connection: Connection[Any]) -> VerifiedPayloads:
     """Open every payload, in the connection's transaction; whoever was erased by the log has none, the others have."""
-    verified = missing_payloads(connection)
-    opened = open_payloads(connection, 0, 1)
-    verified.matching = opened.matching
-    verified.problems += opened.problems
-    return verified
+    return _together(connection, [open_payloads(connection, 0, 1)])
 
 
 @contextmanager
@@ -121,15 +117,16 @@ def verifying_payloads(
     with processes(jobs) as pool:
         parts = [pool.submit(_open_payloads_alone, database_url, snapshot, part, jobs) for part in range(jobs)]
 
-        def all_of_them() -> VerifiedPayloads:
-            verified = missing_payloads(connection)
-            for part in parts:
-                opened_there = part.result()
-                verified.matching += opened_there.matching
-                verified.problems += opened_there.problems
-            return verified
+        yield lambda: _together(connection, (part.result() for part in parts))
 
-        yield all_of_them
+
+def _together(connection: Connection[Any], opened: Iterable[VerifiedPayloads]) -> VerifiedPayloads:
+    """What is missing by the log, and what was found where payloads were opened."""
+    verified = missing_payloads(connection)
+    for part in opened:
+        verified.matching += part.matching
+        verified.problems += part.problems
+    return verified
 
 
 def _open_payloads_alone(database_url: str, snapshot: str, part: int, parts: int) -> VerifiedPayloads:

@@ -56,7 +56,7 @@ def test_the_commit_leaves_in_the_same_write_as_its_append(database: PostgresUrl
     try:
         for number in range(APPENDS):
             stream = stream_of("NORDWIND", f"ONE-BREATH-{number}-")
-            ledger.execute_many({stream: stage()}, at=now(), by=f"writer-{number}-")
+            ledger.execute_many({stream: stage(), f"{stream}b": stage()}, at=now(), by=f"writer-{number}-")
     finally:
         ledger.close()
         writes.close()

@@ -128,7 +128,7 @@ from eventstore.aggregates.user import (
     UserSignedIn,
     UserSignedOut,
 )
-from eventstore.errors import IllegalTransition
+from eventstore.errors import IllegalTransition, Refused
 from eventstore.events import AGGREGATES, aggregate_of
 from tests.support.make import DIGEST, LEASE_UNTIL, NOON, OTHER_DIGEST
 
@@ -466,7 +466,9 @@ def test_before_its_first_event_a_stream_is_new() -> None:
 
 
 def test_a_refusal_has_its_code_and_a_sentence_in_both_languages() -> None:
-    codes = {RecordDiffers: "unique", DocumentDiffers: "unique"} | {
+    codes: dict[type[Refused], str] = {
+        RecordDiffers: "unique",
+        DocumentDiffers: "unique",
         DocumentsRootMissing: "documents_root_missing",
         AlreadyArchived: "supplier_already_archived",
     }
