@@ -1,13 +1,10 @@
 """How far a worker is with adding up a run, in a line and for Python programs."""
 
-import asyncio
-from typing import Any
-
 import psycopg
 import pytest
 
-from importledger_client import AsyncClient, Client, JobProgress, NotFound
-from importledger_client.adding_up import line_of
+from importledger_client import Client, JobProgress, NotFound
+from importledger_client.commands.reconcile import line_of
 from tests.support.bulk import bulk, ndjson, wait_until_processed
 from tests.support.make import an_account
 from tests.support.running import RunningService, wait_for
@@ -38,21 +35,15 @@ def test_programs_get_what_a_worker_adds_up_and_can_cancel_it(service: RunningSe
     bulk(service, importer, ndjson(*accounts), "?run=p")
     wait_until_processed(importer, *accounts)
 
-    async def certified(manifest: dict[str, Any]) -> dict[str, Any]:
-        async with AsyncClient(service.base_url, importer.api_key) as client:
-            answer = await client.certificate(importer.supplier, "p", manifest)
-            assert await client.cancel_totals(importer.supplier, "p") == JobProgress(
-                accounts=2, accounts_done=2, eta_s=0.0
-            )
-            return answer
-
     with Client(service.base_url, importer.api_key) as client:
         wait_for(
             lambda: client.run(importer.supplier, "p").by_status == {"PROCESSED": 2}, "the run is seen to have ended"
         )
         totals = client.totals(importer.supplier, "p")
         assert totals["accounts"] == 2
-        assert asyncio.run(certified(totals))["totals"] == totals
+        assert client.certificate(importer.supplier, "p", totals)["totals"] == totals
+        cancelled = client.cancel_totals(importer.supplier, "p")
+        assert cancelled == JobProgress(accounts=2, accounts_done=2, eta_s=0.0)
         with pytest.raises(NotFound):
             client.cancel_totals(importer.supplier, "p")
 

@@ -1,19 +1,15 @@
 """The clients for programs: the same verbs, waiting and awaited, against a service."""
 
-import asyncio
 import contextlib
 import http.server
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextvars import ContextVar
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import pytest
 
 from importledger_client import (
-    Account,
     AlreadyImported,
-    AsyncClient,
     Client,
     Failure,
     ImportLedgerError,
@@ -67,14 +63,6 @@ def test_a_refusal_names_every_error(service: RunningService) -> None:
             assert error.detail in str(refused.value)
 
 
-def test_an_account_may_be_typed(service: RunningService) -> None:
-    importer = service.importer()
-    typed = Account(external_account_number="T-1", import_supplier=importer.supplier, unknown_occupier=True)
-    with Client(service.base_url, importer.api_key) as client, pytest.raises(Refused) as refused:
-        client.create(typed)
-    assert {error.code for error in refused.value.errors} == {"billing_address_not_provided"}
-
-
 def test_a_wrong_key_is_refused_at_once(service: RunningService) -> None:
     with Client(service.base_url, "ilk_wrong") as client, pytest.raises(NotAllowed):
         client.status("X", "Y")
@@ -105,84 +93,6 @@ def test_without_address_or_key_it_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(Misconfigured, match="IMPORTLEDGER_URL"):
         Client()
     assert issubclass(Misconfigured, ImportLedgerError)
-
-
-def test_the_awaited_client_does_the_same(service: RunningService) -> None:
-    importer = service.importer()
-    account = an_account(importer.supplier)
-
-    async def script() -> tuple[Any, ...]:
-        async with AsyncClient(service.base_url, importer.api_key) as client:
-            valid = await client.validate(account)
-            created = await client.create(account)
-            ended = await client.wait(importer.supplier, account["external_account_number"], timeout_s=SLOW_S)
-            with pytest.raises(Refused) as refused:
-                await client.create(changed(an_account(importer.supplier, 2), None, "customers"))
-            return valid.status, created.status, ended.status, refused.value.errors[0].attr
-
-    assert asyncio.run(script()) == ("VALID", "PENDING", "PROCESSED", "customers")
-
-
-class SourceFailed(Exception):
-    pass
-
-
-def test_the_awaited_client_takes_accounts_in_the_event_loop_and_sends_them_elsewhere(service: RunningService) -> None:
-    importer, taken_in, count = service.importer(), set[int](), 40
-    traces, trace = set[str](), ContextVar("trace", default="none")
-    accounts = [an_account(importer.supplier, number) for number in range(count)]
-
-    async def awaited() -> AsyncIterator[dict[str, Any]]:
-        for account in accounts:
-            await asyncio.sleep(0)
-            taken_in.add(threading.get_ident())
-            yield account
-
-    def plain() -> Iterator[dict[str, Any]]:
-        for account in accounts:
-            taken_in.add(threading.get_ident())
-            yield account
-
-    async def broken() -> AsyncIterator[dict[str, Any]]:
-        yield accounts[0]
-        raise SourceFailed
-
-    def traceparent() -> str:
-        traces.add(trace.get())
-        return ""
-
-    async def script() -> None:
-        trace.set("of the task")
-        async with AsyncClient(service.base_url, importer.api_key, traceparent=traceparent) as client:
-            for source in (awaited, plain):
-                receipts = [one async for one in client.push(source(), mode="validate", run="r")]
-                assert [(one.line, one.status) for one in receipts] == [(n, "VALID") for n in range(1, count + 1)]
-            with pytest.raises(SourceFailed):
-                [one async for one in client.push(broken(), mode="validate")]
-            async for one in client.push(awaited(), mode="validate"):
-                assert one.line == 1
-                break
-            assert [one async for one in client.failures(importer.supplier, "r")] == []
-
-    asyncio.run(script())
-    assert taken_in == {threading.get_ident()}
-    assert traces == {"of the task"}
-
-
-def test_the_awaited_client_reports_waits_in_the_event_loop() -> None:
-    heard_in = set[int]()
-
-    def heard(why: str, seconds: float) -> None:
-        heard_in.add(threading.get_ident())
-
-    async def script() -> None:
-        url = f"http://127.0.0.1:{free_port()}"
-        async with AsyncClient(url, "k", first_patience_s=0.3, on_wait=heard) as client:
-            with pytest.raises(Unavailable):
-                await client.runs("X")
-
-    asyncio.run(script())
-    assert heard_in == {threading.get_ident()}
 
 
 def test_a_failure_says_what_is_wrong_and_where() -> None:
@@ -217,7 +127,6 @@ def test_an_answer_that_lacks_lines_is_not_asked_for_again() -> None:
         batch.check()
 
 
-@pytest.mark.parametrize("client", [Client, AsyncClient])
 @pytest.mark.parametrize(
     ("url", "is_taken"),
     [
@@ -235,15 +144,13 @@ def test_an_answer_that_lacks_lines_is_not_asked_for_again() -> None:
         ("http://", False),
     ],
 )
-def test_a_key_is_not_sent_over_plain_http_to_another_machine(
-    client: type[Client | AsyncClient], url: str, *, is_taken: bool
-) -> None:
+def test_a_key_is_not_sent_over_plain_http_to_another_machine(url: str, *, is_taken: bool) -> None:
     if is_taken:
-        client(url, "ilk_x")
+        Client(url, "ilk_x")
     else:
         with pytest.raises(Misconfigured, match="must begin with https://"):
-            client(url, "ilk_x")
-        client(url, "ilk_x", insecure_http=True)
+            Client(url, "ilk_x")
+        Client(url, "ilk_x", insecure_http=True)
 
 
 def test_importbook_refuses_plain_http_to_another_machine_without_its_option() -> None:

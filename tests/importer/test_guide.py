@@ -15,7 +15,7 @@ from tests.support.running import RunningService
 GUIDE = (Path(__file__).parent.parent.parent / "docs" / "how-to" / "use-python.md").read_text()
 SCRIPTS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 LONGEST = 15
-EXPECTED = ("PROCESSED A-", "[]", "PROCESSED", "async", "BALANCED")
+EXPECTED = ("PROCESSED A-", "[]", "PROCESSED", "BALANCED")
 """What the last line of each script says, in their order."""
 
 

@@ -1,7 +1,6 @@
 """What a server sends that is no import ledger, or means harm, ends in a sentence and in bounded memory."""
 
 import contextlib
-import io
 import itertools
 import threading
 from collections.abc import Callable, Iterator
@@ -12,17 +11,13 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from importledger_client import Client, ImportLedgerError
-from importledger_client import incoming as bounds
-from importledger_client.answers import Run
+from importledger_client import protocol as bounds
 from importledger_client.batches import Batch
 from importledger_client.commands import main
-from importledger_client.commands.watch import _table
-from importledger_client.incoming import lines_of
-from importledger_client.protocol import TryLater
-from importledger_client.visible import visible
+from importledger_client.display import visible
+from importledger_client.protocol import TryLater, lines_of
 
 MOVES = "\x1b[2J\u202e"
 """Clears the screen, and turns the order of letters."""
@@ -125,15 +120,6 @@ def test_what_a_server_says_is_escaped_before_it_reaches_the_terminal(
     assert "\\x1b[2J\\u202e" in said
     assert "\x1b" not in said
     assert "\u202e" not in said
-
-
-def test_the_table_of_a_run_escapes_what_the_server_says() -> None:
-    drawn = io.StringIO()
-    Console(file=drawn, width=200, no_color=True).print(
-        _table(Run(run=MOVES, import_supplier=MOVES, by_status={MOVES: 1}))
-    )
-    assert drawn.getvalue().count("\\x1b[2J\\u202e") == 3
-    assert "\x1b" not in drawn.getvalue()
 
 
 def hostile(path: str) -> bytes:

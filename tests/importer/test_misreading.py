@@ -474,7 +474,7 @@ def test_formulas_with_stored_values_are_read(tmp_path: Path) -> None:
 
 def test_a_cell_with_an_error_is_named(tmp_path: Path) -> None:
     file = workbook(tmp_path, ("Kunden", [["Nr", "Name", "Saldo"], ["K1", "x", "#N/A"]]))
-    with pytest.raises(Differs, match="cell C2 has the error #N/A: mend it, or list it in `empty`"):
+    with pytest.raises(Differs, match="cell C2 has the error #N/A: fix it, or list it in `empty`"):
         lines(tmp_path, file, WITH_BALANCE)
     assert "transfer_balance" not in accounts(tmp_path, file, WITH_BALANCE, empty=["#N/A"])[0]
 
@@ -510,7 +510,7 @@ def test_a_text_that_excel_made_a_date_is_named_unless_the_mapping_says_it(tmp_p
     ]
     for field in ("date_of_birth", "given_name"):
         birth = {"external_account_number": "Nr", "customers": [{"family_name": "Nr", field: "Name"}]}
-        texts = list(text_columns(birth, CONTRACT))
+        texts = list(text_columns(birth))
         assert (("", "Name", f"customers.{field}") in texts) is (field == "given_name")
 
 

@@ -1,17 +1,18 @@
-"""The distribution: one import name, a command, and an account as the service has it."""
+"""The distribution: its files, and the fields of an account as the service has them."""
 
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec import inspect
 
 import importledger_client
-from importledger_client import wire
+from importledger_client.contract import paths
 from schemas.account import Account
+from schemas.base import DECIMAL_PATTERN
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -21,35 +22,55 @@ def test_the_wheel_holds_one_package_and_nothing_else(tmp_path: Path) -> None:
     subprocess.run([*build, "--wheel-dir", tmp_path, ROOT / "importer"], check=True, timeout=120, capture_output=True)
     (wheel,) = tmp_path.glob("importledger_client-*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        top = {name.split("/", 1)[0] for name in archive.namelist()}
+        names = set(archive.namelist())
+        top = {name.split("/", 1)[0] for name in names}
         assert {name for name in top if not name.endswith(".dist-info")} == {"importledger_client"}
-        (entry,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
+        for name in ("account.json", "columns.yaml", "contract.json", "py.typed"):
+            assert f"importledger_client/{name}" in names
+        (entry,) = [name for name in names if name.endswith("entry_points.txt")]
         assert b"importbook = importledger_client.commands.main:main" in archive.read(entry)
 
 
-def fields(node: inspect.Type, path: str = "") -> dict[str, bool]:
-    """Every path of a shape, and whether it has to be given."""
-    found: dict[str, bool] = {}
+KINDS: dict[type[inspect.Type], str] = {
+    inspect.StrType: "text",
+    inspect.LiteralType: "text",
+    inspect.DecimalType: "decimal",
+    inspect.IntType: "integer",
+    inspect.BoolType: "boolean",
+    inspect.DateType: "date",
+    inspect.DateTimeType: "moment",
+}
+
+
+def fields(node: inspect.StructType, before: str = "") -> Iterator[tuple[str, str, bool]]:
+    """Yield path and kind of each field of the service's account, and whether it is required."""
+    for field in node.fields:
+        kind, inner = kind_of(field.type)
+        yield f"{before}{field.name}", kind, field.required
+        if inner is not None:
+            yield from fields(inner, f"{before}{field.name}.")
+
+
+def kind_of(node: inspect.Type) -> tuple[str, inspect.StructType | None]:
     match node:
         case inspect.UnionType(types=types):
-            for member in types:
-                found |= fields(member, path)
-        case inspect.VarTupleType(item_type=item):
-            found |= fields(item, path)
+            return kind_of(next(member for member in types if not isinstance(member, inspect.NoneType)))
+        case inspect.Metadata(type=inner):
+            return kind_of(inner)
+        case inspect.VarTupleType(item_type=inspect.Metadata(type=item)) | inspect.VarTupleType(item_type=item):
+            return ("list", item) if isinstance(item, inspect.StructType) else ("texts", None)
         case inspect.StructType():
-            for field in node.fields:
-                found[f"{path}{field.name}"] = field.required
-                found |= fields(field.type, f"{path}{field.name}.")
+            return "object", node
+        case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
+            return "decimal", None
         case _:
-            pass
-    return found
+            return KINDS.get(type(node), "json"), None
 
 
-def test_the_typed_account_is_that_of_the_contract() -> None:
-    def shape(of: Any) -> dict[str, bool]:
-        return fields(inspect.type_info(of))
-
-    assert shape(wire.Account) == shape(Account)
+def test_the_fields_are_those_of_the_service() -> None:
+    root = inspect.type_info(Account)
+    assert isinstance(root, inspect.StructType)
+    assert [(path, field.kind, field.is_required) for path, field in paths()] == list(fields(root))
 
 
 def test_a_verb_that_sends_nothing_starts_without_an_http_library() -> None:

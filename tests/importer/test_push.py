@@ -65,7 +65,7 @@ def test_a_book_is_pushed_refused_accounts_are_mended_and_pushed_again(
     shown = importbook("errors", "reh-1", at=tmp_path, access=access)
     assert shown.returncode == 0
     assert "invalid_phone_number  customers[].mobile" in shown.stdout
-    assert "Mending this 1 clears 100 %" in shown.stdout
+    assert "Fixing this 1 clears 100 %" in shown.stdout
     assert "+99 99" in shown.stdout
     assert "+49 12" not in shown.stdout
     assert steps(shown.stdout) == ["push reh-1.failures.ndjson --run reh-1"]
@@ -200,7 +200,7 @@ def test_a_run_that_is_not_there_is_said_to_be_unknown(
 ) -> None:
     said = importbook(verb, "none", "--supplier", importer.supplier, at=tmp_path, access=access)
     assert said.returncode == 2
-    assert f"The service knows no run none of {importer.supplier}." in said.stderr
+    assert f"The service has no run none of {importer.supplier}." in said.stderr
 
 
 @pytest.mark.parametrize("words", [("watch",), ("errors",), ("reconcile", "--manifest", "book.ndjson")])

@@ -12,7 +12,6 @@ import zstandard
 from importledger_client.answers import FieldError
 from importledger_client.failures import FailureFiles, neutral
 from importledger_client.notes import run_named_after
-from importledger_client.profile import COUNTED_EXACTLY, PathProfile
 from importledger_client.sources import LONGEST_LINE, Source, Unreadable, account_in, for_supplier
 from importledger_client.tally import Sample, Tally, masked
 from tests.support.importbook import importbook
@@ -165,10 +164,3 @@ def test_a_folder_is_not_called_missing(tmp_path: Path, name: str) -> None:
     shown = importbook("profile", name, *mapping, at=tmp_path)
     assert shown.returncode == 2
     assert f"{name} must be a file. It is a folder." in shown.stderr
-
-
-def test_an_estimate_of_different_values_is_never_more_than_the_values() -> None:
-    found = PathProfile("external_account_number", "text")
-    for number in range(COUNTED_EXACTLY + 1, 3 * COUNTED_EXACTLY):
-        found.add(str(number), number)
-        assert found.distinct_values <= found.filled

@@ -1,6 +1,5 @@
-"""The importing party's side of the import ledger: `Client`, `AsyncClient`, and the command `importbook`."""
+"""Client of the import ledger for importers: the class `Client`, and the command `importbook`."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from importledger_client.answers import (
@@ -24,16 +23,12 @@ from importledger_client.errors import (
     TimedOut,
     Unavailable,
 )
-from importledger_client.wire import Account
 
 if TYPE_CHECKING:
-    from importledger_client.async_client import AsyncClient
     from importledger_client.client import Client
 
 __all__ = [
-    "Account",
     "AlreadyImported",
-    "AsyncClient",
     "Client",
     "Failure",
     "FieldError",
@@ -53,11 +48,11 @@ __all__ = [
     "Unavailable",
 ]
 
-_CLIENTS = {"AsyncClient": "importledger_client.async_client", "Client": "importledger_client.client"}
-
 
 def __getattr__(name: str) -> Any:
-    """A client, loaded when it is first asked for: httpx takes most of a start, and many verbs send nothing."""
-    if name not in _CLIENTS:
+    """Load `Client` at its first use: importing httpx takes most of a start, and many verbs send nothing."""
+    if name != "Client":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_CLIENTS[name]), name)
+    from importledger_client.client import Client
+
+    return Client

@@ -1,4 +1,4 @@
-"""What the service answers, typed. Fields that a later service adds are ignored."""
+"""Answers of the service as typed objects. Unknown fields are ignored, so that later services may add some."""
 
 import re
 from datetime import datetime
@@ -6,12 +6,12 @@ from datetime import datetime
 import msgspec
 
 NOT_VALID = "account_failed_validation"
-"""The code of an account with any number of problems; its sentence names the first of them as code@path."""
+"""Code of an account with any number of problems. Its sentence lists the first of them as code@path."""
 _NAMED = re.compile(r"\b([a-z0-9_]+)@([^\s,]+)")
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """One thing that is wrong: the dotted path ("" for the whole), the permanent code, a sentence for people."""
+    """One error: the dotted path ("" for the whole account), the permanent code, a sentence for people."""
 
     attr: str = ""
     code: str = ""
@@ -19,10 +19,11 @@ class FieldError(msgspec.Struct, frozen=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one line. Lines count from 1, in what was pushed.
+    """The result of one line. Lines count from 1 in the order of the push.
 
-    `status` is PENDING (durably taken in), VALID or REFUSED. `replayed`: the same content was there before, which is
-    success; `service_identifier` is its account number once it has one. `code` says in a word why it is REFUSED.
+    `status` is PENDING (stored durably), VALID or REFUSED. `replayed` is True for an account that the service had with
+    the same content: this is a success. `service_identifier` is its account number, if it has one. `code` is the
+    reason of REFUSED.
     """
 
     line: int = 1
@@ -40,7 +41,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LatestError(msgspec.Struct, frozen=True):
-    """Why an import has ended in ERRORED or DRY_RUN_ERRORED."""
+    """Reason why an import has ended in ERRORED or DRY_RUN_ERRORED."""
 
     code: str = ""
     detail: str = ""
@@ -48,7 +49,7 @@ class LatestError(msgspec.Struct, frozen=True):
 
 
 class ImportStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What has become of an import: PENDING, IN_PROGRESS, PROCESSED, ERRORED, CANCELLED, DRY_RUN_SUCCEEDED, …"""
+    """Status of an import: PENDING, IN_PROGRESS, PROCESSED, ERRORED, CANCELLED, DRY_RUN_SUCCEEDED, …"""
 
     status: str
     service_identifier: str | None = None
@@ -63,7 +64,7 @@ class ImportStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunError(msgspec.Struct, frozen=True, kw_only=True):
-    """How many accounts of a run have this error at this path."""
+    """Number of accounts of a run with this error at this path."""
 
     code: str
     path: str = ""
@@ -71,7 +72,7 @@ class RunError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A run: all that was sent under one name, over any number of requests. Rates are accounts a second."""
+    """A run: all accounts that were sent under one name, in any number of requests. Rates are accounts a second."""
 
     run: str
     import_supplier: str
@@ -90,17 +91,17 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def waiting(self) -> int:
-        """Accounts that have not ended yet."""
+        """Number of accounts that have not ended yet."""
         return self.by_status.get("PENDING", 0) + self.by_status.get("IN_PROGRESS", 0)
 
     @property
     def failed(self) -> int:
-        """Accounts that have ended badly."""
+        """Number of accounts that have ended in an error."""
         return self.by_status.get("ERRORED", 0) + self.by_status.get("DRY_RUN_ERRORED", 0)
 
 
 class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress of a worker of the service that adds up a run. `why` gives the reason if there is none."""
+    """Progress of the job that adds a run up. `why` is the reason if it makes none."""
 
     accounts: int = 0
     accounts_done: int = 0
@@ -109,7 +110,7 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """An account of a run that has ended badly, and why."""
+    """An account of a run that has ended in an error."""
 
     external_account_number: str | None = None
     status: str = ""
@@ -121,7 +122,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def errors(self) -> tuple[FieldError, ...]:
-        """What is wrong, by code and path as far as the service names them; else the code alone."""
+        """The errors by code and path where the service lists them, otherwise the code alone."""
         error = self.latest_error
         if error is None:
             return ()
@@ -130,7 +131,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """The bulk summary of a push. `warned` counts accounts with warnings, whether they were accepted or refused."""
+    """Numbers of a push. `warned` counts accounts with warnings, accepted or refused."""
 
     lines: int = 0
     accepted: int = 0

@@ -1,4 +1,4 @@
-"""A certificate for people: one page of PDF, made from the signed JSON."""
+"""A certificate as one page of PDF, made from the signed JSON."""
 
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ Line = tuple[str, int, str]
 
 
 def pdf_of(certificate: Mapping[str, Any], manifest: Mapping[str, Any], paths: int) -> bytes:
-    """One A4 page that says what the certificate says, and how to check it."""
+    """Return an A4 page with the content of the certificate and how to check it. `paths` is the number of paths."""
     return _pdf("\n".join(_drawn(_lines(certificate, manifest, paths))))
 
 
@@ -46,13 +46,13 @@ def _lines(certificate: Mapping[str, Any], manifest: Mapping[str, Any], paths: i
     yield "F1", 11, ""
     yield "F2", 11, "Signed with the ledger's key, over a sealed checkpoint"
     for name in ("checkpoint", "signature"):
-        said = certificate.get(name, "")
-        text = said if isinstance(said, str) else msgspec.json.encode(said).decode()
+        value = certificate.get(name, "")
+        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         for part in text.splitlines():
             for piece in textwrap.wrap(part, _COLUMNS) or [""]:
                 yield "F3", 8, piece
     yield "F1", 11, ""
-    yield "F1", 9, "The JSON beside this page is what counts: `importledger-verify` checks its signature."
+    yield "F1", 9, "Only the JSON beside this page is signed: check it with `importledger-verify`."
 
 
 def _drawn(lines: Iterator[Line]) -> Iterator[str]:
@@ -67,7 +67,7 @@ def _drawn(lines: Iterator[Line]) -> Iterator[str]:
 
 
 def _pdf(drawing: str) -> bytes:
-    """A file of one page with this content."""
+    """Return a PDF file of one page with this content."""
     stream = drawing.encode("cp1252", "replace")
     fonts = " ".join(f"/{name} {4 + place} 0 R" for place, name in enumerate(_FONTS, 1))
     objects = [

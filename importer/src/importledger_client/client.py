@@ -1,34 +1,49 @@
-"""The client for programs that wait: one object for any number of threads."""
+"""The client for Python programs: one object for any number of threads."""
 
 import collections
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+import msgspec
 
 from importledger_client import protocol
 from importledger_client.answers import Failure, ImportStatus, JobProgress, Receipt, Run
-from importledger_client.batches import Batch, Batcher, Underway
+from importledger_client.batches import Batch, Batcher
 from importledger_client.errors import TimedOut
-from importledger_client.incoming import lines_of, understood
-from importledger_client.protocol import Settings, place
-from importledger_client.transport import LATER, Transport, Waits
+from importledger_client.protocol import lines_of, place, understood
+from importledger_client.transport import LATER, TraceParent, Transport
+
+T = TypeVar("T")
 
 Account = Any
-"""A dict, a `wire.Account`, or JSON as text or bytes; with how to process it: `{"payload": …, "task_params": …}`."""
+"""A dict, or JSON as text or bytes; also in the form `{"payload": …, "task_params": …}`."""
+
+ADDING_UP = 202
+"""HTTP status while a job adds a run up."""
+POLL_S = 1.0
+"""Pause between two requests for the progress of a job [seconds]."""
+
+_RUN = msgspec.json.Decoder(Run)
+_RUNS = msgspec.json.Decoder(tuple[Run, ...])
+_STATUS = msgspec.json.Decoder(ImportStatus)
+_JOB_PROGRESS = msgspec.json.Decoder(JobProgress)
+_FAILURE = msgspec.json.Decoder(Failure)
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 class Client:
-    """The import ledger, for one key.
+    """A client of the import ledger with one key. Threads may share it.
 
-    `url` and `key` are taken from IMPORTLEDGER_URL and IMPORTLEDGER_KEY where they are not given. Tokens are obtained
-    and renewed. What may work later is tried again, with growing, random pauses, for `patience_s` seconds (for
-    `first_patience_s` while the service has never answered). All of it is safe to repeat: a create carries an
-    idempotency key, and the service knows an account by its number and content. `on_wait` hears of each pause: why,
-    and how many seconds. `traceparent` goes along with every request: a text, or what gives one.
-    Plain HTTP to another machine needs `insecure_http`: others can read the key on its way. Redirects are not followed.
+    `url` and `key` default to IMPORTLEDGER_URL and IMPORTLEDGER_KEY. The client obtains and renews tokens. It repeats a
+    request that may succeed later, with growing, random pauses, for `patience_s` seconds (`first_patience_s` before
+    the first answer of the service). This is safe: a create carries an idempotency key, and the service knows an
+    account by its number and content. `on_wait` is called before each pause with the reason and the seconds.
+    `traceparent` is sent with every request: a text, or a function that returns it.
+    Plain HTTP to another machine needs `insecure_http`, since others can read the key. Redirects are not followed.
     """
 
     def __init__(
@@ -36,19 +51,24 @@ class Client:
         url: str | None = None,
         key: str | None = None,
         *,
-        patience_s: float = protocol.PATIENCE_S,
-        first_patience_s: float = protocol.FIRST_PATIENCE_S,
+        patience_s: float = 1800.0,
+        first_patience_s: float = 20.0,
         on_wait: Callable[[str, float], None] | None = None,
-        traceparent: protocol.TraceParent = None,
+        traceparent: TraceParent = None,
         insecure_http: bool = False,
     ) -> None:
         self._transport = Transport(
-            Settings.of(url, key, traceparent, insecure_http=insecure_http),
-            Waits(patience_s, first_patience_s, on_wait),
+            url,
+            key,
+            patience_s=patience_s,
+            first_patience_s=first_patience_s,
+            on_wait=on_wait,
+            traceparent=traceparent,
+            insecure_http=insecure_http,
         )
 
     def close(self) -> None:
-        """End all connections; what is waiting ends with Unavailable."""
+        """Close all connections. Requests that are waiting raise Unavailable."""
         self._transport.close()
 
     def __enter__(self) -> Self:
@@ -58,7 +78,7 @@ class Client:
         self.close()
 
     def create(self, account: Account, *, run: str | None = None, idempotency_key: str | None = None) -> Receipt:
-        """Hand an account in: when this returns it is durably taken in, PENDING.
+        """Send an account. When this returns, the service has stored it durably, and it is PENDING.
 
         Raises Refused with every `.errors`, AlreadyImported with `.service_identifier` for one that is on the platform.
         """
@@ -68,17 +88,17 @@ class Client:
         return protocol.receipt_of(body, "PENDING")
 
     def validate(self, account: Account) -> Receipt:
-        """Ask what the service would refuse, and leave nothing behind. Raises Refused with every `.errors`."""
+        """Check an account without storing it. Raises Refused with every `.errors`."""
         body = protocol.body_of(account)
         self._transport.request("POST", protocol.VALIDATE, body)
         return protocol.receipt_of(body, "VALID")
 
     def status(self, supplier: str, number: str) -> ImportStatus:
-        """What has become of an account, by its number in the old system. Raises NotFound."""
-        return understood(protocol.STATUS, self._transport.request("GET", place("accounts", supplier, number)))
+        """Return the status of an account, by its number in the old system. Raises NotFound."""
+        return self._read(_STATUS, "accounts", supplier, number)
 
     def wait(self, supplier: str, number: str, *, timeout_s: float = 300.0) -> ImportStatus:
-        """The status once the import has ended, well or badly. Raises TimedOut after so many seconds."""
+        """Return the status when the import has ended, with success or not. Raises TimedOut after `timeout_s`."""
         ends, pause_s = time.monotonic() + timeout_s, 0.1
         while not (status := self.status(supplier, number)).has_ended:
             if time.monotonic() > ends:
@@ -90,12 +110,12 @@ class Client:
     def push(
         self, accounts: Iterable[Account], *, mode: str = "create", run: str | None = None, connections: int = 4
     ) -> Iterator[Receipt]:
-        """Send any number of accounts; receipts come in the accounts' order, while others are still on their way.
+        """Send any number of accounts, and yield their receipts in the same order while others are being sent.
 
-        Never raises for a refusal: that is a receipt with status REFUSED. Empty lines count, and have no receipt.
-        `mode` is create, validate or dry_run; `run` is a name for all of them. Memory stays flat. Raises NotAllowed for
-        the key, and Unavailable when patience is at its end; the same push again is then cheap, and says `replayed` of
-        what was there.
+        A refused account is a receipt with status REFUSED, not an exception. Empty lines count, and have no receipt.
+        `mode` is create, validate or dry_run; `run` names all of them. Memory does not grow with the accounts. Raises
+        NotAllowed for the key, and Unavailable when patience is over. The same push again is then cheap: accounts that
+        the service has are `replayed`.
         """
         for batch in self.push_batches(map(protocol.body_of, accounts), mode=mode, run=run, connections=connections):
             yield from batch.receipts
@@ -109,40 +129,40 @@ class Client:
         connections: int = 4,
         most_lines: int | None = None,
     ) -> Generator[Batch, None, None]:
-        """The same by batches: lines, without line breaks in them, beside their receipts."""
+        """Do the same as `push` by batches. A line must not contain a line break."""
         query = protocol.run_query(mode, run)
         batcher = Batcher(most_lines)
         pool = ThreadPoolExecutor(connections, thread_name_prefix="push")
-        underway = Underway(connections)
+        underway = collections.deque[Future[Batch]]()
         try:
             for batch in batcher.batches(lines):
-                while underway.is_full or underway.has_first:
-                    yield batcher.learn(underway.first())
-                underway.add(pool.submit(copy_context().run, self._send, batch, query), batch)
+                while len(underway) >= 2 * connections or (underway and underway[0].done()):
+                    yield batcher.learn(underway.popleft().result())
+                underway.append(pool.submit(copy_context().run, self._send, batch, query))
             while underway:
-                yield batcher.learn(underway.first())
+                yield batcher.learn(underway.popleft().result())
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def run(self, supplier: str, run: str) -> Run:
-        """A run as it is now. Raises NotFound."""
-        return understood(protocol.RUN, self._transport.request("GET", place("runs", supplier, run)))
+        """Return the present state of a run. Raises NotFound."""
+        return self._read(_RUN, "runs", supplier, run)
 
     def runs(self, supplier: str) -> tuple[Run, ...]:
-        """All runs of a supplier."""
-        return understood(protocol.RUNS, self._transport.request("GET", place("runs", supplier)))
+        """Return all runs of a supplier."""
+        return self._read(_RUNS, "runs", supplier)
 
     def failures(self, supplier: str, run: str, *, status: str = "ERRORED") -> Generator[Failure, None, None]:
-        """The accounts of a run that have ended in this status, with number and error, streamed."""
-        with self._transport.stream("GET", place("runs", supplier, run, "imports"), {"status": status}) as answer:
+        """Yield the accounts of a run that have ended in this status, with number and error."""
+        with self._transport.stream(place("runs", supplier, run, "imports"), {"status": status}) as answer:
             for line in lines_of(answer.iter_bytes()):
                 if line.strip():
-                    yield understood(protocol.FAILURE, line)
+                    yield understood(_FAILURE, line)
 
     def totals(
         self, supplier: str, run: str, *, on_progress: Callable[[JobProgress], None] | None = None
     ) -> dict[str, Any]:
-        """Counts and exact sums of what the platform's tables hold of a run.
+        """Return counts and exact sums of the platform's records of a run.
 
         A worker adds them up. `on_progress` is called with its progress every few seconds. After an interruption, the
         same call continues.
@@ -150,9 +170,9 @@ class Client:
         return self._added_up("GET", place("runs", supplier, run, "totals"), None, on_progress)
 
     def cancel_totals(self, supplier: str, run: str) -> JobProgress:
-        """Stop adding up a run. Raises NotFound when nobody does."""
-        path = place("runs", supplier, run, "totals", "cancel")
-        return understood(protocol.JOB_PROGRESS, self._transport.request("POST", path))
+        """Cancel the job that adds a run up. Raises NotFound when there is none."""
+        answer = self._transport.request("POST", place("runs", supplier, run, "totals", "cancel"))
+        return understood(_JOB_PROGRESS, answer.content)
 
     def certificate(
         self,
@@ -162,32 +182,30 @@ class Client:
         *,
         on_progress: Callable[[JobProgress], None] | None = None,
     ) -> dict[str, Any]:
-        """The signed statement that the platform holds what the manifest counts. Raises Refused: not_balanced.
+        """Return the signed certificate that the platform's totals equal the manifest. Raises Refused: not_balanced.
 
-        `on_progress` as in `totals`, which the certificate holds as well.
+        `on_progress` is the same as for `totals`. The certificate contains the totals.
         """
         path, body = place("runs", supplier, run, "certificate"), protocol.encode(manifest)
         return self._added_up("POST", path, body, on_progress)
 
+    def _read(self, decoder: msgspec.json.Decoder[T], *parts: str) -> T:
+        return understood(decoder, self._transport.request("GET", place(*parts)).content)
+
     def _added_up(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None,
-        on_progress: Callable[[JobProgress], None] | None,
+        self, method: str, path: str, body: bytes | None, on_progress: Callable[[JobProgress], None] | None
     ) -> dict[str, Any]:
-        """Ask until the answer is there. While a worker is at it, the answer is its progress."""
-        while True:
-            answered = self._transport.answered(method, path, body)
-            if (progress := answered.progress) is None:
-                return answered.body
+        """Repeat a request until the job has ended. Until then, the answers are its progress."""
+        while (answer := self._transport.request(method, path, body)).status == ADDING_UP:
+            progress = understood(_JOB_PROGRESS, answer.content)
             if on_progress:
                 on_progress(progress)
-            time.sleep(protocol.ASK_AGAIN_S)
+            time.sleep(POLL_S)
+        return understood(_OBJECT, answer.content)
 
     def _send(self, batch: Batch, query: Mapping[str, str]) -> Batch:
-        """Send lines until each has its receipt; what had one when a connection broke is not sent again."""
-        patience = self._transport.new_patience()
+        """Send lines until each has its receipt. After a broken connection, only lines without a receipt are sent."""
+        attempts = self._transport.new_attempts()
         while not batch.is_complete:
             before = len(batch.receipts)
             try:
@@ -196,6 +214,6 @@ class Client:
                 batch.check()
             except LATER as problem:
                 if len(batch.receipts) > before:
-                    patience = self._transport.new_patience()
-                self._transport.pause(patience, problem)
+                    attempts = self._transport.new_attempts()
+                attempts.pause(problem)
         return batch

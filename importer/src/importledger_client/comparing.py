@@ -1,4 +1,4 @@
-"""What the source says against what the platform holds: everything that differs, by its word on the wire."""
+"""Compare a manifest with the totals of the platform: every difference, by its name on the wire."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ _CONTRACT = frozenset(path for path, _ in paths())
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """Something that is not the same on both sides."""
+    """A count, sum or path that differs between source and platform."""
 
     name: str
     source: str
@@ -28,11 +28,11 @@ LEFT_OUT = {
     "doubts": ("cells", "the mapping does not say what they mean"),
     "lines_nowhere": ("line", "it could not be read as an account"),
 }
-"""Members of a manifest that name parts of the source that are in no account."""
+"""Members of a manifest that list parts of the source which are in no account, each with what and why."""
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """What differs, and what became of the paths of the source."""
+    """Differences, the number of paths that are stored, and the paths that a setting has dropped."""
 
     differences: list[Difference]
     stored: int
@@ -44,16 +44,16 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 def compared(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> Comparison:
-    """Both have the shape of a manifest; totals also say how unknown fields are treated, and what was erased."""
+    """Compare both. `totals` has the shape of a manifest, with the setting `unknown_fields` and the number `erased`."""
     dropped: list[str] = []
     differences = [*_of_counts(manifest, totals), *_of_ledgers(manifest, totals)]
-    said, held = manifest.get("paths", {}), totals.get("paths", {})
-    differences += _of_paths(said, held, dropped, is_ignoring=totals.get("unknown_fields") == "ignore")
-    for name, (what, why) in LEFT_OUT.items():
-        differences += [Difference(f"{what} {one}", "yes", "no", why) for one in manifest.get(name, ())]
+    ours, theirs = manifest.get("paths", {}), totals.get("paths", {})
+    differences += _of_paths(ours, theirs, dropped, is_ignoring=totals.get("unknown_fields") == "ignore")
+    for name, (noun, reason) in LEFT_OUT.items():
+        differences += [Difference(f"{noun} {part}", "yes", "no", reason) for part in manifest.get(name, ())]
     if erased := totals.get("erased"):
-        differences.append(Difference("erased", "0", str(erased), "erased persons have no records any more"))
-    stored = sum(path in held for path in said)
+        differences.append(Difference("erased", "0", str(erased), "records of erased persons are gone"))
+    stored = sum(path in theirs for path in ours)
     return Comparison(differences, stored, dropped)
 
 
@@ -65,17 +65,19 @@ def _of_counts(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> Iterat
 
 
 def _of_ledgers(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> Iterator[Difference]:
-    said, held = manifest.get("by_ledger", {}), totals.get("by_ledger", {})
-    for code in sorted({*said, *held}):
+    ours, theirs = manifest.get("by_ledger", {}), totals.get("by_ledger", {})
+    for code in sorted({*ours, *theirs}):
         for name in OF_LEDGER:
-            yield from _unequal(f"by_ledger.{code}.{name}", said.get(code, {}).get(name), held.get(code, {}).get(name))
+            yield from _unequal(
+                f"by_ledger.{code}.{name}", ours.get(code, {}).get(name), theirs.get(code, {}).get(name)
+            )
 
 
 def _of_paths(
-    said: Mapping[str, Any], held: Mapping[str, Any], dropped: list[str], *, is_ignoring: bool
+    source: Mapping[str, Any], platform: Mapping[str, Any], dropped: list[str], *, is_ignoring: bool
 ) -> Iterator[Difference]:
-    for path in sorted({*said, *held}):
-        ours, theirs = said.get(path), held.get(path)
+    for path in sorted({*source, *platform}):
+        ours, theirs = source.get(path), platform.get(path)
         if ours is not None and theirs is None:
             if is_ignoring and path not in _CONTRACT:
                 dropped.append(path)
@@ -86,7 +88,7 @@ def _of_paths(
         elif ours["count"] != theirs["count"]:
             yield Difference(path, str(ours["count"]), str(theirs["count"]))
         elif ours["digest"] != theirs["digest"]:
-            yield Difference(path, str(ours["count"]), str(theirs["count"]), "as many, but other values")
+            yield Difference(path, str(ours["count"]), str(theirs["count"]), "the same number, but other values")
 
 
 def _unequal(name: str, ours: Any, theirs: Any) -> Iterator[Difference]:

@@ -1,30 +1,31 @@
-"""The contract's paths: what each field is, which have to be given, and how its values are written to be compared."""
+"""Fields of an account: their kinds, which are required, and how to compare their values.
+
+`contract.json` has each field by its dotted path, without places in lists. The kinds are text, decimal, integer,
+boolean, date, moment, texts, json, object and list (of objects).
+"""
 
 import functools
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Context, Decimal
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
-from msgspec import inspect
-
-from importledger_client import wire
 
 MARKET_TIME = ZoneInfo("Europe/Berlin")
-"""A datetime without zone is local time of the German market."""
+"""Time zone of datetimes that name none."""
 
 EXACT = Context(prec=200)
 MOST_PLACES = 90
-"""Before the point, and after it: far more than any amount of the contract has, and what `EXACT` adds exactly."""
+"""Digits before or after the decimal point. Numbers with more are not added up: `EXACT` could round them."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A field: its kind (text, decimal, number, integer, boolean, date, moment, texts, json, object, list), what is in
-    an object or a list of objects, and whether the object that it is in needs it."""
+    """A field: its name, its kind, the fields of its object or objects, and whether its parent needs it."""
 
     name: str
     kind: str
@@ -32,62 +33,36 @@ class Field(msgspec.Struct, frozen=True):
     is_required: bool
 
 
-def _fields(node: inspect.StructType) -> dict[str, Field]:
-    return {field.name: _field(field) for field in node.fields}
+def _fields(content: bytes) -> dict[str, Field]:
+    root: dict[str, Field] = {}
+    for path, words in msgspec.json.decode(content, type=dict[str, str]).items():
+        *parents, name = path.split(".")
+        fields = root
+        for parent in parents:
+            fields = fields[parent].fields
+        kind, _, required = words.partition(", ")
+        fields[name] = Field(name, kind, {}, bool(required))
+    return root
 
 
-def _field(field: inspect.Field) -> Field:
-    kind, inner = _kind(field.type)
-    return Field(field.name, kind, _fields(inner) if inner is not None else {}, field.required)
-
-
-def _kind(node: inspect.Type) -> tuple[str, inspect.StructType | None]:
-    match node:
-        case inspect.UnionType(types=types):
-            return _kind(next(member for member in types if not isinstance(member, inspect.NoneType)))
-        case inspect.Metadata(extra={"decimal": True}):
-            return "decimal", None
-        case inspect.Metadata(type=inner):
-            return _kind(inner)
-        case inspect.VarTupleType(item_type=inspect.StructType() as item):
-            return "list", item
-        case inspect.VarTupleType(item_type=inspect.StrType()):
-            return "texts", None
-        case inspect.StructType():
-            return "object", node
-        case _:
-            return _KINDS.get(type(node), "json"), None
-
-
-_KINDS: dict[type[inspect.Type], str] = {
-    inspect.StrType: "text",
-    inspect.DecimalType: "decimal",
-    inspect.IntType: "integer",
-    inspect.BoolType: "boolean",
-    inspect.DateType: "date",
-    inspect.DateTimeType: "moment",
-}
-
-_root = inspect.type_info(wire.Account)
-assert isinstance(_root, inspect.StructType)
-ACCOUNT = _fields(_root)
+ACCOUNT = _fields(Path(__file__).with_name("contract.json").read_bytes())
 """The fields of an account by name."""
 
 
 def paths(fields: dict[str, Field] = ACCOUNT, before: str = "") -> Iterator[tuple[str, Field]]:
-    """Every path of the contract, dotted, without places in lists."""
+    """Yield each field with its dotted path, without places in lists."""
     for field in fields.values():
         yield f"{before}{field.name}", field
         yield from paths(field.fields, f"{before}{field.name}.")
 
 
 def is_filled(value: Any) -> bool:
-    """Whether something is said: neither null nor an empty text, list or object."""
+    """Return False for null and for an empty text, list or object."""
     return bool(value) or value is False or (value is not None and value not in ("", [], {}))
 
 
 def comparable(kind: str, value: Any) -> str:
-    """A value as text that is the same for equal values of its kind. What is not of the kind is its JSON."""
+    """Return a text that is the same for equal values of a kind. A value of another kind gives its JSON."""
     write = _WRITTEN.get(kind)
     try:
         return write(value) if write is not None else _encode(value).decode()
@@ -102,7 +77,7 @@ def _text(value: Any) -> str:
 
 
 def exact(value: Any) -> Decimal:
-    """A number or its text. Raises ValueError or ArithmeticError for what is no number, or has too many places."""
+    """Return a number or the number in a text. Raises ValueError or ArithmeticError for anything else."""
     number = value if isinstance(value, Decimal) else Decimal(str(value))
     if not number.is_finite() or number.adjusted() > MOST_PLACES or int(number.as_tuple().exponent) < -MOST_PLACES:
         raise ValueError

@@ -1,7 +1,8 @@
-"""How far a push or a run is: drawn in a terminal, plain lines anywhere else."""
+"""Output for people: progress as a bar in a terminal or as lines in a log, numbers, durations and foreign text."""
 
 import time
-from typing import Protocol, Self
+import unicodedata
+from typing import Self
 
 from rich.console import Console
 from rich.live import Live
@@ -9,10 +10,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from importledger_client.visible import visible
-
 EVERY_S = 5.0
-"""Between two plain lines."""
+"""Interval of progress lines in a log [seconds]."""
+BAR_WIDTH = 30
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Unicode categories: control characters, bidirectional and zero-width marks, line and paragraph separators."""
 
 
 def number(value: float) -> str:
@@ -20,24 +22,25 @@ def number(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """1h02m, 3m07s, 12s."""
+    """Return 1h02m, 3m07s or 12s."""
     whole = int(seconds + 0.5)
     if whole >= 3600:
         return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
     return f"{whole // 60}m{whole % 60:02d}s" if whole >= 60 else f"{whole}s"
 
 
-class Progress(Protocol):
-    """What a push tells of itself."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *_: object) -> None: ...
-    def show(self, done: int, refused: int, share: float | None) -> None: ...
-    def say(self, sentence: str) -> None: ...
+def visible(text: str) -> str:
+    r"""Return the text with an escape such as \x1b for each character that is invisible or controls a terminal."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        c.encode("unicode_escape").decode() if c not in "\n\t" and unicodedata.category(c) in _HIDDEN else c
+        for c in text
+    )
 
 
 class Pace:
-    """Rate and time left, from what has been done since the beginning."""
+    """Rate and remaining time since the beginning."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -49,82 +52,53 @@ class Pace:
     def rate(self, done: int) -> float:
         return done / self.seconds
 
-    def left(self, share: float | None) -> str:
-        if not share or self.seconds < 1:
-            return "–"
-        return duration(self.seconds * (1 - share) / share)
+    def line(self, title: str, done: int, refused: int, share: float | None) -> str:
+        """Return the progress as a line. `share` is the part of the work that is done, 0 to 1."""
+        parts = [title, number(done)]
+        if share:
+            parts.append(f"{100 * share:.0f} %")
+        parts.append(f"{number(self.rate(done))}/s")
+        if refused:
+            parts.append(f"refused {number(refused)}")
+        if share and share < 1:
+            parts.append(f"ETA {duration(self.seconds * (1 - share) / share) if self.seconds >= 1 else '–'}")
+        return " · ".join(parts)
 
 
-class PlainProgress:
-    """One line now and then."""
+class Progress:
+    """Shows progress: a bar with a line in a terminal, a line every few seconds elsewhere."""
 
-    def __init__(self, console: Console, title: str) -> None:
-        self._console, self._title, self._pace = console, title, Pace()
-        self._next = time.monotonic() + EVERY_S
+    def __init__(self, console: Console, *, first_after_s: float = 0.0) -> None:
+        self._console = console
+        can_draw = console.is_terminal and not console.is_dumb_terminal
+        self._live = Live(console=console, refresh_per_second=8, transient=True) if can_draw else None
+        self._next = time.monotonic() + first_after_s
 
     def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        pass
+        if self._live is not None:
+            self._live.stop()
 
-    def show(self, done: int, refused: int, share: float | None) -> None:
-        if time.monotonic() >= self._next:
+    def show(self, text: str, share: float | None = None, *, is_news: bool = False) -> None:
+        """Show the line. `is_news` prints it in a log at once."""
+        if self._live is not None:
+            self._live.update(self._drawn(visible(text), share or 0.0))
+        elif is_news or time.monotonic() >= self._next:
             self._next = time.monotonic() + EVERY_S
-            self.say(_line(self._title, done, refused, share, self._pace))
+            self.say(text)
 
     def say(self, sentence: str) -> None:
+        """Print a sentence that stays."""
         self._console.print(visible(sentence), soft_wrap=True)
 
-
-class DrawnProgress:
-    """A bar that is drawn again several times a second, as wide as there is room."""
-
-    def __init__(self, console: Console, title: str) -> None:
-        self._console, self._title, self._pace = console, title, Pace()
-        self._live = Live(console=console, refresh_per_second=8, transient=False)
-        self._said = (0, 0, 0.0)
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._draw()
-        self._live.stop()
-
-    def show(self, done: int, refused: int, share: float | None) -> None:
-        self._said = (done, refused, share or 0.0)
-        self._draw()
-
-    def say(self, sentence: str) -> None:
-        self._live.console.print(visible(sentence), soft_wrap=True)
-
-    def _draw(self) -> None:
-        done, refused, share = self._said
-        text = _line(self._title, done, refused, share, self._pace)
+    def _drawn(self, text: str, share: float) -> Table | Text:
         width = self._console.width
         if width < len(text) + 14:
-            self._live.update(Text(text[: max(width - 1, 1)], no_wrap=True))
-            return
+            return Text(text[: max(width - 1, 1)], no_wrap=True)
         row = Table.grid(padding=(0, 1))
-        row.add_row(ProgressBar(total=1.0, completed=share, width=min(30, width - len(text) - 2)), Text(text))
-        self._live.update(row)
-
-
-def _line(title: str, done: int, refused: int, share: float | None, pace: Pace) -> str:
-    parts = [title, number(done)]
-    if share:
-        parts.append(f"{100 * share:.0f} %")
-    parts.append(f"{number(pace.rate(done))}/s")
-    if refused:
-        parts.append(f"refused {number(refused)}")
-    if share and share < 1:
-        parts.append(f"ETA {pace.left(share)}")
-    return " · ".join(parts)
-
-
-def progress(console: Console, title: str) -> Progress:
-    """Drawn where there is a terminal that can, else plain."""
-    can_draw = console.is_terminal and not console.is_dumb_terminal
-    return DrawnProgress(console, title) if can_draw else PlainProgress(console, title)
+        row.add_row(ProgressBar(total=1.0, completed=share, width=min(BAR_WIDTH, width - len(text) - 2)), Text(text))
+        return row

@@ -1,7 +1,7 @@
-"""What can go wrong, as one tree: catch ImportLedgerError for all of it.
+"""Exceptions of this package. All of them are ImportLedgerError.
 
-Every error has `.errors`, each with `.attr` (dotted path), `.code` (permanent) and `.detail` (a sentence); it is empty
-where nothing can be said of single fields. `.code` is that of the answer, `.status` its HTTP status, None without one.
+Every exception has `.errors`, each with `.attr` (dotted path), `.code` (permanent) and `.detail` (a sentence). It is
+empty where no field is named. `.code` is the code of the answer, `.status` its HTTP status or None without an answer.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from importledger_client.answers import FieldError
 
 
 class ImportLedgerError(Exception):
-    """Anything that this package raises on purpose."""
+    """Base of all errors that this package raises."""
 
     def __init__(
         self, message: str, *, code: str = "", status: int | None = None, errors: tuple[FieldError, ...] = ()
@@ -22,11 +22,11 @@ class ImportLedgerError(Exception):
 
 
 class Misconfigured(ImportLedgerError):
-    """No address or no key was given, by argument or environment."""
+    """The address or the key is missing or must not be used."""
 
 
 class Refused(ImportLedgerError):
-    """The service understood the request and refuses it: `.errors` says what is to be mended. Repeating is no use."""
+    """The service refuses the request: `.errors` has what must be corrected. Do not repeat it unchanged."""
 
 
 class AlreadyImported(Refused):
@@ -40,39 +40,40 @@ class NotAllowed(ImportLedgerError):
 
 
 class NotFound(ImportLedgerError):
-    """There is no such account, run or supplier for this key (404)."""
+    """No such account, run or supplier exists for this key (404)."""
 
 
 class Unavailable(ImportLedgerError):
-    """The service could not be reached, or was too busy, for longer than the client was told to wait."""
+    """The service could not be reached or was too busy, for longer than the patience of the client."""
 
 
 class TimedOut(ImportLedgerError):
-    """What was waited for has not happened in time; it may still happen."""
+    """The import has not ended in time. It may still end."""
+
+
+_KINDS = {401: NotAllowed, 403: NotAllowed, 404: NotFound, 408: Unavailable, 429: Unavailable}
 
 
 def error_of(status: int, body: Any) -> ImportLedgerError:
-    """The error that an answer with this status and JSON body stands for."""
-    said = body if isinstance(body, dict) else {}
-    inner = said.get("non_field_errors")
-    whole = inner if isinstance(inner, dict) else said
+    """Return the exception for an answer with this status and JSON body."""
+    answer = body if isinstance(body, dict) else {}
+    inner = answer.get("non_field_errors")
+    whole = inner if isinstance(inner, dict) else answer
     code, detail = str(whole.get("code") or ""), str(whole.get("detail") or f"The service answered {status}.")
-    errors = _field_errors(said) or ((FieldError("", code, detail),) if code else ())
+    errors = _field_errors(answer) or ((FieldError("", code, detail),) if code else ())
     message = "; ".join(f"{e.attr}: {e.detail}" if e.attr else e.detail for e in errors[:3]) or detail
     if len(errors) > 3:
         message += f"; and {len(errors) - 3} more"
-    kind = {401: NotAllowed, 403: NotAllowed, 404: NotFound, 408: Unavailable, 429: Unavailable}.get(status)
-    if kind is None:
-        kind = Unavailable if status >= 500 else Refused
-    if kind is Refused and "account_id" in said:
+    kind = _KINDS.get(status) or (Unavailable if status >= 500 else Refused)
+    if kind is Refused and "account_id" in answer:
         already = AlreadyImported(message, code=code, status=status, errors=errors)
-        already.service_identifier = said["account_id"]
+        already.service_identifier = answer["account_id"]
         return already
     return kind(message, code=code, status=status, errors=errors)
 
 
-def _field_errors(said: dict[str, Any]) -> tuple[FieldError, ...]:
-    listed = said.get("errors")
+def _field_errors(answer: dict[str, Any]) -> tuple[FieldError, ...]:
+    listed = answer.get("errors")
     if not isinstance(listed, list):
         return ()
     return tuple(

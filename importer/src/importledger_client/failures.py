@@ -1,4 +1,4 @@
-"""The two files of failures that a push leaves: one to mend and send again, one to read in a spreadsheet."""
+"""The two files of failures of a push: NDJSON to correct and send again, CSV to read in a spreadsheet."""
 
 import csv
 import io
@@ -16,12 +16,12 @@ from importledger_client.sources import Unreadable
 _FORMULA = re.compile(r"""^(?=[\t\r\n])|(?:(?<=[;\t\r\n])|^)(?=[\s"']*[=+\-@＝＋－＠])""")
 COLUMNS = ("line", "number", "severity", "code", "path", "sentence", "value")
 ERROR, WARNING = "error", "warning"
-"""The severities. An account with warnings alone was accepted: it has a row, and is not in the file to mend."""
+"""Severities. An account with warnings alone was accepted: it is in the CSV only."""
 LONGEST_VALUE = 200
 
 
 class Failed(msgspec.Struct):
-    """One line of the file to mend: its number, the account, and what is wrong with it."""
+    """A line of the NDJSON file: its line in the book, the account, and its errors."""
 
     line: int
     payload: msgspec.Raw
@@ -42,24 +42,24 @@ def csv_path(run: str, folder: Path) -> Path:
 
 
 def is_of_failures(name: str) -> bool:
-    """Return True for the name of a file of accounts that a push has refused."""
+    """Return True for the name of a file of failures."""
     return ".failures." in Path(name).name
 
 
 def read_failures(run: str, folder: Path) -> Iterator[Failed]:
-    """The failures of the last push of a run in this folder; none where there is no file."""
+    """Yield the failures of the last push of a run. Lines that cannot be read are skipped: somebody may edit them."""
     path = ndjson_path(run, folder)
     if path.exists():
         with path.open("rb") as file:
             for line in file:
                 try:
                     yield _decoder.decode(line)
-                except (msgspec.DecodeError, UnicodeDecodeError):  # somebody is mending it
+                except (msgspec.DecodeError, UnicodeDecodeError):
                     continue
 
 
 def read_warnings(run: str, folder: Path) -> Iterator[dict[str, str]]:
-    """The rows about warnings that the last push of a run has left in this folder, by `COLUMNS`."""
+    """Yield the warnings of the last push of a run, as rows by `COLUMNS`."""
     path = csv_path(run, folder)
     if path.exists():
         with path.open(encoding="utf-8", newline="") as file:
@@ -67,7 +67,7 @@ def read_warnings(run: str, folder: Path) -> Iterator[dict[str, str]]:
 
 
 class FailureFiles:
-    """Written beside their places, and put there at the end: a push may read the very file that it replaces."""
+    """Writes both files under temporary names, and renames them at the end: a push may read the file it replaces."""
 
     def __init__(self, run: str, folder: Path) -> None:
         self.ndjson, self.csv = ndjson_path(run, folder), csv_path(run, folder)
@@ -80,7 +80,7 @@ class FailureFiles:
         self._rows = csv.writer(self._table)
         self._rows.writerow(COLUMNS)
         self._counts = [0, 0]
-        """Lines of the file to mend, rows of the table."""
+        """Lines of the NDJSON file, rows of the CSV."""
 
     def add(
         self,
@@ -90,11 +90,11 @@ class FailureFiles:
         errors: tuple[FieldError, ...],
         warnings: tuple[FieldError, ...] = (),
     ) -> None:
-        """Add an account with errors, which is to be mended, or one that has warnings alone."""
+        """Add an account. Only one with errors is written to the NDJSON file."""
         if errors:
             self._counts[0] += 1
             self._lines.write(_encoder.encode(Failed(line, _payload(content), errors, warnings)) + b"\n")
-        account = _decoded(content)
+        account = decoded_or_none(content)
         for severity, problems in ((ERROR, errors), (WARNING, warnings)):
             for problem in problems:
                 self._counts[1] += 1
@@ -103,7 +103,7 @@ class FailureFiles:
                 self._rows.writerow([neutral(cell) for cell in row])
 
     def close(self, *, is_whole: bool, keep: frozenset[Path]) -> None:
-        """Put the files in their places; an empty one is removed, but what was pushed (`keep`) stays."""
+        """Rename the files. An empty one is removed. Files in `keep`, which were pushed, stay unless `is_whole`."""
         self._lines.close()
         self._table.close()
         for part, path, count in zip(self._parts, (self.ndjson, self.csv), self._counts, strict=True):
@@ -116,7 +116,7 @@ class FailureFiles:
 
 
 def _private(path: Path) -> BinaryIO:
-    """A new file that its owner alone can read, whatever was there before: it will hold personal data."""
+    """Open a new file with mode 0600, replacing any other: it will hold personal data."""
     path.unlink(missing_ok=True)
     return open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
 
@@ -124,13 +124,13 @@ def _private(path: Path) -> BinaryIO:
 def neutral(cell: str) -> str:
     """Return the cell with `'` before each place where a spreadsheet would begin a formula.
 
-    A spreadsheet may separate cells at semicolons and tabs, too.
+    A spreadsheet may also separate cells at semicolons and tabs.
     """
     return _FORMULA.sub("'", cell)
 
 
 def value_at(account: Any, path: str) -> Any:
-    """What an account has at a dotted path; None where there is nothing."""
+    """Return the value of an account at a dotted path, or None."""
     place = account
     if isinstance(place, dict) and "payload" in place:
         place = place["payload"]
@@ -145,14 +145,15 @@ def value_at(account: Any, path: str) -> Any:
 
 
 def shown(value: Any) -> str:
-    """A value in a cell."""
+    """Return a value as the text of a cell, cut to `LONGEST_VALUE` characters."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else _encoder.encode(value).decode()
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
 
 
-def _decoded(content: bytes) -> Any:
+def decoded_or_none(content: bytes) -> Any:
+    """Decode JSON. Returns None for anything else."""
     try:
         return msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -160,11 +161,7 @@ def _decoded(content: bytes) -> Any:
 
 
 def _payload(content: bytes) -> msgspec.Raw:
-    """The account as it is; what is not JSON, as text."""
-    if not content:
-        return msgspec.Raw(b"null")
-    try:
-        msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return msgspec.Raw(_encoder.encode(content.decode("utf-8", "backslashreplace")))
-    return msgspec.Raw(content)
+    """Return the account unchanged, or as a text if it is not JSON."""
+    if not content or decoded_or_none(content) is not None or content.strip() == b"null":
+        return msgspec.Raw(content or b"null")
+    return msgspec.Raw(_encoder.encode(content.decode("utf-8", "backslashreplace")))

@@ -1,4 +1,4 @@
-"""Account for every cell and row of the tables: read into an account, or named.
+"""Account for every cell and row of the tables: it is in an account, or it is named.
 
 Rows of one account may differ where it has one value. A row may belong to no account. A row of a further table may
 match no parent, or several.
@@ -22,17 +22,17 @@ class Numbered(NamedTuple):
 
 
 class Lost(msgspec.Struct):
-    """Of one column: in how many accounts a value was left out, and the first of them."""
+    """The values of one column that are in no account: the first, its place, and the number of accounts."""
 
     value: str
     account: str
     place: tuple[str, int]
-    """The table and the row's number."""
+    """Table and number of the row."""
     accounts: int = 0
 
 
 class Strays(msgspec.Struct):
-    """Of one further table: how many rows, and the number of the first."""
+    """Rows of a further table without a place, or with several: how many, and the number of the first."""
 
     rows: int = 0
     first: int = 0
@@ -43,18 +43,18 @@ class Strays(msgspec.Struct):
 
 
 class Losses:
-    """Watch what is read of each account's rows. A column is named with its table: `zaehler.Stand`."""
+    """Records the cells and rows that are read. A column is named with its table: `zaehler.Stand`."""
 
     def __init__(self, plan: Plan) -> None:
         self.values: dict[str, Lost] = {}
         self.rows: dict[str, Strays] = {}
-        """Rows that belong to no account, or match no parent there."""
+        """Rows that belong to no account, or match no parent in it."""
         self.repeated: dict[str, Strays] = {}
         """Rows that match several parents at one place of the mapping."""
         self.used: collections.Counter[tuple[str, str]] = collections.Counter()
         """Cells read into accounts, by table and column."""
         self.named: collections.Counter[tuple[str, str]] = collections.Counter()
-        """Cells that are not, each told of in `values`, `rows` or by `ignore`."""
+        """Cells that are in no account, and named by `values`, `rows` or `ignore`."""
         self._keys, self._ignored, self._files = plan.keys, frozenset(plan.ignore), plan.files
         self._wanted = set(columns_read(plan.account))
         self._cells: set[tuple[str, int, str]] = set()
@@ -62,16 +62,16 @@ class Losses:
         self._differing: dict[tuple[str, str], Numbered] = {}
 
     def read(self, table: str, rows: Iterable[Numbered], column: str) -> None:
-        """These rows' cells of a column have got into the present account."""
+        """Record that these rows' cells of a column are in the present account."""
         self._cells.update((table, row.number, column) for row in rows)
 
     def differ(self, table: str, column: str, row: Numbered) -> None:
-        """Rows have different values where the present account has one; this row's is left out."""
+        """Record a row whose value is left out: the present account has one value, and its rows differ."""
         if column not in self._ignored:
             self._differing.setdefault((table, column), row)
 
     def join(self, table: str, rows: Iterable[Numbered], before: set[int]) -> None:
-        """These rows of a further table have got to a parent, at a place that has used the rows `before`."""
+        """Record the rows of a further table that belong to a parent. `before` are rows that the place has used."""
         for row in rows:
             if row.number in before and self._files[table].repeated == "refuse":
                 self.repeated.setdefault(table, Strays()).add(row.number)
@@ -79,7 +79,7 @@ class Losses:
             self._joined[table].add(row.number)
 
     def end_account(self, number: str, tables: Mapping[str, list[Numbered]]) -> None:
-        """Account for the rows of one account, by table, and begin the next one."""
+        """Account for the rows of one account, by table, and begin the next account."""
         for table, rows in tables.items():
             for row in rows:
                 if table and row.number not in self._joined[table]:
@@ -94,7 +94,7 @@ class Losses:
         self._differing.clear()
 
     def stray(self, table: str, row: Numbered) -> None:
-        """A row that gets into no account."""
+        """Record a row that is in no account."""
         if table and self._files[table].unmatched == "refuse":
             self.rows.setdefault(table, Strays()).add(row.number)
         self.named.update((table, column) for column, cell in row.cells.items() if cell is not None)
@@ -111,24 +111,21 @@ class Losses:
                 if (table, column) in self._wanted and column not in self._ignored:
                     self._differing.setdefault((table, column), row)
 
-    def sentences(self, place: Callable[[str, int], str]) -> Iterator[tuple[str, str]]:
-        """(what, a sentence about it) of all that was lost. `place` names a row of a table."""
+    def sentences(self, place: Callable[[str, int], str]) -> Iterator[str]:
+        """Yield sentences on all losses. `place` names a row of a table."""
         for column, lost in sorted(self.values.items()):
             yield (
-                f"column {column}",
-                f"in {lost.accounts:,} accounts rows have a value that gets into no account; "
-                f"the first is {lost.value!r} of account {lost.account}. It is in {place(*lost.place)}: put the column"
-                " under `each`, say `first: by COLUMN`, or name it in `ignore`.",
+                f"column {column}: in {lost.accounts:,} accounts rows have a value that gets into no account; the first"
+                f" is {lost.value!r} of account {lost.account}. It is in {place(*lost.place)}: put the column under"
+                " `each`, say `first: by COLUMN`, or name it in `ignore`."
             )
         for table, strays in sorted(self.rows.items()):
             yield (
-                f"table {table}",
-                f"{strays.rows:,} rows belong to no account; the first is {place(table, strays.first)}. Mend the rows"
-                " or `on`, or say `unmatched: ignore`.",
+                f"table {table}: {strays.rows:,} rows belong to no account; the first is {place(table, strays.first)}."
+                " Correct the rows or `on`, or say `unmatched: ignore`."
             )
         for table, strays in sorted(self.repeated.items()):
             yield (
-                f"table {table}",
-                f"{strays.rows:,} rows are used more than once; the first is {place(table, strays.first)}. Say with"
-                " `on` which parent a row belongs to, or `repeated: allow`.",
+                f"table {table}: {strays.rows:,} rows are used more than once; the first is"
+                f" {place(table, strays.first)}. Say with `on` which parent a row belongs to, or `repeated: allow`."
             )

@@ -1,7 +1,7 @@
-"""Counts and exact sums of a book, from its source: what the platform has to hold when all of it has arrived.
+"""Counts and exact sums of a book, from its source. The platform must have the same after the import.
 
-Each path has a digest that does not depend on the order of accounts: a value that is altered, lost, or moved to
-another account or another place in it gives another one.
+Each path has a digest. It does not depend on the order of accounts, and changes with a value that is altered, lost, or
+moved to another account or another place in it.
 """
 
 import collections
@@ -31,7 +31,7 @@ COUNTS = {
     "transactions": "ledgers.current_statement_transactions",
     "documents": "statements",
 }
-"""What is counted, and the path that is counted for it."""
+"""Names of the counts, each with the path that is counted."""
 SUMS = {
     "transfer_balances": "transfer_balance",
     "balances": "ledgers.ledger_balance",
@@ -41,7 +41,7 @@ SUMS = {
 
 
 def sums_filled(*sides: Mapping[str, Any]) -> list[str]:
-    """Names of the sums of which a manifest or totals has a value: a sum of nothing is not shown as 0."""
+    """Return the names of sums with at least one value: a sum of nothing is not shown as 0."""
     return [name for name, path in SUMS.items() if any(path in side.get("paths", {}) for side in sides)]
 
 
@@ -49,41 +49,41 @@ _SUMMED = {path: name for name, path in SUMS.items()}
 _SEPARATOR = "\x1f"
 _MODULUS = 2**64
 _FIRST = struct.Struct(">Q24x").unpack
-"""The first eight bytes of a digest."""
+"""Reads the first eight bytes of a digest as an integer."""
 _NOT_COMPARED = frozenset({"import_supplier"})
-"""The run's supplier is said for the whole."""
+"""Paths without a digest: the supplier is a member of the manifest."""
 
 _decoder = msgspec.json.Decoder(float_hook=Decimal)
 
 
 class NoAccount(Exception):
-    """A line that is no account; the message says why."""
+    """A line that is not an account. The message has the reason."""
 
 
 class Recount:
-    """Filled members of accounts by name, counted a second time: from Python's own JSON reader."""
+    """Second count of the filled members of accounts by name, with Python's own JSON reader."""
 
     def __init__(self) -> None:
         self._members: collections.Counter[str] = collections.Counter()
 
     def add(self, content: bytes) -> None:
-        """One account that Counting has taken. Raises NoAccount."""
+        """Add one account that Counting has accepted. Raises NoAccount."""
         try:
-            said = json.loads(content.decode(), parse_int=str, parse_float=str)
+            account = json.loads(content.decode(), parse_int=str, parse_float=str)
         except (ValueError, RecursionError) as error:
-            raise NoAccount(f"a second reader does not take it as JSON ({error})") from None
-        for name, value in (said["payload"] if isinstance(said.get("payload"), dict) else said).items():
+            raise NoAccount(f"a second reader cannot read it as JSON ({error})") from None
+        for name, value in (account["payload"] if isinstance(account.get("payload"), dict) else account).items():
             if value in (None, "", [], {}) or name in _NOT_COMPARED or (name == "unknown_occupier" and not value):
                 continue
             is_rows = isinstance(value, list) and name in ACCOUNT and ACCOUNT[name].kind == "list"
             self._members[name] += len(value) if is_rows else 1
 
     def check(self, manifest: Mapping[str, Any]) -> None:
-        """Raises Differs unless the manifest has the same counts. Names with a full stop may also be paths."""
-        said = {path: of_path["count"] for path, of_path in manifest["paths"].items() if "." not in path}
-        counted = {name: number for name, number in self._members.items() if "." not in name}
-        for name in sorted({*said, *counted}):
-            read, again = said.get(name, 0), counted.get(name, 0)
+        """Raises Differs if a count differs. Names with a full stop are left out: they could be paths."""
+        first = {path: of_path["count"] for path, of_path in manifest["paths"].items() if "." not in path}
+        second = {name: number for name, number in self._members.items() if "." not in name}
+        for name in sorted({*first, *second}):
+            read, again = first.get(name, 0), second.get(name, 0)
             if read != again:
                 raise Differs(f"{name}: {read:,} values were read and {again:,} were counted. Nothing is certified.")
 
@@ -96,7 +96,7 @@ class _Path:
 
 
 class _Ledger:
-    """What is counted of one kind of ledger."""
+    """Counts and sums of the ledgers with one code."""
 
     def __init__(self) -> None:
         self.ledgers = self.balances = self.transactions = 0
@@ -104,7 +104,7 @@ class _Ledger:
 
 
 class Counting:
-    """Accounts, counted one after the other; memory does not grow with them, but for their numbers."""
+    """Counts and sums of accounts. Memory does not grow with them, except for a hash of each number."""
 
     def __init__(self) -> None:
         self.accounts = 0
@@ -116,7 +116,7 @@ class Counting:
         self._numbers: set[int] = set()
 
     def add(self, content: bytes) -> None:
-        """One account as JSON, bare or with how to process it. Raises NoAccount."""
+        """Add one account as JSON, bare or wrapped with `task_params`. Raises NoAccount."""
         account = decoded(content)
         number = account.get("external_account_number")
         if not isinstance(number, str):
@@ -143,7 +143,7 @@ class Counting:
                 of_code.transaction_sum = EXACT.add(of_code.transaction_sum, _number(amount))
 
     def manifest(self, supplier: str = "") -> dict[str, Any]:
-        """The counts and sums, as the platform's totals have them."""
+        """Return the counts and sums in the shape of the platform's totals."""
         counts = {name: self._paths[path].count if path in self._paths else 0 for name, path in COUNTS.items()}
         return {
             "import_supplier": supplier,
@@ -169,7 +169,7 @@ class Counting:
 
 
 class _Walk:
-    """One account."""
+    """Walk through one account, which adds its values to the paths and sums."""
 
     def __init__(self, paths: "collections.defaultdict[str, _Path]", sums: dict[str, Decimal], number: str) -> None:
         self._paths, self._sums, self._number = paths, sums, number
@@ -178,7 +178,7 @@ class _Walk:
     def object(
         self, value: Mapping[str, Any], fields: Mapping[str, Field], before: str, ordinal: int, parent: int
     ) -> None:
-        """An object that is a row, or part of one."""
+        """Add an object: a row, or a part of one. `ordinal` and `parent` number the row and its parent."""
         place = f"{self._number}{_SEPARATOR}{ordinal}{_SEPARATOR}{parent}{_SEPARATOR}"
         for name, inner in value.items():
             if not is_filled(inner):
@@ -203,25 +203,25 @@ class _Walk:
         if isinstance(item, dict):
             self.object(item, field.fields, f"{path}.", ordinal, parent)
 
-    def _note(self, path: str, said: str) -> None:
+    def _note(self, path: str, text: str) -> None:
         found = self._paths[path]
         found.count += 1
-        found.digest += _FIRST(sha256(said.encode("utf-8", "surrogatepass")).digest())[0]
+        found.digest += _FIRST(sha256(text.encode("utf-8", "surrogatepass")).digest())[0]
 
 
 def decoded(content: bytes) -> dict[str, Any]:
-    """The account of a line, numbers exact. Raises NoAccount."""
+    """Return the account of a line, with exact numbers. Raises NoAccount."""
     try:
-        said = _decoder.decode(content)
+        account = _decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NoAccount(f"it is not JSON ({error})") from None
     except ArithmeticError:
-        raise NoAccount("it has a number that is too large for any reader") from None
-    if isinstance(said, dict) and isinstance(said.get("payload"), dict):
-        said = said["payload"]
-    if not isinstance(said, dict):
+        raise NoAccount("it has a number that is too large") from None
+    if isinstance(account, dict) and isinstance(account.get("payload"), dict):
+        account = account["payload"]
+    if not isinstance(account, dict):
         raise NoAccount("it is not an object")
-    return said
+    return account
 
 
 def _objects(value: Any) -> Iterable[Mapping[str, Any]]:
@@ -229,7 +229,7 @@ def _objects(value: Any) -> Iterable[Mapping[str, Any]]:
 
 
 def _number(value: Any) -> Decimal:
-    """The number, 0 for what is none: the path's digest says that it differs."""
+    """Return the number, or 0 for anything else: the digest of the path shows the difference."""
     try:
         return exact(value)
     except (ValueError, ArithmeticError):

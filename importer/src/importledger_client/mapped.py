@@ -1,4 +1,4 @@
-"""Accounts out of the rows of tables, as a mapping says. Every row and cell is accounted for in `losses`."""
+"""Make accounts from rows of tables, as a mapping says. `losses` accounts for every row and cell."""
 
 import collections
 from collections.abc import Mapping
@@ -8,28 +8,26 @@ from typing import Any, NamedTuple
 from importledger_client.answers import FieldError
 from importledger_client.contract import ACCOUNT, Field
 from importledger_client.losses import Losses, Numbered
-from importledger_client.mapping import LEAF, SPECIAL, Plan, column_of, joins, named
+from importledger_client.mapping import SPECIAL, Plan, column_of, each_of, is_object, joins, named
 from importledger_client.tables.reading import Table
 from importledger_client.values import converted
 
 UNREADABLE = "UNREADABLE: "
-"""Before a value that is not written as the mapping says: the service would take some of them as they are."""
+"""Prefix of a value that does not have the form of the mapping. Without it, the service would accept some of them."""
 _TEXT = Field("", "text", {}, False)
 Tables = Mapping[str, list[Numbered]]
 """Rows of one account, by further table."""
 
 
 class _Rows(NamedTuple):
-    """Rows of one table, "" for the main one, and the columns that have the same values in all of them."""
+    """Rows of one table, "" for the main one."""
 
     table: str
     rows: list[Numbered]
-    shared: tuple[str, ...] | None = ()
-    """() for all rows of the account, None for a row that no columns set apart."""
 
 
 class Mapped:
-    """Accounts out of rows. `unfit` has a sentence on the first value of each column that does not fit."""
+    """Makes accounts from rows. `unfit` has a sentence on the first value of each column that cannot be read."""
 
     def __init__(self, plan: Plan, supplier: str | None, tables: Mapping[str, Table]) -> None:
         self._plan = plan
@@ -39,14 +37,14 @@ class Mapped:
         self.losses = Losses(plan)
         self._errors: list[FieldError] = []
         self.joined: set[tuple[str, str]] = set()
-        """Columns by which tables are joined, whether `on` names them or not."""
+        """Columns by which tables are joined, named by `on` or not."""
         self._joins: dict[int, list[tuple[str, str]]] = {}
         self._resolve(plan.account, "", ())
         self._used: dict[int, set[int]] = collections.defaultdict(set)
         self._indexes: dict[tuple[str, tuple[str, ...]], dict[tuple[str, ...], list[Numbered]]] = {}
 
     def account(self, key: str, rows: list[Numbered], others: Tables) -> tuple[dict[str, Any], list[FieldError]]:
-        """One account, and the values in it that cannot be read."""
+        """Return one account, and the errors of its values that cannot be read."""
         self._errors, self._used, self._indexes = [], collections.defaultdict(set), {}
         account = self._object(self._plan.account, ACCOUNT, _Rows("", rows), others, "")
         self.losses.end_account(key, {"": rows, **others})
@@ -55,13 +53,15 @@ class Mapped:
         return account, self._errors
 
     def _resolve(self, spec: Any, table: str, shared: tuple[str, ...] | None) -> None:
-        """Find the columns by which each `from` joins its parent: those of `on`, else the parent's `each` by name."""
+        """Find the columns by which each `from` joins its parent: those of `on`, else the parent's `each` by name.
+
+        `shared` are the columns that set the parent's rows apart: () for the account, None for single rows.
+        """
         if isinstance(spec, list):
             for item in spec:
                 self._resolve(item, table, shared)
-        if not isinstance(spec, Mapping) or LEAF & spec.keys():
+        if not is_object(spec):
             return
-        each = _each(spec)
         if "from" in spec:
             child = str(spec["from"])
             self._joins[id(spec)] = joins(spec)
@@ -69,10 +69,9 @@ class Mapped:
                 self._joins[id(spec)] = [(column, column) for column in shared]
             self.joined |= {(child, column) for _, column in self._joins[id(spec)]}
             table, shared = child, None
-        shared = each or shared
         for name, inner in spec.items():
             if name not in SPECIAL:
-                self._resolve(inner, table, shared)
+                self._resolve(inner, table, each_of(spec) or shared)
 
     def _object(
         self, spec: Mapping[str, Any], fields: Mapping[str, Field], rows: _Rows, others: Tables, before: str
@@ -87,7 +86,7 @@ class Mapped:
                 value: Any = []
                 for item in inner:
                     self._add_items(value, item, field, rows, others, path)
-            elif isinstance(inner, Mapping) and not LEAF & inner.keys():
+            elif is_object(inner):
                 value = self._object(inner, field.fields, rows, others, f"{path}.")
             else:
                 value = self._value(inner, field, rows, path)
@@ -97,7 +96,7 @@ class Mapped:
 
     def _add_items(self, items: list[Any], spec: Any, field: Field, rows: _Rows, others: Tables, path: str) -> None:
         """Add the objects of a list: one, or one for each group of rows."""
-        if not isinstance(spec, Mapping):
+        if not is_object(spec):
             if (text := self._value(spec, _TEXT, rows, path)) is not None:
                 items.append(text)
             return
@@ -106,29 +105,28 @@ class Mapped:
         for group in _groups(spec, rows):
             item = self._object(spec, field.fields, group, others, f"{path}.{len(items)}.")
             if any(not _is_constant(spec.get(name)) for name in item):
-                for column in _each(spec):
+                for column in each_of(spec):
                     self.losses.read(group.table, group.rows, column)
                 items.append(item)
 
     def _joined(self, spec: Mapping[str, Any], parent: _Rows, others: Tables) -> _Rows:
-        """The rows of a further table that belong to the parent's rows."""
+        """Return the rows of a further table that belong to the parent's rows."""
         table, on = str(spec["from"]), self._joins[id(spec)]
         rows = others.get(table, [])
         if on:
             wanted = dict.fromkeys(_keys(row, [column for column, _ in on]) for row in parent.rows)
             index = self._index(table, tuple(column for _, column in on), rows)
             rows = [row for key in wanted if all(key) for row in index.get(key, ())]
-            for column, _ in on:
-                self.losses.read(parent.table, parent.rows, column)
-            for _, column in on:
-                self.losses.read(table, rows, column)
+            for ours, theirs in on:
+                self.losses.read(parent.table, parent.rows, ours)
+                self.losses.read(table, rows, theirs)
         self.losses.join(table, rows, self._used[id(spec)])
-        return _Rows(table, rows, None)
+        return _Rows(table, rows)
 
     def _index(
         self, table: str, columns: tuple[str, ...], rows: list[Numbered]
     ) -> dict[tuple[str, ...], list[Numbered]]:
-        """The account's rows of a table by the values of these columns."""
+        """Return the account's rows of a table by the values of these columns."""
         if (table, columns) not in self._indexes:
             index: dict[tuple[str, ...], list[Numbered]] = collections.defaultdict(list)
             for row in rows:
@@ -160,7 +158,7 @@ class Mapped:
             return self._unfit(value, f"{place}, column {named(rows.table, column)}", form, path)
 
     def _unfit(self, value: Any, where: str, form: str, path: str) -> str:
-        """Note a value that cannot be converted: it is an error of the account."""
+        """Add an error for a value that cannot be read, and return the value that the service refuses."""
         is_short = "YY" in form and "YYYY" not in form
         also = ", and a birth date must have a year of four digits" if is_short else ""
         place, _, column = where.partition(", column ")
@@ -171,7 +169,7 @@ class Mapped:
         return f"{UNREADABLE}{value}"
 
     def _row(self, rows: _Rows, column: str, options: Mapping[str, Any]) -> Numbered | None:
-        """The row whose value of a column is taken: they must all have the same one, or the mapping says which."""
+        """Return the row whose value of a column is used: all must have the same value unless `first` chooses one."""
         filled = [row for row in rows.rows if row.cells.get(column) is not None]
         self.losses.read(rows.table, filled, column)
         if "first" in options:
@@ -190,7 +188,7 @@ class Mapped:
         return filled[0]
 
     def _order(self, row: Numbered, by: str) -> tuple[str, Any] | None:
-        """What a row is ordered by: a day or moment, else a number, else text. None without a value."""
+        """Return the value that orders a row: a moment, else a number, else text. None without a value."""
         cell = row.cells.get(by)
         if cell is None:
             return None
@@ -203,21 +201,15 @@ class Mapped:
         return "text", str(cell)
 
 
-def _each(spec: Mapping[str, Any]) -> tuple[str, ...]:
-    each = spec.get("each", ())
-    return (each,) if isinstance(each, str) else tuple(each)
-
-
 def _groups(spec: Mapping[str, Any], rows: _Rows) -> list[_Rows]:
-    """The rows of each object: by the columns of `each`, else one by one below `from`, else all of them."""
-    each = _each(spec)
-    if each:
+    """Return the rows of each object: by the columns of `each`, else one by one below `from`, else all of them."""
+    if each := each_of(spec):
         groups: dict[tuple[str, ...], list[Numbered]] = {}
         for row in rows.rows:
             if any(key := _keys(row, each)):
                 groups.setdefault(key, []).append(row)
-        return [_Rows(rows.table, group, each) for group in groups.values()]
-    return [_Rows(rows.table, [row], None) for row in rows.rows] if "from" in spec else [rows]
+        return [_Rows(rows.table, group) for group in groups.values()]
+    return [_Rows(rows.table, [row]) for row in rows.rows] if "from" in spec else [rows]
 
 
 def _keys(row: Numbered, columns: tuple[str, ...] | list[str]) -> tuple[str, ...]:
@@ -225,7 +217,7 @@ def _keys(row: Numbered, columns: tuple[str, ...] | list[str]) -> tuple[str, ...
 
 
 def key_of(cell: Any) -> str:
-    """A cell as a key: numbers and texts that look the same are the same."""
+    """Return a cell as a key, the same for a number and its text."""
     return "" if cell is None else str(cell)
 
 

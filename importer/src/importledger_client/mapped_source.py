@@ -1,6 +1,6 @@
-"""Tables as a source of accounts: loaded whole, counted twice, and every cell accounted for before the last account.
+"""Read tables as a source of accounts. Tables are counted twice, and every cell is accounted for.
 
-Rows are kept on disk by their keys, so that they need not stand together and may be more than fit into memory.
+Rows are stored on disk by their keys: they may be in any order, and more than fit into memory.
 """
 
 import collections
@@ -14,23 +14,22 @@ from typing import Any
 import msgspec
 
 from importledger_client.answers import FieldError
-from importledger_client.contract import ACCOUNT
 from importledger_client.losses import Numbered
 from importledger_client.mapped import Mapped, key_of
-from importledger_client.mapping import Plan, check_columns, columns_read, named, text_columns
+from importledger_client.mapping import Plan, check_columns, named, text_columns
 from importledger_client.sources import Differs, Line, Source
-from importledger_client.tables.cells import clean
 from importledger_client.tables.reading import Table
 from importledger_client.tables.table import Row
+from importledger_client.values import clean
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
 class MappedSource(Source):
-    """Tables as lines: an account each, numbered by its first row.
+    """Tables as lines, one for each account, with the number of its first row.
 
-    `is_strict` refuses to give any line while the mapping leaves something open, as `push` must.
+    `is_strict` yields no line while the mapping leaves something open, as `push` needs.
     """
 
     def __init__(
@@ -43,7 +42,7 @@ class MappedSource(Source):
         self.tables: dict[str, Table] = {}
         self.mapped: Mapped | None = None
         self.doubts: list[str] = []
-        """Sentences about cells and sheets that the mapping must speak of first."""
+        """Sentences on cells and sheets that the mapping must decide on."""
         self._plan, self._supplier, self._is_strict = plan, supplier, is_strict
         self._given = 0
         self._emptied: collections.Counter[tuple[str, str]] = collections.Counter()
@@ -53,9 +52,8 @@ class MappedSource(Source):
         return self._given
 
     def columns_nowhere(self) -> list[str]:
-        """The columns of all tables that the mapping neither reads nor ignores."""
-        used = {*columns_read(self._plan.account), *self._plan.keys.items()}
-        used |= self.mapped.joined if self.mapped else set()
+        """Return the columns of all tables that the mapping neither reads nor ignores."""
+        used = self._plan.columns | (self.mapped.joined if self.mapped else set())
         return [
             named(alias, column)
             for alias, table in self.tables.items()
@@ -64,24 +62,24 @@ class MappedSource(Source):
         ]
 
     def written(self) -> Iterator[str]:
-        """A line for each file or sheet: how it was read; and how many rows and cells each table has."""
+        """Yield how each file or sheet was read, and how many rows and cells each table has."""
         for alias, table in self.tables.items():
             yield from table.written
             if self.mapped is None:  # reading ended early
                 continue
             cells = sum(table.filled.values()) + table.skipped
-            used = sum(number for (name, _), number in self._used().items() if name == alias)
+            used = sum(number for (name, _), number in self.mapped.losses.used.items() if name == alias)
             ignored = f", {cells - used:,} of them ignored" if cells != used else ""
             yield f"{alias or table.name}: {table.rows_read:,} rows, {cells:,} filled cells{ignored}"
 
     def left_open(self) -> list[str]:
-        """Sentences about all that the mapping must speak of before anything is sent."""
+        """Return sentences on all points that the mapping must decide before anything is sent."""
         lost = self.mapped.losses.sentences(self._place) if self.mapped else iter(())
         nowhere = [f"column {column}: This column goes nowhere." for column in self.columns_nowhere()]
-        return [*self.doubts, *nowhere, *(f"{what}: {sentence}" for what, sentence in lost)]
+        return [*self.doubts, *nowhere, *lost]
 
     def lines(self) -> Iterator[Line]:
-        """The accounts. Raises Unreadable, and Differs where not every row and cell is accounted for."""
+        """Yield the accounts. Raises Unreadable, and Differs unless every row and cell is accounted for."""
         with tempfile.TemporaryDirectory(prefix="importbook-") as folder:
             store = _Store(Path(folder) / "rows.db")
             try:
@@ -95,10 +93,10 @@ class MappedSource(Source):
                 store.close()
 
     def _load(self, store: "_Store") -> None:
-        """Read all tables, and count them a second time."""
+        """Read all tables, and count each a second time."""
         sources = {"": (self.files, self._plan.source)}
         sources |= {alias: ([file.path], file.source) for alias, file in self._plan.files.items()}
-        wanted = {*columns_read(self._plan.account), *self._plan.keys.items()}
+        wanted = self._plan.columns
         ignored = {
             alias: [column for column in self._plan.ignore if (alias, column) not in wanted] for alias in sources
         }
@@ -119,10 +117,10 @@ class MappedSource(Source):
         self.size = self.tables[""].rows_read
 
     def _cleaned(self, alias: str, table: Table, wanted: set[tuple[str, str]]) -> Iterator[tuple[int, Row]]:
-        """The rows without empty cells, and without blanks around their texts."""
+        """Yield the rows without empty cells, and without blanks around texts. Adds doubts at the end."""
         doubtful: dict[str, str] = {}
         rounded: dict[str, str] = {}
-        texts = {column for table, column, _ in text_columns(self._plan.account, ACCOUNT) if table == alias}
+        texts = {column for table, column, _ in text_columns(self._plan.account) if table == alias}
         empty = frozenset(self._plan.empty)
         for number, row in table.rows():
             cells: Row = {}
@@ -149,8 +147,8 @@ class MappedSource(Source):
         ]
 
     def _dates_in_texts(self) -> Iterator[str]:
-        """Sentences about columns of text in which a workbook has dates: Excel makes 1/2 one, and 3.10, unasked."""
-        for alias, column, path in dict.fromkeys(text_columns(self._plan.account, ACCOUNT)):
+        """Yield sentences on text columns with dates of a workbook: Excel makes dates of texts such as 1/2."""
+        for alias, column, path in dict.fromkeys(text_columns(self._plan.account)):
             if place := self.tables[alias].dated.get(column):
                 yield (
                     f"column {named(alias, column)}: {place}, and {path} is a text: Excel may have made the date of"
@@ -159,7 +157,7 @@ class MappedSource(Source):
                 )
 
     def _refuse_open(self, store: "_Store") -> None:
-        """Raise Differs when something of the tables would get into no account and is not ignored."""
+        """Raise Differs if a part of the tables is in no account and not ignored."""
         self.mapped = Mapped(self._plan, self._supplier, self.tables)
         for _ in self._lines(store, self.mapped):
             pass
@@ -187,30 +185,25 @@ class MappedSource(Source):
                 mapped.losses.stray(alias, row)
 
     def _settle(self) -> None:
-        """Raise Differs unless each filled cell was read into an account, or is named as ignored."""
-        used = self._used()
+        """Raise Differs unless each filled cell is in an account or named as ignored."""
+        assert self.mapped is not None, "all accounts were made"
+        losses = self.mapped.losses
         for alias, table in self.tables.items():
             for column in table.columns:
                 place = (alias, column)
-                ignored = self._named()[place] + self._emptied[place]
-                if table.filled[column] != used[place] + ignored:
+                used, ignored = losses.used[place], losses.named[place] + self._emptied[place]
+                if table.filled[column] != used + ignored:
                     raise Differs(
-                        f"{named(alias, column)}: {table.filled[column]:,} filled cells were counted, {used[place]:,}"
-                        f" are used and {ignored:,} are ignored. Nothing is certified."
+                        f"{named(alias, column)}: {table.filled[column]:,} filled cells were counted, {used:,} are used"
+                        f" and {ignored:,} are ignored. Nothing is certified."
                     )
-
-    def _used(self) -> collections.Counter[tuple[str, str]]:
-        return self.mapped.losses.used if self.mapped else collections.Counter()
-
-    def _named(self) -> collections.Counter[tuple[str, str]]:
-        return self.mapped.losses.named if self.mapped else collections.Counter()
 
     def _place(self, alias: str, number: int) -> str:
         return self.tables[alias].place(number)
 
 
 class _Store:
-    """Rows on disk, by their keys."""
+    """Rows on disk by their keys."""
 
     def __init__(self, path: Path) -> None:
         self._db = sqlite3.connect(path)
@@ -227,11 +220,11 @@ class _Store:
         )
 
     def index(self) -> None:
-        """After all rows are there, and before any is looked for."""
+        """Create the index, after all rows are there."""
         self._db.execute("CREATE INDEX by_key ON row (alias, key, number)")
 
     def groups(self) -> Iterator[tuple[str, list[Numbered]]]:
-        """Rows of the main table with the same key, in the order in which the keys come first."""
+        """Yield each key of the main table with its rows, in the order of the first rows."""
         keys = self._db.execute("SELECT key FROM row WHERE alias = '' GROUP BY key ORDER BY min(number)")
         for (key,) in keys:
             yield key, self.rows("", key)
@@ -243,7 +236,7 @@ class _Store:
         return [Numbered(number, _decode(content)) for number, content in rows]
 
     def strays(self, alias: str) -> Iterator[Numbered]:
-        """The rows of a further table that belong to no row of the main one."""
+        """Yield the rows of a further table that belong to no row of the main one."""
         rows: Iterator[tuple[int, Any]] = self._db.execute(
             "SELECT number, content FROM row WHERE alias = ?1 AND (key = '' OR NOT EXISTS"
             " (SELECT 1 FROM row AS main WHERE main.alias = '' AND main.key = row.key)) ORDER BY number",

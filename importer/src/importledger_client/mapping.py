@@ -1,27 +1,27 @@
-"""A mapping (YAML) from the columns of tables to accounts.
+"""Read a mapping (YAML) from columns of tables to accounts.
 
-key: Kundennummer              # rows with the same key are one account; else the column of the account's number
-dates: DD.MM.YYYY              # how dates are written
-decimals: 1.234,56             # how numbers are written
+key: Kundennummer              # rows with the same key are one account [default: the column of the account's number]
+dates: DD.MM.YYYY              # form of dates
+decimals: 1.234,56             # form of numbers
 empty: [NULL, "#NV"]           # words that mean "no value"; `texts` lists those that are text, such as None
 tables: {anrede: {H: Herr, F: Frau}}
-source: {delimiter: ";", encoding: cp1252}   # else found out; of a workbook: sheets, ignore_sheets
+source: {delimiter: ";", encoding: cp1252}   # otherwise found out; of a workbook: sheets, ignore_sheets
 files:                         # further tables, joined by key
   zaehler: {path: zaehler.csv, key: Kundennummer}   # also `source`, `unmatched: ignore`, `repeated: allow`
-ignore: [Bemerkung]            # columns that are meant to go nowhere, or of which one row's value is enough
+ignore: [Bemerkung]            # columns that are not imported, or of which the value of one row is enough
 account:
   external_account_number: Kundennummer                      # a column
   sales_channel: {constant: DIRECT}                          # the same for all
   customers:
   - family_name: Nachname
-    title: {column: Anrede, table: anrede}                   # looked up; `default` for what is not in the table
+    title: {column: Anrede, table: anrede}                   # looked up; `default` for values not in the table
     date_of_birth: {column: Geburtstag, format: YYYY-MM-DD}
     email: {column: E-Mail, first: by Stand}                 # where rows differ: of the row with the least Stand
   supply_addresses:
-  - each: [Lieferstelle]                                     # one for each of these in the account's rows
+  - each: [Lieferstelle]                                     # an object for each of these in the account's rows
     supply_address1: LS Straße
     supply_points:
-    - from: zaehler                                          # one for each row of that table
+    - from: zaehler                                          # an object for each row of that table
       on: {LS-Nr: Lieferstelle}                              # whose LS-Nr is the Lieferstelle of the address
       each: [MaLo]
       identifier: MaLo
@@ -30,20 +30,19 @@ account:
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import yaml
 
 from importledger_client.contract import ACCOUNT, Field
 from importledger_client.sources import Unreadable
-from importledger_client.tables.cells import NO_VALUE
 from importledger_client.tables.table import TableSource
-from importledger_client.values import converted, date_form, number_form
+from importledger_client.values import NO_VALUE, converted, date_form, number_form
 
-LEAF = frozenset({"column", "constant"})
+_LEAF = frozenset({"column", "constant"})
 _TEXTS = frozenset({"text", "texts", "json"})
-"""Kinds of fields that take a cell as it is."""
+"""Kinds of fields that take any text."""
 SPECIAL = frozenset({"each", "from", "on"})
 _ROUNDED = re.compile(r"-?[0-9][.,][0-9]+E\+[0-9]{2}\Z")
 _ISO_DATE = "YYYY-MM-DD"
@@ -51,7 +50,7 @@ _OPTIONS = frozenset({"column", "table", "default", "format", "decimals", "first
 
 
 class MappingError(Unreadable):
-    """A mapping that cannot be used; the message says where and why."""
+    """A mapping that cannot be used. The message has the place and the reason."""
 
 
 class File(msgspec.Struct, forbid_unknown_fields=True):
@@ -60,9 +59,9 @@ class File(msgspec.Struct, forbid_unknown_fields=True):
     path: str
     key: str
     unmatched: Literal["refuse", "ignore"] = "refuse"
-    """Rows that get into no account: an error, or meant so."""
+    """Whether rows that are in no account are an error."""
     repeated: Literal["refuse", "allow"] = "refuse"
-    """Rows that several parents at one place of the mapping use: an error, or meant so."""
+    """Whether rows that several parents at one place of the mapping use are an error."""
     source: TableSource = msgspec.field(default_factory=TableSource)
 
 
@@ -83,11 +82,11 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True):
     source: TableSource = msgspec.field(default_factory=TableSource)
 
     def is_doubtful(self, cell: Any) -> bool:
-        """True for a cell that may mean "no value", while the mapping leaves that open."""
-        return isinstance(cell, str) and cell in NO_VALUE and cell not in self.texts
+        """Return True for a word that may mean "no value" and is not in `texts`."""
+        return isinstance(cell, str) and NO_VALUE.fullmatch(cell) is not None and cell not in self.texts
 
     def is_rounded(self, cell: Any) -> bool:
-        """True for a text such as 5,12E+10, while the mapping leaves open that it is one."""
+        """Return True for a text such as 5,12E+10 that is not in `texts`."""
         return isinstance(cell, str) and _ROUNDED.match(cell) is not None and cell not in self.texts
 
     @property
@@ -95,14 +94,59 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True):
         """The key column of each table, "" for the main one."""
         return {"": self.key} | {alias: file.key for alias, file in self.files.items()}
 
+    @property
+    def columns(self) -> set[tuple[str, str]]:
+        """The columns that the mapping reads, with their tables, "" for the main one."""
+        return {*columns_read(self.account), *self.keys.items()}
+
+
+class Place(NamedTuple):
+    """A place of the mapping: a field that reads a column or constant, or an object."""
+
+    path: str
+    """Dotted, without places in lists."""
+    field: Field
+    """Of kind json if accounts have no such field."""
+    siblings: Mapping[str, Field]
+    """The fields of its object, {} for an object of any JSON."""
+    spec: Any
+    """A column's name, or a dict."""
+    table: str
+    """Table of its rows, "" for the main one."""
+    is_item: bool
+    """True for an item of a list."""
+
+    @property
+    def is_object(self) -> bool:
+        return is_object(self.spec)
+
+
+def is_object(spec: Any) -> bool:
+    """Return True for a part of a mapping that makes an object, False for one that reads a column or constant."""
+    return isinstance(spec, Mapping) and not _LEAF & spec.keys()
+
+
+def places(
+    spec: Mapping[str, Any], fields: Mapping[str, Field] = ACCOUNT, before: str = "", table: str = ""
+) -> Iterator[Place]:
+    """Yield all places of a mapping, objects before their fields. `table` is that of the object itself."""
+    for name, inner in spec.items():
+        if name in SPECIAL:
+            continue
+        field = fields.get(name) or Field(name, "json", {}, False)
+        for item in inner if isinstance(inner, list) else [inner]:
+            yield Place(f"{before}{name}", field, fields, item, table, isinstance(inner, list))
+            if is_object(item):
+                yield from places(item, field.fields, f"{before}{name}.", str(item.get("from", table)))
+
 
 class _Texts(yaml.BaseLoader):
-    """Texts only, each written where it stands: with aliases, a few lines can stand for more than any memory holds."""
+    """YAML as texts, without aliases: a few lines of them can stand for more than any memory holds."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             place = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.YAMLError(f"it has an alias (*) in line {place.line + 1}; write out what it stands for")
+            raise yaml.YAMLError(f"it has an alias (*) in line {place.line + 1}; write out its content")
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
@@ -114,28 +158,28 @@ class _Texts(yaml.BaseLoader):
 
 
 def read_mapping(path: Path) -> Plan:
-    """Raises MappingError."""
+    """Read and check a mapping. Raises MappingError."""
     try:
-        said = yaml.load(path.read_text(encoding="utf-8"), Loader=_Texts)  # noqa: S506 - texts only
-        mapping = msgspec.convert(said, Plan, strict=False)
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Texts)  # noqa: S506 - texts only
+        plan = msgspec.convert(content, Plan, strict=False)
     except OSError as error:
         raise MappingError(f"{path} cannot be read: {error.strerror}.") from None
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise MappingError(f"{path} is no mapping: {error}{_allowed(str(error))}") from None
-    mapping.key = mapping.key or column_of(mapping.account.get("external_account_number"))
-    if not mapping.key:
-        raise MappingError(f"{path} does not say which column is the account's number.")
-    if "" in mapping.files:
+    plan.key = plan.key or column_of(plan.account.get("external_account_number"))
+    if not plan.key:
+        raise MappingError(f"{path} must name the column of the account's number.")
+    if "" in plan.files:
         raise MappingError(f"{path} has a further table without a name.")
-    for sentence in _faults(mapping):
+    for sentence in _faults(plan):
         raise MappingError(f"{path}: {sentence}")
-    for file in mapping.files.values():
+    for file in plan.files.values():
         file.path = str(path.parent / file.path)
-    return mapping
+    return plan
 
 
 def _allowed(error: str) -> str:
-    """The allowed names for an error about an unknown one, "" for other errors."""
+    """Return the allowed names for an error about an unknown name, "" for other errors."""
     if "unknown field" not in error:
         return ""
     struct = TableSource if "source`" in error else File if "$.files" in error else Plan
@@ -143,61 +187,49 @@ def _allowed(error: str) -> str:
 
 
 def column_of(spec: Any) -> str:
-    """The column that a field of a mapping reads, "" for none."""
+    """Return the column that a field of a mapping reads, or ""."""
     if isinstance(spec, Mapping):
         return str(spec.get("column", ""))
     return spec if isinstance(spec, str) else ""
 
 
 def named(table: str, column: str) -> str:
-    """A column; one of a further table with the table's name."""
+    """Return the name of a column, with that of its table unless it is the main one."""
     return f"{table}.{column}" if table else column
 
 
-def columns_read(spec: Any, table: str = "") -> Iterator[tuple[str, str]]:
-    """All columns that a mapping's account reads, each with its table, "" for the main one."""
-    match spec:
-        case str():
-            yield table, spec
-        case list():
-            for item in spec:
-                yield from columns_read(item, table)
-        case dict() if "constant" in spec:
-            return
-        case dict() if "column" in spec:
-            yield table, str(spec["column"])
-            if "first" in spec:
-                yield table, str(spec["first"]).removeprefix("by ")
-        case dict():
-            of_table = str(spec.get("from", table))
-            for parent, child in joins(spec):
-                yield table, parent
+def each_of(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the columns of `each`."""
+    each = spec.get("each", ())
+    return (each,) if isinstance(each, str) else tuple(each)
+
+
+def columns_read(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the columns that a mapping's account reads, each with its table, "" for the main one."""
+    for place in places(account):
+        if place.is_object:
+            of_table = str(place.spec.get("from", place.table))
+            for parent, child in joins(place.spec):
+                yield place.table, parent
                 yield of_table, child
-            for name, inner in spec.items():
-                if name not in ("from", "on"):
-                    yield from columns_read(inner, of_table)
-        case _:
-            return
+            yield from ((of_table, column) for column in each_of(place.spec))
+        elif column := column_of(place.spec):
+            yield place.table, column
+            if isinstance(place.spec, Mapping) and "first" in place.spec:
+                yield place.table, str(place.spec["first"]).removeprefix("by ")
 
 
-def text_columns(
-    spec: Mapping[str, Any], fields: Mapping[str, Field], before: str = "", table: str = ""
-) -> Iterator[tuple[str, str, str]]:
-    """(table, column, path) of each field that takes a cell as text, except those with a `format`."""
-    of_table = str(spec.get("from", table))
-    for name, inner in spec.items():
-        field = fields.get(name) or Field(name, "json", {}, False)
-        for item in (inner if isinstance(inner, list) else [inner]) if name not in SPECIAL else ():
-            if isinstance(item, Mapping) and not LEAF & item.keys():
-                yield from text_columns(item, field.fields, f"{before}{name}.", of_table)
-            elif isinstance(item, Mapping) and "format" in item:
-                continue
-            elif (isinstance(inner, list) or field.kind in _TEXTS) and (column := column_of(item)):
-                yield of_table, column, before + name
+def text_columns(account: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield (table, column, path) of each field that takes a cell as text, except those with a `format`."""
+    for place in places(account):
+        if place.is_object or (isinstance(place.spec, Mapping) and "format" in place.spec):
+            continue
+        if (place.is_item or place.field.kind in _TEXTS) and (column := column_of(place.spec)):
+            yield place.table, column, place.path
 
 
 def joins(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The columns that `on` names, as (parent's, child's)."""
+    """Return the pairs of columns in `on`: the parent's and the child's."""
     match spec.get("on"):
         case str() as column:
             return [(column, column)]
@@ -210,45 +242,35 @@ def joins(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def check_columns(plan: Plan, columns: Mapping[str, list[str]]) -> None:
-    """Every column that a mapping reads must be in its table. Raises MappingError."""
-    wanted = [*plan.keys.items(), *dict.fromkeys(columns_read(plan.account))]
-    for table, column in wanted:
+    """Check that each table has the columns that the mapping reads. Raises MappingError."""
+    for table, column in [*plan.keys.items(), *dict.fromkeys(columns_read(plan.account))]:
         if column and column not in columns[table]:
             where = f"the table {table}" if table else "the table"
             raise MappingError(f"There is no column {column} in {where}; there are {', '.join(columns[table])}.")
 
 
 def _faults(plan: Plan) -> Iterator[str]:
-    """Sentences about what a mapping must not say."""
+    """Yield sentences on what a mapping must not contain."""
     yield from _faults_of_forms(plan.dates, plan.decimals)
-    yield from _faults_of(plan, plan.account, ACCOUNT, "")
-
-
-def _faults_of(plan: Plan, spec: Mapping[str, Any], fields: Mapping[str, Field], before: str) -> Iterator[str]:
-    if "from" in spec and spec["from"] not in plan.files:
-        yield f"{before}from: {spec['from']} must be the name of a table in `files`."
-    if "on" in spec and "from" not in spec:
-        yield f"{before}on: must stand beside `from`."
-    for name, inner in spec.items():
-        path = f"{before}{name}"
-        if name in SPECIAL:
-            continue
-        field = fields.get(name) or Field(name, "json", {}, False)
-        for item in inner if isinstance(inner, list) else [inner]:
-            if not isinstance(item, Mapping):
-                continue
-            if LEAF & item.keys():
-                yield from _faults_of_leaf(plan, item, "text" if isinstance(inner, list) else field.kind, path)
-                continue
-            if SPECIAL & item.keys() and not isinstance(inner, list):
+    if SPECIAL & plan.account.keys():
+        yield "account: each, from and on must stand in an item of a list (`- each: …`)."
+    for place in places(plan.account):
+        path, spec = place.path, place.spec
+        if isinstance(spec, Mapping) and not place.is_object:
+            yield from _faults_of_leaf(plan, spec, "text" if place.is_item else place.field.kind, path)
+        elif place.is_object:
+            if "from" in spec and spec["from"] not in plan.files:
+                yield f"{path}.from: {spec['from']} must be the name of a table in `files`."
+            if "on" in spec and "from" not in spec:
+                yield f"{path}.on: must stand beside `from`."
+            if SPECIAL & spec.keys() and not place.is_item:
                 yield f"{path}: each, from and on must stand in an item of a list (`- each: …`)."
-            yield from _faults_of(plan, item, field.fields, f"{path}.")
 
 
 def _faults_of_leaf(plan: Plan, leaf: Mapping[str, Any], kind: str, path: str) -> Iterator[str]:
     allowed = {"constant"} if "constant" in leaf else _OPTIONS
     for option in leaf.keys() - allowed:
-        beside = "constant" if "constant" in leaf else f"column, which takes {', '.join(sorted(_OPTIONS - LEAF))}"
+        beside = "constant" if "constant" in leaf else f"column, which takes {', '.join(sorted(_OPTIONS - _LEAF))}"
         yield f"{path}: {option} must not stand beside {beside}."
     if "table" in leaf and leaf["table"] not in plan.tables:
         yield f"{path}: {leaf['table']} must be the name of a table in `tables`."

@@ -1,4 +1,4 @@
-"""What `importbook` remembers of a run in the working folder: which suppliers, which mode, which files."""
+"""Notes on a run in the working folder: its suppliers, mode and files."""
 
 import contextlib
 import re
@@ -13,7 +13,7 @@ _ENDINGS = re.compile(r"(\.failures)?(\.(ndjson|jsonl|json|csv|tsv|txt|xlsx|parq
 
 
 class Note(msgspec.Struct):
-    """Of one run."""
+    """Note on one run."""
 
     run: str
     suppliers: list[str] = []
@@ -21,11 +21,11 @@ class Note(msgspec.Struct):
     files: list[str] = []
     mapping: str = ""
     supplier: str = ""
-    """As it was given for all accounts; "" where each names its own."""
+    """Supplier that was given for all accounts; "" where each account names its own."""
 
 
 def remember(note: Note, folder: Path) -> None:
-    """Keep it; that it cannot be kept is no reason to stop."""
+    """Write a note. A folder that cannot be written is ignored."""
     with contextlib.suppress(OSError):
         (folder / _FOLDER).mkdir(exist_ok=True)
         (folder / _FOLDER / f"{note.run}.json").write_bytes(msgspec.json.encode(note) + b"\n")
@@ -39,7 +39,7 @@ def recall(run: str, folder: Path) -> Note | None:
 
 
 def run_of_files(files: Sequence[str], folder: Path) -> str | None:
-    """The run that the files were last pushed under, to be created; None where none is noted."""
+    """Return the run of the last push that created accounts from these files, or None."""
     found: list[tuple[float, str]] = []
     with contextlib.suppress(OSError):
         for path in (folder / _FOLDER).glob("*.json"):
@@ -50,7 +50,7 @@ def run_of_files(files: Sequence[str], folder: Path) -> str | None:
 
 
 def run_named_after(file: str, mode: str) -> str:
-    """The run of a file, where none is named: the file's name, and the mode unless it creates."""
+    """Return the default run of a file: the file's name, followed by the mode unless it is create."""
     name = Path(file).name
     is_failures = ".failures." in name
     stem = "stdin" if file == "-" else _ENDINGS.sub("", name)

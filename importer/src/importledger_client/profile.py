@@ -1,9 +1,8 @@
-"""What is in a book, path by path: how often something is there, how long, how large, how varied, and twice."""
+"""Statistics of a book by payload path: how often a value is there, its length, range, frequent values, duplicates."""
 
 import array
 import collections
 import itertools
-import math
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 from importledger_client.contract import ACCOUNT, Field, comparable, is_filled
 from importledger_client.manifest import decoded
 
-COUNTED_EXACTLY = 1000
-"""Different values of a path are counted one by one up to here, then estimated to a few percent."""
+MOST_COUNTED = 1000
+"""Different values of a path that are counted. Further ones are not."""
 TOP = 3
 _POINTS = "supply_addresses[].supply_points[]."
 UNIQUE = frozenset(
@@ -29,54 +28,11 @@ UNIQUE = frozenset(
         "ledgers[].current_statement_transactions[].transaction_id",
     }
 )
-"""Paths whose values two accounts should not share."""
-_BITS = 12
-_REGISTERS = 1 << _BITS
-_BIAS = 0.7213 / (1 + 1.079 / _REGISTERS)
-
-
-class Distinct:
-    """How many different values there are: exactly while they are few, then by HyperLogLog."""
-
-    def __init__(self) -> None:
-        self._exact: set[int] | None = set()
-        self._registers = bytearray(0)
-
-    def add(self, value: str) -> None:
-        seen = hash(value) & (2**64 - 1)
-        if self._exact is not None:
-            self._exact.add(seen)
-            if len(self._exact) > COUNTED_EXACTLY:
-                self._registers = bytearray(_REGISTERS)
-                for known in self._exact:
-                    self._estimate(known)
-                self._exact = None
-        else:
-            self._estimate(seen)
-
-    def _estimate(self, seen: int) -> None:
-        mixed = (seen * 0x9E3779B97F4A7C15 ^ seen >> 29) & (2**64 - 1)
-        place, rest = mixed & (_REGISTERS - 1), mixed >> _BITS
-        rank = (64 - _BITS) - rest.bit_length() + 1
-        self._registers[place] = max(self._registers[place], rank)
-
-    @property
-    def count(self) -> int:
-        if self._exact is not None:
-            return len(self._exact)
-        estimate = _BIAS * _REGISTERS**2 / math.fsum(2.0**-rank for rank in self._registers)
-        empty = self._registers.count(0)
-        if estimate <= 2.5 * _REGISTERS and empty:
-            estimate = _REGISTERS * math.log(_REGISTERS / empty)
-        return round(estimate)
-
-    @property
-    def is_exact(self) -> bool:
-        return self._exact is not None
+"""Paths whose values should belong to one account each."""
 
 
 class PathProfile:
-    """One path of the payload."""
+    """Statistics of one payload path."""
 
     def __init__(self, path: str, kind: str) -> None:
         self.path, self.kind = path, kind
@@ -84,14 +40,16 @@ class PathProfile:
         self.shortest = self.longest = 0
         self.least: Any = None
         self.greatest: Any = None
-        self.distinct = Distinct()
-        self._top: collections.Counter[str] = collections.Counter()
+        self.distinct: collections.Counter[str] = collections.Counter()
+        """Up to `MOST_COUNTED` values with their number."""
+        self.has_more = False
+        """True if there are more different values than those in `distinct`."""
         self._seen = array.array("q")
         self._last_account = -1
         self._in_account: set[int] = set()
 
     def add(self, value: Any, account: int) -> None:
-        """A filled value in the account with this number."""
+        """Add a filled value of the account with this number."""
         text = value if isinstance(value, str) else comparable(self.kind, value)
         self.shortest = min(self.shortest, len(text)) if self.filled else len(text)
         self.longest = max(self.longest, len(text))
@@ -100,9 +58,10 @@ class PathProfile:
             self.accounts += 1
             self._last_account = account
             self._in_account.clear()
-        self.distinct.add(text)
-        if text in self._top or len(self._top) < COUNTED_EXACTLY:
-            self._top[text] += 1
+        if text in self.distinct or len(self.distinct) < MOST_COUNTED:
+            self.distinct[text] += 1
+        else:
+            self.has_more = True
         ordered = _ordered(self.kind, text)
         if ordered is not None:
             self.least = ordered if self.least is None else min(self.least, ordered)
@@ -111,23 +70,18 @@ class PathProfile:
             self._in_account.add(seen)
             self._seen.append(seen)
 
-    @property
-    def distinct_values(self) -> int:
-        """Number of different values. An estimate may be too high, so the number of values bounds it."""
-        return min(self.distinct.count, self.filled)
-
     def top(self) -> list[tuple[str, int]]:
-        """The most frequent values; none where all are different."""
-        return [(text, times) for text, times in self._top.most_common(TOP) if times > 1]
+        """Return the most frequent values that occur more than once."""
+        return [(text, times) for text, times in self.distinct.most_common(TOP) if times > 1]
 
     @property
     def duplicates(self) -> int:
-        """Values that more than one account has; counted for paths that should be unique."""
+        """Number of values that several accounts share. Counted for the paths of `UNIQUE`."""
         return sum(1 for _, same in itertools.groupby(sorted(self._seen)) if len(list(same)) > 1)
 
 
 def _ordered(kind: str, text: str) -> Any:
-    """What values of a kind are compared by; None where an order says nothing."""
+    """Return the value to compare, or None for kinds without a useful order."""
     if kind in ("decimal", "integer"):
         try:
             return Decimal(text)
@@ -137,14 +91,14 @@ def _ordered(kind: str, text: str) -> Any:
 
 
 class Profile:
-    """Accounts, one after the other; memory does not grow with them, but for what should be unique."""
+    """Statistics of accounts. Memory does not grow with them, except for the values that should be unique."""
 
     def __init__(self) -> None:
         self.accounts = 0
         self.paths: dict[str, PathProfile] = {}
 
     def add(self, content: bytes) -> None:
-        """One account. Raises NoAccount."""
+        """Add one account. Raises NoAccount."""
         account = decoded(content)
         self.accounts += 1
         for path, kind, value in _values(account, ACCOUNT, ""):

@@ -1,76 +1,22 @@
-"""A proposed mapping from the names of columns, German and English, and what a mapping leaves open."""
+"""Propose a mapping from the names of columns in German or English, and find the gaps of a mapping."""
 
 import difflib
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
 
 from importledger_client.contract import ACCOUNT, Field, paths
-from importledger_client.mapping import LEAF, SPECIAL, Plan
+from importledger_client.display import visible
+from importledger_client.mapping import SPECIAL, Plan, places
 from importledger_client.tables.table import Row
-from importledger_client.visible import visible
 
 REQUIRED = "This field must be given."
-_CUSTOMER, _ADDRESS = "customers.", "supply_addresses."
-_POINT = f"{_ADDRESS}supply_points."
-_METER = f"{_POINT}melos.meters."
-_BANK = "payment_instructions.bank_account."
-
-_NAMES = {
-    "external_account_number": "kundennummer kundennr kdnr vertragskonto vertragskontonummer kontonummerextern vk"
-    " vertragsnummer customernumber customerno customerid accountnumber accountno accountid account",
-    "import_supplier": "lieferant importsupplier supplier",
-    f"{_CUSTOMER}given_name": "vorname firstname givenname",
-    f"{_CUSTOMER}family_name": "nachname name familienname lastname surname familyname firma company",
-    f"{_CUSTOMER}email": "email mail emailadresse emailaddress mailadresse",
-    f"{_CUSTOMER}mobile": "mobil handy mobilnummer mobiltelefon handynummer mobile mobilephone cellphone",
-    f"{_CUSTOMER}landline": "telefon festnetz telefonnummer tel telefonprivat phone landline telephone phonenumber",
-    f"{_CUSTOMER}date_of_birth": "geburtsdatum geburtstag gebdatum dateofbirth birthdate birthday dob",
-    f"{_CUSTOMER}title": "anrede titel title",
-    f"{_CUSTOMER}salutation": "briefanrede grussformel salutation",
-    "billing_address1": "strasse rechnungsstrasse street billingstreet streetname address address1 billingaddress1"
-    " strassehausnummer strasseundhausnummer",
-    "billing_address2": "hausnummer hausnr hnr housenumber housenr houseno streetnumber billingaddress2 address2",
-    "billing_address3": "adresszusatz zusatz addressaddition addressline2 billingaddress3 address3",
-    "billing_address4": "ort stadt wohnort rechnungsort city town billingcity billingaddress4 address4",
-    "billing_postcode": "plz postleitzahl rechnungsplz postcode zip zipcode postalcode billingpostcode",
-    "sales_channel": "vertriebskanal vertriebsweg saleschannel",
-    "sales_subchannel": "vertriebsunterkanal salessubchannel",
-    "transfer_balance": "saldo kontostand uebertragssaldo balance transferbalance",
-    f"{_ADDRESS}supply_address1": "lieferstrasse lsstrasse lieferstellestrasse verbrauchsstellestrasse supplystreet"
-    " supplyaddress1",
-    f"{_ADDRESS}supply_address2": "lieferhausnummer lshausnummer lieferstellehausnummer supplyhousenumber"
-    " supplyaddress2",
-    f"{_ADDRESS}supply_address4": "lieferort lsort lieferstelleort supplycity supplyaddress4",
-    f"{_ADDRESS}supply_postcode": "lieferplz lsplz lieferstelleplz supplypostcode supplyzip",
-    f"{_ADDRESS}customer_at_supply_address_from_date": "einzug einzugsdatum einzugam movein moveindate",
-    f"{_POINT}identifier": "malo maloid marktlokation marktlokationid marktlokationsid supplypoint supplypointid",
-    f"{_POINT}supply_type": "sparte energieart medium supplytype",
-    f"{_POINT}supply_start_date": "lieferbeginn belieferungsbeginn supplystart supplystartdate",
-    f"{_POINT}supply_end_date": "lieferende belieferungsende supplyend supplyenddate",
-    f"{_POINT}agreements.product_code": "tarif produkt produktcode tariff product productcode",
-    f"{_POINT}agreements.effective_from": "vertragsbeginn tarifbeginn contractstart agreementfrom",
-    f"{_POINT}agreements.effective_to": "vertragsende tarifende contractend agreementto",
-    f"{_POINT}melos.melo_number": "melo meloid messlokation messlokationid melonumber zaehlpunkt",
-    f"{_METER}meter_number": "zaehlernummer zaehlernr zaehler meter meternumber meterno serialnumber",
-    f"{_METER}meter_type": "zaehlertyp zaehlerart metertype",
-    f"{_METER}active_from": "einbaudatum zaehlereinbau installedat meteractivefrom",
-    f"{_METER}registers.obis_code": "obis obiskennzahl obiscode",
-    f"{_METER}registers.readings.value": "zaehlerstand ablesewert stand reading readingvalue meterreading",
-    f"{_METER}registers.readings.read_at": "ablesedatum ablesungam readat readingdate",
-    "ledgers.ledger_code": "kontoart ledger ledgercode",
-    "ledgers.ledger_balance": "kontosaldo ledgerbalance",
-    "payment_instructions.reference": "mandat mandatsreferenz mandatereference mandate sepamandat",
-    f"{_BANK}account_holder": "kontoinhaber accountholder",
-    f"{_BANK}iban": "iban",
-    f"{_BANK}account_number": "kontonummer bankkonto bankaccount",
-    "payment_schedules.amount": "abschlag abschlagsbetrag instalment installment monthlyamount",
-    "payment_schedules.day_of_month": "abschlagstag zahltag dayofmonth",
-}
+_NAMES: dict[str, str] = yaml.safe_load(Path(__file__).with_name("columns.yaml").read_text(encoding="utf-8"))
 _PATH_OF = {name: path for path, names in _NAMES.items() for name in names.split()}
 _CONTRACT = dict(paths())
 _GERMAN_DATE = re.compile(r"\d{1,2}\.\d{1,2}\.\d{4}\Z")
@@ -79,14 +25,14 @@ _ENGLISH_NUMBER = re.compile(r"-?\d{1,3}(,\d{3})+\.\d+\Z")
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """A path that a mapping must fill and does not, or fills and must not."""
+    """A path that a mapping must fill, or must not contain."""
 
     name: str
     sentence: str
 
 
 def path_for(column: str) -> str | None:
-    """The path that a column's name speaks of."""
+    """Return the path that a column's name stands for, or None."""
     folded = _folded(column)
     if folded in _PATH_OF:
         return _PATH_OF[folded]
@@ -104,7 +50,7 @@ def _folded(name: str) -> str:
 
 
 def proposed(columns: list[str], rows: list[Row], source: Mapping[str, str], open_: list[str]) -> str:
-    """A mapping as YAML. Comments name what is still open, beginning with these sentences."""
+    """Return a mapping as YAML. Its comments name the open points, those of `open_` first."""
     account: dict[str, Any] = {}
     nowhere, taken = [], set[str]()
     for column in columns:
@@ -114,17 +60,16 @@ def proposed(columns: list[str], rows: list[Row], source: Mapping[str, str], ope
         else:
             taken.add(path)
             _put(account, ACCOUNT, path.split("."), column)
-    said: dict[str, Any] = {"source": dict(source)} if source else {}
-    said |= {"dates": _dates(rows), "decimals": _decimals(rows), "ignore": [], "account": account}
+    mapping: dict[str, Any] = {"source": dict(source)} if source else {}
+    mapping |= {"dates": _dates(rows), "decimals": _decimals(rows), "ignore": [], "account": account}
     number = account.get("external_account_number")
     if isinstance(number, str):
-        said = {"key": number, **said}
-    text = yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=120)
-    plan = Plan(account=account, ignore=[])
-    told = [*open_, *(f"goes nowhere yet: {column}" for column in nowhere)]
-    told += [f"nothing fills {gap.name}: {gap.sentence}" for gap in gaps(plan)]
-    comments = [f"# {visible(sentence)}".replace("\n", "\\n") for sentence in told]
-    return "\n".join(["# How the columns become accounts; `importbook map check` says what is open.", *comments, text])
+        mapping = {"key": number, **mapping}
+    text = yaml.safe_dump(mapping, sort_keys=False, allow_unicode=True, width=120)
+    sentences = [*open_, *(f"goes nowhere yet: {column}" for column in nowhere)]
+    sentences += [f"nothing fills {gap.name}: {gap.sentence}" for gap in gaps(Plan(account=account))]
+    comments = [f"# {visible(sentence)}".replace("\n", "\\n") for sentence in sentences]
+    return "\n".join(["# From columns to accounts. `importbook map check` shows the open points.", *comments, text])
 
 
 def _put(account: dict[str, Any], fields: Mapping[str, Field], steps: list[str], column: str) -> None:
@@ -152,10 +97,20 @@ def _decimals(rows: list[Row]) -> str:
 
 
 def gaps(plan: Plan) -> list[Gap]:
-    """The paths that a mapping must fill and does not, and those that accounts do not have."""
-    found = list(_unknown(plan.account, ACCOUNT, ""))
-    found += [Gap(path, REQUIRED) for path in _missing(plan.account, ACCOUNT, "") if path != "import_supplier"]
-    account, customers = plan.account, plan.account.get("customers") or []
+    """Return the paths that a mapping must fill, and those that accounts do not have."""
+    account, found = plan.account, list[Gap]()
+    for place in places(account):
+        name = place.path.rpartition(".")[2]
+        if place.siblings and name not in place.siblings:
+            alike = difflib.get_close_matches(name, [*place.siblings, *SPECIAL], n=1)
+            hint = f" Did you mean {alike[0]}?" if alike else ""
+            found.append(Gap(place.path, f"An account has no such field.{hint}"))
+    missing = [*_missing(account, ACCOUNT, "")]
+    for place in places(account):
+        if place.is_object and place.field.kind in ("list", "object"):
+            missing += _missing(place.spec, place.field.fields, f"{place.path}.")
+    found += [Gap(path, REQUIRED) for path in missing if path != "import_supplier"]
+    customers = account.get("customers") or []
     is_named = any("family_name" in customer for customer in customers)
     if not is_named and (customers or "unknown_occupier" not in account):
         found.append(Gap("customers.family_name", REQUIRED))
@@ -165,30 +120,5 @@ def gaps(plan: Plan) -> list[Gap]:
 
 
 def _missing(spec: Mapping[str, Any], fields: Mapping[str, Field], before: str) -> Iterator[str]:
-    """The paths that an object in the mapping needs, and that nothing fills."""
-    for name, field in fields.items():
-        inner = spec.get(name)
-        if inner is None:
-            if field.is_required:
-                yield before + name
-        elif field.kind == "list":
-            for item in inner if isinstance(inner, list) else [inner]:
-                if isinstance(item, Mapping):
-                    yield from _missing(item, field.fields, f"{before}{name}.")
-        elif field.kind == "object" and isinstance(inner, Mapping):
-            yield from _missing(inner, field.fields, f"{before}{name}.")
-
-
-def _unknown(spec: Mapping[str, Any], fields: Mapping[str, Field], before: str) -> Iterator[Gap]:
-    """The names in the mapping that are no fields of the object that they stand in."""
-    for name, inner in spec.items():
-        if name in SPECIAL:
-            continue
-        if name not in fields:
-            alike = difflib.get_close_matches(name, [*fields, *SPECIAL], n=1)
-            hint = f" Did you mean {alike[0]}?" if alike else ""
-            yield Gap(before + name, f"An account has no such field.{hint}")
-        elif fields[name].fields:
-            for item in inner if isinstance(inner, list) else [inner]:
-                if isinstance(item, Mapping) and not LEAF & item.keys():
-                    yield from _unknown(item, fields[name].fields, f"{before}{name}.")
+    """Yield the required paths of an object that its part of the mapping does not fill."""
+    return (before + name for name, field in fields.items() if field.is_required and spec.get(name) is None)

@@ -1,8 +1,8 @@
-"""A push while it goes on: lines out, receipts in, failures written, refusals counted."""
+"""State of a push: sends lines, takes receipts, writes failures and counts errors."""
 
 import collections
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -11,18 +11,18 @@ from importledger_client import notes
 from importledger_client.answers import FieldError, Receipt, Summary
 from importledger_client.batches import Batch
 from importledger_client.display import Pace
-from importledger_client.failures import FailureFiles, shown, value_at
+from importledger_client.failures import FailureFiles, is_of_failures
 from importledger_client.notes import Note
 from importledger_client.protocol import is_blank
 from importledger_client.sources import Line, Source, account_in, for_supplier, supplier_of
-from importledger_client.tally import Kind, Sample, Tally, kind_of, masked
+from importledger_client.tally import Tally, kinds_of
 
 JUDGED_FROM = 100
-"""A share of refusals is judged from so many receipts on, and at the end."""
+"""Receipts after which a share of refusals is judged. A smaller push is judged at its end."""
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """How many refusals are too many: more than so many, or more than such a share of all."""
+    """The most refusals: a number, or a share of all accounts."""
 
     count: int | None = None
     percent: float | None = None
@@ -36,19 +36,21 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 class Pushing:
-    """A push while it goes on: what was sent, and what came back."""
+    """A push in progress: the lines that were sent, and their receipts."""
 
     def __init__(self, run: str, mode: str, supplier: str | None, sources: list[Source], rate: float | None) -> None:
         self.run, self.mode, self.supplier, self.sources, self.rate = run, mode, supplier, sources, rate
+        self.files = [name for source in sources for name in source.files]
         self.suppliers: set[str] = {supplier} if supplier else set()
         self.summary = Summary()
         self.tally, self.warned = Tally(), Tally()
         self.pace = Pace()
         self.ending = ""
+        """Sentence on why the push has ended, "" after a complete push."""
         self._waiting_for_receipt = collections.deque[Line]()
 
     def lines_to_send(self, files: FailureFiles) -> Iterator[bytes]:
-        """The accounts; what cannot be sent is refused here."""
+        """Yield the accounts. Lines that cannot be sent are refused here."""
         sent = 0
         for line in self._lines():
             line.content = account_in(line.content)
@@ -56,7 +58,6 @@ class Pushing:
                 line.errors = (FieldError("", "parse_error", "The account must not be empty."),)
             if line.errors:
                 refusal = Receipt(
-                    line=line.number,
                     external_account_number=line.external,
                     status="REFUSED",
                     code=line.errors[0].code,
@@ -77,8 +78,7 @@ class Pushing:
     def _lines(self) -> Iterator[Line]:
         for source in self.sources:
             yield from source.lines()
-            empty = source.empty_lines
-            self.summary = msgspec.structs.replace(self.summary, lines=self.summary.lines + empty)
+            self.summary = msgspec.structs.replace(self.summary, lines=self.summary.lines + source.empty_lines)
 
     def take(self, batch: Batch, files: FailureFiles) -> None:
         for receipt in batch.receipts:
@@ -104,33 +104,21 @@ class Pushing:
 
     @property
     def receipts(self) -> int:
-        """Lines that something has become of: all but the empty ones."""
+        """Number of lines with a result: all but the empty ones."""
         return self.summary.accepted + self.summary.replayed + self.summary.refused
 
     def share(self) -> float | None:
-        """How much of the files has been read; None where that cannot be said."""
+        """Return the share of the files that has been read, or None if the size is unknown."""
         if any(source.size is None for source in self.sources):
             return None
         total = sum(source.size or 0 for source in self.sources)
         return sum(source.read or 0 for source in self.sources) / total if total else None
 
     def remember(self) -> None:
-        files = [name for source in self.sources for name in source.files]
+        files, supplier = self.files, self.supplier or ""
         mapping = self.sources[0].words[-1] if self.sources[0].words else ""
-        supplier = self.supplier or ""
         before = notes.recall(self.run, Path.cwd())
-        if before is not None and all(".failures." in file for file in files):  # the book is what was pushed first
+        if before is not None and all(map(is_of_failures, files)):  # the first push of the run had the whole book
             files, mapping, supplier = before.files, before.mapping, supplier or before.supplier
         note = Note(self.run, sorted(self.suppliers), self.mode, files, mapping, supplier)
         notes.remember(note, Path.cwd())
-
-
-def kinds_of(external: str | None, content: bytes, errors: Iterable[FieldError]) -> Iterator[tuple[Kind, Sample]]:
-    """The kinds of errors of an account, with samples whose values are masked."""
-    try:
-        account = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        account = None
-    for error in errors:
-        value = masked(shown(value_at(account, error.attr)))
-        yield kind_of(error), Sample(external or "", value, error.detail)

@@ -1,4 +1,4 @@
-"""Lines of NDJSON from files: plain, gzip, Zstandard, or standard input, in constant memory."""
+"""Lines of NDJSON from files, plain, gzip or Zstandard, or from standard input, in constant memory."""
 
 import contextlib
 import gzip
@@ -20,7 +20,7 @@ STDIN = "-"
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _READ_BYTES = 2**14
-"""Of Zstandard at once: what comes out of it, hundreds of times as much at most, is held."""
+"""Bytes of Zstandard that are decompressed at once. Their content, up to hundreds of times as much, is in memory."""
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _WRITE_LINES = "It must be NDJSON, one account a line. This writes it so: jq -c . FILE > book.ndjson"
@@ -29,20 +29,20 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Unreadable(Exception):
-    """A file that is not what it should be; the message says which and why."""
+    """A file that cannot be read as intended. The message names the file and the reason."""
 
     is_difference = False
-    """True for a file that could be read, but not without a loss: exit code 1 instead of 2."""
+    """True where the file was read, but not without a loss: exit code 1 instead of 2."""
 
 
 class Differs(Unreadable):
-    """Two counts of one source that differ, or a book that still has open points: nothing is certified."""
+    """Two counts of one source differ, or a mapping leaves something open: nothing is certified."""
 
     is_difference = True
 
 
 class Line(msgspec.Struct):
-    """A line that is not empty: its number, from 1, and its account as JSON, or why it cannot be sent."""
+    """A line that is not empty: its number, from 1, and its account as JSON, or the errors that prevent sending it."""
 
     number: int
     content: bytes
@@ -51,7 +51,7 @@ class Line(msgspec.Struct):
 
 
 def file_at(name: str) -> Path:
-    """The path of a file that is there. Raises Unreadable."""
+    """Return the path of a file that exists. Raises Unreadable."""
     path = Path(name)
     if path.is_dir():
         raise Unreadable(f"{name} must be a file. It is a folder.")
@@ -61,34 +61,34 @@ def file_at(name: str) -> Path:
 
 
 class Source:
-    """A file of lines; `read` says how many of its `size` bytes have been read, as they are stored."""
+    """A file of lines. `read` of its `size` bytes have been read, as they are stored."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.files = [name]
         self.size: int | None = None
         self.words: list[str] = []
-        """To repeat in a command beside the file's name."""
+        """Options to repeat beside the file's name in a command."""
         self.empty_lines = 0
-        self._stored: BinaryIO | None = None
+        self.stored: BinaryIO | None = None
         if name != STDIN:
             self.size = file_at(name).stat().st_size
 
     @property
     def read(self) -> int:
-        if self._stored is None or self.size is None:
+        if self.stored is None or self.size is None:
             return 0
-        return self.size if self._stored.closed else self._stored.tell()
+        return self.size if self.stored.closed else self.stored.tell()
 
     def lines(self) -> Iterator[Line]:
-        """Every line that is not empty. Raises Unreadable, and Differs where a second count is another one."""
+        """Yield every line that is not empty. Raises Unreadable, and Differs if a second count differs."""
         read = 0
         with damage_named(self.name), opened(self.name, self) as stream:
             counted = _Counted(stream)
             for line in self._numbered(io.BufferedReader(counted, 2**17)):
                 read += 1
                 yield line
-            while counted.read(2**17):  # a reader that ends too early has left something to count
+            while counted.read(2**17):  # count what a reader that ended too early has not read
                 pass
         if read != counted.lines:
             counts = f"{read:,} lines were read and {counted.lines:,} were counted"
@@ -98,7 +98,7 @@ class Source:
         number, is_first = 0, True
         while raw := stream.readline(LONGEST_LINE + 2):
             number += 1
-            content = raw.strip().removeprefix(_BOM)  # where files were joined, a later line begins with one, too
+            content = raw.strip().removeprefix(_BOM)  # in joined files, a later line may begin with one, too
             if is_first and not is_blank(content):
                 is_first = False
                 if sentence := _no_lines(content):
@@ -113,19 +113,16 @@ class Source:
                 yield Line(number, content)
 
     def written(self) -> Iterator[str]:
-        """Sentences about how the source was read, and how much it has, after all lines were read."""
+        """Yield sentences on how the source was read and what it contains, after all lines."""
         return iter(())
 
     def left_open(self) -> list[str]:
-        """Sentences about parts of the source that get into no line, and are not ignored, after all lines were read."""
+        """Return sentences on parts of the source that are in no line and not ignored, after all lines."""
         return []
-
-    def follow(self, stored: BinaryIO) -> None:
-        self._stored = stored
 
 
 class _Counted(io.RawIOBase):
-    """Bytes on their way to the reader of lines. Counts the lines that are not blank a second time, by line feeds."""
+    """Passes bytes on to the reader of lines, and counts the lines that are not blank by their line feeds."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = cast(io.BufferedReader, stream)
@@ -134,7 +131,7 @@ class _Counted(io.RawIOBase):
 
     @property
     def lines(self) -> int:
-        """Lines that are not blank, after everything is read."""
+        """Number of lines that are not blank, after everything was read."""
         return self._before + self._is_filled
 
     def readable(self) -> bool:
@@ -152,7 +149,7 @@ class _Counted(io.RawIOBase):
 
 
 def _no_lines(first: bytes) -> str:
-    """A sentence for a file that is not NDJSON, from its first line that is not empty; else ""."""
+    """Return a sentence for a file that is not NDJSON, by its first line that is not empty, or ""."""
     if first.startswith(_UTF16) or b"\0" in first[:64]:
         return "is UTF-16: it must be UTF-8. This writes it so: iconv -f UTF-16 -t UTF-8 FILE > book.ndjson"
     if first.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"PAR1", b"%PDF")):
@@ -176,23 +173,24 @@ def damage_named(name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def opened(name: str, follower: Source | None = None) -> Iterator[BinaryIO]:
-    """The file's content, decompressed: what it is, its first bytes say."""
+def opened(name: str, source: Source | None = None) -> Iterator[BinaryIO]:
+    """Give the content of a file, decompressed as its first bytes require. `source` gets the stored file."""
     with contextlib.ExitStack() as stack:
-        stored = _stdin() if name == STDIN else stack.enter_context(Path(name).open("rb"))
-        if follower is not None and name != STDIN:
-            follower.follow(cast(BinaryIO, stored))
+        is_stdin = name == STDIN
+        stored = cast(io.BufferedReader, sys.stdin.buffer if is_stdin else stack.enter_context(Path(name).open("rb")))
+        if source is not None and not is_stdin:
+            source.stored = stored
         start = stored.peek(4)[:4]
         if start.startswith(_GZIP):
             yield cast(BinaryIO, stack.enter_context(gzip.open(stored, "rb")))
         elif start.startswith(_ZSTD):
-            yield cast(BinaryIO, stack.enter_context(io.BufferedReader(_Frames(stored), 2**17)))
+            yield stack.enter_context(io.BufferedReader(_Frames(stored), 2**17))
         else:
-            yield cast(BinaryIO, stored)
+            yield stored
 
 
 class _Frames(io.RawIOBase):
-    """Zstandard frames, one after the other; a frame that is cut off is an EOFError."""
+    """Zstandard frames, one after the other. Raises EOFError for a frame that is cut off."""
 
     def __init__(self, stored: io.BufferedReader) -> None:
         self._stored = stored
@@ -206,10 +204,9 @@ class _Frames(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._given:
+            rest = b""
             if self._frame.eof:
                 rest, self._frame, self._is_begun = self._frame.unused_data, self._context.decompressobj(), False
-            else:
-                rest = b""
             stored = rest or self._stored.read(_READ_BYTES)
             if not stored:
                 if self._is_begun:
@@ -222,12 +219,8 @@ class _Frames(io.RawIOBase):
         return size
 
 
-def _stdin() -> io.BufferedReader:
-    return cast(io.BufferedReader, sys.stdin.buffer)
-
-
 class _Failed(msgspec.Struct):
-    """A line of a file of failures, as `importbook push` writes it."""
+    """A line of a file of failures."""
 
     line: int
     payload: msgspec.Raw
@@ -238,7 +231,7 @@ _failed = msgspec.json.Decoder(_Failed)
 
 
 def account_in(content: bytes) -> bytes:
-    """The account of a line: of a file of failures it is the payload, which is text where it was not JSON."""
+    """Return the account of a line. A line of a file of failures has it as payload, as a text if it was not JSON."""
     if b'"payload"' not in content or b'"errors"' not in content:
         return content
     try:
@@ -251,7 +244,7 @@ def account_in(content: bytes) -> bytes:
 
 
 def for_supplier(content: bytes, supplier: str) -> bytes:
-    """The account under this supplier; every other byte of its values stays. What is not an account stays as it is."""
+    """Return the account with this supplier, and every other byte of its values. Anything else is unchanged."""
     try:
         fields = _fields.decode(content)
         wrapped = _fields.decode(fields["payload"]) if "payload" in fields else None
@@ -268,16 +261,10 @@ def for_supplier(content: bytes, supplier: str) -> bytes:
 
 
 def supplier_of(content: bytes) -> str | None:
-    """The supplier that an account names."""
-    found = _named(content, "import_supplier")
-    return found if isinstance(found, str) and found else None
-
-
-def _named(content: bytes, name: str) -> Any:
+    """Return the supplier that an account names, or None."""
     try:
-        said = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
-        if "payload" in said:
-            said = _fields.decode(said["payload"])
-        return msgspec.json.decode(said[name]) if name in said else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        fields = _fields.decode(content)
+        fields = _fields.decode(fields["payload"]) if "payload" in fields else fields
+        return msgspec.json.decode(fields["import_supplier"], type=str) or None
+    except (KeyError, msgspec.MsgspecError, UnicodeDecodeError):
         return None

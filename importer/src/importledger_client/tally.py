@@ -1,22 +1,23 @@
-"""What accounts are refused for, by code and path: how often, with a sample, and how much mending some of it clears."""
+"""Numbers of accounts by error: code and path, a sample of each, and the share of accounts that some fixes clear."""
 
 import collections
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from importledger_client.answers import FieldError
+from importledger_client.failures import decoded_or_none, shown, value_at
 
 Kind = tuple[str, str]
-"""A code, and a path with [] for any place in a list, as runs name it."""
+"""A code, and a path with [] for each place in a list, as in the record of a run."""
 
 MOST_KINDS = 3
 _INDEX = re.compile(r"\.\d+(?=\.|$)")
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """An account with an error, and the value that is wrong."""
+    """An account with an error, and the wrong value."""
 
     number: str = ""
     value: str = ""
@@ -27,8 +28,16 @@ def kind_of(error: FieldError) -> Kind:
     return error.code, _INDEX.sub("[]", error.attr)
 
 
+def kinds_of(external: str | None, content: bytes, errors: Iterable[FieldError]) -> Iterator[tuple[Kind, Sample]]:
+    """Yield the kinds of an account's errors, with samples whose values are masked."""
+    account = decoded_or_none(content)
+    for error in errors:
+        value = masked(shown(value_at(account, error.attr)))
+        yield kind_of(error), Sample(external or "", value, error.detail)
+
+
 class Tally:
-    """Accounts by what they were refused for. An account counts once for each kind."""
+    """Accounts by kind of error. An account counts once for each kind."""
 
     def __init__(self) -> None:
         self.accounts = 0
@@ -37,27 +46,26 @@ class Tally:
         self._sets: collections.Counter[frozenset[Kind]] = collections.Counter()
 
     def add(self, kinds: Iterable[tuple[Kind, Sample]]) -> None:
-        """One account."""
+        """Add one account."""
         self.accounts += 1
         found = dict(kinds)
         self.numbers.update(found.keys())
         for kind, sample in found.items():
-            if kind not in self.samples:
-                self.samples[kind] = sample
+            self.samples.setdefault(kind, sample)
         self._sets[frozenset(found)] += 1
 
     def most(self) -> list[Kind]:
-        """The kinds, most accounts first."""
+        """Return the kinds, most accounts first."""
         return sorted(self.numbers, key=lambda kind: (-self.numbers[kind], kind))
 
     def clears(self, kinds: Iterable[Kind]) -> float:
-        """The share of the accounts that have nothing but these, in percent."""
+        """Return the share of accounts that have only errors of these kinds [percent]."""
         wanted = frozenset(kinds)
         cleared = sum(times for found, times in self._sets.items() if found <= wanted)
         return 100 * cleared / self.accounts if self.accounts else 0.0
 
     def best(self, most: int = MOST_KINDS) -> list[Kind]:
-        """The few kinds whose mending clears the most accounts, each added to those before it."""
+        """Return the few kinds whose correction clears the most accounts, chosen one after the other."""
         chosen: list[Kind] = []
         while len(chosen) < min(most, len(self.numbers)) and self.clears(chosen) < 100:
             rest = [kind for kind in self.most() if kind not in chosen]
@@ -66,6 +74,6 @@ class Tally:
 
 
 def masked(value: str) -> str:
-    """A value of which one sees how it is made, but not what it is: letters are x, digits 9, punctuation stays."""
+    """Return the form of a value without its content: x for letters, 9 for digits; punctuation stays."""
     text = "".join("9" if c.isdigit() else "x" if c.isalpha() else c for c in value)
     return text if len(text) <= 40 else text[:39] + "…"

@@ -1,37 +1,92 @@
-"""Requests over httpx: a token on each, and again with pauses while it may work later. For any number of threads."""
+"""HTTP requests over httpx, for any number of threads: with a token, and repeated while they may still succeed."""
 
 import contextlib
+import os
+import random
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from ipaddress import ip_address
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
+import msgspec
 
 from importledger_client import protocol
-from importledger_client.errors import Unavailable
-from importledger_client.incoming import whole_of
-from importledger_client.protocol import Answered, Patience, Settings, Token, TryLater
+from importledger_client.errors import ImportLedgerError, Misconfigured, NotAllowed, Unavailable
+from importledger_client.protocol import NOT_UNDERSTOOD, TryLater, understood, whole_of
 
 T = TypeVar("T")
 
 LATER = (httpx.TransportError, TryLater)
-TIMEOUT = httpx.Timeout(protocol.READ_S, connect=protocol.CONNECT_S)
+TIMEOUT = httpx.Timeout(120.0, connect=10.0)
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+RENEW_BEFORE_S = 300
+"""A token is renewed so long before it expires [seconds]."""
+LONGEST_PAUSE_S = 15.0
+"""Longest pause between two attempts, unless the service asks for a longer one [seconds]."""
+LONGEST_RETRY_AFTER_S = 60.0
+
+_OBTAIN = "mutation($key: String!) { obtainToken(input: {organizationSecretKey: $key}) { token payload } }"
+
+TraceParent = str | Callable[[], str | None] | None
+"""A W3C `traceparent`, or a function that returns the present one."""
+
+
+class _Payload(msgspec.Struct):
+    exp: float
+
+
+class _Obtained(msgspec.Struct):
+    token: str
+    payload: _Payload
+
+
+class _Denial(msgspec.Struct):
+    extensions: dict[str, Any] | None = None
+
+
+class _TokenAnswer(msgspec.Struct):
+    data: dict[str, _Obtained | None] | None = None
+    errors: list[_Denial] | None = None
+
+
+_TOKEN_ANSWER = msgspec.json.Decoder(_TokenAnswer)
+
+
+class Answer(NamedTuple):
+    """A successful answer, read to its end."""
+
+    status: int
+    content: bytes
 
 
 class Transport:
-    """One address and one key. Only what is safe to repeat may be sent with it: it repeats."""
+    """Requests to one address with one key. It repeats requests, so each must be safe to repeat."""
 
-    def __init__(self, settings: Settings, waits: "Waits") -> None:
-        self._settings = settings
-        self._waits = waits
-        self._http = httpx.Client(
-            base_url=settings.url, timeout=TIMEOUT, limits=LIMITS, trust_env=settings.uses_proxies
-        )
-        self._token = Token()
+    def __init__(
+        self,
+        url: str | None,
+        key: str | None,
+        *,
+        patience_s: float,
+        first_patience_s: float,
+        on_wait: Callable[[str, float], None] | None,
+        traceparent: TraceParent,
+        insecure_http: bool,
+    ) -> None:
+        self.url, self._key = _address(url, insecure_http=insecure_http), _key(key)
+        self._patience_s, self._first_patience_s = patience_s, first_patience_s
+        self._on_wait, self._traceparent = on_wait, traceparent
+        # Proxies of the environment are used for all but plain HTTP on this machine.
+        uses_proxies = not (self.url.startswith("http://") and is_loopback(self.url))
+        self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT, limits=LIMITS, trust_env=uses_proxies)
+        self._token, self._token_ends = "", 0.0
         self._token_lock = threading.Lock()
         self._closing = threading.Event()
         self._is_known = False
+        """True after the first answer."""
 
     def close(self) -> None:
         self._closing.set()
@@ -44,31 +99,20 @@ class Transport:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         query: Mapping[str, str] | None = None,
-    ) -> bytes:
-        """The content of a good answer. Raises what any other stands for."""
-        return self.answered(method, path, body, headers, query).content
+    ) -> Answer:
+        """Return a successful answer. Raises the error of any other."""
 
-    def answered(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        query: Mapping[str, str] | None = None,
-    ) -> Answered:
-        """A good answer. Raises what any other stands for."""
-
-        def attempt() -> Answered:
+        def attempt() -> Answer:
             with self.once(method, path, body, headers, query) as answer:
-                return Answered(answer.status_code, whole_of(answer.iter_bytes()))
+                return Answer(answer.status_code, whole_of(answer.iter_bytes()))
 
-        return self.patiently(attempt)
+        return self._repeated(attempt)
 
     @contextlib.contextmanager
-    def stream(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Iterator[httpx.Response]:
-        """A good answer while it is still coming in."""
+    def stream(self, path: str, query: Mapping[str, str]) -> Iterator[httpx.Response]:
+        """Give the successful answer to a GET while it is still coming in."""
         with contextlib.ExitStack() as stack:
-            yield self.patiently(lambda: stack.enter_context(self.once(method, path, query=query)))
+            yield self._repeated(lambda: stack.enter_context(self.once("GET", path, query=query)))
 
     @contextlib.contextmanager
     def once(
@@ -79,10 +123,16 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         query: Mapping[str, str] | None = None,
     ) -> Iterator[httpx.Response]:
-        """A good answer, as a stream. Raises TransportError or TryLater where it may work later, else its fault."""
+        """Send a request once, and give its successful answer as a stream.
+
+        Raises TransportError or TryLater where a repetition may succeed, otherwise the error of the answer.
+        """
         for is_last in (False, True):
             token = self._valid_token()
-            sent = self._settings.fields(token, headers)
+            sent = {"Authorization": f"Token {token}", "Content-Type": "application/json"} | dict(headers or {})
+            traceparent = self._traceparent() if callable(self._traceparent) else self._traceparent
+            if traceparent:
+                sent["traceparent"] = traceparent
             with self._http.stream(method, path, content=body, headers=sent, params=query) as answer:
                 self._is_known = True
                 if answer.is_success:
@@ -91,59 +141,107 @@ class Transport:
                 content = whole_of(answer.iter_bytes())
             if answer.status_code != 401 or is_last:
                 raise protocol.fault(answer.status_code, content, answer.headers.get("retry-after"))
-            with self._token_lock:  # it has ended before its time, or the service has a new key
-                if self._token.text == token:
-                    self._token.forget()
+            with self._token_lock:  # it has expired early, or the service has a new key
+                if self._token == token:
+                    self._token = ""
 
-    def patiently(self, attempt: Callable[[], T]) -> T:
-        """What an attempt gives, once it gives anything. Raises Unavailable when patience is at its end."""
-        patience = self.new_patience()
+    def _repeated(self, attempt: Callable[[], T]) -> T:
+        """Repeat an attempt until it succeeds. Raises Unavailable after the patience of this client."""
+        attempts = self.new_attempts()
         while True:
             try:
                 return attempt()
             except LATER as problem:
-                self.pause(patience, problem)
+                attempts.pause(problem)
 
-    def new_patience(self) -> Patience:
-        return self._waits.patience(is_stranger=not self._is_known)
-
-    def pause(self, patience: Patience, problem: Exception) -> None:
-        """Wait a little. Raises Unavailable when patience is at its end, or the transport is closed."""
-        wait_s = patience.wait_s(problem, is_known=self._is_known)
-        if wait_s is None or self._closing.is_set():
-            raise unavailable(self._settings, problem)
-        self._waits.told(problem, wait_s)
-        self._closing.wait(wait_s)
+    def new_attempts(self) -> "Attempts":
+        return Attempts(self)
 
     def _valid_token(self) -> str:
         with self._token_lock:
-            if not self._token.is_good:
-                body = protocol.token_request(self._settings.key)
+            if not self._token or time.time() >= self._token_ends - RENEW_BEFORE_S:
+                body = protocol.encode({"query": _OBTAIN, "variables": {"key": self._key}})
                 headers = {"Content-Type": "application/json"}
                 with self._http.stream("POST", protocol.TOKEN, content=body, headers=headers) as answer:
                     self._is_known = True
-                    self._token.take(answer.status_code, whole_of(answer.iter_bytes()))
-            return self._token.text
+                    self._token, self._token_ends = _token_of(answer.status_code, whole_of(answer.iter_bytes()))
+            return self._token
 
 
-class Waits:
-    """How long to be patient, and whom to tell of pauses."""
+class Attempts:
+    """The attempts of one request. Pauses between them grow, and are random so that clients do not act in step."""
 
-    def __init__(self, known_s: float, stranger_s: float, on_wait: Callable[[str, float], None] | None) -> None:
-        self._known_s, self._stranger_s, self._on_wait = known_s, stranger_s, on_wait
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._began = time.monotonic()
+        self._was_known = transport._is_known
+        self._count = 0
 
-    def patience(self, *, is_stranger: bool) -> Patience:
-        return Patience(is_stranger=is_stranger, known_s=self._known_s, stranger_s=self._stranger_s)
+    def pause(self, problem: Exception) -> None:
+        """Wait for the next attempt. Raises Unavailable when patience is over, or the transport is closed."""
+        transport = self._transport
+        if transport._is_known and not self._was_known:
+            self._was_known, self._began = True, time.monotonic()
+        pause_s = min(LONGEST_PAUSE_S, 0.1 * 2 ** min(self._count, 10)) * random.uniform(0.5, 1.0)
+        self._count += 1
+        retry_after = getattr(problem, "retry_after", None)
+        if retry_after and retry_after.strip().isdigit():
+            pause_s = max(pause_s, min(float(retry_after), LONGEST_RETRY_AFTER_S))
+        patience_s = transport._patience_s if self._was_known else transport._first_patience_s
+        why = f"{str(problem).rstrip('.') or type(problem).__name__}."
+        if time.monotonic() + pause_s >= self._began + patience_s or transport._closing.is_set():
+            raise Unavailable(f"The service at {transport.url} cannot be used: {why}")
+        if transport._on_wait:
+            transport._on_wait(why, pause_s)
+        transport._closing.wait(pause_s)
 
-    def told(self, problem: Exception, wait_s: float) -> None:
-        if self._on_wait:
-            self._on_wait(sentence(problem), wait_s)
+
+def _token_of(status: int, content: bytes) -> tuple[str, float]:
+    """Return a token and when it expires [seconds since 1970]. Raises NotAllowed for a key that is refused."""
+    if status in (404, 405):
+        raise ImportLedgerError(NOT_UNDERSTOOD, status=status)
+    if status != 200:
+        raise protocol.fault(status, content, None)
+    answer = understood(_TOKEN_ANSWER, content)
+    if answer.errors:
+        raise NotAllowed(
+            "The service does not know this key: it must be one that the operator gave you and has not revoked.",
+            code=str((answer.errors[0].extensions or {}).get("errorCode", "")),
+            status=status,
+        )
+    obtained = (answer.data or {}).get("obtainToken")
+    if obtained is None:
+        raise ImportLedgerError(NOT_UNDERSTOOD)
+    if obtained.payload.exp - time.time() < RENEW_BEFORE_S:  # short-lived, or our clock is wrong: use it anyway
+        return obtained.token, time.time() + 2 * RENEW_BEFORE_S
+    return obtained.token, obtained.payload.exp
 
 
-def unavailable(settings: Settings, problem: Exception) -> Unavailable:
-    return Unavailable(f"The service at {settings.url} cannot be used: {sentence(problem)}")
+def _address(url: str | None, *, insecure_http: bool) -> str:
+    url = url or os.environ.get("IMPORTLEDGER_URL")
+    if not url:
+        raise Misconfigured("The address of the service must be given: set IMPORTLEDGER_URL, or pass --url.")
+    if not url.startswith(("http://", "https://")):
+        raise Misconfigured("The address of the service must begin with http:// or https://.")
+    if url.startswith("http://") and not (insecure_http or is_loopback(url)):
+        raise Misconfigured(
+            "The address of the service must begin with https://, because others can read the key and the accounts "
+            "on their way. For http:// to another machine, pass --insecure-http, or insecure_http=True in Python."
+        )
+    return url.rstrip("/")
 
 
-def sentence(problem: Exception) -> str:
-    """What went wrong, in a sentence."""
-    return f"{str(problem).rstrip('.') or type(problem).__name__}."
+def _key(key: str | None) -> str:
+    key = key or os.environ.get("IMPORTLEDGER_KEY")
+    if not key:
+        raise Misconfigured("A key must be given: set IMPORTLEDGER_KEY, or pass --key.")
+    return key.strip()
+
+
+def is_loopback(url: str) -> bool:
+    """Return True for an address of this machine."""
+    try:
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,13 +1,22 @@
-"""Cells as values of the wire: dates, numbers and booleans as the mapping says they are written, else ValueError."""
+"""Values of cells as values of the wire: dates, numbers and booleans in the forms of the mapping, else ValueError."""
 
 import functools
 import re
+from collections.abc import Collection
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 from importledger_client.contract import MARKET_TIME
+from importledger_client.tables.table import Cell
 
+NO_VALUE = re.compile(
+    r"[(<[]?(NULL|null)[)>\]]?|\\N|None|<NA>|N/A|n/a|NaN|nan|NaT|-?(Infinity|inf)"
+    r"|#(NV|N/A|LEER!|NULL!|WERT!|VALUE!|BEZUG!|REF!|DIV/0!|NAME\?|ZAHL!|NUM!|ÜBERLAUF!|SPILL!)"
+)
+"""Words that may mean "no value". A mapping must list them in `empty` or `texts` before they are pushed."""
+_AS_FORMULA = re.compile(r'="([^"]*)"\Z')
+"""Form in which programs export a text that Excel must not read as a number."""
 _TOKENS = (("YYYY", "%Y"), ("YY", "%y"), ("DD", "%d"), ("MM", "%m"), ("HH", "%H"), ("mm", "%M"), ("ss", "%S"))
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}.*)?\Z")
 _FORM = re.compile(r"1(?P<group>[., '\u00a0\u202f])?234(?P<point>[.,])56\Z")
@@ -15,15 +24,25 @@ _MONEY = re.compile(r"(?:EUR|€)?\s*(.*?)\s*(?:EUR|€)?\Z", re.DOTALL)
 _TRUE = frozenset({"ja", "j", "yes", "y", "true", "wahr", "x", "1"})
 _FALSE = frozenset({"nein", "n", "no", "false", "falsch", "0"})
 _LONGEST = 200
-"""Characters of a cell that are read as a number. A longer one is none."""
+"""Most characters of a number. Longer cells are no numbers."""
 _BIRTH = "date_of_birth"
+
+
+def clean(cell: Cell, empty: Collection[str]) -> Cell:
+    """Return the cell without blanks around it, or None for one of the words in `empty`."""
+    if not isinstance(cell, str):
+        return cell
+    text = cell.strip()
+    if match := _AS_FORMULA.match(text):
+        text = match.group(1).strip()
+    return None if not text or text in empty else text
 
 
 @functools.cache
 def number_form(form: str) -> re.Pattern[str]:
-    """The pattern of numbers written like `1.234,56`: a group separator only before exactly three digits.
+    """Return the pattern of numbers like `1.234,56`: a group separator stands only before exactly three digits.
 
-    Raises ValueError for a form that is none.
+    Raises ValueError for an unknown form.
     """
     match = _FORM.match(form)
     if match is None or match["group"] == match["point"]:
@@ -34,7 +53,7 @@ def number_form(form: str) -> re.Pattern[str]:
 
 @functools.cache
 def date_form(form: str) -> str:
-    """The directives of a form such as DD.MM.YYYY. Raises ValueError for one without a whole date."""
+    """Return the directives of a form such as DD.MM.YYYY. Raises ValueError unless it has year, month and day."""
     if not all(token in form for token in ("YY", "MM", "DD")) or "%" in form:
         raise ValueError(form)
     for token, directive in _TOKENS:
@@ -43,7 +62,7 @@ def date_form(form: str) -> str:
 
 
 def converted(value: Any, kind: str, *, dates: str = "YYYY-MM-DD", decimals: str = "1234.56", field: str = "") -> Any:
-    """A cell as the wire has values of this kind. Raises ValueError."""
+    """Return a cell as a value of this kind on the wire. Raises ValueError."""
     match kind:
         case "decimal":
             return _decimal(value, decimals)
@@ -90,7 +109,7 @@ def _decimal(value: Any, decimals: str) -> str:
 
 
 def _moment(text: str, form: str, field: str) -> datetime:
-    """In the form, else in ISO 8601 with hyphens, unless the form has days before months behind the year."""
+    """Read a text in the form, or in ISO 8601 unless the form has days before months behind the year."""
     try:
         moment = datetime.strptime(text, date_form(form))  # noqa: DTZ007 - local time of the German market
     except ValueError:
@@ -101,14 +120,14 @@ def _moment(text: str, form: str, field: str) -> datetime:
 
 
 def _past(moment: datetime, text: str) -> datetime:
-    """A birth date with a year of two digits. Raises ValueError where two centuries are possible."""
-    if moment.year % 100 <= date.today().year % 100:  # noqa: DTZ011 - a day more or less changes nothing
+    """Return a birth date of a two-digit year. Raises ValueError where two centuries are possible."""
+    if moment.year % 100 <= date.today().year % 100:  # noqa: DTZ011 - one day more or less does not matter
         raise ValueError(text)
     return moment.replace(year=1900 + moment.year % 100)
 
 
 def _day(moment: datetime) -> date:
-    """The day in German market time."""
+    """Return the day in German market time."""
     return (moment if moment.tzinfo is None else moment.astimezone(MARKET_TIME)).date()
 
 

@@ -1,1 +1,4 @@
-"""The command importbook."""
+"""The command importbook. Exit codes: 0 success, 1 something was refused, failed or differs, 2 wrong use or nothing
+done, 130 interrupted."""
+
+OK, SOMETHING_WRONG, NOTHING_DONE, INTERRUPTED = 0, 1, 2, 130

@@ -1,10 +1,11 @@
-"""What the verbs share: options, consoles, the way to the service, and what ends a verb."""
+"""Parts that verbs share: options, consoles, the client, the files to read, and the end of a verb."""
 
 import functools
 import os
 import re
 import shlex
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -12,22 +13,26 @@ import click
 from rich.console import Console
 
 from importledger_client import notes
-from importledger_client.commands.exit_codes import NOTHING_DONE
+from importledger_client.commands import NOTHING_DONE
+from importledger_client.display import EVERY_S, visible
 from importledger_client.errors import NotFound
-from importledger_client.visible import visible
+from importledger_client.mapped_source import MappedSource
+from importledger_client.mapping import read_mapping
+from importledger_client.sources import Source
+from importledger_client.tables.reading import is_table
 
 if TYPE_CHECKING:
     from importledger_client.client import Client
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_PLACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")
-"""How W3C writes a place in a trace."""
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")
+"""Form of a W3C traceparent."""
 _RUN = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,64}\Z")
 
 
 class Stop(Exception):
-    """The end of a verb: a sentence on standard error, and an exit code."""
+    """Ends a verb with a sentence on standard error and an exit code."""
 
     def __init__(self, sentence: str, code: int = NOTHING_DONE) -> None:
         super().__init__(sentence)
@@ -35,14 +40,22 @@ class Stop(Exception):
 
 
 class Access:
-    """Where the service is, as the options say."""
+    """Address and key of the service, from the options."""
 
     def __init__(self, url: str | None, key: str | None, *, insecure_http: bool = False) -> None:
         self.url, self.key, self._insecure_http = url, key, insecure_http
 
-    def client(self, on_wait: Callable[[str, float], None] | None = None) -> "Client":
-        """A client until the verb ends. Loaded here: verbs that send nothing start without an HTTP library."""
-        from importledger_client.client import Client
+    def client(self, say: Callable[[str], None] | None = None) -> "Client":
+        """Return a client until the verb ends. `say` gets a sentence now and then while the service is away."""
+        from importledger_client.client import Client  # loaded here: verbs that send nothing need no HTTP library
+
+        last = float("-inf")
+
+        def on_wait(why: str, seconds: float) -> None:
+            nonlocal last
+            if say is not None and time.monotonic() - last > EVERY_S:
+                last = time.monotonic()
+                say(f"The service cannot be used now; trying again: {why}")
 
         client = Client(
             self.url,
@@ -56,23 +69,23 @@ class Access:
 
     @property
     def words(self) -> list[str]:
-        """To repeat in a command that is printed; a key never is."""
+        """Options to repeat in a printed command, without the key."""
         url = ["--url", self.url] if self.url and self.url != os.environ.get("IMPORTLEDGER_URL") else []
         return [*url, "--insecure-http"] if self._insecure_http else url
 
 
 def traceparent_of_shell() -> str | None:
-    """The place in a trace that the shell is in, where one is set; what is none is left alone."""
-    said = os.environ.get("TRACEPARENT", "")
-    return said if _PLACE.match(said) else None
+    """Return TRACEPARENT of the environment, or None unless it is a W3C traceparent."""
+    traceparent = os.environ.get("TRACEPARENT", "")
+    return traceparent if _TRACEPARENT.match(traceparent) else None
 
 
 def reaches_the_service(verb: F) -> F:
-    """Gives a verb the options --url, --key and --insecure-http, as `access`."""
+    """Give a verb the options --url, --key and --insecure-http, as `access`."""
 
-    @click.option("--url", help="The service's address; else IMPORTLEDGER_URL.")
-    @click.option("--key", help="The organisation's key; else IMPORTLEDGER_KEY, which does not show in process lists.")
-    @click.option("--insecure-http", is_flag=True, help="Send the key over plain HTTP to another machine.")
+    @click.option("--url", help="Address of the service. [default: IMPORTLEDGER_URL]")
+    @click.option("--key", help="Key of the organisation; visible in process lists. [default: IMPORTLEDGER_KEY]")
+    @click.option("--insecure-http", is_flag=True, help="Permission to send the key to another machine over http://.")
     @functools.wraps(verb)
     def wrapped(*arguments: Any, url: str | None, key: str | None, insecure_http: bool, **options: Any) -> Any:
         return verb(*arguments, access=Access(url, key, insecure_http=insecure_http), **options)
@@ -80,8 +93,19 @@ def reaches_the_service(verb: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
+mapping_option = click.option(
+    "--mapping",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="M.yaml",
+    help="Mapping from columns to accounts, for CSV, XLSX and Parquet files.",
+)
+files_argument = click.argument("files", nargs=-1, required=True, metavar="FILE…")
+run_supplier_option = click.option("--supplier", help="Supplier of the run. [default: as noted by `push`]")
+book_supplier_option = click.option("--supplier", help="Supplier of all accounts. [default: as each account names]")
+
+
 def run_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """A run's name as the service takes it: it becomes part of file names and addresses."""
+    """Check the name of a run, which becomes part of file names and addresses."""
     if value is not None and not _RUN.match(value):
         raise click.BadParameter(
             "A run must have 1 to 64 letters, digits, full stops, underscores and hyphens, and must not be . or .."
@@ -89,33 +113,54 @@ def run_name(context: click.Context, parameter: click.Parameter, value: str | No
     return value
 
 
+def sources_of(
+    files: Sequence[str], mapping: Path | None, supplier: str | None, *, is_strict: bool = False
+) -> list[Source]:
+    """Return the files as sources of lines. Raises Stop for a table without a mapping, and Unreadable.
+
+    `is_strict` makes a mapping that leaves something open yield no account.
+    """
+    if mapping is not None:
+        return [MappedSource(files, read_mapping(mapping), mapping, supplier, is_strict=is_strict)]
+    for file in files:
+        if is_table(file):
+            raise Stop(f"{file} is a table and needs --mapping. Propose one with: {command('map', 'init', file)}")
+    return [Source(file) for file in files]
+
+
 def out() -> Console:
-    """Standard output: results."""
+    """Return a console on standard output, for results."""
     return Console(highlight=False, markup=False, emoji=False)
 
 
 def err() -> Console:
-    """Standard error: progress, and what went wrong."""
+    """Return a console on standard error, for progress and errors."""
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def say(console: Console, text: str = "") -> None:
-    """A line that is never folded: commands are to be copied."""
+    """Print a line without folding it, so that commands can be copied."""
     console.print(visible(text), soft_wrap=True)
 
 
 def command(*words: str) -> str:
-    """A command line as one types it."""
+    """Return a command line of importbook, quoted for a shell."""
     return shlex.join(["importbook", *words])
 
 
 def next_step(console: Console, *words: str) -> None:
-    """The exact next command."""
+    """Print the next command."""
     say(console, f"next:  {command(*words)}")
 
 
+def words_of(*, mapping: str = "", supplier: str | None = "", mode: str = "create") -> list[str]:
+    """Return the options that a printed command repeats."""
+    mapped = ["--mapping", mapping] if mapping else []
+    return [*mapped, *(["--supplier", supplier] if supplier else []), *(["--mode", mode] if mode != "create" else [])]
+
+
 def supplier_of(run: str, given: str | None, *others: str | None) -> str:
-    """The supplier that a run is about: as given, else as noted by the push, else as the others say. Raises Stop."""
+    """Return the supplier of a run: as given, as noted by `push`, or the only one of `others`. Raises Stop."""
     if given:
         return given
     note = notes.recall(run, Path.cwd())
@@ -123,9 +168,9 @@ def supplier_of(run: str, given: str | None, *others: str | None) -> str:
     if len(known) == 1:
         return known[0]
     if known:
-        raise Stop(f"The run {run} has accounts of {', '.join(known)}: say which with --supplier.")
-    raise Stop(f"Nothing is noted here about the run {run}: say its supplier with --supplier.")
+        raise Stop(f"The run {run} has accounts of {', '.join(known)}: choose one with --supplier.")
+    raise Stop(f"This folder has no note on the run {run}: name its supplier with --supplier.")
 
 
 def no_such_run(run: str, supplier: str, error: NotFound) -> NoReturn:
-    raise Stop(f"The service knows no run {run} of {supplier}.") from error
+    raise Stop(f"The service has no run {run} of {supplier}.") from error

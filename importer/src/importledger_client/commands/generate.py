@@ -1,4 +1,4 @@
-"""`importbook generate`: a synthetic German book to rehearse with."""
+"""`importbook generate`: write a synthetic German book for rehearsals."""
 
 import re
 import sys
@@ -7,7 +7,7 @@ from fractions import Fraction
 import click
 
 from importledger_client.book import book
-from importledger_client.commands.exit_codes import OK
+from importledger_client.commands import OK
 
 _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%?\Z")
 
@@ -22,19 +22,21 @@ class Share(click.ParamType[Fraction]):
             return value
         match = _SHARE.match(str(value))
         if match is None or (share := Fraction(match.group(1)) / 100) > 1:
-            self.fail(f"{value!r} is not a share between 0% and 100%.", param, ctx)
+            self.fail(f"{value!r} must be a share between 0% and 100%.", param, ctx)
         return share
 
 
-@click.command()
-@click.option("--accounts", required=True, type=click.IntRange(1, 100_000_000), help="How many.")
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="The same seed, the same book.")
-@click.option("--errors", default="0%", show_default=True, type=Share(), help="The share that is to be refused.")
-@click.option("--supplier", default="NORDWIND", show_default=True, help="The supplier that the accounts name.")
+@click.command(epilog="Example: importbook generate --accounts 1000 --errors 2% > book.ndjson")
+@click.option("--accounts", required=True, type=click.IntRange(1, 100_000_000), help="Number of accounts.")
+@click.option(
+    "--seed", default=1, show_default=True, type=click.IntRange(0), help="Seed; the same seed gives the same book."
+)
+@click.option("--errors", default="0%", show_default=True, type=Share(), help="Share of accounts with an error.")
+@click.option("--supplier", default="NORDWIND", show_default=True, help="Supplier of the accounts.")
 def generate(accounts: int, seed: int, errors: Fraction, supplier: str) -> int:
-    """Write a synthetic German book to standard output, as NDJSON.
+    """Write a synthetic German book to standard output.
 
-    Nobody is in it: telephone numbers are those kept free for films, bank codes do not exist.
+    The format is NDJSON. No person in it is real: telephone numbers are reserved for films, bank codes do not exist.
     """
     write = sys.stdout.buffer.write
     for entry in book(supplier, accounts, seed=seed, errors=errors):

@@ -1,4 +1,4 @@
-"""Where the command begins and ends: exit codes, and sentences for what can be expected to go wrong."""
+"""Entry point of importbook: its verbs, exit codes, and sentences for errors."""
 
 import os
 import signal
@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from importledger_client.commands.exit_codes import INTERRUPTED, NOTHING_DONE, OK, SOMETHING_WRONG
+from importledger_client.commands import INTERRUPTED, NOTHING_DONE, OK, SOMETHING_WRONG
 
 
 def main() -> None:
-    """Run a verb: 0 all went well, 1 something is not as it should be, 2 wrong use or nothing done, 130 interrupted."""
+    """Run a verb with the arguments of the process, and end the process with its exit code."""
     fail_without_values()
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -24,47 +24,46 @@ def main() -> None:
 
 
 def run(words: Sequence[str] | None = None) -> int:
-    """A verb with its arguments (else the process's), and its exit code."""
-    import click  # all of it takes a moment, in which one may be interrupted, too
+    """Run a verb with its arguments [default: those of the process], and return its exit code."""
+    import click  # the imports take a moment, in which Ctrl-C must work, too
 
     from importledger_client.commands.common import Stop
     from importledger_client.commands.verbs import importbook
+    from importledger_client.display import visible
     from importledger_client.errors import ImportLedgerError
     from importledger_client.sources import Unreadable
-    from importledger_client.visible import visible
 
     try:
         code = importbook(words, standalone_mode=False)
     except click.exceptions.Abort:  # click raises it for Ctrl-C
-        click.echo("importbook: Interrupted.", err=True)
-        return INTERRUPTED
+        sentence, code = "Interrupted.", INTERRUPTED
     except click.ClickException as error:
         error.show()
         return NOTHING_DONE
     except Stop as stop:
-        click.echo(f"importbook: {visible(str(stop))}", err=True)
-        return stop.code
+        sentence, code = str(stop), stop.code
     except OSError as error:
-        click.echo(f"importbook: {visible(of_system(error))}", err=True)
-        return NOTHING_DONE
+        sentence, code = of_system(error), NOTHING_DONE
     except (ImportLedgerError, Unreadable) as error:
-        click.echo(f"importbook: {visible(str(error))}", err=True)
-        return SOMETHING_WRONG if getattr(error, "is_difference", False) else NOTHING_DONE
+        sentence = str(error)
+        code = SOMETHING_WRONG if getattr(error, "is_difference", False) else NOTHING_DONE
     except Exception as error:
-        click.echo(f"importbook: {unforeseen(error)}", err=True)
-        return NOTHING_DONE
-    return code if isinstance(code, int) else OK
+        sentence, code = unforeseen(error), NOTHING_DONE
+    else:
+        return code if isinstance(code, int) else OK
+    click.echo(f"importbook: {visible(sentence)}", err=True)
+    return code
 
 
 def of_system(error: OSError) -> str:
-    """The sentence for an error of the operating system: the file first, then what is wrong with it."""
+    """Return the sentence for an error of the operating system: the file, then the reason."""
     if not error.filename or not error.strerror:
         return str(error)
     return f"{error.filename}: {error.strerror}."
 
 
 def fail_without_values() -> None:
-    """Print where an error that nobody expected came from, and nothing of its text: that may quote accounts."""
+    """Make unexpected errors print their place without their text, which may quote accounts."""
 
     def report(error: BaseException | None) -> None:
         if error is not None:
@@ -80,14 +79,14 @@ def fail_without_values() -> None:
 
 
 def unforeseen(error: BaseException) -> str:
-    """The sentence for an error that nobody expected."""
+    """Return the sentence for an unexpected error."""
     frames = traceback.extract_tb(error.__traceback__)
     places = ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-6:])
-    return f"Unexpected {type(error).__name__} at {places}. Please report this line: it holds no data of accounts."
+    return f"Unexpected {type(error).__name__} at {places}. Please report this line: it contains no data of accounts."
 
 
 def _end(code: int) -> None:
-    """At once, whatever threads still wait for the service."""
+    """End the process at once, even if threads still wait for the service."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -1,12 +1,12 @@
-"""`importbook map`: propose and check how the columns of a table become accounts."""
+"""`importbook map`: propose and check a mapping from columns to accounts."""
 
 from pathlib import Path
 
 import click
 import msgspec
 
+from importledger_client.commands import OK, SOMETHING_WRONG
 from importledger_client.commands.common import Stop, next_step, out, say
-from importledger_client.commands.exit_codes import OK, SOMETHING_WRONG
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import read_mapping
 from importledger_client.proposing import gaps, proposed
@@ -14,18 +14,23 @@ from importledger_client.tables.delimited import Delimited
 from importledger_client.tables.reading import is_json, sample_of
 
 FIRST = 2
+"""Accounts that `check` shows."""
 SAMPLE = 200
+"""Rows that `init` reads."""
 
 
-@click.group("map")
+@click.group("map", epilog="Example: importbook map init kunden.csv > m.yaml")
 def map_() -> None:
-    """How the columns of a table become accounts."""
+    """Propose and check a mapping from columns to accounts."""
 
 
-@map_.command()
+@map_.command(epilog="Example: importbook map init kunden.csv > m.yaml")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 def init(file: str) -> int:
-    """Write a proposed mapping to standard output, from the names of the columns."""
+    """Write a proposed mapping to standard output.
+
+    It is made from the names of the columns, in German or English.
+    """
     if is_json(file):
         raise Stop(f"{file} is no table: CSV, XLSX and Parquet need a mapping, NDJSON needs none.")
     table, rows = sample_of(file, SAMPLE)
@@ -35,12 +40,15 @@ def init(file: str) -> int:
     return OK
 
 
-@map_.command()
+@map_.command(epilog="Example: importbook map check m.yaml kunden.csv")
 @click.argument("mapping", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="M.yaml")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--supplier", help="The supplier of all accounts.")
+@click.option("--supplier", help="Supplier of all accounts. [default: as the mapping says]")
 def check(mapping: Path, file: str, supplier: str | None) -> int:
-    """Show the first accounts made from a mapping, and what it leaves open. Exit code 1 while anything is open."""
+    """Show the first accounts of a mapping and its open points.
+
+    Exit code 1 while something is open.
+    """
     console = out()
     plan = read_mapping(mapping)
     source = MappedSource([file], plan, mapping, supplier)
@@ -56,17 +64,15 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
         say(console, sentence)
     unfit = source.mapped.unfit if source.mapped else {}
     open_ = [*source.left_open(), *(f"{gap.name}: {gap.sentence}" for gap in gaps(plan))]
+    open_ += [f"column {column}: {value}" for column, value in sorted(unfit.items())]
+    if without_number:
+        open_.append(f"{without_number:,} rows must have a value in column {plan.key}.")
+    if not accounts:
+        open_.append(f"{file} must have at least one row below its header.")
     for sentence in open_:
         say(console, sentence)
-    for column, value in sorted(unfit.items()):
-        say(console, f"column {column}: {value}")
-    if without_number:
-        say(console, f"{without_number:,} rows must have a value in column {plan.key}.")
-    if not accounts:
-        say(console, f"{file} must have at least one row below its header.")
-    is_open = len(open_) + len(unfit) + bool(without_number) + (not accounts)
-    say(console, f"{accounts:,} accounts · open: {is_open}")
-    if is_open:
+    say(console, f"{accounts:,} accounts · open: {len(open_)}")
+    if open_:
         return SOMETHING_WRONG
     words = [] if "import_supplier" in plan.account and not supplier else ["--supplier", supplier or "CODE"]
     next_step(console, "push", file, "--mapping", str(mapping), *words, "--mode", "validate")

@@ -1,4 +1,4 @@
-"""`importbook profile`: what is in a book, and what the service would refuse."""
+"""`importbook profile`: show statistics of a book, and what the service would refuse."""
 
 import collections
 from collections.abc import Iterator, Sequence
@@ -8,36 +8,47 @@ import click
 from rich.console import Console
 
 from importledger_client.answers import FieldError
-from importledger_client.commands.common import Access, err, next_step, out, reaches_the_service, say
-from importledger_client.commands.exit_codes import NOTHING_DONE, OK
-from importledger_client.commands.inputs import mapping_option, sources_of
-from importledger_client.display import number, progress
+from importledger_client.commands import NOTHING_DONE, OK
+from importledger_client.commands.common import (
+    Access,
+    book_supplier_option,
+    err,
+    files_argument,
+    mapping_option,
+    next_step,
+    out,
+    reaches_the_service,
+    say,
+    sources_of,
+    words_of,
+)
+from importledger_client.display import Pace, Progress, number
 from importledger_client.errors import ImportLedgerError
 from importledger_client.failures import neutral, shown
 from importledger_client.manifest import NoAccount
-from importledger_client.profile import PathProfile, Profile
-from importledger_client.pushing import kinds_of
+from importledger_client.profile import MOST_COUNTED, PathProfile, Profile
 from importledger_client.sources import Source, account_in, for_supplier
-from importledger_client.tally import Tally
+from importledger_client.tally import Tally, kinds_of
 
 LONGEST_SHOWN = 24
 
 
-@click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE…")
-@click.option("--supplier", help="The supplier of all accounts; else each line names its own.")
+@click.command(epilog="Example: importbook profile book.ndjson")
+@files_argument
+@book_supplier_option
 @mapping_option
 @reaches_the_service
 def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, access: Access) -> int:
-    """Show what is in a book, path by path, and what the service would refuse; nothing is left behind there.
+    """Show statistics of a book, and what would be refused.
 
-    For each path: how often it is filled, how many different values, the shortest and the longest, the least and the
-    greatest, the most frequent ones, and how many values several accounts share that should not.
+    For each path: share of accounts with a value, number of values and of different ones, shortest and longest, least
+    and greatest, most frequent, and values that several accounts share although they should not. The service checks
+    the accounts, and stores nothing.
     """
     sources = sources_of(files, mapping, supplier)
     found, tally, warned, console = Profile(), Tally(), Tally(), out()
     lines = _lines(sources, supplier, found, tally)
-    asked = _validate(lines, tally, warned, access)
+    unchecked = _validate(lines, tally, warned, access)
     if not found.accounts and not tally.accounts:
         say(err(), "There was nothing to look at.")
         return NOTHING_DONE
@@ -45,18 +56,17 @@ def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, 
     for source in sources:
         for sentence in (*source.written(), *source.left_open()):
             say(console, sentence)
-    if asked:
-        say(console, f"The accounts were not checked by the service: {asked}")
+    if unchecked:
+        say(console, f"The accounts were not checked by the service: {unchecked}")
     _show_problems(console, "would be refused", tally, found)
     _show_problems(console, "with warnings", warned, found)
-    words = [word for source in sources[:1] for word in source.words]
-    of_supplier = ["--supplier", supplier] if supplier else []
-    next_step(console, "push", *files, *words, *of_supplier, "--mode", "validate", *access.words)
+    words = words_of(mapping=str(mapping or ""), supplier=supplier, mode="validate")
+    next_step(console, "push", *files, *words, *access.words)
     return OK
 
 
 def _lines(sources: Sequence[Source], supplier: str | None, found: Profile, tally: Tally) -> Iterator[bytes]:
-    """The accounts, looked at as they pass."""
+    """Yield the accounts, and add them to the profile."""
     for source in sources:
         for line in source.lines():
             content = account_in(line.content)
@@ -73,12 +83,11 @@ def _lines(sources: Sequence[Source], supplier: str | None, found: Profile, tall
 
 
 def _validate(lines: Iterator[bytes], tally: Tally, warned: Tally, access: Access) -> str:
-    """Look at all lines, with the service where there is one; else why it was not asked."""
-    asked = ""
+    """Read all lines, and let the service check them. Returns the reason if it did not, or ""."""
     try:
         client = access.client()
-        with progress(err(), "profile") as shown_progress:
-            done = 0
+        pace, done = Pace(), 0
+        with Progress(err()) as progress:
             for batch in client.push_batches(lines, mode="validate"):
                 done += len(batch.lines)
                 for content, receipt in zip(batch.lines, batch.receipts, strict=True):
@@ -87,11 +96,11 @@ def _validate(lines: Iterator[bytes], tally: Tally, warned: Tally, access: Acces
                         tally.add(kinds_of(receipt.external_account_number, content, errors))
                     if receipt.warnings:
                         warned.add(kinds_of(receipt.external_account_number, content, receipt.warnings))
-                shown_progress.show(done, tally.accounts, None)
+                progress.show(pace.line("profile", done, tally.accounts, None))
     except ImportLedgerError as error:
-        asked = str(error)
         collections.deque(lines, maxlen=0)
-    return asked
+        return str(error)
+    return ""
 
 
 def _show(console: Console, found: Profile) -> None:
@@ -101,12 +110,11 @@ def _show(console: Console, found: Profile) -> None:
 
 
 def _line(path: PathProfile, accounts: int) -> str:
-    about = "" if path.distinct.is_exact else "~"
     parts = [
         f"{path.path:<60}",
         f"filled {100 * path.accounts / accounts:5.1f} %",
         f"values {number(path.filled)}",
-        f"distinct {about}{number(path.distinct_values)}",
+        f"distinct over {number(MOST_COUNTED)}" if path.has_more else f"distinct {number(len(path.distinct))}",
         f"length {path.shortest}–{path.longest}",
     ]
     if path.least is not None:

@@ -1,4 +1,4 @@
-"""The command and its verbs; each verb's code is in a file beside this one."""
+"""The command with its verbs, in the groups of its help. Each verb is in the file of its name."""
 
 import click
 
@@ -11,15 +11,36 @@ from importledger_client.commands.push import push
 from importledger_client.commands.reconcile import reconcile
 from importledger_client.commands.watch import watch
 
+GROUPS = {
+    "Prepare a book": (generate, profile, map_),
+    "Send it": (push, watch, errors),
+    "Prove that it is complete": (manifest, reconcile),
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class _Verbs(click.Group):
+    """Verbs under the headings of `GROUPS`, in the order of an import."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for heading, verbs in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(verb.name or "", verb.get_short_help_str(100)) for verb in verbs])
+
+
+@click.group(
+    cls=_Verbs,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: importbook push book.ndjson --mode validate",
+)
 @click.version_option(package_name="importledger-client")
 def importbook() -> None:
-    """A whole book of accounts onto the import ledger: from an export to a certificate.
+    """Import a book of energy accounts, from an export to a certificate.
 
-    The service's address and the key come from IMPORTLEDGER_URL and IMPORTLEDGER_KEY.
+    The address of the service and the key come from IMPORTLEDGER_URL and IMPORTLEDGER_KEY. Exit codes: 0 success, 1
+    something was refused, has failed or differs, 2 wrong use or nothing done, 130 interrupted.
     """
 
 
-for _verb in (push, watch, errors, profile, map_, generate, manifest, reconcile):
-    importbook.add_command(_verb)
+for _verbs in GROUPS.values():
+    for _verb in _verbs:
+        importbook.add_command(_verb)

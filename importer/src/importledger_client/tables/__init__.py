@@ -1,1 +1,1 @@
-"""Readers of tables, one module for each format, and the second count that every reading is compared with."""
+"""Readers of tables, one module for each format, with a second count to compare each reading with."""

@@ -1,4 +1,4 @@
-"""Parquet, read by pyarrow. The second count is the file's own metadata."""
+"""Read Parquet files with pyarrow. The second count comes from the metadata of the file."""
 
 import math
 import struct
@@ -12,7 +12,7 @@ from importledger_client.sources import Unreadable
 from importledger_client.tables.table import Cell, Count
 
 _ROWS = 1000
-"""Rows that are decoded at once."""
+"""Rows to decode at once."""
 _FLOATS = {"halffloat": "e", "float": "f", "double": "d"}
 
 
@@ -60,7 +60,7 @@ class Columnar:
             raise Unreadable(f"{self.name}, after row {number}: it cannot be read as Parquet: {error}") from None
 
     def count(self) -> Count:
-        """Count by the row groups' metadata; a column without statistics is decoded for its nulls alone."""
+        """Count by the metadata of the row groups. A column without statistics is decoded to count its nulls."""
         count = Count()
         metadata = self._file.metadata
         for group in range(metadata.num_row_groups):
@@ -79,7 +79,7 @@ class Columnar:
         return iter(())
 
     def _plain(self, number: int, column: str, size: str, value: Any) -> Cell:
-        """A cell as text, number, boolean or None."""
+        """Return a cell as text, number, boolean or None."""
         match value:
             case float():
                 return _number(size, value)
@@ -106,7 +106,7 @@ class Columnar:
 
 
 def _number(size: str, value: float) -> Cell:
-    """The number in its shortest form: a float32 has fewer digits than Python's. What is no number is its word."""
+    """Return a number with the fewest digits of its size, or a word such as NaN."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value.is_integer() and abs(value) < 2**53:
@@ -115,7 +115,7 @@ def _number(size: str, value: float) -> Cell:
 
 
 def _shortest(value: float, size: str) -> str:
-    """The shortest decimal that is this number again, once it has been stored in this size."""
+    """Return the shortest decimal that gives this number when it is stored in this size."""
     for digits in range(1, 10):
         text = f"{value:.{digits}g}"
         if struct.unpack(size, struct.pack(size, float(text)))[0] == value:

@@ -1,7 +1,7 @@
-"""CSV: one encoding, one delimiter and one line end for all of the file. What breaks a rule is refused by its line.
+"""Read CSV files. A file has one encoding, one delimiter and one line end; a line that differs is an error.
 
-The encoding is chosen by all bytes of the file: a byte order mark, else UTF-8, else Windows-1252 where no byte speaks
-against it. A file that mixes them is refused.
+All bytes of the file choose the encoding: a byte order mark, else UTF-8, else Windows-1252 unless a byte rules it out.
+A file that mixes encodings is refused.
 """
 
 import codecs
@@ -28,10 +28,10 @@ _NOT_1252 = re.compile(
     rb"(?:(?<=[a-z])[\x80-\x84\x86-\x91\x93-\x95\x98\x99\x9b\x9d\x9f\xa1-\xac\xae-\xb3\xb5\xb6\xb8-\xde\xf7]"
     rb"|(?<=[A-Z])[\x80-\x87\x89-\x8b\x8e\x94\x99\x9f])(?=[a-z])"
 )
-"""A sign or a capital letter of Windows-1252 before a small letter and after a letter: the file is of DOS or a Mac."""
+"""A sign or capital letter of Windows-1252 between two letters: the file is from DOS or a Mac."""
 _SEPARATOR = re.compile(r'"?sep=(.)"?\r?[\n\r]?\Z', re.IGNORECASE)
 _SWALLOWED = "has whole rows inside a cell of column {}: is a quote missing? Correct it, or ignore the column."
-_CHOOSE = "Say which encoding it has with `source: {encoding: …}` in the mapping, or mend the file."
+_CHOOSE = "Set its encoding with `source: {encoding: …}` in the mapping, or correct the file."
 
 
 class Delimited:
@@ -77,7 +77,7 @@ class Delimited:
             yield number, [cell or None for cell in cells]
 
     def _looks_like_rows(self, cell: str, width: int) -> bool:
-        """True for a cell from the middle of one row to the middle of a later one: each row adds its delimiters."""
+        """Return True for a cell that begins in one row and ends in a later one: it has the delimiters of each row."""
         return width > 2 and cell.count(self.delimiter) == cell.count(self._line_end) * (width - 1)
 
     def count(self) -> Count:
@@ -87,7 +87,7 @@ class Delimited:
         return self._doubts.items()
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
-        """The records from the header on, with their numbers: a line `sep=;` before them counts."""
+        """Yield the records from the header on, with their numbers. A line `sep=;` before them counts."""
         lines = self._text()
         number = 1
         if self._is_separator_first:
@@ -129,7 +129,7 @@ class Delimited:
         )
 
     def _text(self) -> Iterator[str]:
-        """The lines with their ends. Raises Unreadable for a byte that is not of the encoding."""
+        """Yield the lines with their ends. Raises Unreadable for a byte that is not of the encoding."""
         number = 0
         with opened(self.name) as stream:
             text = io.TextIOWrapper(stream, encoding=self.encoding, errors="strict", newline=self._line_end)
@@ -148,7 +148,7 @@ class Delimited:
                 raise _bad_byte(self.name, self.encoding) from None
 
     def _delimiter(self) -> str:
-        """The delimiter that fits the first lines."""
+        """Return the delimiter that fits the first lines best."""
         lines: list[str] = []
         for line in self._text():
             if line.strip():
@@ -170,13 +170,13 @@ def _check_kind(name: str) -> None:
 
 
 def encoding_of(name: str) -> str:
-    """The one encoding that all bytes of a file fit. Raises Unreadable, with line and byte."""
+    """Return the encoding that fits all bytes of a file. Raises Unreadable, with line and byte."""
     with opened(name) as stream:
         bad: Unreadable | None = None
         odd: Unreadable | None = None
         is_utf8 = False
         for number, line in enumerate(stream, 1):
-            if number == 1 and (marked := next((said for bom, said in _BOMS if line.startswith(bom)), None)):
+            if number == 1 and (marked := next((encoding for bom, encoding in _BOMS if line.startswith(bom)), None)):
                 return marked
             if line.isascii():
                 continue
@@ -213,7 +213,7 @@ def _at(name: str, line: bytes, number: int, place: int, encoding: str) -> Unrea
 
 
 def _bad_byte(name: str, encoding: str) -> Unreadable:
-    """The first byte that is not of the encoding."""
+    """Return the error for the first byte that is not of the encoding."""
     decoder = codecs.getincrementaldecoder(encoding)()
     number = 0
     with opened(name) as stream:
@@ -239,7 +239,7 @@ def _named_encoding(name: str, encoding: str) -> str:
 
 
 def _line_end(name: str) -> str:
-    """A line feed, or a carriage return in a file without any line feed."""
+    """Return a line feed, or a carriage return for a file without any line feed."""
     has_return = False
     with opened(name) as stream:
         while part := stream.read(2**20):
@@ -250,7 +250,7 @@ def _line_end(name: str) -> str:
 
 
 def _fit(lines: list[str], delimiter: str) -> tuple[int, int]:
-    """How well a delimiter fits: lines that have as many cells as the first, and how many cells that are."""
+    """Return how well a delimiter fits: number of lines with as many cells as the first, and number of its cells."""
     try:
         rows = list(csv.reader((line.rstrip("\r\n").replace("\r", "") for line in lines), delimiter=delimiter))
     except csv.Error:

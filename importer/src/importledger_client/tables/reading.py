@@ -1,4 +1,4 @@
-"""Read a table from one or more files: each row by the names of its columns, counted on the way and then again."""
+"""Read a table from one or more files: each row by the names of its columns, and two counts of all of it."""
 
 import bisect
 import collections
@@ -25,12 +25,12 @@ _JSON = ("ndjson", "jsonl", "json")
 
 
 def is_table(name: str) -> bool:
-    """Whether a file holds rows rather than JSON, by its ending."""
+    """Return True for the name of a table."""
     return _ending(name) in _FORMATS
 
 
 def is_json(name: str) -> bool:
-    """Whether a file holds JSON, by its ending."""
+    """Return True for the name of a JSON file."""
     return _ending(name) in _JSON
 
 
@@ -40,7 +40,7 @@ def _ending(name: str) -> str:
 
 
 class Table:
-    """The rows of one or more files. `ignored` names columns that may be there twice, `""` those without a name."""
+    """A table of one or more files. Columns in `ignored` may be there twice; `""` stands for those without a name."""
 
     def __init__(
         self,
@@ -54,25 +54,25 @@ class Table:
         self.columns: list[str] = []
         self.rows_read = 0
         self.filled: collections.Counter[str] = collections.Counter()
-        """Filled cells by column, as they were read."""
+        """Number of filled cells by column."""
         self.dated: dict[str, str] = {}
-        """The first cell of each column that a workbook holds as a date: where it is, and the date."""
+        """Place and value of the first date of a workbook in each column."""
         self.skipped = 0
-        """Filled cells of ignored columns."""
+        """Number of filled cells of ignored columns."""
         self._ignored = ignored
         self.doubts: list[tuple[str, str]] = []
-        """(word, sentence) of the cells and sheets that nobody can be sure of, after `rows`."""
+        """(word, sentence) of doubtful cells and sheets, after `rows`."""
         self._starts: list[int] = []
         self.parts = [part for name in names for part in self._parts(name, source, chosen_elsewhere)]
         self._headers = [self._named(part) for part in self.parts]
 
     @property
     def written(self) -> list[str]:
-        """Each part with its format, encoding and delimiter."""
+        """Parts with their formats, encodings and delimiters."""
         return [f"{part.label}: {part.written}" for part in self.parts]
 
     def rows(self) -> Iterator[tuple[int, Row]]:
-        """The rows with their numbers, which go on from part to part. Raises Unreadable, and Differs at the end."""
+        """Yield the rows, numbered through all parts. Raises Unreadable, and Differs at the end."""
         number = 0
         for part, header in zip(self.parts, self._headers, strict=True):
             self._starts.append(number)
@@ -89,7 +89,7 @@ class Table:
                         self.doubts.append((word, f"{part.label}, {sentence}"))
 
     def place(self, number: int) -> str:
-        """A row as people find it: row 3, or its sheet or file with it."""
+        """Return the place of a row for people: row 3, with its sheet or file if there are several."""
         part = max(0, bisect.bisect_left(self._starts, number) - 1)
         in_part = number - self._starts[part] if self._starts else number
         return f"row {in_part}" if len(self.parts) < 2 else f"{self.parts[part].label}, row {in_part}"
@@ -123,7 +123,7 @@ class Table:
         return [sheets[title] for title in chosen]
 
     def _named(self, part: Part) -> list[str]:
-        """The header of a part; every part has the same columns. Raises Unreadable."""
+        """Return the header of a part. Raises Unreadable if it has other columns than the first part."""
         with damage_named(part.label):
             header = part.header()
         for column, times in collections.Counter(header).items():
@@ -140,7 +140,7 @@ class Table:
         return header
 
     def _row(self, part: Part, number: int, header: list[str], cells: list[Cell]) -> Row:
-        """The filled cells of a row, without those of ignored columns."""
+        """Return the filled cells of a row, without those of ignored columns."""
         row: Row = {}
         for place, cell in enumerate(cells):
             if cell is None:
@@ -161,7 +161,7 @@ class Table:
         return row
 
     def _check(self, part: Part, header: list[str], read: Count) -> None:
-        """Raises Differs where the second count is another one."""
+        """Raise Differs if the second count of a part differs."""
         counted = part.count()
         if counted.rows != read.rows:
             raise Differs(
@@ -178,9 +178,6 @@ class Table:
 
 
 def sample_of(name: str, most: int) -> tuple[Table, list[Row]]:
-    """A table and its first rows, without the second count."""
+    """Return a table and its first rows, without the second count."""
     table = Table([name], TableSource())
-    rows: list[Row] = []
-    for _, row in itertools.islice(table.rows(), most):
-        rows.append(row)
-    return table, rows
+    return table, [row for _, row in itertools.islice(table.rows(), most)]

@@ -1,6 +1,6 @@
-"""Count a CSV file by its bytes: a second path beside the reader, with nothing of `csv` or of text decoding.
+"""Count a CSV file by its bytes: a second path beside the reader, without `csv` and without decoding text.
 
-A cell is what stands between two delimiters. One that begins with a quote goes on to the quote that closes it.
+A cell stands between two delimiters. A cell that begins with a quote ends at the quote that closes it.
 """
 
 import codecs
@@ -11,20 +11,20 @@ from importledger_client.sources import opened
 from importledger_client.tables.table import Count
 
 _AS_BYTES = frozenset({"utf-8-sig", "utf-8", "ascii", "iso8859-1", "iso8859-15", "cp1252", "cp1250", "cp850", "cp437"})
-"""Encodings in which a byte below 0x80 always is the ASCII character. Others are rewritten as UTF-8 first."""
+"""Encodings in which a byte below 0x80 always is the ASCII character. Others are converted to UTF-8 first."""
 _TO_QUOTE = re.compile(rb'[^"]*+(?:""[^"]*+)*+')
 _READ_BYTES = 2**20
 
 
 class _OpenQuote(Exception):
-    """A quote that is not closed; carries its line."""
+    """A quote that is not closed, with its line."""
 
     def __init__(self, line: int) -> None:
         self.line = line
 
 
 def recounted(name: str, encoding: str, delimiter: str, line_end: str, *, has_preface: bool) -> Count:
-    """Rows and filled cells below the header, which a line `sep=` may precede."""
+    """Count rows and filled cells below the header. A line `sep=` may precede it."""
     count = Count()
     for number, sizes in enumerate(_records(name, encoding, delimiter, line_end)):
         if number > has_preface and any(sizes):
@@ -33,7 +33,7 @@ def recounted(name: str, encoding: str, delimiter: str, line_end: str, *, has_pr
 
 
 def open_quote(name: str, encoding: str, delimiter: str, line_end: str) -> int:
-    """The line of the quote that is not closed, 0 where there is none."""
+    """Return the line of the quote that is not closed, or 0."""
     try:
         for _ in _records(name, encoding, delimiter, line_end):
             pass
@@ -43,7 +43,7 @@ def open_quote(name: str, encoding: str, delimiter: str, line_end: str) -> int:
 
 
 def _records(name: str, encoding: str, delimiter: str, line_end: str) -> Iterator[list[int]]:
-    """The bytes of each cell, record by record."""
+    """Yield the number of bytes of each cell, record by record."""
     mark = delimiter.encode("utf-8" if encoding not in _AS_BYTES else encoding.removesuffix("-sig"))
     sizes: list[int] = []
     opened_in = 0
@@ -79,7 +79,7 @@ def _records(name: str, encoding: str, delimiter: str, line_end: str) -> Iterato
 
 
 def _lines(name: str, encoding: str, line_end: bytes) -> Iterator[bytes]:
-    """The lines without their ends, as bytes of the file, or of UTF-8."""
+    """Yield the lines without their ends, as bytes of the file or of UTF-8."""
     rest = b""
     for part in _bytes(name, encoding):
         *whole, rest = (rest + part).split(line_end)

@@ -1,6 +1,6 @@
-"""XLSX: sheets of a workbook, read by calamine. What calamine leaves out, the sheet's own XML names.
+"""Read sheets of XLSX workbooks with calamine.
 
-Formulas without a stored value and cells with an error are empty for calamine. `sheet_xml` names them.
+Formulas without a stored value and cells with an error are empty for calamine. `sheet_xml` finds them.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from importledger_client.tables.table import Cell, Count, Dated, Doubts
 _OLD, _ZIP = b"\xd0\xcf\x11\xe0", b"PK\x03\x04"
 _ROUNDED = "has a number of more than 15 digits, which Excel has rounded: it must be text."
 _EXACT = 10**15
-"""Excel keeps 15 digits of a number. What is larger was rounded before it was saved."""
+"""Excel keeps 15 digits of a number. Larger numbers were rounded before they were saved."""
 
 
 class Sheet:
@@ -29,10 +29,6 @@ class Sheet:
         self._sheet = sheet
         self._doubts = Doubts()
         self._scan: Scan | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        return self._sheet.start is None
 
     def header(self) -> list[str]:
         first = next(self._cells(), None)
@@ -57,9 +53,7 @@ class Sheet:
         return self._scan
 
     def _cells(self) -> Iterator[tuple[int, list[Cell]]]:
-        """The rows from the header on, each from the sheet's first column."""
-        if self.is_empty:
-            return
+        """Yield the rows from the header on, each from the first column of the sheet."""
         top, left = self._sheet.start
         for number, cells in enumerate(self._sheet.iter_rows(), top + 1):
             row: list[Cell] = [None] * left + [_plain(cell) for cell in cells]
@@ -70,7 +64,7 @@ class Sheet:
 
 
 def sheets_of(name: str) -> list[Sheet]:
-    """The sheets of a workbook that have rows, in their order. Raises Unreadable."""
+    """Return the sheets of a workbook that have rows, in their order. Raises Unreadable."""
     from python_calamine import CalamineError, PasswordError, SheetTypeEnum, load_workbook
 
     _check_kind(name)
@@ -98,7 +92,7 @@ def _check_kind(name: str) -> None:
 
 
 def _plain(value: Any) -> Cell:
-    """A cell as text, number, boolean or None."""
+    """Return a cell as text, number, boolean or None."""
     if value == "":
         return None
     if isinstance(value, datetime):
