@@ -1,30 +1,42 @@
-"""The clients for programs: the same verbs, waiting and awaited, against a service."""
+"""The Python client against a service, and against servers that are broken or hostile."""
 
 import contextlib
-import http.server
+import itertools
 import threading
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
+import msgspec
+import psycopg
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from importledger_client import (
     AlreadyImported,
     Client,
     Failure,
     ImportLedgerError,
+    JobProgress,
     LatestError,
     Misconfigured,
     NotAllowed,
     NotFound,
     Refused,
     Unavailable,
+    protocol,
 )
 from importledger_client.batches import Batch
-from importledger_client.protocol import TryLater
+from importledger_client.commands import main
+from importledger_client.commands.reconcile import line_of
+from importledger_client.display import visible
+from importledger_client.protocol import TryLater, lines_of
+from tests.support.bulk import bulk, ndjson, wait_until_processed
 from tests.support.importbook import access_to, importbook
 from tests.support.make import an_account, changed, encoded
-from tests.support.running import RunningService, free_port
+from tests.support.running import RunningService, free_port, wait_for
+from tests.support.whole import admin_url
 
 SLOW_S = 60.0
 
@@ -63,18 +75,14 @@ def test_a_refusal_names_every_error(service: RunningService) -> None:
             assert error.detail in str(refused.value)
 
 
-def test_a_wrong_key_is_refused_at_once(service: RunningService) -> None:
+def test_a_wrong_key_or_address_is_named(service: RunningService) -> None:
     with Client(service.base_url, "ilk_wrong") as client, pytest.raises(NotAllowed):
         client.status("X", "Y")
-
-
-def test_an_address_with_a_path_too_many_is_named_and_not_a_missing_run(service: RunningService) -> None:
-    importer = service.importer()
     with (
-        Client(f"{service.base_url}/v2", importer.api_key) as client,
+        Client(f"{service.base_url}/v2", service.importer().api_key) as client,
         pytest.raises(ImportLedgerError, match="is the address right") as refused,
     ):
-        client.run(importer.supplier, "x")
+        client.run("S", "x")
     assert not isinstance(refused.value, NotFound)
 
 
@@ -88,14 +96,7 @@ def test_a_service_that_is_not_there_is_unavailable() -> None:
     assert waits
 
 
-def test_without_address_or_key_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("IMPORTLEDGER_URL", raising=False)
-    with pytest.raises(Misconfigured, match="IMPORTLEDGER_URL"):
-        Client()
-    assert issubclass(Misconfigured, ImportLedgerError)
-
-
-def test_a_failure_says_what_is_wrong_and_where() -> None:
+def test_a_failure_lists_codes_and_paths() -> None:
     detail = "The account could not be validated: some_code@statements.0.statement_path, other@customers.1.email"
     failure = Failure(latest_error=LatestError("account_failed_validation", detail, "account_import"))
     assert [(error.code, error.attr) for error in failure.errors] == [
@@ -116,19 +117,63 @@ def test_empty_lines_count_and_are_not_sent(service: RunningService) -> None:
     assert [(receipt.line, receipt.status) for receipt in receipts] == [(1, "VALID"), (6, "VALID"), (7, "REFUSED")]
 
 
-def test_an_answer_that_lacks_lines_is_not_asked_for_again() -> None:
-    batch = Batch([1, 2], [b"{}", b"{}"])
-    batch.content()
-    batch.take(b'{"line":1,"external_account_number":"","status":"VALID"}')
-    with pytest.raises(TryLater):
-        batch.check()
-    batch.take(b'{"summary":{"lines":1,"accepted":1,"replayed":0,"refused":0}}')
-    with pytest.raises(ImportLedgerError, match="fewer lines"):
-        batch.check()
+# Jobs that add runs up
 
 
 @pytest.mark.parametrize(
-    ("url", "is_taken"),
+    ("job", "line"),
+    [
+        (
+            JobProgress(accounts=200_000, accounts_done=60_000, eta_s=187.0),
+            "r · 60,000 of 200,000 accounts added up · ETA 3m07s",
+        ),
+        (
+            JobProgress(accounts=200_000, why="Imports wait, and come first."),
+            "r · 0 of 200,000 accounts added up · Imports wait, and come first.",
+        ),
+        (JobProgress(accounts=3, accounts_done=3, eta_s=0.0), "r · 3 of 3 accounts added up"),
+    ],
+)
+def test_the_progress_of_a_job_is_a_line(job: JobProgress, line: str) -> None:
+    assert line_of("r", job) == line
+
+
+def test_programs_get_totals_and_certificates_with_progress_and_can_cancel(service: RunningService) -> None:
+    importer, heard = service.importer(), list[JobProgress]()
+    accounts = [an_account(importer.supplier, number) for number in (1, 2)]
+    bulk(service, importer, ndjson(*accounts), "?run=p")
+    wait_until_processed(importer, *accounts)
+    with (
+        Client(service.base_url, importer.api_key) as client,
+        psycopg.connect(admin_url(service), autocommit=True) as connection,
+    ):
+        wait_for(lambda: client.run(importer.supplier, "p").by_status == {"PROCESSED": 2}, "the run has ended")
+        connection.execute("SELECT pg_advisory_lock(7015, 78)")  # a worker that lives, and does nothing
+        connection.execute(
+            "INSERT INTO reconciliations (supplier, run, job, reached, accounts, accounts_done, worker, lease_until)"
+            " VALUES (%s, 'p', 'held', 0, 10, 4, 78, 'infinity')",
+            (importer.supplier,),
+        )
+
+        def hear(progress: JobProgress) -> None:
+            heard.append(progress)
+            connection.execute("DELETE FROM reconciliations WHERE job = 'held'")
+
+        totals = client.totals(importer.supplier, "p", on_progress=hear)
+        assert totals["accounts"] == 2
+        assert (heard[0].accounts, heard[0].accounts_done) == (10, 4)
+        assert client.certificate(importer.supplier, "p", totals)["totals"] == totals
+        cancelled = client.cancel_totals(importer.supplier, "p")
+        assert cancelled == JobProgress(accounts=2, accounts_done=2, eta_s=0.0)
+        with pytest.raises(NotFound):
+            client.cancel_totals(importer.supplier, "p")
+
+
+# Keys stay secret
+
+
+@pytest.mark.parametrize(
+    ("url", "is_accepted"),
     [
         ("http://127.0.0.1:8000", True),
         ("http://127.8.9.1", True),
@@ -144,64 +189,186 @@ def test_an_answer_that_lacks_lines_is_not_asked_for_again() -> None:
         ("http://", False),
     ],
 )
-def test_a_key_is_not_sent_over_plain_http_to_another_machine(url: str, *, is_taken: bool) -> None:
-    if is_taken:
+def test_a_key_is_not_sent_over_plain_http_to_another_machine(url: str, *, is_accepted: bool) -> None:
+    if is_accepted:
         Client(url, "ilk_x")
-    else:
-        with pytest.raises(Misconfigured, match="must begin with https://"):
-            Client(url, "ilk_x")
-        Client(url, "ilk_x", insecure_http=True)
+        return
+    with pytest.raises(Misconfigured, match="must begin with https://"):
+        Client(url, "ilk_x")
+    Client(url, "ilk_x", insecure_http=True)
+    refused = importbook("errors", "r", "--supplier", "S", access={"IMPORTLEDGER_URL": url, "IMPORTLEDGER_KEY": "k"})
+    assert (refused.returncode, "--insecure-http" in refused.stderr) == (2, True)
 
 
-def test_importbook_refuses_plain_http_to_another_machine_without_its_option() -> None:
-    access = {"IMPORTLEDGER_URL": "http://192.0.2.1:8000", "IMPORTLEDGER_KEY": "ilk_x"}
-    refused = importbook("errors", "go-live", "--supplier", "S", access=access)
-    assert refused.returncode == 2
-    assert "--insecure-http" in refused.stderr
-
-
-class Redirecting(http.server.BaseHTTPRequestHandler):
-    """Answers everything with a redirect, and remembers what was sent."""
-
-    seen: ClassVar[list[str]] = []
-
-    def do_POST(self) -> None:
-        self.seen.append(self.path)
-        self.send_response(307)
-        self.send_header("Location", f"http://127.0.0.2:{self.server.server_port}/elsewhere")  # type: ignore[attr-defined]
-        self.end_headers()
-
-    def do_GET(self) -> None:
-        self.do_POST()
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-@contextlib.contextmanager
-def redirecting() -> Iterator[int]:
-    Redirecting.seen.clear()
-    with http.server.ThreadingHTTPServer(("", 0), Redirecting) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        yield server.server_port
-        server.shutdown()
-
-
-def test_a_redirect_takes_no_key_along() -> None:
-    with redirecting() as port, Client(f"http://127.0.0.1:{port}", "ilk_x") as client:
-        with pytest.raises(ImportLedgerError):
-            client.status("S", "1")
-        assert Redirecting.seen == ["/v1/graphql/"]
-
-
-def test_what_stays_on_this_machine_is_sent_to_no_proxy(
+def test_a_key_goes_neither_to_a_redirect_nor_to_a_proxy(
     service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    importer = service.importer()
-    with redirecting() as port:
-        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{port}")
+    importer, seen = service.importer(), list[str]()
+
+    def record(path: str) -> bytes:
+        seen.append(path)
+        return b""
+
+    with answering(record, redirects=True) as url:
+        with Client(url, "ilk_x") as client, pytest.raises(ImportLedgerError):
+            client.status("S", "1")
+        assert seen == ["/v1/graphql/"]
+        monkeypatch.setenv("HTTP_PROXY", url)
         monkeypatch.delenv("NO_PROXY", raising=False)
         monkeypatch.delenv("no_proxy", raising=False)
         with Client(service.base_url, importer.api_key) as client, pytest.raises(NotFound):
             client.status(importer.supplier, "none")
-        assert Redirecting.seen == []
+        assert seen == ["/v1/graphql/"]
+
+
+# Broken and hostile servers
+
+MOVES = "\x1b[2J\u202e"
+"""Clears the screen, and turns the order of letters."""
+TOKEN = b'{"data": {"obtainToken": {"token": "t", "payload": {"exp": 99999999999}}}}'
+
+
+@given(st.binary(), st.lists(st.integers(0, 60)))
+def test_lines_do_not_depend_on_the_parts_they_come_in(content: bytes, cuts: list[int]) -> None:
+    places = sorted({0, len(content), *(cut for cut in cuts if cut < len(content))})
+    parts = [content[start:end] for start, end in itertools.pairwise(places)]
+    assert b"\n".join(lines_of(parts)) == content.removesuffix(b"\n")
+
+
+def test_a_line_or_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "MAX_LINE_BYTES", 100)
+    assert list(lines_of([b"x"] * 100)) == [b"x" * 100]
+    with pytest.raises(ImportLedgerError, match="is the address right"):
+        list(lines_of([b"x"] * 101))
+    monkeypatch.setattr(protocol, "MAX_ANSWER_BYTES", 10_000)
+    refuse_runs(lambda path: TOKEN if "graphql" in path else b"[" + b" " * 1_000_000 + b"]")
+
+
+@pytest.mark.parametrize("line", [0, 2, -1])
+def test_a_receipt_of_another_line_is_none(line: int) -> None:
+    batch = Batch([7, 8], [b"{}", b"{}"])
+    batch.content()
+    with pytest.raises(TryLater):
+        batch.take(b'{"line":%d,"status":"PENDING"}' % line)
+
+
+def test_an_answer_that_lacks_lines_is_not_requested_again() -> None:
+    batch = Batch([1, 2], [b"{}", b"{}"])
+    batch.content()
+    batch.take(b'{"line":1,"external_account_number":"","status":"VALID"}')
+    with pytest.raises(TryLater):
+        batch.check()
+    batch.take(b'{"summary":{"lines":1,"accepted":1,"replayed":0,"refused":0}}')
+    with pytest.raises(ImportLedgerError, match="fewer lines"):
+        batch.check()
+
+
+@pytest.mark.parametrize(
+    ("token", "answer"),
+    [
+        *(
+            (token, b"")
+            for token in (b"", b"{}", b"[]", b"null", b'{"data": null}', b'{"errors": [1]}', b"\xff", b"<p>")
+        ),
+        (b'{"data": {"obtainToken": {}}}', b""),
+        *((TOKEN, answer) for answer in (b"{}", b"[1]", b'[{"run": 1}]', b"[" * 10_000, b"\xff\xfe")),
+    ],
+)
+def test_an_answer_of_another_service_is_named(token: bytes, answer: bytes) -> None:
+    refuse_runs(lambda path: token if "graphql" in path else answer)
+
+
+def test_a_key_that_the_service_refuses_gives_a_sentence_of_importbook(capsys: pytest.CaptureFixture[str]) -> None:
+    denied = b'{"errors": [{"message": "no \\u001b[2J\\u202e", "extensions": null}]}'
+    with answering(lambda path: denied) as url:
+        assert main.run(["watch", "book", "--supplier", "NORDWIND", "--url", url, "--key", "ilk_x"]) == 2
+    assert "must be one that the operator gave you" in capsys.readouterr().err
+
+
+def test_a_certificate_without_totals_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    Path("m.json").write_text('{"accounts": 1, "paths": {}}')
+    with answering(lambda path: b"{}" if "certificate" in path else hostile(path)) as url:
+        words = ["book", "--manifest", "m.json", "--supplier", "NORDWIND", "--url", url, "--key", "ilk_x"]
+        assert main.run(["reconcile", *words]) == 2
+    assert "is the address right" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["watch", "errors", "push", "reconcile"])
+def test_texts_of_a_server_are_escaped_before_they_reach_the_terminal(
+    verb: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    Path("book.ndjson").write_text('{"external_account_number": "1", "import_supplier": "NORDWIND"}\n')
+    words = {"push": ["book.ndjson", "--run", "book"], "reconcile": ["book", "--manifest", "m.json"]}
+    main.run(["manifest", "book.ndjson", "-o", "m.json"])
+    with answering(hostile) as url:
+        named = words.get(verb, ["book"])
+        assert main.run([verb, *named, "--supplier", "NORDWIND", "--url", url, "--key", "ilk_x"]) in (0, 1)
+    shown = "".join(capsys.readouterr())
+    assert "\\x1b[2J\\u202e" in shown
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert visible("a\u200bd\re\tf\n") == "a\\u200bd\\re\tf\n"
+
+
+def hostile(path: str) -> bytes:
+    """The answer of a server whose every text would move the cursor."""
+    problem = {"attr": MOVES, "code": MOVES, "detail": MOVES, "path": MOVES, "number": 1}
+    if "graphql" in path:
+        return TOKEN
+    if "bulk" in path:
+        receipt = {"line": 1, "status": "REFUSED", "code": MOVES, "errors": [problem], "warnings": [problem]}
+        return msgspec.json.encode(receipt) + b"\n" + msgspec.json.encode({"summary": {"lines": 1, "refused": 1}})
+    if path.endswith("/imports/?status=ERRORED"):
+        return b""
+    if path.endswith("/certificate/"):
+        totals = {"by_ledger": {MOVES: {"ledgers": 1}}, "paths": {MOVES: {"count": 1, "digest": ""}}}
+        return msgspec.json.encode({"totals": totals})
+    run = {"run": MOVES, "import_supplier": MOVES, "by_status": {MOVES: 1}, "errors": [problem], "warnings": [problem]}
+    return msgspec.json.encode(run | {"refused": 1, "warned": 1})
+
+
+def refuse_runs(answer: Callable[[str], bytes]) -> None:
+    """Expect that a client names such a server as no import ledger."""
+    with (
+        answering(answer) as url,
+        Client(url, "ilk_x") as client,
+        pytest.raises(ImportLedgerError, match="is the address right"),
+    ):
+        client.runs("NORDWIND")
+
+
+@contextlib.contextmanager
+def answering(answer: Callable[[str], bytes], *, redirects: bool = False) -> Iterator[str]:
+    """Give the address of a server that answers everything with 200, or with a redirect."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.do_GET()
+
+        def do_GET(self) -> None:
+            content = answer(self.path)
+            self.send_response(307 if redirects else 200)
+            if redirects:
+                self.send_header("Location", f"http://localhost:{server.server_port}/elsewhere")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            with contextlib.suppress(ConnectionError):
+                self.wfile.write(content)
+
+        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the library's name
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow
 import pytest
 import xlsxwriter
-from babel.numbers import NumberFormatError, parse_decimal
+from babel.numbers import parse_decimal
 from hypothesis import event, given
 from hypothesis import strategies as st
 from openpyxl import Workbook
@@ -97,18 +97,6 @@ def _has_blank_before_quote(rows: list[list[str]]) -> bool:
     return any(cell.startswith(" ") and cell.lstrip().startswith('"') for row in rows for cell in row)
 
 
-@given(rows_of(german), dialects, st.sampled_from(["cp1252", "utf-16-le", "utf-16-be", "mac_roman", "cp1250", "utf-7"]))
-def test_csv_in_a_named_encoding_reads_back_equal_or_is_refused(
-    rows: list[list[str]], dialect: dict[str, Any], encoding: str
-) -> None:
-    with file_named("kunden.csv") as path:
-        path.write_bytes(csv_text(rows, dialect).encode(encoding))
-        assert read(path, TableSource(encoding=encoding, delimiter=dialect["delimiter"])) in (
-            None,
-            without_empty_rows(rows),
-        )
-
-
 @given(rows_of(texts), dialects.map(lambda dialect: dialect | {"doublequote": False, "escapechar": "\\"}))
 def test_csv_with_backslashes_is_never_read_as_quotes(rows: list[list[str]], dialect: dict[str, Any]) -> None:
     """Backslashes before anything but a quote or the delimiter cannot be told from text."""
@@ -150,48 +138,44 @@ def expected(cell: Any) -> Any:
     return cell
 
 
-def as_read(rows: list[list[Any]]) -> list[list[Any]]:
-    return without_empty_rows([[expected(cell) for cell in row] for row in rows])
-
-
-@given(rows_of(cells_of_sheets), st.booleans())
-def test_a_sheet_of_xlsxwriter_reads_back_equal_or_is_refused(rows: list[list[Any]], is_1904: bool) -> None:
-    with file_named("kunden.xlsx") as path:
-        with xlsxwriter.Workbook(str(path), {"date_1904": is_1904}) as book:
-            sheet = book.add_worksheet("Kunden")
-            day, moment = (book.add_format({"num_format": form}) for form in ("dd.mm.yyyy", "dd.mm.yyyy hh:mm:ss"))
-            sheet.write_row(0, 0, HEADER)
-            for number, row in enumerate(rows, 1):
-                for place, cell in enumerate(row):
-                    if isinstance(cell, str):
+def write_with_xlsxwriter(path: Path, rows: list[list[Any]], *, is_1904: bool) -> None:
+    with xlsxwriter.Workbook(str(path), {"date_1904": is_1904}) as book:
+        sheet = book.add_worksheet("Kunden")
+        day, moment = (book.add_format({"num_format": form}) for form in ("dd.mm.yyyy", "dd.mm.yyyy hh:mm:ss"))
+        for number, row in enumerate([HEADER, *rows]):
+            for place, cell in enumerate(row):
+                match cell:
+                    case str():
                         sheet.write_string(number, place, cell)
-                    elif isinstance(cell, datetime):
-                        if not is_1904 or cell.year >= 1904:
-                            sheet.write_datetime(number, place, cell, moment)
-                        else:
-                            row[place] = None
-                    elif isinstance(cell, date):
-                        if not is_1904 or cell.year >= 1904:
-                            sheet.write_datetime(number, place, cell, day)
-                        else:
-                            row[place] = None
-                    elif isinstance(cell, bool):
+                    case date():
+                        form = moment if isinstance(cell, datetime) else day
+                        sheet.write_datetime(number, place, cell, form)
+                    case bool():
                         sheet.write_boolean(number, place, cell)
-                    elif cell is not None:
+                    case int() | float():
                         sheet.write_number(number, place, cell)
-        assert read(path) in (None, as_read(rows))
 
 
-@given(rows_of(cells_of_sheets))
-def test_a_sheet_of_openpyxl_reads_back_equal_or_is_refused(rows: list[list[Any]]) -> None:
+def write_with_openpyxl(path: Path, rows: list[list[Any]]) -> None:
+    book = Workbook()
+    sheet = book.active
+    assert sheet is not None
+    for row in [HEADER, *rows]:
+        sheet.append(row)
+    book.save(path)
+
+
+@given(rows_of(cells_of_sheets), st.sampled_from(["openpyxl", "xlsxwriter", "xlsxwriter of 1904"]))
+def test_a_sheet_reads_back_equal_or_is_refused(rows: list[list[Any]], writer: str) -> None:
+    is_1904 = writer.endswith("1904")
+    if is_1904:  # such a workbook has no earlier dates
+        rows = [[None if isinstance(cell, date) and cell.year < 1904 else cell for cell in row] for row in rows]
     with file_named("kunden.xlsx") as path:
-        book = Workbook()
-        sheet = book.active
-        assert sheet is not None
-        for row in [HEADER, *rows]:
-            sheet.append(row)
-        book.save(path)
-        assert read(path) in (None, as_read(rows))
+        if writer == "openpyxl":
+            write_with_openpyxl(path, rows)
+        else:
+            write_with_xlsxwriter(path, rows, is_1904=is_1904)
+        assert read(path) in (None, without_empty_rows([[expected(cell) for cell in row] for row in rows]))
 
 
 columns = {
@@ -246,20 +230,6 @@ def test_numbers_are_read_as_babel_reads_them_strictly_or_refused(form: str, loc
         assert number == parse_decimal(plain, locale=locale, strict=True)
 
     law()
-
-
-@given(st.decimals(-(10**12), 10**12, places=2, allow_nan=False))
-def test_what_babel_writes_is_read(number: Decimal) -> None:
-    from babel.numbers import format_decimal
-
-    for form, locale in (("1.234,56", "de_DE"), ("1,234.56", "en_US"), ("1 234,56", "fr_FR")):
-        text = format_decimal(number, format="#,##0.00", locale=locale).replace("\u202f", " ")
-        assert Decimal(converted(text, "decimal", decimals=form)) == number
-
-
-def test_babel_refuses_what_must_be_refused() -> None:
-    with pytest.raises(NumberFormatError):
-        parse_decimal("12.50", locale="de_DE", strict=True)
 
 
 @given(days, st.sampled_from(["DD.MM.YYYY", "YYYY-MM-DD", "MM/DD/YYYY", "YYYYMMDD", "DDMMYYYY"]))
