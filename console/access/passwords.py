@@ -5,10 +5,10 @@ Two are hashed at a time in a process. Hosts take turns: many tries of one host 
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from functools import cache
 
+import msgspec
 from argon2 import PasswordHasher
 from argon2.exceptions import Argon2Error, InvalidHashError
 
@@ -21,7 +21,7 @@ MAX_JUDGED_LENGTH = 32
 LEAST_SCORE = 3
 """The library's score of 100 million guesses."""
 MAX_WAITING = 50
-"""Turns that one host waits for. More are refused, since each request that waits takes memory."""
+"""Tries of one host at a time. More are refused, since each request that waits takes memory."""
 _TOO_MANY = Sentence(
     "Too many sign-ins from this address wait at the moment. Try again later.",
     "Von dieser Adresse warten im Augenblick zu viele Anmeldungen. Bitte später noch einmal versuchen.",
@@ -35,47 +35,34 @@ def misfits_password(password: str) -> bool:
     return not MIN_LENGTH <= len(password) <= MAX_LENGTH
 
 
+class _Host(msgspec.Struct):
+    """A host with tries: one of them waits for a turn or has one, the others wait for it."""
+
+    lock: asyncio.Lock
+    number: int = 0
+
+
 class Turns:
-    """Turns of a few at a time. Hosts that wait have one each, in a circle."""
+    """Turns of a few at a time. Each host has one turn, or waits for one, at a time."""
 
     def __init__(self, at_a_time: int) -> None:
-        self._free = at_a_time
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        """By host, the next one first."""
+        self._turns = asyncio.Semaphore(at_a_time)
+        self._hosts: dict[str, _Host] = {}
 
     @contextlib.asynccontextmanager
-    async def turn(self, host: str) -> AsyncIterator[None]:
+    async def turn(self, name: str) -> AsyncIterator[None]:
         """Wait for a turn of this host, which lasts until the end of the block. Raises ApiError 429 for too many."""
-        if self._free:
-            self._free -= 1
-        else:
-            turns = self._waiting.setdefault(host, deque())
-            if len(turns) >= MAX_WAITING:
-                raise ApiError(429, _TOO_MANY, headers={"Retry-After": "10"})
-            turn = asyncio.get_running_loop().create_future()
-            turns.append(turn)
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if not turn.cancelled():  # it was given, and nobody is there to end it
-                    self._pass_on()
-                raise
+        host = self._hosts.setdefault(name, _Host(asyncio.Lock()))
+        if host.number >= MAX_WAITING:
+            raise ApiError(429, _TOO_MANY, headers={"Retry-After": "10"})
+        host.number += 1
         try:
-            yield
+            async with host.lock, self._turns:
+                yield
         finally:
-            self._pass_on()
-
-    def _pass_on(self) -> None:
-        while self._waiting:
-            host = next(iter(self._waiting))
-            turns = self._waiting.pop(host)
-            turn = turns.popleft()
-            if turns:
-                self._waiting[host] = turns
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._free += 1
+            host.number -= 1
+            if not host.number:
+                del self._hosts[name]
 
 
 _turns = Turns(2)

@@ -5,7 +5,6 @@ from datetime import date
 from functools import partial
 from urllib.parse import quote
 
-import msgspec
 from starlette.responses import Response
 
 from api.description.catalogue import CATALOGUE
@@ -27,15 +26,6 @@ AT_ONCE = 50
 _CODES = {entry.code: entry for entry in CATALOGUE}
 
 
-class DayBar(msgspec.Struct, frozen=True):
-    """A day of a trend, as it is drawn: from the left, from above, and how high, of 140 and 28."""
-
-    x: float
-    y: float
-    height: float
-    number: int
-
-
 @page("/errors/", roles=EVERYBODY, nav=N_("Errors"))
 async def errors(visit: Visit) -> Response:
     """All codes and places, what concerns most accounts first."""
@@ -46,9 +36,9 @@ async def errors(visit: Visit) -> Response:
         "errors.html",
         codes=codes,
         supplier=visit.query("supplier"),
-        failures=[(row, sentence_at(row.code, row.path), trend_of(row.days), _links(row)) for row in failures],
+        failures=[(row, sentence_at(row.code, row.path), _links(row)) for row in failures],
         more_failures=more_failures,
-        refusals=[(row, sentence_at(row.code, row.path), trend_of(row.days)) for row in refusals],
+        refusals=[(row, sentence_at(row.code, row.path)) for row in refusals],
         more_refusals=more_refusals,
         days=DAYS,
     )
@@ -65,7 +55,7 @@ async def error_code(visit: Visit) -> Response:
     return visit.render(
         "error_code.html",
         entry=entry,
-        failures=[(row, trend_of(row.days), _links(row)) for row in failures],
+        failures=[(row, _links(row)) for row in failures],
         more=more,
         days=DAYS,
         address=f"{ROOT}/imports/{Filter(code=entry.code).query()}",
@@ -88,15 +78,6 @@ async def _refusals(visit: Visit, suppliers: Sequence[str]) -> tuple[Sequence[Re
 
 def _today() -> date:
     return now().astimezone(MARKET_TIME).date()
-
-
-def trend_of(days: Sequence[int]) -> list[DayBar]:
-    """The bars of a trend, the highest as high as the drawing. Pure."""
-    width, heights = 140 / len(days), [max(1, 28 * number / max((*days, 1))) for number in days]
-    return [
-        DayBar(round(n * width, 2), round(28 - height, 2), round(height, 2), number)
-        for n, (height, number) in enumerate(zip(heights, days, strict=True))
-    ]
 
 
 def _links(row: FailureCount) -> dict[str, str]:

@@ -1,11 +1,8 @@
 """The first page: every supplier with how far it is, what happened of late, and a way to find a person."""
 
-from datetime import datetime
 from functools import partial
-from typing import Any
 from urllib.parse import urlencode
 
-import msgspec
 from starlette.responses import Response
 
 from console.access.people import EVERYBODY
@@ -16,8 +13,8 @@ from console.presentation.texts import N_
 from console.screens.paging import PlaceNumber, PlaceText, page_of
 from eventstore.clock import now
 from eventstore.log.intake_stop import read_intake_stop
-from projections.queries.supplier_overview import SupplierStanding, supplier_codes, supplier_standings
-from projections.views.throughput import KINDS, PERIODS, Bar, throughput
+from projections.queries.supplier_overview import supplier_codes, supplier_standings
+from projections.views.throughput import KINDS, PERIODS, throughput
 
 PERIOD_NAMES = {"hour": N_("Last hour"), "day": N_("Last day"), "week": N_("Last week")}
 KIND_NAMES = {
@@ -28,19 +25,6 @@ KIND_NAMES = {
 }
 AT_ONCE = 24
 """Suppliers on a page."""
-WIDTH = 1_000
-"""Units of a progress bar's drawing."""
-
-
-class BarPart(msgspec.Struct, frozen=True):
-    """A state in a progress bar: where it begins and how wide it is."""
-
-    status: str
-    name: str
-    tone: str
-    number: int
-    begins: float
-    width: float
 
 
 @page("/", roles=EVERYBODY, nav=N_("Overview"))
@@ -56,7 +40,9 @@ async def overview(visit: Visit) -> Response:
     bars = await visit.read(throughput, [chosen] if chosen in codes else codes, period, at)
     return visit.render(
         "overview.html",
-        standings=[(standing, parts_of(standing, visit._)) for standing in standings],
+        standings=standings,
+        state_names={state: visit._(name) for state, name in STATE_NAMES.items()},
+        tones=STATE_TONES,
         more=more,
         reasons=reasons,
         period=period,
@@ -64,7 +50,7 @@ async def overview(visit: Visit) -> Response:
         kinds=[(kind, visit._(KIND_NAMES[kind])) for kind in KINDS],
         chosen=chosen if chosen in codes else "",
         bars=bars,
-        filled=filled(bars),
+        filled=[bar for bar in reversed(bars) if any(getattr(bar, kind) for kind in KINDS)],
         sums={kind: sum(getattr(bar, kind) for bar in bars) for kind in KINDS},
         at=at,
         stop=await visit.read(read_intake_stop),
@@ -75,22 +61,6 @@ def _address(visit: Visit, period: str, supplier: str) -> str:
     """The same page with the chart of another period."""
     parameters = {"period": period, "supplier": supplier, "after": visit.query("after")}
     return f"{ROOT}/?{urlencode({name: value for name, value in parameters.items() if value})}"
-
-
-def parts_of(standing: SupplierStanding, translate: Any) -> list[BarPart]:
-    """The parts of a supplier's progress bar, one after the other. Pure."""
-    parts: list[BarPart] = []
-    begins = 0.0
-    for status, number, share in standing.shares:
-        name, tone = translate(STATE_NAMES[status]), STATE_TONES.get(status, "") or "wait"
-        parts.append(BarPart(status, name, tone, number, begins, share * WIDTH))
-        begins += share * WIDTH
-    return parts
-
-
-def filled(bars: list[Bar]) -> list[tuple[datetime, Bar]]:
-    """The bars in which anything happened, the newest first: what a table beside a chart shows."""
-    return [(bar.at, bar) for bar in reversed(bars) if any(getattr(bar, kind) for kind in KINDS)]
 
 
 SCREENS = (overview,)

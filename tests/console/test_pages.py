@@ -82,25 +82,10 @@ LISTS = {
         "/console/errors/?supplier=NW", "Failed imports", r"<code>p(\d{4})\.x</code>", 50,
         _sql(_FAILURE.replace("%(code)s", "'blank'")),
     ),
-    "failures of a code": Listed(
-        "/console/errors/required/", "Failed imports", r"<code>p(\d{4})\.x</code>", 50,
-        _sql(_FAILURE.replace("%(code)s", "'required'")),
-    ),
     "refusals": Listed(
         "/console/errors/", "Refused requests", r"<code>r(\d{4})\.x</code>", 50,
         _sql("INSERT INTO error_statistics VALUES ('NW', '2999-01-01', 'request', 'blank', 'r' || %(t)s || '.x',"
              " %(d)s / 7)"),
-    ),
-    "parked": Listed(
-        "/console/projections/throughput/", "Parked", r"imports/NW/k(\d{4})/", 100,
-        _sql("INSERT INTO parked_streams (name, version, stream, position, error)"
-             " VALUES ('throughput', 1, 'import/NW/k' || %(t)s, %(n)s, 'e')"),
-    ),
-    "personal data": Listed(
-        "/console/personal-data/", "Personal data that was shown", r"imports/NW/d(\d{4})/", 50,
-        _sql("INSERT INTO disclosure (supplier, external_account_number, number, user_id, what, reason, shown_at,"
-             " position) VALUES ('NW', 'd' || lpad(%(d)s::text, 4, '0'), 1, 'u', 'account', 'r', now(), %(n)s)",
-             is_last_first=True),
     ),
     "checkpoints": Listed(
         "/console/proof/", "Checkpoints", r"<code>s(\d{4})</code>", 20,
@@ -119,12 +104,6 @@ LISTS = {
         PAGE, "Refused attempts", r"<code>code(\d{4})</code>", 50,
         _sql("INSERT INTO refused_attempts OVERRIDING SYSTEM VALUE SELECT n, 'NW', 'A/1', now(), 'create_account',"
              " 'code' || lpad(%(d)s::text, 4, '0'), '{}' FROM (SELECT %(n)s::bigint AS n) AS r", is_last_first=True),
-    ),
-    "attempts at what never was": Listed(
-        f"/console/imports/{SUPPLIER}/never/", "Refused attempts", r"<code>code(\d{4})</code>", 50,
-        _sql("INSERT INTO refused_attempts OVERRIDING SYSTEM VALUE SELECT n + 10000, 'NW', 'never', now(),"
-             " 'create_account', 'code' || lpad(%(d)s::text, 4, '0'), '{}' FROM (SELECT %(n)s::bigint AS n) AS r",
-             is_last_first=True),
     ),
     "attached records": Listed(
         PAGE, "Attached to the account", r"<code>r(\d{4})</code>", 100,
