@@ -9,8 +9,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from api.admission import Admission
-from api.endpoints.documentation import Documentation
-from api.endpoints.guide import Guide
+from api.endpoints.documentation import Guide
 from api.endpoints.metrics import MetricsPage
 from api.http.paths import RawPathApplication, both_forms, only_form
 from api.http.stopping import STATE
@@ -64,8 +63,8 @@ def _operations(services: Services) -> Iterator[Route]:
 
 def _pages(services: Services, expose: Expose | None) -> Iterator[Route]:
     """The routes of pages and what belongs to them, which the description leaves out."""
-    documentation, guide = Documentation(services), Guide()
-    yield from both_forms("/docs/assets/{name}", documentation.asset, "GET")
+    guide = Guide()
+    yield from both_forms("/docs/assets/{name}", guide.asset, "GET")
     yield from only_form("/docs/account.json", guide.account, "GET")
     yield from only_form("/docs/guide", guide.to_first_page, "GET")
     yield from only_form("/docs/guide/{path:path}", guide.file, "GET")

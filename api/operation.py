@@ -1,11 +1,18 @@
 """What an endpoint is: a row beside its handler, from which its route, its rights and its description are made."""
 
+import re
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
+
+from api.http.errors import query_not_valid
+from schemas.base import Problem
+from schemas.sentence import Sentence
 
 V1, V2 = "/v1/data-import", "/v2/data-import"
 ACCOUNT_PATH = f"{V2}/accounts/{{supplier}}/{{external}}/"
@@ -35,6 +42,36 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     schema: dict[str, Any]
     is_required: bool = False
+    default: Any = None
+    says: Sentence = Sentence("This value is not valid.", "Dieser Wert ist nicht gültig.")
+    """Sentence for a value that does not match the pattern."""
+
+    def read(self, request: Request) -> Any:
+        """Return the value in the query, the default without one. Raises NotValid for a value outside the schema."""
+        text = request.query_params.get(self.name)
+        if text is None:
+            return self.default
+        match self.schema:
+            case {"enum": [*values]} if text not in values:
+                listed = ", ".join(values)
+                says = Sentence(f"This must be one of {listed}.", f"Dies muss einer der Werte {listed} sein.")
+                raise query_not_valid(Problem(self.name, "invalid_choice", says))
+            case {"type": "integer", "minimum": least, "maximum": most}:
+                if text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most:
+                    return int(text)
+                english = f"This must be a whole number from {least} to {most}."
+                german = f"Dies muss eine ganze Zahl von {least} bis {most} sein."
+                raise query_not_valid(Problem(self.name, "invalid", Sentence(english, german)))
+            case {"format": "date"}:
+                try:
+                    return msgspec.convert(text, date)
+                except msgspec.ValidationError as error:
+                    says = Sentence("This must be a day as YYYY-MM-DD.", "Dies muss ein Tag als JJJJ-MM-TT sein.")
+                    raise query_not_valid(Problem(self.name, "invalid", says)) from error
+            case {"pattern": pattern} if not re.fullmatch(pattern.strip("^$"), text):
+                raise query_not_valid(Problem(self.name, "invalid", self.says))
+            case _:
+                return text
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,6 @@ from api.bulk.inflate import INFLATERS, Inflater
 from api.bulk.receipts import BulkEnd, Receipt
 from api.endpoints.bulk_accounts import AccountWork
 from api.endpoints.bulk_records import RecordWork
-from api.http.errors import query_not_valid
 from api.http.languages import language_of
 from api.http.status_codes import ApiError
 from api.intake.record_imports import AMOUNT, INVOICE, NOTE, Kind
@@ -21,13 +20,13 @@ from api.operation import ACCOUNTS, AFTER, V1, V2, Parameter, example_of, operat
 from api.services import Services
 from eventstore.aggregates.run import Mode
 from schemas.account import WrappedAccount
-from schemas.base import Problem
 from schemas.sentence import Sentence
 
 MODE = Parameter(
     name="mode",
     description="`create` when absent; `validate` keeps nothing; `dry_run` makes every line a dry run.",
     schema={"type": "string", "enum": [*get_args(Mode)]},
+    default="create",
 )
 _TYPES = frozenset(
     {
@@ -70,8 +69,7 @@ class BulkImport:
     )
     async def create_accounts(self, request: Request, call: Call) -> Response:
         """Import any number of accounts, one a line. A receipt for each line is streamed back in order."""
-        mode = mode_of(request)
-        return self._answer(request, call, AccountWork(self._services, call, named_run(request), mode))
+        return self._answer(request, call, AccountWork(self._services, call, named_run(request), MODE.read(request)))
 
     @operation("POST", f"{V1}/delivery-note/bulk/", AFTER, **_records(NOTE))
     async def create_delivery_notes(self, request: Request, call: Call) -> Response:
@@ -93,17 +91,6 @@ class BulkImport:
 
     def _answer(self, request: Request, call: Call, work: BulkWork) -> Response:
         return BulkAnswer(call, work, inflater_of(request), self._services.workshop, language_of(request))
-
-
-def mode_of(request: Request) -> Mode:
-    """Return the mode of the request. Raises NotValid."""
-    modes: tuple[Mode, ...] = get_args(Mode)
-    for mode in modes:
-        if request.query_params.get("mode", "create") == mode:
-            return mode
-    listed = ", ".join(modes)
-    says = Sentence(f"The mode must be one of {listed}.", f"Der Modus (mode) muss einer von {listed} sein.")
-    raise query_not_valid(Problem("mode", "invalid_choice", says))
 
 
 def inflater_of(request: Request) -> Inflater:

@@ -1,50 +1,67 @@
-"""The service's description of itself: openapi.json, the list of error codes, the reference page.
+"""The service's description of itself: openapi.json, error codes, the reference page, the guide.
 
-Pages and their assets come with the package; a page may load nothing from anywhere else. None of them needs a token.
+Pages and their assets come with the package; `make docs` builds the guide from README.md and docs/ into `api/guide/`.
+A page may load nothing from elsewhere and run no scripts but its own: those in the page are named by their hashes.
+None of this needs a token.
 """
 
 import asyncio
+import base64
 import gzip
 import hashlib
+import re
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from api.description.catalogue import CATALOGUE, ErrorCode
 from api.description.openapi import openapi
 from api.http.errors import not_found
 from api.http.languages import JSON, language_headers, language_of
 from api.http.responses import JsonResponse, encoded
+from api.http.status_codes import ApiError
 from api.operation import SERVICE, operation
 from api.services import Services
+from schemas.sentence import Sentence
 
 _HERE = Path(__file__).parent.parent
+_GUIDE = _HERE / "guide"
 _ASSETS = {
     file.name: file
     for folder in ("pages", "vendor/swagger-ui")
     for file in (_HERE / folder).iterdir()
     if file.suffix in (".js", ".css")
 }
-_TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
-_PAGE_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".txt": "text/plain; charset=utf-8",
 }
+"""Media types of the files that are served, by suffix; other files of the guide's generator are not."""
+_INLINE_SCRIPT = re.compile(rb"<script(?![^>]*\bsrc=)[^>]*>(.*?)</script>", re.DOTALL)
+_NO_PAGE = Sentence("There is no such page in the guide.", "Diese Seite gibt es im Handbuch nicht.")
+_NOT_BUILT = Sentence("The guide was not built: `make docs`.", "Das Handbuch wurde nicht gebaut: `make docs`.")
 
 
 class Documentation:
-    """The handlers. What is answered is made once; the description, which takes longest, when it is first asked for."""
+    """The handlers of descriptions. Each answer is made once, openapi.json at its first request."""
 
     def __init__(self, services: Services) -> None:
         self._operations = services.operations
         self._errors = {language: encoded(CATALOGUE, language) for language in JSON}
+
+    @operation("GET", "/errors/", SERVICE, answers={200: list[ErrorCode]})
+    async def list_errors(self, request: Request) -> Response:
+        """Every error code: what it means, where it is met, an example."""
+        language = language_of(request)
+        return JsonResponse(self._errors[language], 200, language_headers(language))
 
     @operation("GET", "/openapi.json", SERVICE, answers={200: dict[str, Any], 304: None}, is_slashed=False)
     async def read_description(self, request: Request) -> Response:
@@ -57,38 +74,78 @@ class Documentation:
 
     @cached_property
     def _description(self) -> tuple[bytes, str]:
-        """The document, and the tag by which a client knows whether it has it."""
+        """The document and its entity tag."""
         document = msgspec.json.encode(openapi(self._operations))
         return document, f'"{hashlib.sha256(document).hexdigest()[:32]}"'
-
-    @operation("GET", "/errors/", SERVICE, answers={200: list[ErrorCode]})
-    async def list_errors(self, request: Request) -> Response:
-        """Every error code: what it means, where it is met, an example."""
-        language = language_of(request)
-        return JsonResponse(self._errors[language], 200, language_headers(language))
 
     @operation("GET", "/docs/", SERVICE, answers={200: None})
     async def read_reference(self, request: Request) -> Response:
         """This description as an interactive page."""
-        return _page("docs.html")
+        return await _served(request, _HERE / "pages" / "docs.html")
+
+
+class Guide:
+    """The handlers of pages and files. The list of files is made at the start, so no path leads out of the folder."""
+
+    def __init__(self, folder: Path = _GUIDE) -> None:
+        self._files = {
+            str(file.relative_to(folder)): file
+            for file in folder.rglob("*")
+            if file.is_file() and file.suffix in _TYPES and "_sources" not in file.parts
+        }
+
+    async def account(self, request: Request) -> Response:
+        """An account that the service accepts, for the first steps."""
+        return Response(_content(_HERE / "examples" / "account.json")[0], media_type="application/json")
 
     async def asset(self, request: Request) -> Response:
-        """A script or style sheet of the pages."""
+        """A script or style sheet of the reference page. Raises ApiError 404."""
         file = _ASSETS.get(request.path_params["name"])
         if file is None:
             raise not_found()
-        is_compressed = "gzip" in request.headers.get("accept-encoding", "")
-        headers = {"Cache-Control": "max-age=3600", "Vary": "Accept-Encoding", **_PAGE_HEADERS}
-        headers |= {"Content-Encoding": "gzip"} if is_compressed else {}
-        content = await asyncio.to_thread(_asset, file, is_compressed)
-        return Response(content, media_type=_TYPES[file.suffix], headers=headers)
+        return await _served(request, file)
+
+    async def to_first_page(self, request: Request) -> Response:
+        """Redirect to the guide's first page."""
+        return RedirectResponse("/docs/guide/", status_code=308)
+
+    async def file(self, request: Request) -> Response:
+        """A page of the guide, or a file that belongs to one. Raises ApiError 404."""
+        file = self._files.get(request.path_params["path"] or "index.html")
+        if file is None:
+            raise ApiError(404, _NO_PAGE if self._files else _NOT_BUILT)
+        return await _served(request, file)
+
+
+async def _served(request: Request, file: Path) -> Response:
+    """Answer with a file, compressed where the client takes that; 304 where it has the file."""
+    plain, compressed, policy = await asyncio.to_thread(_content, file)
+    etag = f'"{hashlib.sha256(plain).hexdigest()[:32]}"'
+    headers = {
+        "Cache-Control": "no-cache",
+        "Content-Security-Policy": policy,
+        "ETag": etag,
+        "Referrer-Policy": "no-referrer",
+        "Vary": "Accept-Encoding",
+        "X-Content-Type-Options": "nosniff",
+    }
+    if request.headers.get("if-none-match") == etag:
+        return Response(status_code=304, headers=headers)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(compressed, headers=headers | {"Content-Encoding": "gzip"}, media_type=_TYPES[file.suffix])
+    return Response(plain, headers=headers, media_type=_TYPES[file.suffix])
 
 
 @cache
-def _asset(file: Path, is_compressed: bool) -> bytes:
-    """An asset's bytes, compressed once."""
-    return gzip.compress(file.read_bytes(), 9) if is_compressed else file.read_bytes()
-
-
-def _page(name: str) -> Response:
-    return Response((_HERE / "pages" / name).read_bytes(), media_type="text/html", headers=_PAGE_HEADERS)
+def _content(file: Path) -> tuple[bytes, bytes, str]:
+    """A file's bytes, plain and compressed, and its Content-Security-Policy."""
+    content = file.read_bytes()
+    scripts = _INLINE_SCRIPT.findall(content) if file.suffix == ".html" else []
+    allowed = sorted({f"'sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}'" for script in scripts})
+    sources = " ".join(("'self'", *allowed))
+    policy = (
+        f"default-src 'none'; script-src {sources}; style-src 'self' 'unsafe-inline'; "
+        "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; "
+        "frame-ancestors 'none'"
+    )
+    return content, gzip.compress(content, 9), policy

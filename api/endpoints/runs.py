@@ -13,7 +13,7 @@ from api.access.auth import READERS
 from api.admission import Call
 from api.bulk.receipts import encode_line
 from api.description.problem_sentences import with_sentence
-from api.endpoints.support_queries import LIMIT, MAX_LISTED, next_page, place_after, whole_number
+from api.endpoints.support_queries import LIMIT, NO_PLACE, next_page
 from api.http.database import read
 from api.http.errors import NotValid, not_found
 from api.http.event_stream import KEEP_ALIVE_S, EventStream, ServerEvent
@@ -24,7 +24,6 @@ from api.http.paths import identifier
 from api.http.responses import encoded, json_response
 from api.http.shares import Shares
 from api.http.status_codes import ApiError
-from api.intake.run_names import RUN_NAME
 from api.operation import EVENTS, STATUS, V2, Parameter, operation
 from api.services import Services
 from eventstore.aggregates.import_process import STATUSES
@@ -38,11 +37,6 @@ EVERY_S = 1.0
 """How often a run is told at most."""
 QUIET = timedelta(seconds=2)
 """A run has finished when nothing of it waits and nothing has come for so long."""
-DEFAULT_LISTED = 100
-STATES = frozenset(STATUSES)
-_STATES = Sentence(
-    f"A status is one of {', '.join(sorted(STATES))}.", f"Ein Status ist einer von {', '.join(sorted(STATES))}."
-)
 _FULL = Sentence("Too many follow runs at the moment.", "Im Augenblick verfolgen zu viele einen Lauf.")
 LATE_S = 3.0
 """How long a question about a run waits for the projection, when it may not know the run yet."""
@@ -50,13 +44,15 @@ RUN_PATH = f"{V2}/runs/{{supplier}}/{{run}}/"
 _STATUS = Parameter(
     name="status",
     description="Only imports in this state.",
-    schema={"type": "string", "enum": sorted(STATES)},
+    schema={"type": "string", "enum": sorted(STATUSES)},
 )
 
 _AFTER = Parameter(
     name="after",
     description="The last run of the page before: from its link.",
     schema={"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
+    default="",
+    says=NO_PLACE,
 )
 
 
@@ -117,8 +113,7 @@ class Runs:
         supplier = identifier(request, "supplier")
         if await self._directory.supplier(supplier) is None:
             raise not_found()
-        after = place_after(request, RUN_NAME)
-        limit = whole_number(request, "limit", DEFAULT_LISTED, least=1, most=MAX_LISTED)
+        after, limit = _AFTER.read(request), LIMIT.read(request)
         states, next_after = await read(self._pool, partial(runs_page, after=after, limit=limit), supplier)
         return json_response([state.record for state in states], headers=next_page(request, next_after))
 
@@ -149,7 +144,7 @@ class Runs:
     async def list_run_imports(self, request: Request, call: Call) -> Response:
         """The status records of a run's imports, one a line, in the order in which they were sent."""
         state = await self._runs.known(request)
-        status = _status_of(request)
+        status = _STATUS.read(request)
         language = language_of(request)
         supplier, run = state.named
         query = partial(run_imports, supplier=supplier, run=run, status=status)
@@ -190,10 +185,3 @@ def _lines(language: Language, imports: Sequence[RunImport]) -> bytes:
 
 def _event(name: str, state: RunState) -> ServerEvent:
     return ServerEvent(name, str(state.position), encoded(state.record))
-
-
-def _status_of(request: Request) -> str | None:
-    status = request.query_params.get("status")
-    if status is not None and status not in STATES:
-        raise run_not_valid(Problem("status", "invalid_choice", _STATES))
-    return status

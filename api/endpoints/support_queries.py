@@ -1,12 +1,9 @@
 """What support looks at: how far a supplier's imports are, what goes wrong in them, and which account is meant."""
 
-import re
-from datetime import date
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -51,18 +48,13 @@ MAX_LISTED = 1_000
 
 _SEARCH = Shape(AccountSearch)
 _NO_TEXT = Sentence("The text must not be blank.", "Der Suchtext darf nicht leer sein.")
-_FOUND_PLACE = re.compile(r"M[A-Za-z0-9_-]*\Z")
-NO_PLACE = Sentence("Take this from the link to the next page.", "Dieser Wert steht im Link auf die nächste Seite.")
-_STATES = Sentence(f"There are {', '.join(STATUSES)}.", f"Es gibt {', '.join(STATUSES)}.")
-_NO_CODE = Sentence(
-    "A code has letters, digits, _ and -; /errors/ lists all.",
-    "Ein Code hat Buchstaben, Ziffern, _ und -; /errors/ zählt alle auf.",
+NO_PLACE = Sentence(
+    "This must be the value in the link to the next page.", "Dies muss der Wert im Link auf die nächste Seite sein."
 )
-_CODE = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 _OF_IMPORTS = frozenset(entry.code for entry in CATALOGUE if "latest_error" in entry.where)
 
 
-def _day_parameter(name: str) -> Parameter:
+def _day(name: str) -> Parameter:
     return Parameter(
         name=name,
         description="A day in German market time; open where nothing is said.",
@@ -70,6 +62,17 @@ def _day_parameter(name: str) -> Parameter:
     )
 
 
+def limit_of(most: int, default: int) -> Parameter:
+    """The parameter that bounds a page."""
+    return Parameter(
+        name="limit",
+        description=f"How many at most; {default} where nothing is said.",
+        schema={"type": "integer", "minimum": 1, "maximum": most},
+        default=default,
+    )
+
+
+_FROM, _TO = _day("from_day"), _day("to_day")
 _STATUS = Parameter(
     name="status", description="Only imports in this status.", schema={"type": "string", "enum": list(STATUSES)}
 )
@@ -77,27 +80,26 @@ _ERROR_CODE = Parameter(
     name="code",
     description="Only imports that failed with this code: of `latest_error`, or of one of their problems.",
     schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{1,100}$"},
+    says=Sentence(
+        "A code must have letters, digits, _ and - only; /errors/ lists all.",
+        "Ein Code darf nur Buchstaben, Ziffern, _ und - haben; /errors/ zählt alle auf.",
+    ),
 )
 _AFTER = Parameter(
     name="after",
     description="Where the page before has ended: from its link.",
     schema={"type": "integer", "minimum": 0, "maximum": 10**18},
+    default=0,
 )
-LIMIT = Parameter(
-    name="limit",
-    description="How many at most; 100 where nothing is said.",
-    schema={"type": "integer", "minimum": 1, "maximum": MAX_LISTED},
-)
+LIMIT = limit_of(MAX_LISTED, Wanted().limit)
 _FOUND_AFTER = Parameter(
     name="after",
     description="Where the page before has ended: from its link.",
     schema={"type": "string", "pattern": "^M[A-Za-z0-9_-]*$"},
+    default="",
+    says=NO_PLACE,
 )
-_FOUND_LIMIT = Parameter(
-    name="limit",
-    description=f"How many at most; {MAX_FOUND} where nothing is said.",
-    schema={"type": "integer", "minimum": 1, "maximum": MAX_FOUND},
-)
+_FOUND_LIMIT = limit_of(MAX_FOUND, MAX_FOUND)
 _V1_LIST: dict[str, Any] = {"roles": READERS, "answers": {200: list[ImportListItem]}, "is_foreign_empty": True}
 
 
@@ -170,12 +172,12 @@ class SupportQueries:
         STATUS,
         roles=READERS,
         answers={200: list[ErrorCount]},
-        query=(_day_parameter("from_day"), _day_parameter("to_day")),
+        query=(_FROM, _TO),
     )
     async def read_supplier_errors(self, request: Request, call: Call) -> Response:
         """What goes wrong for a supplier: refused requests and failed imports by day, code and place."""
         supplier = await self._supplier(request)
-        first, last = _day(request, "from_day"), _day(request, "to_day")
+        first, last = _FROM.read(request), _TO.read(request)
         return json_response(await read(self._pool, supplier_errors, supplier, first, last))
 
     @operation(
@@ -192,8 +194,7 @@ class SupportQueries:
     async def search_accounts(self, request: Request, call: Call) -> Response:
         """Accounts by names, numbers, e-mail, postcode, meter, MaLo-ID or IBAN; for auditors and staff."""
         key = call.key
-        after = place_after(request, _FOUND_PLACE)
-        limit = whole_number(request, "limit", MAX_FOUND, least=1, most=MAX_FOUND)
+        after, limit = _FOUND_AFTER.read(request), _FOUND_LIMIT.read(request)
         asked, problems = _SEARCH.examine(call.body)
         text = asked.q.strip()
         if problems or not text:
@@ -221,17 +222,13 @@ class SupportQueries:
     async def list_imports(self, request: Request, call: Call) -> Response:
         """A supplier's imports with their status, in order of creation, by status and code, in pages."""
         supplier = await self._supplier(request)
-        status, code = request.query_params.get("status"), request.query_params.get("code")
-        if status is not None and status not in STATUSES:
-            raise query_not_valid(Problem("status", "invalid_choice", _STATES))
-        if code is not None and not _CODE.match(code):
-            raise query_not_valid(Problem("code", "invalid", _NO_CODE))
+        code = _ERROR_CODE.read(request)
         wanted = Wanted(
-            status=status,
+            status=_STATUS.read(request),
             code=code,
             is_problem=code not in _OF_IMPORTS,
-            after=whole_number(request, "after", 0, least=0, most=10**18),
-            limit=whole_number(request, "limit", Wanted().limit, least=1, most=MAX_LISTED),
+            after=_AFTER.read(request),
+            limit=LIMIT.read(request),
         )
         page = await read(self._pool, imports_page, supplier, wanted)
         statuses = {one.external_account_number: one for one in page.imports}
@@ -247,33 +244,6 @@ class SupportQueries:
         return supplier
 
 
-def whole_number(request: Request, name: str, default: int, *, least: int, most: int) -> int:
-    """A number of the query. Raises NotValid."""
-    text = request.query_params.get(name)
-    if text is None:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
-        raise query_not_valid(
-            Problem(
-                name,
-                "invalid",
-                Sentence(
-                    f"Give a whole number from {least} to {most}.",
-                    f"Anzugeben ist eine ganze Zahl von {least} bis {most}.",
-                ),
-            )
-        )
-    return int(text)
-
-
-def place_after(request: Request, form: re.Pattern[str]) -> str:
-    """The place that a page begins after, "" for the first page. Raises ApiError for one of another form."""
-    after = request.query_params.get("after")
-    if after is not None and not form.match(after):
-        raise query_not_valid(Problem("after", "invalid", NO_PLACE))
-    return after or ""
-
-
 def next_page(request: Request, after: str | int | None) -> dict[str, str]:
     """The header that leads to the page after this place: the same query, with `after`; {} when there is none.
 
@@ -283,15 +253,3 @@ def next_page(request: Request, after: str | int | None) -> dict[str, str]:
         return {}
     query = {**request.query_params, "after": str(after)}
     return {"Link": f'<{request.url.path}?{urlencode(query)}>; rel="next"'}
-
-
-def _day(request: Request, name: str) -> date | None:
-    text = request.query_params.get(name)
-    if text is None:
-        return None
-    try:
-        return msgspec.convert(text, date)
-    except msgspec.ValidationError as error:
-        raise query_not_valid(
-            Problem(name, "invalid", Sentence("Give a day as YYYY-MM-DD.", "Anzugeben ist ein Tag als JJJJ-MM-TT."))
-        ) from error

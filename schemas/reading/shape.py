@@ -85,19 +85,6 @@ class NotJson(Exception):
         self.detail = detail
 
 
-class Misfits(Exception):
-    """The body does not fit its shape, for all of these reasons.
-
-    `stand_in` is the body as its shape, with something harmless in place of each misfit, so that the rest can be
-    looked at all the same.
-    """
-
-    def __init__(self, stand_in: Any, problems: list[Problem]) -> None:
-        super().__init__(f"{len(problems)} misfits")
-        self.stand_in = stand_in
-        self.problems = problems
-
-
 class Shape(Generic[T]):
     """Reads bodies as `T`. Build one per shape, at import: that compiles it.
 
@@ -109,9 +96,11 @@ class Shape(Generic[T]):
         self.wire_type = wire_type
         msgspec.json.Decoder(wire_type)
 
-    def read(self, body: bytes, bounds: Bounds = ASKED) -> T:
-        """Raises NotJson, TooMuchWork, or Misfits with every misfit."""
-        self._refuse_too_much(body, bounds)
+    def examine(self, body: bytes, bounds: Bounds = ASKED) -> tuple[T, Sequence[Problem]]:
+        """The body and its misfits, with something harmless in their places. Raises NotJson, TooMuchWork."""
+        if detail := _excess(body, bounds):
+            _refuse_deep(body[:_BEGINNING_BYTES])
+            raise TooMuchWork(detail)
         try:
             value = _untyped.decode(body) if len(body) <= LARGE_BYTES else _read(body, bounds)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -127,36 +116,20 @@ class Shape(Generic[T]):
                     raise NotJson(misfits.DEEP_BODY)
                 # What is in the log was taken as it is, and stays what it was.
                 if bounds is STORED or all(map(_NUMBER.match, number_texts(value, self.wire_type))):
-                    return typed
+                    return typed, ()
         if not is_shallow(value, bounds.depth):
             raise NotJson(misfits.DEEP_BODY)
         scan_s = math.inf if bounds is STORED else MAX_SCAN_S
         return self.fit(value, repeated_names(body, within_s=scan_s) if repeats else (), bounds)
 
-    def _refuse_too_much(self, body: bytes, bounds: Bounds) -> None:
-        """Raises for a body that would take too much memory."""
-        if detail := _excess(body, bounds):
-            _refuse_deep(body[:_BEGINNING_BYTES])
-            raise TooMuchWork(detail)
-
-    def examine(self, body: bytes, bounds: Bounds = ASKED) -> tuple[T, Sequence[Problem]]:
-        """The body and its misfits, with stand-ins in their places. Raises NotJson, TooMuchWork."""
-        try:
-            return self.read(body, bounds), ()
-        except Misfits as misfits:
-            return misfits.stand_in, misfits.problems
-
     def stored(self, body: bytes) -> T:
         """A body that is in the log, as `examine` gives it. Raises NotJson, and nothing for what it costs."""
         return self.examine(body, STORED)[0]
 
-    def fit(self, value: Any, besides: Sequence[Problem] = (), bounds: Bounds = ASKED) -> T:
-        """The same for a value that is already decoded and has these problems besides. Raises Misfits."""
+    def fit(self, value: Any, besides: Sequence[Problem] = (), bounds: Bounds = ASKED) -> tuple[T, Sequence[Problem]]:
+        """The same for a value that is already decoded and has these problems besides."""
         fitted, problems = _fitted(value, self.wire_type, bounds)
-        typed = msgspec.convert(fitted, self.wire_type)
-        if problems or besides:
-            raise Misfits(typed, [*problems, *besides])
-        return typed
+        return msgspec.convert(fitted, self.wire_type), [*problems, *besides]
 
 
 def untyped(body: bytes, bounds: Bounds = ASKED) -> Any:

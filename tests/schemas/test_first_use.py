@@ -13,10 +13,10 @@ from tests.support.make import an_account, encoded
 account = an_account("NORDWIND")
 works = [
     lambda: KnownSupplier(code="NORDWIND").terms,
-    lambda: SENT_ACCOUNT.shape.read(encoded(account)),
-    lambda: ACCOUNT.read(encoded(account)),
-    lambda: SENT_WRAPPED_ACCOUNT.shape.read(encoded({"payload": account})),
-    lambda: WRAPPED_ACCOUNT.read(encoded({"payload": account})),
+    lambda: SENT_ACCOUNT.shape.examine(encoded(account)),
+    lambda: ACCOUNT.examine(encoded(account)),
+    lambda: SENT_WRAPPED_ACCOUNT.shape.examine(encoded({"payload": account})),
+    lambda: WRAPPED_ACCOUNT.examine(encoded({"payload": account})),
     lambda: undated_rows_of(stored_account(encoded(account)), "A-1"),
 ]
 sys.setswitchinterval(1e-6)

@@ -105,7 +105,7 @@ def import_market_records(ledger: Ledger, owner: Ledger) -> None:
     stream = participant.stream_of("P", example_of("market_participant")["code"])
     assert erase_contacts(owner, stream, reason="r", at=now(), by="t") is not None
     [written] = example_of("price_sheets")["price_sheets"]
-    sheet, payload = Shape(PriceSheet).read(encoded(written)), Payload.of(encoded(written))
+    (sheet, _), payload = Shape(PriceSheet).examine(encoded(written)), Payload.of(encoded(written))
     stream = price_sheet.stream_of("O", sheet.market_participant_code, sheet.document_number)
     command = price_sheet.ImportPriceSheet(
         payload_sha256=payload.sha256.hex(),
@@ -126,7 +126,7 @@ def import_market_records(ledger: Ledger, owner: Ledger) -> None:
 
 def import_participant(ledger: Ledger, organisation: str, record: dict[str, Any]) -> None:
     body = encoded(record)
-    read, payload = Shape(MarketParticipant).read(body), Payload.of(body)
+    read, payload = Shape(MarketParticipant).examine(body)[0], Payload.of(body)
     ledger.execute(
         participant.stream_of(organisation, read.code),
         participant.ImportParticipant(payload_sha256=payload.sha256.hex()),

@@ -14,7 +14,7 @@ import pytest
 from starlette.applications import Starlette
 
 from api.app import create_app
-from api.endpoints.guide import Guide
+from api.endpoints.documentation import Guide
 from api.http.errors import HANDLERS
 from api.http.paths import only_form
 from tests.support.folders import temporary_folder
