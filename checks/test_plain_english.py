@@ -1,0 +1,50 @@
+"""Each folder has at most so many hard sentences in 1,000 words. A limit may only fall."""
+
+import os
+import subprocess
+
+import pytest
+
+from checks.plain_english import Passage, findings, passages, tracked
+from tests.support.folders import ROOT
+
+LIMITS = {
+    "api": 3.0,
+}
+"""Sentences in 1,000 words, by folder. The goal is 3. Lower a limit when its folder has become better."""
+LONGEST_SUBJECT = 60
+COMMITS = 50
+
+
+@pytest.fixture(autouse=True)
+def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.mark.parametrize("folder", LIMITS)
+def test_a_folder_has_few_hard_sentences(folder: str) -> None:
+    read = [passage for file in tracked([folder]) for passage in passages(file)]
+    hard = [finding for passage in read for finding in findings(passage)]
+    words = sum(len(passage.text.split()) for passage in read)
+    shown = "\n".join(f"{one.passage.file}:{one.passage.line}: {one.reason}: {one.sentence}" for one in hard)
+    assert 1000 * len(hard) / words <= LIMITS[folder], shown
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Whoever sends alone waits for nobody.",
+        "Make the view anew.",
+        "It takes 35 µs.",
+        " ".join(["word"] * 29) + ".",
+    ],
+)
+def test_a_hard_sentence_is_found_beside_a_plain_one(sentence: str) -> None:
+    assert [one.sentence for one in findings(Passage("f", 1, f"Return the row. {sentence}"))] == [sentence]
+
+
+def test_subjects_of_commits_have_60_characters_at_most() -> None:
+    """Of the newest commits. An archive without a history has none."""
+    command = ["git", "log", f"-{COMMITS}", "--no-merges", "--format=%s"]
+    log = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+    assert [subject for subject in log.stdout.splitlines() if len(subject) > LONGEST_SUBJECT] == []
