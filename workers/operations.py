@@ -287,6 +287,8 @@ def may_request(ledger: Ledger, request: OwnerTaskRequested) -> bool:
     if "*" in asking.suppliers:
         return True
     organisations, suppliers = {values.get("organisation", asking.organisation)}, set(_suppliers_in(values))
+    if request.kind == "key_revoke":
+        suppliers = _suppliers_of_key(ledger, values["organisation"], values["key_id"])
     if request.kind.startswith("user_"):
         target = user_of(ledger, values["user_id"])
         if target.status != "unknown":
@@ -295,6 +297,13 @@ def may_request(ledger: Ledger, request: OwnerTaskRequested) -> bool:
     elif not request.kind.startswith("key_"):
         suppliers = {values.get("supplier", "*")}
     return organisations == {asking.organisation} and suppliers <= set(asking.suppliers)
+
+
+def _suppliers_of_key(ledger: Ledger, name: str, key_id: str) -> set[str]:
+    """The suppliers that a key of the organisation was created for; none where there is no such key."""
+    events = [recorded.event for recorded in ledger.history(organisation.stream_of(name))]
+    created = [event for event in events if isinstance(event, organisation.KeyCreated) and event.key_id == key_id]
+    return {supplier for event in created for supplier in event.suppliers}
 
 
 def forget_uncreated(ledger: Ledger, user_id: str) -> None:

@@ -175,6 +175,19 @@ def test_no_key_reaches_further_than_who_asked_for_it(ledger: Ledger, tasks: Own
     assert told(ledger, "t_key_create").status == "FAILED"
 
 
+@pytest.mark.asvs("V8.4.1")
+@pytest.mark.api_top_10("API5")
+@pytest.mark.parametrize("suppliers", ["NW,SW", "*"])
+def test_nobody_revokes_a_key_that_reaches_further_than_they_do(
+    ledger: Ledger, tasks: OwnerTasks, suppliers: str
+) -> None:
+    own = {"organisation": "Nordwind Energie", "key_id": "abcd1234"}
+    new = own | {"secret_sha256": "0" * 64, "role": "importer", "suppliers": suppliers}
+    tasks.carry_out(ask(ledger, new_user(ledger, role="operator"), "key_create", **new))
+    tasks.carry_out(ask(ledger, new_user(ledger, role="operator", suppliers=["NW"]), "key_revoke", **own))
+    assert [told(ledger, f"t_{kind}").status for kind in ("key_create", "key_revoke")] == ["DONE", "FAILED"]
+
+
 def test_tasks_are_carried_out_while_the_relay_runs(ledger: Ledger, tasks: OwnerTasks) -> None:
     stop = threading.Event()
     thread = tasks.start(stop)
