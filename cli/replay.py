@@ -16,7 +16,7 @@ from eventstore.events import Recorded
 from eventstore.operations.export import PayloadLine, body_of, read_export
 from eventstore.replay import Replay
 from market.judging import Terms
-from workers.actors.process_imports import judged_account
+from workers.actors.stored_account import judged_account
 
 MAX_TOLD = 100
 

@@ -21,7 +21,7 @@ from lab.faults.world import DataConnections, World, a_heavy_account, suspended
 from projections import INLINE
 from tests.support.make import encoded
 from tests.support.running import free_port, is_ready, start_role, wait_for
-from workers.actors.process_imports import MAX_ATTEMPTS
+from workers.actors.starting import MAX_ATTEMPTS
 from workers.broker import IMPORTS, BellUnavailable, BrokerDoorbell, redis_broker
 from workers.followers.relay import Relay
 

@@ -23,6 +23,7 @@ from tests.support.make import an_account, changed
 from tests.support.staging import SUPPLIER, stage, status
 from workers.actors import references
 from workers.actors.process_imports import ImportProcessor
+from workers.actors.starting import Starter
 from workers.broker import IMPORTS, BrokerDoorbell, in_process_broker
 from workers.followers.relay import Relay
 from workers.liveness import Liveness
@@ -157,12 +158,12 @@ def test_leases_are_judged_by_the_clock_of_the_database(
     """A relay whose clock is 90 seconds ahead gives nothing back, and a worker's own clock sets no lease."""
     liveness = Liveness(ledger)
     liveness.start(threading.Event())
-    worker = ImportProcessor(ledger, worker=liveness.worker)
+    starter = Starter(ledger, liveness.worker)
     stream = stage(ledger, FIRST)
     broker = in_process_broker()
     try:
         with another_clock(timedelta(seconds=-3_600)):
-            [started] = worker._start([stream], ledger.look_at([stream]))
+            [started] = starter.start([stream], ledger.look_at([stream]))
         with another_clock(timedelta(seconds=90)):
             relay = Relay(ledger, BrokerDoorbell(broker))
             relay._sweeper.sweep(connection, relayed=2)
@@ -174,8 +175,9 @@ def test_leases_are_judged_by_the_clock_of_the_database(
     assert queued(broker) == []
 
 
-def test_two_threads_of_a_worker_never_have_the_same_lease(ledger: Ledger, processor: ImportProcessor) -> None:
+def test_two_threads_of_a_worker_never_have_the_same_lease(ledger: Ledger) -> None:
     """By its end a worker finds what it has taken up where the database could not say so."""
     at = ledger.time()
-    ends = [processor._lease_from(at) for _ in range(3)]
+    starter = Starter(ledger, lambda: 7)
+    ends = [starter._lease_from(at) for _ in range(3)]
     assert ends == sorted(set(ends))

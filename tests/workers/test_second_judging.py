@@ -9,7 +9,7 @@ from eventstore.aggregates.import_process import IMPORT_PROCESS, FailImport
 from market.judging import Terms
 from schemas.account import Account
 from tests.support.make import NOON, an_account, changed, encoded, staged
-from workers.actors.process_imports import account_of
+from workers.actors.stored_account import account_of
 
 USUAL = Terms()
 BREAKS_A_RULE = changed(an_account(), "not an address", "customers", 0, "email")

@@ -20,7 +20,7 @@ from schemas.reading.work import ASKED, STORED, Bounds, TooMuchWork
 from schemas.submission import read_submission, stored_account, stored_submission
 from tests.support.make import NOON, an_account, processed, staged
 from tests.support.post_account import RECORDS
-from workers.actors.process_imports import account_of
+from workers.actors.stored_account import account_of
 
 pytestmark = pytest.mark.slow
 

@@ -28,9 +28,11 @@ from projections.platform.rows import undated_rows_of
 from schemas.account import Account
 from tests.support.make import an_account, changed, places, value_at
 from tests.support.staging import SUPPLIER, stage, status
-from workers.actors import process_imports
-from workers.actors.process_imports import LEASE, ImportProcessor, Ready, Started
+from workers.actors import process_imports, starting
+from workers.actors.completing import Completer, Ready
+from workers.actors.process_imports import ImportProcessor
 from workers.actors.references import Treatments
+from workers.actors.starting import LEASE, Started, Starter
 
 REFUSES_POISON = "ALTER TABLE platform.service_account ADD CHECK (notes #>> '{0,body}' <> 'poison')"
 
@@ -131,18 +133,18 @@ def test_imports_that_became_large_before_they_were_taken_up_are_done_one_after_
 ) -> None:
     monkeypatch.setattr(process_imports, "MAX_OPEN_BYTES", 25_000)
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2)]
-    start, read, together = ImportProcessor._start, ImportProcessor._read, list[int]()
+    start, read, together = Starter.start, ImportProcessor._read, list[int]()
 
-    def growing(processor: ImportProcessor, *arguments: Any) -> list[Started]:
+    def growing(starter: Starter, *arguments: Any) -> list[Started]:
         for number in (1, 2):
             stage(ledger, an_account(SUPPLIER, number) | {"metadata": [{"key": "filling", "value": "x" * 15_000}]})
-        return start(processor, *arguments)
+        return start(starter, *arguments)
 
     def counting(processor: ImportProcessor, started: Sequence[Started], treatments: Treatments) -> Any:
         together.append(len(started))
         return read(processor, started, treatments)
 
-    monkeypatch.setattr(ImportProcessor, "_start", growing)
+    monkeypatch.setattr(Starter, "start", growing)
     monkeypatch.setattr(ImportProcessor, "_read", counting)
     processor.process(streams)
     assert together == [1, 1]
@@ -174,16 +176,16 @@ def test_what_somebody_has_ended_meanwhile_is_left_to_him(
     """The others are completed together, without a look at each of his."""
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(8)]
     taken, left = streams[:6], streams[6:]
-    complete, batches = ImportProcessor._complete, list[int]()
+    complete, batches = Completer._complete_together, list[int]()
 
-    def taken_first(processor: ImportProcessor, batch: Sequence[Ready], *, is_dry_run: bool) -> None:
+    def taken_first(completer: Completer, batch: Sequence[Ready], *, is_dry_run: bool) -> None:
         failed = FailImport(start=2, code="taken_over", detail="Somebody else has it.")
         for stream in [] if batches else taken:
             ledger.execute(stream, failed, at=now(), by="tester")
         batches.append(len(batch))
-        complete(processor, batch, is_dry_run=is_dry_run)
+        complete(completer, batch, is_dry_run=is_dry_run)
 
-    monkeypatch.setattr(ImportProcessor, "_complete", taken_first)
+    monkeypatch.setattr(Completer, "_complete_together", taken_first)
     processor.process(streams)
     assert {status(ledger, stream) for stream in taken} == {"ERRORED"}
     assert {status(ledger, stream) for stream in left} == {"PROCESSED"}
@@ -327,7 +329,7 @@ def test_a_database_that_is_away_for_a_moment_holds_nothing_up(
     ledger: Ledger, processor: ImportProcessor, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch, imports: int
 ) -> None:
     """Imports that were taken up and then left waited for the end of their lease, a minute and more."""
-    monkeypatch.setattr(process_imports, "TRY_AGAIN_AFTER_S", (0.01, 0.01, 0.01))
+    monkeypatch.setattr(starting, "TRY_AGAIN_AFTER_S", (0.01, 0.01, 0.01))
     with psycopg.connect(database.admin, autocommit=True) as admin:
         admin.execute("CREATE SEQUENCE tries; GRANT USAGE ON SEQUENCE tries TO PUBLIC")
         admin.execute(
@@ -361,7 +363,7 @@ def test_imports_that_were_taken_up_without_an_answer_are_not_left_until_their_l
     ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker lives, so nobody else would take them up for a minute."""
-    monkeypatch.setattr(process_imports, "TRY_AGAIN_AFTER_S", (0.01,))
+    monkeypatch.setattr(starting, "TRY_AGAIN_AFTER_S", (0.01,))
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 4)]
     other = stage(ledger, an_account(SUPPLIER, 4))
     ledger.execute(other, StartImport(worker=7, lease_until=now() + LEASE, max_attempts=5), at=now(), by="worker:7")

@@ -18,7 +18,7 @@ from eventstore.log.ledger import Ledger
 from telemetry.supervision import supervision
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage, status
-from workers.actors import process_imports
+from workers.actors import starting
 from workers.actors.process_imports import ImportProcessor
 from workers.broker import IMPORTS, MAILS, BrokerDoorbell, in_process_broker
 from workers.followers.sweeper import Sweeper
@@ -130,10 +130,8 @@ def test_a_hanging_worker_loses_its_import_when_the_lease_ends(
 def test_an_import_that_always_loses_its_worker_ends(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
     stream = stage(ledger, an_account(SUPPLIER))
     sweeper = sweeper_and_turns(ledger)[0]
-    for _ in range(process_imports.MAX_ATTEMPTS + 1):
-        command = StartImport(
-            worker=7, lease_until=now() + timedelta(minutes=1), max_attempts=process_imports.MAX_ATTEMPTS
-        )
+    for _ in range(starting.MAX_ATTEMPTS + 1):
+        command = StartImport(worker=7, lease_until=now() + timedelta(minutes=1), max_attempts=starting.MAX_ATTEMPTS)
         ledger.execute(stream, command, at=now(), by="tester")
         sweeper.sweep(connection, relayed=100)
     error = ledger.history(stream)[-1].event
