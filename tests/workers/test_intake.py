@@ -18,17 +18,17 @@ from workers import intake
 from workers.intake import Intake
 
 
-class Said(ProcessorPressure):
-    """A machine that says what it is told to say."""
+class Pressure(ProcessorPressure):
+    """A machine on which processes wait for processors for this share of time."""
 
-    said = 1.0
+    share_of_time = 1.0
 
     def share(self) -> float:
-        return self.said
+        return self.share_of_time
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock that only the test moves."""
 
     at = 100.0
 
@@ -38,7 +38,7 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Of the machine that looks. Three imports are much."""
+    """The clock of the machine that looks. Three imports are much."""
     made = Clock()
     monkeypatch.setattr(intake, "time", made)
     monkeypatch.setattr(intake, "MUCH", 3)
@@ -49,77 +49,43 @@ def arrive(ledger: Ledger, imports: int, first: int = 1) -> list[str]:
     return [stage(ledger, an_account(SUPPLIER, number)) for number in range(first, first + imports)]
 
 
-@pytest.mark.parametrize(("arrived", "share", "goes_first"), [(3, 0.9, True), (2, 0.9, False), (3, 0.4, False)])
-def test_much_has_to_arrive_and_processors_to_be_short(
+ARRIVALS = {
+    "much, and processors are short": (0.9, [(3, 0.3, True)]),
+    "not much": (0.9, [(2, 0.3, False)]),
+    "processors are idle": (0.4, [(3, 0.3, False)]),
+    "between two looks": (1.0, [(3, intake.LOOK_EVERY_S / 2, False), (0, intake.LOOK_EVERY_S / 2 + 0.01, True)]),
+    "a backlog is no intake": (1.0, [(9, 0.3, True), (0, 0.3, True), (0, 0.3, False)]),
+    "slowly, in twice the time": (1.0, [(5, 2 * intake.LATELY_S, False), (6, 2 * intake.LATELY_S, True)]),
+    "after a long time without a look": (1.0, [(20, intake.FORGOTTEN_S + 0.1, False), (3, 0.3, True)]),
+}
+"""Share of time that processes wait for processors, and per look: imports that arrive before it, seconds, answer."""
+
+
+@pytest.mark.parametrize(("share", "looks"), ARRIVALS.values(), ids=ARRIVALS)
+def test_intake_goes_first_while_much_arrives_and_processors_are_short(
     ledger: Ledger,
     connection: psycopg.Connection[Any],
     clock: Clock,
-    arrived: int,
     share: float,
-    goes_first: bool,
+    looks: list[tuple[int, float, bool]],
 ) -> None:
-    pressure = Said()
+    pressure = Pressure()
     looking = Intake(pressure)
-    assert not looking.goes_first(connection)
-    pressure.said = share
-    arrive(ledger, arrived)
-    clock.at += 0.3
-    assert looking.goes_first(connection) is goes_first
-
-
-def test_it_looks_a_few_times_a_second(ledger: Ledger, connection: psycopg.Connection[Any], clock: Clock) -> None:
-    looking = Intake(Said())
-    assert not looking.goes_first(connection)
-    arrive(ledger, 3)
-    clock.at += intake.LOOK_EVERY_S / 2
-    assert not looking.goes_first(connection), "it has just looked"
-    clock.at += intake.LOOK_EVERY_S / 2 + 0.01
-    assert looking.goes_first(connection)
-
-
-def test_what_came_before_is_no_intake(ledger: Ledger, connection: psycopg.Connection[Any], clock: Clock) -> None:
-    """A backlog is worked off with all there is, one that came just before as well."""
     arrive(ledger, 9)
-    looking = Intake(Said())
-    assert not looking.goes_first(connection), "it has not seen when these came"
-    arrive(ledger, 9, 10)
-    for goes_first in (True, True, False):
-        clock.at += 0.3
+    assert not looking.goes_first(connection), "it does not know when these arrived"
+    pressure.share_of_time = share
+    first = 10
+    for imports, seconds, goes_first in looks:
+        arrive(ledger, imports, first)
+        first += imports
+        clock.at += seconds
         assert looking.goes_first(connection) is goes_first
 
 
-def test_what_comes_slowly_is_not_much_however_long_nobody_looked(
-    ledger: Ledger, connection: psycopg.Connection[Any], clock: Clock
-) -> None:
-    looking = Intake(Said())
-    looking.goes_first(connection)
-    arrive(ledger, 5)
-    clock.at += 2 * intake.LATELY_S
-    assert not looking.goes_first(connection)
-    arrive(ledger, 6, 6)
-    clock.at += 2 * intake.LATELY_S
-    assert looking.goes_first(connection)
-
-
-def test_what_came_while_nobody_looked_for_long_is_not_asked_for(
+def test_what_arrives_while_the_log_is_slow_to_answer_is_counted_over_that_time(
     ledger: Ledger, connection: psycopg.Connection[Any], clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A relay that stood by for hours would go through all of them."""
-    monkeypatch.setattr(intake, "FORGOTTEN_S", 1.0)
-    looking = Intake(Said())
-    looking.goes_first(connection)
-    arrive(ledger, 20)
-    clock.at += 1.1
-    assert not looking.goes_first(connection)
-    arrive(ledger, 3, 21)
-    clock.at += 0.3
-    assert looking.goes_first(connection)
-
-
-def test_what_comes_while_the_log_is_slow_to_answer_is_no_more_than_it_is(
-    ledger: Ledger, connection: psycopg.Connection[Any], clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looking = Intake(Said())
+    looking = Intake(Pressure())
     looking.goes_first(connection)
 
     def slow(connection: psycopg.Connection[Any]) -> int:
@@ -132,10 +98,9 @@ def test_what_comes_while_the_log_is_slow_to_answer_is_no_more_than_it_is(
     assert not looking.goes_first(connection)
 
 
-def test_only_what_is_new_arrives(ledger: Ledger, connection: psycopg.Connection[Any], clock: Clock) -> None:
-    """To take imports up and to give them back moves the log, and is the workers' own doing."""
+def test_events_of_workers_are_no_intake(ledger: Ledger, connection: psycopg.Connection[Any], clock: Clock) -> None:
     streams = arrive(ledger, 4)
-    looking = Intake(Said())
+    looking = Intake(Pressure())
     looking.goes_first(connection)
     started = StartImport(worker=7, lease_until=now() + timedelta(minutes=1), max_attempts=5)
     ledger.execute_many(dict.fromkeys(streams, started), at=now(), by="t")

@@ -94,29 +94,28 @@ def channels(connection: psycopg.Connection[Any]) -> list[str]:
 
 
 @pytest.mark.promise("worker-wakes-late-ends")
-def test_a_creation_that_was_staged_meanwhile_is_not_replaced(
-    ledger: Ledger, hanging: Hanging, processor: ImportProcessor, connection: psycopg.Connection[Any]
+@pytest.mark.parametrize(
+    ("is_dry_run", "second", "missing"),
+    [(False, SECOND, set()), (True, FIRST, set()), (False, SECOND, {"*"})],
+    ids=["another content", "a creation after a dry run", "a document of the first content is missing"],
+)
+def test_a_worker_that_wakes_late_does_not_end_what_was_staged_meanwhile(
+    ledger: Ledger,
+    hanging: Hanging,
+    processor: ImportProcessor,
+    connection: psycopg.Connection[Any],
+    is_dry_run: bool,
+    second: Any,
+    missing: set[str],
 ) -> None:
-    stage(ledger, FIRST)
-    stream = wake_late(ledger, hanging, processor, lambda _: stage(ledger, SECOND))
+    hanging.missing = missing
+    stage(ledger, FIRST, is_dry_run=is_dry_run)
+    stream = wake_late(ledger, hanging, processor, lambda _: stage(ledger, second))
     assert status(ledger, stream) == "IN_PROGRESS"
     assert channels(connection) == []
     finish(ledger, stream, processor)
     assert status(ledger, stream) == "PROCESSED"
-    assert channels(connection) == ["SECOND"]
-
-
-@pytest.mark.promise("worker-wakes-late-ends")
-def test_a_creation_after_a_dry_run_is_not_lost(
-    ledger: Ledger, hanging: Hanging, processor: ImportProcessor, connection: psycopg.Connection[Any]
-) -> None:
-    stage(ledger, FIRST, is_dry_run=True)
-    stream = wake_late(ledger, hanging, processor, lambda _: stage(ledger, FIRST))
-    assert status(ledger, stream) == "IN_PROGRESS"
-    finish(ledger, stream, processor)
-    assert status(ledger, stream) == "PROCESSED"
-    assert ledger.load([stream])[stream].state.account_number.startswith("A-")
-    assert channels(connection) == ["FIRST"]
+    assert channels(connection) == [second["sales_channel"]]
 
 
 @pytest.mark.promise("worker-wakes-late-ends")
@@ -134,19 +133,6 @@ def test_a_dry_run_after_a_cancelled_creation_makes_no_account(
     assert channels(connection) == []
     stage(ledger, SECOND)
     processor.process([stream])
-    assert status(ledger, stream) == "PROCESSED"
-    assert channels(connection) == ["SECOND"]
-
-
-@pytest.mark.promise("worker-wakes-late-ends")
-def test_a_missing_document_of_the_first_content_does_not_fail_the_second(
-    ledger: Ledger, hanging: Hanging, processor: ImportProcessor, connection: psycopg.Connection[Any]
-) -> None:
-    hanging.missing = {"*"}
-    stage(ledger, FIRST)
-    stream = wake_late(ledger, hanging, processor, lambda _: stage(ledger, SECOND))
-    assert status(ledger, stream) == "IN_PROGRESS"
-    finish(ledger, stream, processor)
     assert status(ledger, stream) == "PROCESSED"
     assert channels(connection) == ["SECOND"]
 

@@ -3,7 +3,7 @@
 import contextlib
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,8 +21,8 @@ from eventstore.aggregates.import_process import (
     StartImport,
 )
 from eventstore.clock import now
-from eventstore.errors import StoreUnavailable, StreamUnreadable
-from eventstore.log.ledger import Decision, Ledger, Loaded
+from eventstore.errors import StoreUnavailable
+from eventstore.log.ledger import Decision, Ledger
 from projections import INLINE
 from projections.platform.rows import undated_rows_of
 from schemas.account import Account
@@ -97,23 +97,6 @@ def test_an_import_with_a_moment_before_year_1_in_utc_fails_with_that_field_name
     assert isinstance(failed, ImportErrored)
     assert "invalid@notes.0.created_at" in failed.problems
     assert status(ledger, streams[1]) == "PROCESSED"
-
-
-def test_what_the_worker_has_started_it_does_not_read_again(
-    ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2)]
-    read: list[list[str]] = []
-    look_at = Ledger.look_at
-
-    def counting(ledger: Ledger, streams: Iterable[str]) -> dict[str, Loaded | StreamUnreadable]:
-        read.append(list(streams))
-        return look_at(ledger, read[-1])
-
-    monkeypatch.setattr(Ledger, "look_at", counting)
-    processor.process(streams)
-    assert read == [streams]
-    assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
 
 
 def test_imports_that_are_large_together_are_taken_up_one_after_the_other(
