@@ -90,7 +90,7 @@ def ratios_of(measured: Mapping[str, Measured]) -> list[Bar]:
 
 
 def costs_of(measured: Mapping[str, Measured]) -> list[Bar]:
-    """What an account costs, what a process holds, and what a reader waits for among writers."""
+    """Measure the cost of an account, the memory of processes, and the latency of reads among writes."""
     processed = measured["create to PROCESSED"]
     service = sum(used for kind, used in processed.microseconds.items() if kind != "generator")
     return [

@@ -1,6 +1,6 @@
 """The ceiling: a bare ASGI app that decodes untyped, hashes, compresses, encrypts and writes the same rows in batches.
 
-No routing, no tokens, no validation, no domain code: what is left is what durable intake costs at least.
+No routing, tokens, validation or domain code: the rest is the minimal cost of durable intake.
 """
 
 import asyncio

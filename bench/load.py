@@ -28,7 +28,7 @@ MOST_READINGS = 10_000
 """Of one register."""
 
 Form = Callable[[int], bytes]
-"""What a value is for the account with this number."""
+"""Return the value of a field for the account with this number."""
 
 
 def bodies(supplier: str) -> list[tuple[bytes, bytes]]:
@@ -38,7 +38,7 @@ def bodies(supplier: str) -> list[tuple[bytes, bytes]]:
 
 
 def own_values(body: bytes) -> list[tuple[bytes, Form]]:
-    """What no two accounts share in truth, of an account: its market locations, its meters, and an e-mail address."""
+    """Values that no two real accounts share: market locations, meters and an e-mail address."""
     account = json.loads(body)
     points = [point for address in account["supply_addresses"] for point in address["supply_points"]]
     values: list[tuple[str, Form]] = [(point["identifier"], market_location) for point in points]

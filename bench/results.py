@@ -1,4 +1,4 @@
-"""What a run has measured, as JSON, as a page of Markdown and as a chart."""
+"""Results of a run, as JSON, as a page of Markdown and as a chart."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from bench.service import Measured
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """A figure of one run beside what is asked of it: so much at least, or at most."""
+    """A figure of one run and its bar, a minimum or a maximum."""
 
     name: str
     measured: float
@@ -32,7 +32,7 @@ class Results(msgspec.Struct, frozen=True):
     ratios: list[Bar]
     """One rate over another of the same run."""
     costs: list[Bar]
-    """What an account takes of processors, memory and patience, in the unit that its name says."""
+    """CPU time, memory and latency of an account, in the unit of the name."""
     waits: list[Bar]
     """Seconds that something may take at most."""
 

@@ -1,10 +1,10 @@
-"""Whether the service is as fast with many accounts as with few: every figure of both, and one over the other.
+"""Compare the service with many accounts and with few: each figure of both, and their ratio.
 
     python -m bench.scale --accounts 1000000
 
-Two services with a Postgres each, one with 10,000 accounts and one with as many as asked for, whose logs are what the
-service would have written and from which everything else is derived. They are measured in turns, so that a noisy
-neighbour meets both. The small one is put back after each measurement, or it would grow to many times its size. Exit
+Two services have a Postgres each: one has 10,000 accounts, the other as many as given. Their logs are written directly,
+and everything else is derived from them. They are measured in turns, so that a noisy neighbour affects both. The small
+one is reset after each measurement, because it would grow to many times its size. Exit
 code 1 where the large one is below 0.9 of the small one in anything.
 """
 
@@ -43,16 +43,16 @@ SMALL, LARGE = 10_000, 1_000_000
 READ_RATES = (300, 500)
 """Creates a second, and questions for a status beside them."""
 READ_TIMES = 4
-"""Questions are asked for so many times as long as other loads last: one in a hundred of 2,500 says little."""
+"""Factor of the duration of queries over other loads: a 99th percentile needs many samples."""
 REBUILT = ("platform", "import_status")
-"""Those whose rebuild is measured: one that reads payloads, and one that reads events alone."""
+"""Projections whose rebuild is measured: one reads payloads, one reads events only."""
 TRIES, SEARCHES = 3, 200
 REBUILDS_BESIDE = 3
-"""How often the small one is rebuilt before the large one, and after it."""
+"""Rebuilds of the small one before the large one, and after it."""
 
 
 class Value(msgspec.Struct, frozen=True):
-    """What was measured once, in a unit; of costs less is better."""
+    """A measured value with its unit. For costs, less is better."""
 
     measured: float
     unit: str

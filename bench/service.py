@@ -71,7 +71,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class Reads(msgspec.Struct, frozen=True):
-    """Accounts that are asked for by chance: the number before the first, how many, and the form of their numbers."""
+    """Accounts to query at random: the number before the first, their count, and the format of numbers."""
 
     first: int = 0
     count: int = 0
@@ -207,7 +207,7 @@ class Bench:
             return Measured(count / (ended_at() - began), memory_mb=most_memory_of(self._families))
 
     def creates_beside_large(self, rate: int, connections: int = 12, size: int = 9_500_000) -> Measured:
-        """So many creates a second, beside so many connections that validate an account of so many bytes each."""
+        """Send `rate` creates a second, beside connections that validate accounts."""
         self.settle()
         with self.apis() as port, self.working():
             self.warm_up(port)
@@ -223,9 +223,9 @@ class Bench:
         known: Reads | None = None,
         times: int = 1,
     ) -> Measured:
-        """So many questions a second for the status of accounts, beside so many creates; relay and worker run.
+        """Send status queries at a rate, beside creates; relay and worker run.
 
-        Of `known` accounts, or of so many that are made before; for so many times as long as other loads.
+        Query `known` accounts, or accounts that are created before.
         """
         seconds = times * self._seconds
         self.settle()
@@ -296,9 +296,9 @@ class Bench:
 
     @contextmanager
     def all_processed(self, count: int) -> Iterator[Callable[[], float]]:
-        """So many accounts are sent within; afterwards all of them are PROCESSED, and the callable says since when.
+        """Accounts are sent inside the block. Afterwards all are PROCESSED, and the callable returns since when.
 
-        What is still open is looked for by its index: to count accounts again and again would be a load of its own.
+        Open imports are found by their index: counting accounts repeatedly would be a load of its own.
         """
         ended_at: list[float] = []
         with psycopg.connect(self.connections.admin_url, autocommit=True) as connection:
@@ -337,7 +337,7 @@ class Bench:
 
     @contextmanager
     def _validating(self, port: int, body: bytes, connections: int) -> Iterator[None]:
-        """So many connections validate this body again and again; they have begun to be answered."""
+        """Connections validate this body repeatedly inside the block, which begins after the first answers."""
         stop = threading.Event()
 
         def validate() -> None:

@@ -12,7 +12,7 @@ Usage = Mapping[str, float]
 
 
 def usage_of(families: Mapping[str, list[int]]) -> Usage:
-    """What each kind's processes and their children have used, those that have ended included."""
+    """CPU time of each kind of process with its children, including ended ones."""
     return {kind: sum(map(_seconds, pids)) for kind, pids in families.items()}
 
 
@@ -58,7 +58,7 @@ def _exact(pid: int) -> float:
 
 
 def processor_model() -> str:
-    """What the figures were measured on, as far as it can be told."""
+    """Describe the machine of the measurement, as far as it is known."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return f"{os.cpu_count()} × {line.split(':', 1)[1].strip()}"

@@ -1,9 +1,8 @@
-"""What an account costs another version of this repository, and what it costs this one, at the same time.
+"""Compare the cost of an account in another version of this repository and in this one, at the same time.
 
 Each version has a service of its own, with a Postgres of its own; both bring as many accounts to PROCESSED at once, on
-the same processors. What the machine does to the one it does to the other, so that ratios of processor time differ by
-two or three per cent from round to round, where figures of runs in turns differ by thirty. How fast one is when it is
-alone, this does not say.
+the same processors. The machine's noise affects both, so
+ratios of CPU time vary little from round to round. The speed of one version alone is not measured.
 """
 
 import os
@@ -23,7 +22,7 @@ Costs = Mapping[str, float]
 ROOT = Path(__file__).parents[1]
 WARM_UP = 2_000
 GENERATOR = "generator"
-"""What loads the service, and is no part of it."""
+"""Processes that load the service."""
 _READY = "ready"
 
 
@@ -97,7 +96,7 @@ def _played(services: Sequence["subprocess.Popen[str]"]) -> list[Costs]:
 
 
 def _told(process: "subprocess.Popen[str]") -> str:
-    """What it says next. Raises RuntimeError when it has ended."""
+    """Return its next line. Raises RuntimeError when it has ended."""
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith(_READY):

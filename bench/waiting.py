@@ -1,4 +1,4 @@
-"""What somebody waits for: until an account exists, a change is in force, an outage is told, a service is there."""
+"""Measure waits of users: until an account exists, a change is effective, an outage is reported, a service is up."""
 
 import os
 import socket
@@ -25,7 +25,7 @@ MANY = 100_000
 
 
 def slowest(bench: Bench) -> list[Bar]:
-    """Each wait beside what is asked of it, in seconds."""
+    """Each wait with its bar, in seconds."""
     return [
         Bar("create to PROCESSED on the idle service, slowest of 20", idle_latency(bench), 1.0, is_most=True),
         Bar("a supplier's status in force in the api, slowest of 10", pause_latency(bench), 1.0, is_most=True),

@@ -1,8 +1,8 @@
-"""`make changes`: make each usual change on a branch of its own that is thrown away, and show that it works there.
+"""`make changes`: apply each usual change on a temporary branch, and check that it works.
 
-A change is made on what is known to git here, committed or not. What is generated is generated, then come formatting,
-lint, types, the direction of imports, the near tests and those that concern the change. Ends with 1 when any of it
-fails, or when a change touches more files than docs/how-to/develop.md says. `ONLY=endpoint` makes one.
+A change is applied to the tracked files here, committed or not. Then generated files are written, and formatting, lint,
+types, import contracts, pure tests and the tests of the change run. Exit code 1 if any of them fails, or if a change
+touches more files than docs/how-to/develop.md says. `ONLY=endpoint` makes one.
 """
 
 import argparse
@@ -21,9 +21,9 @@ from tests.support.folders import ROOT
 
 BIN = Path(sys.executable).parent
 OF_THE_HOUSE = ("checks/test_layout.py", "checks/test_repository.py", "tests/test_contract.py")
-"""What holds every change to how things are named, laid out and told."""
+"""Tests of names, layout and documents, which every change must pass."""
 BUILT = "api/guide"
-"""What git does not know and the service shows; made by `make setup`."""
+"""Untracked files that the service shows; `make setup` writes them."""
 _READY = ("-o", f"{sys.prefix}/.ready", "-o", f"{BUILT}/index.html")
 _MAKE = ("make", "--silent", f"VENV={sys.prefix}", "ARGS=", *_READY)
 """The verbs of the tree's Makefile, with the environment from here and nothing of what `make changes` was told."""
@@ -82,7 +82,7 @@ def _made(change: Change, tree: Path) -> tuple[str, ...]:
 
 
 def _failed(change: Change, tree: Path) -> str:
-    """What does not pass with the change, and how it says so; empty when all does."""
+    """Return the failed commands with their output; empty if all pass."""
     steps: Sequence[tuple[str | Path, ...]] = (
         (*_MAKE, "check"),
         (*_MAKE, "test-fast"),

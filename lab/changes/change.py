@@ -1,4 +1,4 @@
-"""A change as its file tells it: a title, the tests that concern it, and what it does to which files."""
+"""A change in a patch file: a title, its tests, and the files that it edits."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from tests.support.folders import ROOT
 FOLDER = ROOT / "lab" / "changes"
 TABLE = ROOT / "docs" / "how-to" / "develop.md"
 GENERATED = ("docs/openapi.json", "docs/reference/errors.md")
-"""What `python -m checks.generated` writes, which nobody edits."""
+"""Files that `python -m checks.generated` writes."""
 
 _ROW = re.compile(r"^\| [^|]+ \(`(?P<patch>\w+\.patch)`\) \| (?P<files>\d+) \|", re.MULTILINE)
 
@@ -30,7 +30,7 @@ def changes() -> list[Change]:
 
 
 def change_of(patch: Path, text: str) -> Change:
-    """The change that a patch tells. Pure. Raises ValueError for one without tests or files."""
+    """Parse a patch. Pure. Raises ValueError for one without tests or files."""
     told = text.partition("diff --git ")[0]
     tests = re.search(r"^Tests: (.+?)\n\n", told, re.MULTILINE | re.DOTALL)
     files = re.findall(r"^diff --git a/\S+ b/(\S+)$", text, re.MULTILINE)
@@ -40,5 +40,5 @@ def change_of(patch: Path, text: str) -> Change:
 
 
 def promised() -> dict[str, int]:
-    """How many files each change touches, by its patch, as docs/how-to/develop.md tells it."""
+    """Number of files that each change may touch, by its patch, from docs/how-to/develop.md."""
     return {row["patch"]: int(row["files"]) for row in _ROW.finditer(TABLE.read_text())}

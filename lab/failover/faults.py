@@ -12,9 +12,9 @@ from tests.support.running import is_ready, wait_for
 
 _CANCEL_WAITING = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 ALONE_S = 3.5
-"""How long the primary commits alone, in seconds: a standby that hears nothing for 5 s connects again."""
+"""Seconds for which the primary commits alone. A standby that receives nothing for 5 s reconnects."""
 AWAY_S = 10.0
-"""How long what is not needed stays away."""
+"""Seconds for which a dispensable machine is away."""
 STANDBY = Bar(alone_s=1.0)
 NO_MANAGER = Bar(alone_s=5.0)
 
@@ -31,7 +31,7 @@ def kill(world: World) -> Measured:
 
 
 def cut(world: World) -> Measured:
-    """The primary's cable is pulled: no RST, no answer, and Postgres there goes on."""
+    """Pull the primary's cable: no RST, no answer, and Postgres continues there."""
     former = world.store.wait_for_primary()
 
     def inject() -> Node:
@@ -53,7 +53,7 @@ def split(world: World) -> Measured:
 
 
 def switch_over(world: World) -> Measured:
-    """Patroni is asked for another primary."""
+    """Request another primary from Patroni."""
     former = world.store.wait_for_primary()
 
     def inject() -> Node:
@@ -88,7 +88,7 @@ def cut_standby(world: World) -> Measured:
 def cancel_waits(world: World) -> Measured:
     """Cancel commits that wait for a standby, let importers send again, and lose the primary.
 
-    What was committed then is visible, and the primary alone has it: its importers must not be told that it is stored.
+    These commits are visible, but only on the primary. Importers must not get a confirmation.
     """
     former = world.store.wait_for_primary()
 

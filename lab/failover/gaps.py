@@ -1,4 +1,4 @@
-"""What a fault did to those who send: how long nobody got a 201, how much of that the manager took."""
+"""Effect of a fault on senders: the longest time without a 201, and the manager's part of it."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -7,11 +7,11 @@ from itertools import pairwise
 import msgspec
 
 AFTER_THE_MANAGER_S = 5.0
-"""How much longer than the manager itself the service may take."""
+"""Seconds that the service may need beyond the manager."""
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """What is allowed: a gap of its own, or so much more than the manager needs."""
+    """Allowed gap: a fixed one, or a time beyond the manager's."""
 
     beyond_manager_s: float = AFTER_THE_MANAGER_S
     alone_s: float | None = None
@@ -50,12 +50,12 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 def longest_gap(times: Sequence[float], begins: float, ends: float) -> float:
-    """The longest time without an entry between two moments. `times` ascend."""
+    """Return the longest time without an entry between two moments. `times` ascend."""
     inside = times[bisect_left(times, begins) : bisect_left(times, ends)]
     marks = [begins, *inside, ends]
     return max(later - earlier for earlier, later in pairwise(marks))
 
 
 def number_within(times: Sequence[float], begins: float, ends: float) -> int:
-    """How many entries there are between two moments. `times` ascend."""
+    """Count entries between two moments. `times` ascend."""
     return bisect_left(times, ends) - bisect_left(times, begins)

@@ -19,7 +19,7 @@ from tests.support.make import an_account, encoded
 from tests.support.running import wait_for
 
 SEALED_S = 12.0
-"""How long the smaller side goes on after the larger one has a primary: its sealer signs what will be lost."""
+"""Seconds for which the smaller side continues after the larger one has a primary, and signs events that get lost."""
 FIRST = 10_000_000
 
 

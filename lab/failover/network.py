@@ -1,8 +1,7 @@
 """Machines that are network namespaces, on one switch whose cables can be pulled.
 
-They stand in a mount, pid and network namespace of the run's own (`lab.failover.apart`), so that nothing of them
-outlives it, and nothing of the machine's own network is touched. A cable that is pulled loses what is sent, and tells
-nobody: the port leaves its bridge.
+They are in a mount, pid and network namespace of the run (`lab.failover.apart`), so they end with it and never touch
+the machine's own network. A pulled cable drops packets silently: the port leaves its bridge.
 """
 
 import contextlib
@@ -52,7 +51,7 @@ class Machine:
                 _enter(here.fileno())
 
     def processes(self) -> list[psutil.Process]:
-        """Everything that runs on it, whoever has started it."""
+        """All processes that run on it."""
         namespace = self._file.stat().st_ino
         found = []
         for pid in psutil.pids():
@@ -100,7 +99,7 @@ class Network:
         return machine
 
     def cut(self, machine: Machine) -> None:
-        """What it sends and what is sent to it is lost, without a word to either side."""
+        """Drop packets in both directions silently."""
         ip("link", "set", machine.port, "nomaster")
 
     def split(self, machines: Iterable[Machine]) -> None:

@@ -1,4 +1,4 @@
-"""A program on a machine: started, stopped and killed by the run; whoever ends without that has failed."""
+"""A program on a machine, which the run starts, stops and kills. A program that ends otherwise has failed."""
 
 import contextlib
 import os

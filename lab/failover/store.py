@@ -21,7 +21,7 @@ from tests.support.running import wait_for
 
 ADMIN, SERVICE, DATABASE = "importledger_admin", "importledger", "importledger"
 MEMORY = Path("/mnt")
-"""In the run's own mount namespace, nobody else sees what is there."""
+"""In the run's own mount namespace, invisible to others."""
 TTL_S, LOOP_S, RETRY_S = 20, 5, 5
 """Patroni's own: how long a leader's word holds (the least it allows), how often it looks, how long it tries again."""
 _PARAMETERS = {
@@ -148,7 +148,7 @@ class Store:
         return f"postgresql://{role}:{self.passwords[role]}@{hosts}/{database}?target_session_attrs=read-write"
 
     def members(self) -> dict[str, dict[str, Any]]:
-        """What Patroni says of each, asked of whichever answers."""
+        """Patroni's view of all members, from the first node that answers."""
         for node in self.nodes:
             if answer := _asked(node, "cluster"):
                 return {member["name"]: member for member in answer["members"]}
@@ -177,7 +177,7 @@ class Store:
         return [node for node in self.nodes if node is not primary]
 
     def wait_until_whole(self, *, standby: str = "quorum_standby") -> None:
-        """One primary and two standbys that stream; unless it is said otherwise, commits wait for one of them."""
+        """One primary and two streaming standbys. Commits wait for one of them by default."""
 
         def is_whole() -> bool:
             members = list(self.members().values())
@@ -212,7 +212,7 @@ def _wheel() -> Path:
 
 
 def _asked(node: Node, path: str) -> dict[str, Any] | None:
-    """What Patroni answers with 200; None otherwise."""
+    """Return Patroni's answer with status 200; None otherwise."""
     try:
         with urllib.request.urlopen(f"http://{node.machine.address}:8008/{path}", timeout=1) as answer:
             return cast(dict[str, Any], json.load(answer))

@@ -70,7 +70,7 @@ class World:
         self.senders: list[Sender] = []
         self.api_key = ""
 
-    # What there is
+    # Parts
 
     def _make_proxy(self) -> Program:
         configuration = self.folder / "haproxy.cfg"
@@ -162,7 +162,7 @@ class World:
         self.wait_until_ready()
 
     def close(self) -> None:
-        """Whatever still runs is stopped, the service first."""
+        """Stop everything that runs, the service first."""
         self.stop_senders()
         for program in (*self.roles.values(), self._haproxy, self._redis):
             if not program.has_ended:
@@ -190,7 +190,7 @@ class World:
     def boot_redis(self) -> None:
         self._redis.start()
 
-    # What is seen
+    # Observations
 
     @property
     def api_names(self) -> tuple[str, ...]:

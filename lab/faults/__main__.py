@@ -1,7 +1,7 @@
 """`make chaos SEED=… MINUTES=…`: faults in an order that the seed gives, at a service under load; then a table.
 
-Exit code 1 when anything acknowledged is lost, made twice or illegal, a recovery takes too long, or, from 20 minutes
-on, the processes take more and more memory or acknowledge less and less.
+Exit code 1 if an acknowledged account is lost, doubled or illegal, or a recovery takes too long. In runs of 20 minutes
+or more, also if memory grows or the rate falls.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def main() -> None:
         try:
             until, watch = time.monotonic() + options.minutes * 60, Watch()
             for fault in turns(random, until):
-                time.sleep(random.uniform(0, PAUSE_S))  # at a moment that nobody has chosen
+                time.sleep(random.uniform(0, PAUSE_S))  # at a random moment
                 before = len(world.acknowledged())
                 fault.inject(world)
                 seconds = world.seconds_until_working(processed_within_s=fault.processed_within_s)

@@ -16,7 +16,7 @@ Rows = psycopg.Connection[dict[str, Any]]
 
 
 class Findings:
-    """What the invariants have to say: how much was acknowledged, and what became of it that must not."""
+    """Findings of the invariants: the number of acknowledged accounts, and violations."""
 
     def __init__(self) -> None:
         self.acknowledged = self.lost = self.doubled = self.illegal = 0

@@ -1,4 +1,4 @@
-"""A book is pushed while client, api, worker and Postgres are killed; in the end everything is there, once.
+"""Push a book while client, api, worker and Postgres are killed. Finally every account exists once.
 
 `python -m lab.faults.book --accounts 3000 --kills 10 --seed 1` prints what it kills, and ends with what `reconcile`
 says: exit code 0 for BALANCED. It takes minutes, and is no part of the tests.
@@ -23,7 +23,7 @@ UP_WITHIN_S = 120.0
 
 
 class Tree:
-    """A service of its own: a process tree that mends itself."""
+    """A service of its own: a process tree that restarts its parts."""
 
     def __init__(self, folder: Path) -> None:
         with socket.socket() as probe:

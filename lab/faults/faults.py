@@ -27,7 +27,7 @@ from workers.followers.relay import Relay
 
 STOP_S = 60.0
 SPAN_S = 8.0
-"""How long a fault that lasts is kept up."""
+"""Seconds of a lasting fault."""
 CLOCK_OFFSETS_S = (-50, 50)
 
 
@@ -235,7 +235,7 @@ def poison(world: World) -> None:
 
 
 KILL_S, REDIS_S = 5.0, 30.0
-"""How soon the service works again: after a kill, and after the loss of Redis, then at full speed."""
+"""Seconds until the service works again: after a kill, and after the loss of Redis at full speed."""
 
 FAULTS: tuple[Fault, ...] = (
     Fault("kill -9 api", kill_api, KILL_S),

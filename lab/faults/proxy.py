@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 MIN_APPEND_BYTES = 2_000
-"""What is sent with an append that carries a payload; smaller messages are left alone."""
+"""Smallest message, in bytes, that counts as an append with a payload."""
 
 
 class CuttingProxy:

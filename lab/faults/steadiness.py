@@ -1,4 +1,4 @@
-"""Whether a long run stays as it was: the memory of its processes, and how much is acknowledged a second."""
+"""Check that a long run is steady: the memory of its processes, and acknowledged accounts a second."""
 
 import contextlib
 import statistics
@@ -9,14 +9,14 @@ import msgspec
 import psutil
 
 JUDGED_FROM_S = 20 * 60.0
-"""Shorter runs are told and not judged: each third has to hold every fault, whatever their order."""
+"""Shorter runs are shown but not judged: each third must contain every fault."""
 MOST_MEMORY, LEAST_RATE = 1.2, 0.75
 """The last third beside the first."""
 MEGABYTE = 1e6
 
 
 class Look(msgspec.Struct, frozen=True):
-    """So long after the start: memory of all processes but Postgres, and what was acknowledged up to then."""
+    """A time after the start: memory of all processes except Postgres, and the accounts acknowledged so far."""
 
     at_s: float
     memory_bytes: int
@@ -46,7 +46,7 @@ class Watch:
 
 
 def memory_of(supervisor_pid: int) -> int:
-    """What the processes of a tree take by themselves, shared pages by their share; Postgres has its own limits."""
+    """Return the memory of a process tree, with its share of shared pages, without Postgres."""
     total = 0
     with contextlib.suppress(psutil.NoSuchProcess):
         supervisor = psutil.Process(supervisor_pid)
@@ -58,7 +58,7 @@ def memory_of(supervisor_pid: int) -> int:
 
 
 def unsteady(looks: Sequence[Look]) -> list[str]:
-    """What has grown or fallen from the first third of a long run to its last; nothing of a short one. Pure."""
+    """List changes from the first third of a long run to its last; none for a short run. Pure."""
     if not looks or looks[-1].at_s < JUDGED_FROM_S:
         return []
     third = looks[-1].at_s / 3

@@ -24,7 +24,7 @@ from tests.support.whole import admin_url
 WORKERS = 2
 REST_TIMEOUT_S = 180.0
 LOAD_PAUSE_S = 0.01
-"""How long an importer of the load waits after an account."""
+"""Seconds that an importer of the load waits after an account."""
 ALREADY = ("account_import_process_already_imported",)
 
 
@@ -108,7 +108,7 @@ class World:
         self.service = self._started()
 
     def further_load(self, base_url: str) -> Load:
-        """Another load, through another api process; its accounts are told apart by their numbers."""
+        """Another load, through another api process, with other account numbers."""
         load = Load(base_url, self.importer, connections=1, first=1_000_000 * (len(self._further) + 1))
         self._further.append(load)
         return load
@@ -133,14 +133,14 @@ class World:
         return psycopg.connect(admin_url(self.service), autocommit=True, row_factory=dict_row)
 
     def environment(self) -> dict[str, str]:
-        """What a role that is started by hand needs to join this service."""
+        """Environment of a role that is started separately to join this service."""
         connections = DataConnections(self.service)
         return {"DATABASE_URL": connections.database_url, "REDIS_URL": connections.redis_url} | dict(
             self.service.environment
         )
 
     def seconds_until_working(self, *, processed_within_s: float = 60.0, timeout_s: float = 120.0) -> float:
-        """How long until an account that is sent from now on is acknowledged and exists, in time after its creation."""
+        """Return the seconds until a new account is acknowledged and exists."""
         began = time.monotonic()
         with contextlib.closing(ImportClient(self.service.base_url, self._probes.api_key, tries=1)) as client:
             while time.monotonic() - began < timeout_s:
@@ -198,7 +198,7 @@ class World:
 
 
 class DataConnections:
-    """How to reach the servers of a running service."""
+    """Addresses of the servers of a running service."""
 
     def __init__(self, service: RunningService) -> None:
         file = Path(service.environment["IMPORTLEDGER_DATA_DIR"]) / "secrets" / "connections.json"

@@ -95,13 +95,13 @@ def _tried(group: Group, mutants: list[Mutant], workers: int) -> list[tuple[Muta
 
 
 def _is_drawn(module: str) -> bool:
-    """Whether the graph knows what the module imports; of other packages of this folder it does not."""
+    """Return whether the graph has the imports of this module; it lacks other packages of this folder."""
     package = module.partition(".")[0]
     return package in PROJECT or not Path(package).is_dir()
 
 
 def _importing(graph: Any, module: str) -> set[str]:
-    """What imports the module, itself or by others: also all of a package that imports it on the way."""
+    """Return the modules that import this module, directly or not, with all modules of packages on the way."""
     found, left = set(), {module}
     while left:
         name = left.pop()
@@ -128,7 +128,7 @@ def _anew(group: Group, mutants: dict[int, Mutant], workers: int, known: list[st
 
 
 def _apart(run: Any, take: Any) -> None:
-    """Fork a process whose output goes to a file, and take what it tells line by line."""
+    """Fork a process whose output goes to a file, and read its lines."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -20,7 +20,7 @@ class Ended:
 
 
 class Children:
-    """At most so many processes at a time; `ended` is told of each, in the order in which they end."""
+    """Run at most `at_most` processes at a time. `ended` is called for each in the order in which they end."""
 
     def __init__(self, at_most: int, ended: Callable[[int, Ended], None]) -> None:
         self._at_most = at_most

@@ -17,5 +17,5 @@ class Mutant:
 
     @property
     def change(self) -> str:
-        """What names it among the survivors that are accepted, whatever is written above it."""
+        """Name in the list of accepted survivors. It does not depend on line numbers."""
         return f"{'.'.join(self.function) or 'module'}: {self.was} => {self.now}"

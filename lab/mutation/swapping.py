@@ -1,7 +1,7 @@
-"""Puts a mutant into a running process, by exchanging the code of its functions, or into one that is yet to import it.
+"""Put a mutant into a running process by replacing the code of its functions, or into a process before it imports it.
 
-Functions get other code wherever they already are: in tables of rules, in closures, behind decorators. What ran when
-the module was imported has left its results behind, so that such a mutant needs a process that imports it anew.
+Functions are replaced wherever they are: in tables of rules, in closures, behind decorators. Code that runs at import
+has left its results, so its mutants need a new process.
 """
 
 import gc
@@ -83,7 +83,7 @@ def module_of(file: str) -> str:
 
 
 class Imports:
-    """Imports the mutant where its module is asked for. Nothing may have imported that before."""
+    """Import the mutant in place of its module. Nothing may have imported the module before."""
 
     def __init__(self, mutant: Mutant) -> None:
         self._module = module_of(mutant.file)

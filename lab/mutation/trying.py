@@ -164,7 +164,7 @@ class Trial(Pure):
 
 
 def reached_by(data: coverage.CoverageData, files: dict[str, str]) -> Reached:
-    """Whose lines were run by what."""
+    """Lines that each test ran."""
     found: Reached = defaultdict(set)
     for path, file in files.items():
         by_line = data.contexts_by_lineno(path)

@@ -80,7 +80,7 @@ class Broken(AssertionError):
 
 
 class Faults(msgspec.Struct):
-    """How likely each misfortune is, each time that it could happen."""
+    """Probability of each fault, each time that it can happen."""
 
     torn_before: float = 0.03
     torn_after: float = 0.03
@@ -97,7 +97,7 @@ class Faults(msgspec.Struct):
 
 
 class Hand(msgspec.Struct, frozen=True):
-    """What a worker has taken up, as it was then: the start's token, the content, and what is to become of it."""
+    """An import that a worker started: the start's token, the content, and the outcome."""
 
     stream: str
     start: int
@@ -382,7 +382,7 @@ class Relay(Agent):
 
 
 class Sweeper(Agent):
-    """Gives back what dead and hanging workers had, and rings again for what waits."""
+    """Release imports of dead and hanging workers, and send messages again."""
 
     def __init__(self, world: Simulation) -> None:
         super().__init__(world)
@@ -421,9 +421,9 @@ class Sweeper(Agent):
 
 
 class Worker(Agent):
-    """Takes messages; dies at any step and comes back as another, or hangs with what it has in hand.
+    """Take messages. Die at any step and restart as another worker, or hang with an import.
 
-    What hangs is one thread: another one of the same worker, with the same number, takes messages meanwhile.
+    Only one thread hangs: another thread of the same worker, with the same number, continues.
     """
 
     def __init__(self, world: Simulation) -> None:
@@ -488,7 +488,7 @@ class Worker(Agent):
             return
 
     def _is_lost(self, then: Callable[[], Any]) -> bool:
-        """Whether this worker dies here, or hangs, perhaps past its lease, and goes on with `then` long after."""
+        """Return whether this worker dies here, or hangs, perhaps beyond its lease, and later continues with `then`."""
         world = self._world
         if world.happens(world.faults.worker_dies):
             world.counts["workers died"] += 1
