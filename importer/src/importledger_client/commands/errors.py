@@ -8,20 +8,7 @@ import msgspec
 from rich.console import Console
 
 from importledger_client.answers import FieldError
-from importledger_client.commands import OK
-from importledger_client.commands.common import (
-    Access,
-    Stop,
-    next_step,
-    no_such_run,
-    out,
-    reaches_the_service,
-    run_name,
-    run_supplier_option,
-    say,
-    supplier_of,
-    words_of,
-)
+from importledger_client.commands import OK, common
 from importledger_client.display import number
 from importledger_client.errors import ImportLedgerError, Misconfigured, NotFound
 from importledger_client.failures import (
@@ -52,30 +39,30 @@ class Found(msgspec.Struct):
     def show(self, console: Console, run: str, noun: str) -> None:
         numbers = self.numbers()
         accounts = self.tally.accounts or self.accounts_of_service or sum(numbers.values())
-        say(console, f"run {run}: {number(accounts)} accounts with {noun}")
+        common.say(console, f"run {run}: {number(accounts)} accounts with {noun}")
         for kind in sorted(numbers, key=lambda k: (-numbers[k], k)):
-            say(console, f"{number(numbers[kind]):>9}  {kind[0]}  {kind[1]}".rstrip())
+            common.say(console, f"{number(numbers[kind]):>9}  {kind[0]}  {kind[1]}".rstrip())
             if sample := self.tally.samples.get(kind):
                 value = f" {sample.value}" if sample.value else ""
-                say(console, f"           {sample.number}:{value}  {sample.detail}".replace(":  ", ": "))
+                common.say(console, f"           {sample.number}:{value}  {sample.detail}".replace(":  ", ": "))
 
 
 @click.command(epilog="Example: importbook errors reh-2 --since reh-1")
-@click.argument("run", callback=run_name)
-@click.option("--since", callback=run_name, metavar="RUN", help="Earlier run to compare with.")
-@run_supplier_option
-@reaches_the_service
-def errors(run: str, since: str | None, supplier: str | None, access: Access) -> int:
+@click.argument("run", callback=common.run_name)
+@click.option("--since", callback=common.run_name, metavar="RUN", help="Earlier run to compare with.")
+@common.run_supplier_option
+@common.reaches_the_service
+def errors(run: str, since: str | None, supplier: str | None, access: common.Access) -> int:
     """Show the errors of a run, and which to fix first.
 
     Errors are counted by code and path, each with a sample whose value is masked. Refused accounts are read from
     RUN.failures.ndjson in this folder, warnings from RUN.failures.csv, and accounts that failed later from the service.
     """
-    console = out()
+    console = common.out()
     found, warned = _found(run, supplier, access)
     numbers = found.numbers()
     if not numbers:
-        say(console, f"run {run}: nothing was refused, and nothing has failed.")
+        common.say(console, f"run {run}: nothing was refused, and nothing has failed.")
     else:
         found.show(console, run, "errors")
         _show_best(console, found.tally)
@@ -84,7 +71,7 @@ def errors(run: str, since: str | None, supplier: str | None, access: Access) ->
     if since:
         _compare(console, numbers, since, _found(since, supplier, access)[0].numbers())
     if numbers and (words := _corrected(run)):
-        next_step(console, *words, *access.words)
+        common.next_step(console, *words, *access.words)
     return OK
 
 
@@ -92,13 +79,13 @@ def _corrected(run: str) -> list[str]:
     """Return the command that sends the corrected accounts: the file of failures, or the whole book."""
     note, failures = recall(run, Path.cwd()) or Note(run), ndjson_path(run, Path())
     if failures.exists():
-        return ["push", failures.name, *words_of(supplier=note.supplier, mode=note.mode), "--run", run]
+        return ["push", failures.name, *common.words_of(supplier=note.supplier, mode=note.mode), "--run", run]
     files = [file for file in note.files if file != STDIN]
-    words = words_of(mapping=note.mapping, supplier=note.supplier, mode=note.mode)
+    words = common.words_of(mapping=note.mapping, supplier=note.supplier, mode=note.mode)
     return ["push", *files, *words, "--run", run] if files else []
 
 
-def _found(run: str, supplier: str | None, access: Access) -> tuple[Found, Found]:
+def _found(run: str, supplier: str | None, access: common.Access) -> tuple[Found, Found]:
     """Return the errors and the warnings of a run."""
     found, warned = Found(Tally()), Found(Tally())
     for failed in read_failures(run, Path.cwd()):
@@ -109,23 +96,25 @@ def _found(run: str, supplier: str | None, access: Access) -> tuple[Found, Found
         warned.tally.add(map(_warning, rows))
     is_known = ndjson_path(run, Path.cwd()).exists() or recall(run, Path.cwd()) is not None
     try:
-        _ask_service(found, warned, run, supplier_of(run, supplier), access, is_known=is_known)
-    except (Stop, ImportLedgerError) as error:
+        _ask_service(found, warned, run, common.supplier_of(run, supplier), access, is_known=is_known)
+    except (common.Stop, ImportLedgerError) as error:
         if not is_known:
             raise
         if not isinstance(error, Misconfigured):
-            say(out(), f"Errors and warnings that only the service has are missing: {error}")
+            common.say(common.out(), f"Errors and warnings that only the service has are missing: {error}")
     return found, warned
 
 
-def _ask_service(found: Found, warned: Found, run: str, supplier: str, access: Access, *, is_known: bool) -> None:
+def _ask_service(
+    found: Found, warned: Found, run: str, supplier: str, access: common.Access, *, is_known: bool
+) -> None:
     client = access.client()
     try:
         record = client.run(supplier, run)
     except NotFound as error:
         if is_known:
             return
-        no_such_run(run, supplier, error)
+        common.no_such_run(run, supplier, error)
     for status in ENDED_BADLY:
         if record.by_status.get(status):
             for failure in client.failures(supplier, run, status=status):
@@ -150,18 +139,18 @@ def _show_best(console: Console, tally: Tally) -> None:
         these = "this 1" if len(best) == 1 else f"these {len(best)}"
         share = tally.clears(best)
         percent = f"{share:.0f}" if share == 100 or share < 99.5 else "99"  # 100 only if all are cleared
-        say(console, f"Fixing {these} clears {percent} %:")
+        common.say(console, f"Fixing {these} clears {percent} %:")
         for code, path in best:
-            say(console, f"  {code}  {path}".rstrip())
+            common.say(console, f"  {code}  {path}".rstrip())
 
 
 def _compare(console: Console, now: dict[Kind, int], since: str, before: dict[Kind, int]) -> None:
     new, gone = sorted(now.keys() - before.keys()), sorted(before.keys() - now.keys())
-    say(console, f"since {since}: {number(sum(before.values()))} → {number(sum(now.values()))}")
+    common.say(console, f"since {since}: {number(sum(before.values()))} → {number(sum(now.values()))}")
     for word, kinds, numbers in (("new", new, now), ("gone", gone, before)):
         for code, path in kinds:
-            say(console, f"  {word:<5}{number(numbers[code, path]):>9}  {code}  {path}".rstrip())
+            common.say(console, f"  {word:<5}{number(numbers[code, path]):>9}  {code}  {path}".rstrip())
     for kind in sorted(now.keys() & before.keys()):
         if now[kind] != before[kind]:
             line = f"  {'was':<5}{number(before[kind]):>9}, is {number(now[kind])}  {kind[0]}  {kind[1]}"
-            say(console, line.rstrip())
+            common.say(console, line.rstrip())

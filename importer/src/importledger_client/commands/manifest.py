@@ -7,18 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from importledger_client.commands import NOTHING_DONE, OK, SOMETHING_WRONG
-from importledger_client.commands.common import (
-    Stop,
-    book_supplier_option,
-    err,
-    files_argument,
-    mapping_option,
-    next_step,
-    out,
-    say,
-    sources_of,
-)
+from importledger_client.commands import NOTHING_DONE, OK, SOMETHING_WRONG, common
 from importledger_client.display import number
 from importledger_client.manifest import FORMAT, Counting, NoAccount, Recount, sums_filled
 from importledger_client.mapped_source import MappedSource
@@ -31,10 +20,10 @@ SHOWN = ("accounts", "customers", "supply_points", "meters", "registers", "readi
 
 
 @click.command(epilog="Example: importbook manifest book.ndjson -o go-live.manifest.json")
-@files_argument
+@common.files_argument
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Manifest to write, as JSON.")
-@book_supplier_option
-@mapping_option
+@common.book_supplier_option
+@common.mapping_option
 def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping: Path | None) -> int:
     """Count a book and add it up, without the service.
 
@@ -43,33 +32,36 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
     and lines are counted a second time by simpler code. If the counts differ, nothing is written.
     """
     _refuse_to_replace(output)
-    sources = sources_of(files, mapping, supplier)
+    sources = common.sources_of(files, mapping, supplier)
     counting, bad, counts = _counted(sources, supplier)
     if not counting.accounts:
-        say(err(), "There was nothing to count.")
+        common.say(common.err(), "There was nothing to count.")
         return NOTHING_DONE
     tables = [source for source in sources if isinstance(source, MappedSource)]
     lost = {**_lost(tables), "lines_nowhere": bad[:_MOST_NAMED]}
     content = {"format": FORMAT, "source": _source(sources), "lines": counting.accounts + len(bad), **counts}
     content |= {name: places for name, places in lost.items() if places}
     output.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
-    say(out(), " · ".join(f"{name.replace('_', ' ')} {number(counts[name])}" for name in SHOWN))
+    common.say(common.out(), " · ".join(f"{name.replace('_', ' ')} {number(counts[name])}" for name in SHOWN))
     sums = (f"sum of {name.replace('_', ' ')} {counts['sums'][name]}" for name in sums_filled(counts))
-    say(out(), " · ".join([*sums, f"{number(len(counts['paths']))} payload paths, in {output}"]))
+    common.say(common.out(), " · ".join([*sums, f"{number(len(counts['paths']))} payload paths, in {output}"]))
     for source in tables:
         for sentence in source.written():
-            say(out(), sentence)
+            common.say(common.out(), sentence)
     if counting.repeated:
-        say(out(), f"{number(counting.repeated)} accounts are there more than once: the platform will have each once.")
+        common.say(
+            common.out(),
+            f"{number(counting.repeated)} accounts are there more than once: the platform will have each once.",
+        )
     left_open = [sentence for source in tables for sentence in source.left_open()]
     for sentence in left_open:
-        say(out(), f"{sentence} The book cannot balance.")
+        common.say(common.out(), f"{sentence} The book cannot balance.")
     if bad or counting.repeated or left_open:
         if mapping is not None:
-            next_step(out(), "map", "check", str(mapping), files[0])
+            common.next_step(common.out(), "map", "check", str(mapping), files[0])
         return SOMETHING_WRONG
     run = run_of_files(files, Path.cwd()) or run_named_after(files[0], "create")
-    next_step(out(), "reconcile", run, "--manifest", str(output))
+    common.next_step(common.out(), "reconcile", run, "--manifest", str(output))
     return OK
 
 
@@ -88,7 +80,7 @@ def _counted(sources: list[Source], supplier: str | None) -> tuple[Counting, lis
                 again.add(content)
             except NoAccount as error:
                 bad.append(f"{line.number} of {source.name}")
-                say(err(), f"{source.name}, line {line.number}: it is not counted, since {error}")
+                common.say(common.err(), f"{source.name}, line {line.number}: it is not counted, since {error}")
     suppliers = {supplier} if supplier else counting.suppliers
     counts = counting.manifest(next(iter(suppliers)) if len(suppliers) == 1 else "")
     again.check(counts)
@@ -96,13 +88,15 @@ def _counted(sources: list[Source], supplier: str | None) -> tuple[Counting, lis
 
 
 def _refuse_to_replace(output: Path) -> None:
-    """Raise Stop for an existing file that is not a manifest: it may be the book."""
+    """Raise common.Stop for an existing file that is not a manifest: it may be the book."""
     if not output.is_file():
         return
     with output.open("rb") as file:
         start = file.read(100)
     if start and FORMAT.encode() not in start:
-        raise Stop(f"{output} must be a new file or an earlier manifest: it holds something else, which would be lost.")
+        raise common.Stop(
+            f"{output} must be a new file or an earlier manifest: it holds something else, which would be lost."
+        )
 
 
 def _lost(tables: list[MappedSource]) -> dict[str, list[str]]:

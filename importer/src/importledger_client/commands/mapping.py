@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from importledger_client.commands import OK, SOMETHING_WRONG
-from importledger_client.commands.common import Stop, next_step, out, say
+from importledger_client.commands import OK, SOMETHING_WRONG, common
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import read_mapping
 from importledger_client.proposing import gaps, proposed
@@ -32,7 +31,7 @@ def init(file: str) -> int:
     It is made from the names of the columns, in German or English.
     """
     if is_json(file):
-        raise Stop(f"{file} is no table: CSV, XLSX and Parquet need a mapping, NDJSON needs none.")
+        raise common.Stop(f"{file} is no table: CSV, XLSX and Parquet need a mapping, NDJSON needs none.")
     table, rows = sample_of(file, SAMPLE)
     part = table.parts[0]
     source = {"delimiter": part.delimiter, "encoding": part.encoding} if isinstance(part, Delimited) else {}
@@ -49,7 +48,7 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
 
     Exit code 1 while something is open.
     """
-    console = out()
+    console = common.out()
     plan = read_mapping(mapping)
     source = MappedSource([file], plan, mapping, supplier)
     accounts = 0
@@ -58,10 +57,10 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
         accounts += 1
         without_number += not line.content
         if accounts <= FIRST and line.content:
-            say(console, f"line {line.number}:")
-            say(console, msgspec.json.format(line.content, indent=2).decode())
+            common.say(console, f"line {line.number}:")
+            common.say(console, msgspec.json.format(line.content, indent=2).decode())
     for sentence in source.written():
-        say(console, sentence)
+        common.say(console, sentence)
     unfit = source.mapped.unfit if source.mapped else {}
     open_ = [*source.left_open(), *(f"{gap.name}: {gap.sentence}" for gap in gaps(plan))]
     open_ += [f"column {column}: {value}" for column, value in sorted(unfit.items())]
@@ -70,10 +69,10 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
     if not accounts:
         open_.append(f"{file} must have at least one row below its header.")
     for sentence in open_:
-        say(console, sentence)
-    say(console, f"{accounts:,} accounts · open: {len(open_)}")
+        common.say(console, sentence)
+    common.say(console, f"{accounts:,} accounts · open: {len(open_)}")
     if open_:
         return SOMETHING_WRONG
     words = [] if "import_supplier" in plan.account and not supplier else ["--supplier", supplier or "CODE"]
-    next_step(console, "push", file, "--mapping", str(mapping), *words, "--mode", "validate")
+    common.next_step(console, "push", file, "--mapping", str(mapping), *words, "--mode", "validate")
     return OK

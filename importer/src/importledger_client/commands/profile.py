@@ -8,20 +8,7 @@ import click
 from rich.console import Console
 
 from importledger_client.answers import FieldError
-from importledger_client.commands import NOTHING_DONE, OK
-from importledger_client.commands.common import (
-    Access,
-    book_supplier_option,
-    err,
-    files_argument,
-    mapping_option,
-    next_step,
-    out,
-    reaches_the_service,
-    say,
-    sources_of,
-    words_of,
-)
+from importledger_client.commands import NOTHING_DONE, OK, common
 from importledger_client.display import Pace, Progress, number
 from importledger_client.errors import ImportLedgerError
 from importledger_client.failures import neutral, shown
@@ -34,34 +21,34 @@ LONGEST_SHOWN = 24
 
 
 @click.command(epilog="Example: importbook profile book.ndjson")
-@files_argument
-@book_supplier_option
-@mapping_option
-@reaches_the_service
-def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, access: Access) -> int:
+@common.files_argument
+@common.book_supplier_option
+@common.mapping_option
+@common.reaches_the_service
+def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, access: common.Access) -> int:
     """Show statistics of a book, and what would be refused.
 
     For each path: share of accounts with a value, number of values and of different ones, shortest and longest, least
     and greatest, most frequent, and values that several accounts share although they should not. The service checks
     the accounts, and stores nothing.
     """
-    sources = sources_of(files, mapping, supplier)
-    found, tally, warned, console = Profile(), Tally(), Tally(), out()
+    sources = common.sources_of(files, mapping, supplier)
+    found, tally, warned, console = Profile(), Tally(), Tally(), common.out()
     lines = _lines(sources, supplier, found, tally)
     unchecked = _validate(lines, tally, warned, access)
     if not found.accounts and not tally.accounts:
-        say(err(), "There was nothing to look at.")
+        common.say(common.err(), "There was nothing to look at.")
         return NOTHING_DONE
     _show(console, found)
     for source in sources:
         for sentence in (*source.written(), *source.left_open()):
-            say(console, sentence)
+            common.say(console, sentence)
     if unchecked:
-        say(console, f"The accounts were not checked by the service: {unchecked}")
+        common.say(console, f"The accounts were not checked by the service: {unchecked}")
     _show_problems(console, "would be refused", tally, found)
     _show_problems(console, "with warnings", warned, found)
-    words = words_of(mapping=str(mapping or ""), supplier=supplier, mode="validate")
-    next_step(console, "push", *files, *words, *access.words)
+    words = common.words_of(mapping=str(mapping or ""), supplier=supplier, mode="validate")
+    common.next_step(console, "push", *files, *words, *access.words)
     return OK
 
 
@@ -82,12 +69,12 @@ def _lines(sources: Sequence[Source], supplier: str | None, found: Profile, tall
                 yield content
 
 
-def _validate(lines: Iterator[bytes], tally: Tally, warned: Tally, access: Access) -> str:
+def _validate(lines: Iterator[bytes], tally: Tally, warned: Tally, access: common.Access) -> str:
     """Read all lines, and let the service check them. Returns the reason if it did not, or ""."""
     try:
         client = access.client()
         pace, done = Pace(), 0
-        with Progress(err()) as progress:
+        with Progress(common.err()) as progress:
             for batch in client.push_batches(lines, mode="validate"):
                 done += len(batch.lines)
                 for content, receipt in zip(batch.lines, batch.receipts, strict=True):
@@ -104,9 +91,9 @@ def _validate(lines: Iterator[bytes], tally: Tally, warned: Tally, access: Acces
 
 
 def _show(console: Console, found: Profile) -> None:
-    say(console, f"{number(found.accounts)} accounts · {number(len(found.paths))} paths")
+    common.say(console, f"{number(found.accounts)} accounts · {number(len(found.paths))} paths")
     for path in sorted(found.paths):
-        say(console, _line(found.paths[path], found.accounts))
+        common.say(console, _line(found.paths[path], found.accounts))
 
 
 def _line(path: PathProfile, accounts: int) -> str:
@@ -135,7 +122,7 @@ def _show_problems(console: Console, title: str, tally: Tally, found: Profile) -
     if not tally.accounts:
         return
     share = 100 * tally.accounts / max(found.accounts, tally.accounts)
-    say(console, f"{title}: {number(tally.accounts)} accounts ({share:.1f} %)")
+    common.say(console, f"{title}: {number(tally.accounts)} accounts ({share:.1f} %)")
     for kind in tally.most():
         sample = tally.samples[kind]
-        say(console, f"{number(tally.numbers[kind]):>9}  {kind[0]}  {kind[1]}  {sample.number}".rstrip())
+        common.say(console, f"{number(tally.numbers[kind]):>9}  {kind[0]}  {kind[1]}  {sample.number}".rstrip())

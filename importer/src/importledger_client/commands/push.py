@@ -9,21 +9,7 @@ import msgspec
 from rich.console import Console
 
 from importledger_client import notes
-from importledger_client.commands import INTERRUPTED, NOTHING_DONE, OK, SOMETHING_WRONG
-from importledger_client.commands.common import (
-    Access,
-    book_supplier_option,
-    err,
-    files_argument,
-    mapping_option,
-    next_step,
-    out,
-    reaches_the_service,
-    run_name,
-    say,
-    sources_of,
-    words_of,
-)
+from importledger_client.commands import INTERRUPTED, NOTHING_DONE, OK, SOMETHING_WRONG, common
 from importledger_client.commands.watch import watch_runs
 from importledger_client.display import EVERY_S, Progress, duration, number
 from importledger_client.errors import ImportLedgerError
@@ -58,10 +44,12 @@ def _rate(context: click.Context, parameter: click.Parameter, value: str | None)
 
 
 @click.command(epilog="Example: importbook push book.ndjson --mode validate --run reh-1")
-@files_argument
-@book_supplier_option
+@common.files_argument
+@common.book_supplier_option
 @click.option("--mode", type=click.Choice(MODES), help="Mode of the push. [default: create]")
-@click.option("--run", "run", callback=run_name, metavar="NAME", help="Name of the run. [default: the file's name]")
+@click.option(
+    "--run", "run", callback=common.run_name, metavar="NAME", help="Name of the run. [default: the file's name]"
+)
 @click.option("--max-errors", "limit", callback=_limit, metavar="N|P%", help="Most refusals before the push stops.")
 @click.option("--rate", callback=_rate, metavar="N/s", help="Most accounts a second. [default: no limit]")
 @click.option(
@@ -69,8 +57,8 @@ def _rate(context: click.Context, parameter: click.Parameter, value: str | None)
 )
 @click.option("--json", "is_json", is_flag=True, help="Summary as JSON on standard output, at the end.")
 @click.option("--wait", "is_to_wait", is_flag=True, help="Wait until all accounts have ended, as `watch` does.")
-@mapping_option
-@reaches_the_service
+@common.mapping_option
+@common.reaches_the_service
 def push(
     files: tuple[str, ...],
     supplier: str | None,
@@ -82,7 +70,7 @@ def push(
     is_json: bool,
     is_to_wait: bool,
     mapping: Path | None,
-    access: Access,
+    access: common.Access,
 ) -> int:
     """Send a book, or resume an interrupted push.
 
@@ -92,12 +80,12 @@ def push(
     known = notes.recall(run or notes.run_named_after(files[0], "create"), Path.cwd())
     mode = mode or (known.mode if known and is_of_failures(files[0]) else "create")
     run = run or notes.run_named_after(files[0], mode)
-    pushing = Pushing(run, mode, supplier, sources_of(files, mapping, supplier, is_strict=True), rate)
-    console = err()
+    pushing = Pushing(run, mode, supplier, common.sources_of(files, mapping, supplier, is_strict=True), rate)
+    console = common.err()
     progress = Progress(console, first_after_s=EVERY_S)
     client = access.client(progress.say)
     code = _pushed(pushing, client, progress, limit, connections)
-    shown_on = err() if is_json else out()
+    shown_on = common.err() if is_json else common.out()
     _report(shown_on, pushing)
     if is_json:
         click.echo(msgspec.json.encode({"summary": pushing.summary}).decode())
@@ -108,7 +96,7 @@ def push(
         watched, afterwards = watch_runs(client, run, suppliers, console, shown_on, expected)
         code, words = max(code, watched), words if code else afterwards
     if words:
-        next_step(shown_on, *words, *access.words)
+        common.next_step(shown_on, *words, *access.words)
     return code
 
 
@@ -152,53 +140,53 @@ def _pushed(pushing: Pushing, client: "Client", progress: Progress, limit: Limit
 def _report(console: Console, pushing: Pushing) -> None:
     """Print the summary and the most frequent errors and warnings."""
     summary, seconds = pushing.summary, pushing.pace.seconds
-    say(
+    common.say(
         console,
         f"run {pushing.run} · {pushing.mode} · {number(summary.lines)} lines in {duration(seconds)}"
         f" ({number(pushing.pace.rate(pushing.receipts))}/s)",
     )
     counts = {"accepted": summary.accepted, "replayed": summary.replayed, "refused": summary.refused}
     counts |= {"with warnings": summary.warned} if summary.warned else {}
-    say(console, " · ".join(f"{name} {number(count)}" for name, count in counts.items()))
+    common.say(console, " · ".join(f"{name} {number(count)}" for name, count in counts.items()))
     for source in pushing.sources:
         for sentence in source.written():
-            say(console, sentence)
+            common.say(console, sentence)
     failures, table = ndjson_path(pushing.run, Path()).name, csv_path(pushing.run, Path()).name
     _report_kinds(console, "Most frequent errors:", pushing.tally)
     is_corrected = pushing.receipts and not summary.refused and is_of_failures(pushing.files[0])
     if is_corrected and pushing.mode != "create":
-        say(console, "These accounts would be accepted. Correct them in the whole book, too, before you send it.")
+        common.say(console, "These accounts would be accepted. Fix them in the whole book, too, before you send it.")
     if pushing.tally.accounts:
-        say(console, f"Fix these accounts in {failures}; {table} lists every error.")
+        common.say(console, f"Fix these accounts in {failures}; {table} lists every error.")
     _report_kinds(console, "Most frequent warnings:", pushing.warned)
     if pushing.warned.accounts:
-        say(console, f"Accounts with warnings are accepted; {table} lists every warning.")
+        common.say(console, f"Accounts with warnings are accepted; {table} lists every warning.")
     if pushing.ending:
-        say(console, pushing.ending)
+        common.say(console, pushing.ending)
 
 
 def _report_kinds(console: Console, title: str, tally: Tally) -> None:
     if not tally.accounts:
         return
-    say(console, title)
+    common.say(console, title)
     for code, path in tally.most()[:SHOWN_KINDS]:
-        say(console, f"  {number(tally.numbers[code, path]):>9}  {code}  {path}".rstrip())
+        common.say(console, f"  {number(tally.numbers[code, path]):>9}  {code}  {path}".rstrip())
     rest = len(tally.numbers) - SHOWN_KINDS
     if rest > 0:
-        say(console, f"  and {rest} more kinds")
+        common.say(console, f"  and {rest} more kinds")
 
 
 def _next_command(pushing: Pushing, code: int) -> list[str]:
     """Return the words of the next command, none where there is no useful one."""
     files = pushing.files
-    of_supplier = words_of(supplier=pushing.supplier)
+    of_supplier = common.words_of(supplier=pushing.supplier)
     mapped = [word for source in pushing.sources[:1] for word in source.words]
     if code == NOTHING_DONE:
         return []
     if mapped and not pushing.receipts:
         return ["map", "check", mapped[-1], files[0]]
     if code == INTERRUPTED or (pushing.ending and not pushing.summary.refused):
-        again = ["push", *files, *mapped, *of_supplier, *words_of(mode=pushing.mode), "--run", pushing.run]
+        again = ["push", *files, *mapped, *of_supplier, *common.words_of(mode=pushing.mode), "--run", pushing.run]
         return again if files != [STDIN] else []
     if pushing.summary.refused:
         return ["errors", pushing.run, *of_supplier]

@@ -11,20 +11,7 @@ from rich.console import Console
 
 from importledger_client.answers import JobProgress
 from importledger_client.certificate import pdf_of
-from importledger_client.commands import INTERRUPTED, OK, SOMETHING_WRONG
-from importledger_client.commands.common import (
-    Access,
-    Stop,
-    command,
-    err,
-    next_step,
-    no_such_run,
-    out,
-    reaches_the_service,
-    run_name,
-    say,
-    supplier_of,
-)
+from importledger_client.commands import INTERRUPTED, OK, SOMETHING_WRONG, common
 from importledger_client.comparing import Comparison, compared
 from importledger_client.display import Progress, duration, number
 from importledger_client.errors import ImportLedgerError, NotFound, Refused
@@ -33,7 +20,7 @@ from importledger_client.protocol import NOT_UNDERSTOOD
 
 
 @click.command(epilog="Example: importbook reconcile go-live --manifest go-live.manifest.json")
-@click.argument("run", callback=run_name)
+@click.argument("run", callback=common.run_name)
 @click.option(
     "--manifest",
     "path",
@@ -42,22 +29,22 @@ from importledger_client.protocol import NOT_UNDERSTOOD
     help="Manifest of the source, from `manifest`.",
 )
 @click.option("--supplier", help="Supplier of the run. [default: as noted by `push`, or in the manifest]")
-@reaches_the_service
-def reconcile(run: str, path: Path, supplier: str | None, access: Access) -> int:
+@common.reaches_the_service
+def reconcile(run: str, path: Path, supplier: str | None, access: common.Access) -> int:
     """Compare a manifest with the platform, and certify it.
 
     If both are equal, prints BALANCED and writes RUN.certificate.json and RUN.certificate.pdf. Otherwise prints every
     difference, with exit code 1.
     """
     manifest = _read(path)
-    supplier = supplier_of(run, supplier, manifest.get("import_supplier"))
-    console = out()
-    client = access.client(lambda sentence: say(err(), sentence))
+    supplier = common.supplier_of(run, supplier, manifest.get("import_supplier"))
+    console = common.out()
+    client = access.client(lambda sentence: common.say(common.err(), sentence))
     refused: Refused | None = None
     try:
         record = client.run(supplier, run)
         if record.waiting:
-            say(console, f"{number(record.waiting)} accounts have not ended yet.")
+            common.say(console, f"{number(record.waiting)} accounts have not ended yet.")
         # The certificate first: a run that balances is then added up once.
         with _shown(run) as progress:
             try:
@@ -67,14 +54,14 @@ def reconcile(run: str, path: Path, supplier: str | None, access: Access) -> int
             except Refused as error:
                 refused, totals = error, client.totals(supplier, run, on_progress=progress)
     except NotFound as error:
-        no_such_run(run, supplier, error)
+        common.no_such_run(run, supplier, error)
     if not isinstance(totals, dict):
         raise ImportLedgerError(NOT_UNDERSTOOD)
     comparison = compared(manifest, totals)
     _show(console, manifest, totals, comparison)
     if not comparison.is_balanced:
         _show_differences(console, comparison)
-        next_step(console, "watch" if record.waiting else "errors", run, "--supplier", supplier, *access.words)
+        common.next_step(console, "watch" if record.waiting else "errors", run, "--supplier", supplier, *access.words)
         return SOMETHING_WRONG
     if refused is not None:
         _show_refusal(console, refused)
@@ -85,9 +72,9 @@ def reconcile(run: str, path: Path, supplier: str | None, access: Access) -> int
 
 @contextlib.contextmanager
 def _shown(run: str) -> Iterator[Callable[[JobProgress], None]]:
-    """Give a function that shows the progress of the job. Raises Stop for Ctrl-C."""
+    """Give a function that shows the progress of the job. Raises common.Stop for Ctrl-C."""
     why = ""
-    with Progress(err()) as progress:
+    with Progress(common.err()) as progress:
 
         def show(job: JobProgress) -> None:
             nonlocal why
@@ -99,7 +86,7 @@ def _shown(run: str) -> Iterator[Callable[[JobProgress], None]]:
             yield show
         except KeyboardInterrupt:
             sentence = "Interrupted. The service continues for 15 minutes; the same command again resumes it."
-            raise Stop(sentence, INTERRUPTED) from None
+            raise common.Stop(sentence, INTERRUPTED) from None
 
 
 def line_of(title: str, job: JobProgress) -> str:
@@ -116,7 +103,9 @@ def _read(path: Path) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError):
         manifest = {}
     if "accounts" not in manifest or "paths" not in manifest:
-        raise Stop(f"{path} is no manifest. Make one with: {command('manifest', 'FILE', '-o', 'NEW.manifest.json')}")
+        raise common.Stop(
+            f"{path} is no manifest. Make one with: {common.command('manifest', 'FILE', '-o', 'NEW.manifest.json')}"
+        )
     return manifest
 
 
@@ -127,19 +116,19 @@ def _show(console: Console, manifest: Mapping[str, Any], totals: Mapping[str, An
     for code, ledger in manifest.get("by_ledger", {}).items():
         platform = totals.get("by_ledger", {}).get(code, {})
         rows.append((f"ledger {code}", ledger.get("balance_sum"), platform.get("balance_sum", "–")))
-    say(console, f"{'':<22}{'source':>20}{'platform':>20}")
+    common.say(console, f"{'':<22}{'source':>20}{'platform':>20}")
     for name, ours, theirs in rows:
         mark = "" if ours == theirs else "   <-- differs"
-        say(console, f"{name.replace('_', ' '):<22}{_cell(ours):>20}{_cell(theirs):>20}{mark}")
+        common.say(console, f"{name.replace('_', ' '):<22}{_cell(ours):>20}{_cell(theirs):>20}{mark}")
     paths = len(manifest["paths"])
     unaccounted = paths - comparison.stored - len(comparison.dropped)
-    say(
+    common.say(
         console,
         f"payload paths {paths} · stored {comparison.stored} · dropped by a rule {len(comparison.dropped)}"
         f" · unaccounted {unaccounted}",
     )
     for path in comparison.dropped:
-        say(console, f"  {path}: dropped by the supplier's setting unknown_fields=ignore")
+        common.say(console, f"  {path}: dropped by the supplier's setting unknown_fields=ignore")
 
 
 def _cell(value: Any) -> str:
@@ -147,16 +136,16 @@ def _cell(value: Any) -> str:
 
 
 def _show_differences(console: Console, comparison: Comparison) -> None:
-    say(console, f"Differences: {len(comparison.differences)}")
+    common.say(console, f"Differences: {len(comparison.differences)}")
     for found in comparison.differences:
         note = f" ({found.note})" if found.note else ""
-        say(console, f"  {found.name}: source {found.source}, platform {found.platform}{note}")
+        common.say(console, f"  {found.name}: source {found.source}, platform {found.platform}{note}")
 
 
 def _show_refusal(console: Console, refused: Refused) -> None:
-    say(console, f"The service issues no certificate: {refused.code}")
+    common.say(console, f"The service issues no certificate: {refused.code}")
     for error in refused.errors:
-        say(console, f"  {error.attr}: {error.detail}".replace("  : ", "  "))
+        common.say(console, f"  {error.attr}: {error.detail}".replace("  : ", "  "))
 
 
 def _write(
@@ -165,4 +154,4 @@ def _write(
     as_json, as_page = Path(f"{run}.certificate.json"), Path(f"{run}.certificate.pdf")
     as_json.write_bytes(msgspec.json.format(msgspec.json.encode(certificate), indent=2) + b"\n")
     as_page.write_bytes(pdf_of(certificate, manifest, comparison.stored))
-    say(console, f"BALANCED. The signed certificate is {as_json}; {as_page} is for reading.")
+    common.say(console, f"BALANCED. The signed certificate is {as_json}; {as_page} is for reading.")

@@ -9,20 +9,7 @@ import click
 from rich.console import Console
 
 from importledger_client.answers import Run
-from importledger_client.commands import OK, SOMETHING_WRONG
-from importledger_client.commands.common import (
-    Access,
-    err,
-    next_step,
-    no_such_run,
-    out,
-    reaches_the_service,
-    run_name,
-    run_supplier_option,
-    say,
-    supplier_of,
-    words_of,
-)
+from importledger_client.commands import OK, SOMETHING_WRONG, common
 from importledger_client.display import Progress, duration, number
 from importledger_client.errors import NotFound
 from importledger_client.notes import recall
@@ -39,18 +26,18 @@ LATE_S = 15.0
 
 
 @click.command(epilog="Example: importbook watch go-live")
-@click.argument("run", callback=run_name)
-@run_supplier_option
-@reaches_the_service
-def watch(run: str, supplier: str | None, access: Access) -> int:
+@click.argument("run", callback=common.run_name)
+@common.run_supplier_option
+@common.reaches_the_service
+def watch(run: str, supplier: str | None, access: common.Access) -> int:
     """Show a run until all of its accounts have ended.
 
     Exit code 1 if an account has ended in ERRORED.
     """
-    console = out()
-    code, words = watch_runs(access.client(), run, [supplier_of(run, supplier)], err(), console)
+    console = common.out()
+    code, words = watch_runs(access.client(), run, [common.supplier_of(run, supplier)], common.err(), console)
     if words:
-        next_step(console, *words, *access.words)
+        common.next_step(console, *words, *access.words)
     return code
 
 
@@ -66,10 +53,10 @@ def watch_runs(
         try:
             ended = _watched(client, run, supplier, console, expected)
         except NotFound as error:
-            no_such_run(run, supplier, error)
+            common.no_such_run(run, supplier, error)
         counts = " · ".join(_counts(ended)) or "nothing was accepted"
         warned = f" · with warnings {number(ended.warned)}" if ended.warned else ""
-        say(out, f"run {run} · {supplier} · {number(ended.total)} accounts · {counts}{warned}")
+        common.say(out, f"run {run} · {supplier} · {number(ended.total)} accounts · {counts}{warned}")
         if ended.failed and code == OK:
             code, words = SOMETHING_WRONG, ["errors", run, "--supplier", supplier]
         elif ended.by_status.get("PROCESSED") and not words:
@@ -82,7 +69,7 @@ def _next_proof(run: str, supplier: str) -> list[str]:
     note, manifest = recall(run, Path.cwd()), f"{run}.manifest.json"
     if note is None or STDIN in note.files or Path(manifest).exists():
         return ["reconcile", run, "--supplier", supplier, "--manifest", manifest]
-    return ["manifest", *note.files, *words_of(mapping=note.mapping, supplier=note.supplier), "-o", manifest]
+    return ["manifest", *note.files, *common.words_of(mapping=note.mapping, supplier=note.supplier), "-o", manifest]
 
 
 def _watched(client: "Client", run: str, supplier: str, console: Console, expected: int) -> Run:

@@ -1,7 +1,5 @@
 """Read Parquet files with pyarrow. The second count comes from the metadata of the file."""
 
-import math
-import struct
 from collections.abc import Iterator
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -13,7 +11,7 @@ from importledger_client.tables.table import Cell, Count
 
 _ROWS = 1000
 """Rows to decode at once."""
-_FLOATS = {"halffloat": "e", "float": "f", "double": "d"}
+_NO_NUMBERS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 class Columnar:
@@ -49,13 +47,11 @@ class Columnar:
 
     def rows(self) -> Iterator[tuple[int, list[Cell]]]:
         number = 1
-        sizes = [_FLOATS.get(kind, "") for kind in self._types]
         try:
             for batch in self._file.iter_batches(batch_size=_ROWS):
-                for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                for values in zip(*map(_values, batch.columns), strict=True):
                     number += 1
-                    row = [self._plain(number, *cell) for cell in zip(self._names, sizes, values, strict=True)]
-                    yield number, row
+                    yield number, [self._plain(number, *cell) for cell in zip(self._names, values, strict=True)]
         except self._broken as error:
             raise Unreadable(f"{self.name}, after row {number}: it cannot be read as Parquet: {error}") from None
 
@@ -78,18 +74,20 @@ class Columnar:
     def doubts(self) -> Iterator[tuple[int, str, str]]:
         return iter(())
 
-    def _plain(self, number: int, column: str, size: str, value: Any) -> Cell:
+    def _plain(self, number: int, column: str, value: Any) -> Cell:
         """Return a cell as text, number, boolean or None."""
         match value:
-            case float():
-                return _number(size, value)
             case datetime():
                 is_day = value.time() == time() and value.tzinfo is None
                 return value.date().isoformat() if is_day else value.isoformat()
             case date() | time():
                 return value.isoformat()
             case bytes():
-                return self._text(number, column, value)
+                try:
+                    return value.decode()
+                except UnicodeDecodeError:
+                    sentence = f"{self.name}, row {number}, column {column} must be text in UTF-8."
+                    raise Unreadable(sentence) from None
             case str() | int() | Decimal() | None:
                 return value
             case _:
@@ -97,27 +95,15 @@ class Columnar:
                     f"{self.name}, row {number}, column {column}: {type(value).__name__} is not supported."
                 )
 
-    def _text(self, number: int, column: str, value: bytes) -> Cell:
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            sentence = f"{self.name}, row {number}, column {column} must be text in UTF-8."
-            raise Unreadable(sentence) from None
+
+def _values(column: Any) -> list[Any]:
+    """Return the values of a column. Floats get the fewest digits of their size, or become a word such as NaN."""
+    if not str(column.type).endswith(("float", "double")):
+        return column.to_pylist()  # type: ignore[no-any-return]
+    texts = column.cast("string").to_pylist()
+    return [text if text is None else _NO_NUMBERS.get(text) or _number(text) for text in texts]
 
 
-def _number(size: str, value: float) -> Cell:
-    """Return a number with the fewest digits of its size, or a word such as NaN."""
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if value.is_integer() and abs(value) < 2**53:
-        return int(value)
-    return Decimal(repr(value) if size == "d" else _shortest(value, size))
-
-
-def _shortest(value: float, size: str) -> str:
-    """Return the shortest decimal that gives this number when it is stored in this size."""
-    for digits in range(1, 10):
-        text = f"{value:.{digits}g}"
-        if struct.unpack(size, struct.pack(size, float(text)))[0] == value:
-            return text
-    return repr(value)
+def _number(text: str) -> Cell:
+    number = Decimal(text)
+    return int(number) if number == number.to_integral_value() and abs(number) < 2**53 else number
