@@ -4,7 +4,7 @@ What the shape describes has a few levels. Only its places for any JSON value ca
 is looked at there alone, which costs next to nothing.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -34,7 +34,20 @@ def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
 
 def is_read_shallow(value: Any, wire_type: type, levels: int = MAX_DEPTH) -> bool:
     """The same of a body that was read as its shape: true when it has so many levels at most, its own among them."""
-    return _looking(wire_type)(value, levels)
+    return _are_shallow(value, holders_of(wire_type, (inspect.AnyType, inspect.DictType)), levels - 1)
+
+
+def _are_shallow(value: Any, places: tuple["Holder", ...], levels: int) -> bool:
+    """The same of what stands at these places of a value. Most metadata are texts; what is absent is false."""
+    for name, many, below in places:
+        inner = getattr(value, name)
+        for item in (inner or ()) if many else (inner,):
+            if below:
+                if item and not _are_shallow(item, below, levels - many - 1):
+                    return False
+            elif type(item) in _HOLDING and not is_shallow(item, levels - many):
+                return False
+    return True
 
 
 class Holder(NamedTuple):
@@ -70,29 +83,3 @@ def _places(
                 yield Holder(name, many, below)
         case _:
             pass
-
-
-@cache
-def _looking(wire_type: type) -> Callable[[Any, int], bool]:
-    """A function that looks at the places for any value, as source: of the names of fields in `schemas/` alone."""
-    places, names = holders_of(wire_type, (inspect.AnyType, inspect.DictType)), {"is_shallow": is_shallow}
-    lines = ["def look(v1, levels):", *_lines(places, 1, around=1), "    return True"]
-    exec("\n".join(lines), names)  # noqa: S102 - see above
-    look: Callable[[Any, int], bool] = names["look"]
-    return look
-
-
-def _lines(places: tuple[Holder, ...], depth: int, *, around: int) -> Iterator[str]:
-    """What looks at these places of the variable of this depth, which stands in so many levels, its own among them.
-
-    Most metadata are texts; what is absent is false.
-    """
-    inner = f"v{depth + 1}"
-    for name, many, below in places:
-        indent, place = "    " * depth, f"v{depth}.{name}"
-        yield f"{indent}for {inner} in {place} or ():" if many else f"{indent}if {inner} := {place}:"
-        if below:
-            yield from _lines(below, depth + 1, around=around + many + 1)
-        else:
-            yield f"{indent}    if type({inner}) is not str and not is_shallow({inner}, levels - {around + many}):"
-            yield f"{indent}        return False"
