@@ -10,14 +10,14 @@ from importlib.metadata import version
 from typing import Any
 
 import msgspec
-from msgspec import inspect
+from msgspec import UNSET, UnsetType, inspect
 
 from api.description.catalogue import CATALOGUE, ErrorCode
 from api.description.field_descriptions import field_descriptions, structs_of
 from api.http.errors import tree_of, unknown_parameter
 from api.http.responses import encoded
 from api.http.status_codes import CODES
-from api.operation import EVENTS, TAGS, Operation, Parameter
+from api.operation import EVENTS, TAGS, Operation
 from schemas.account import Account, WrappedAccount
 from schemas.base import DECIMAL_PATTERN, Problem
 from schemas.reading import misfits
@@ -49,13 +49,43 @@ _WITH_TOKEN = (401, 403, 429, 503)
 _WITH_BODY = (408, 409, 413, 415, 422)
 
 
+class Refusal(msgspec.Struct, kw_only=True):
+    """A refusal of a request."""
+
+    detail: str
+    """Sentence for people (Meldung); may change."""
+    code: str
+    """Permanent code; /errors/ lists all (Fehlercode)."""
+    request_id: str | UnsetType = UNSET
+    """With 500: names the line in the service's log (Anfragenummer)."""
+
+
+class Problems(Refusal, kw_only=True):
+    """A refusal; with `errors` where the content is refused. Accounts have the same as a tree, too."""
+
+    errors: list[Problem] | UnsetType = UNSET
+    """Every problem (Probleme), in the order of the fields."""
+    errors_truncated: bool | UnsetType = UNSET
+    """True when there are more problems than are listed (gekürzt); the last entry says how many."""
+
+
+class AlreadyImported(msgspec.Struct, kw_only=True):
+    """A refusal of an account that exists."""
+
+    non_field_errors: Refusal
+    """Reason of the refusal (Ablehnungsgrund)."""
+    account_id: str
+    """Number of the account (Vertragskontonummer)."""
+
+
 def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
     """The document of these operations."""
     bodies = [operation.body for operation in operations if operation.body]
     answers = [answer for operation in operations for answer in operation.answers.values() if answer]
     answers += [operation.last_line for operation in operations if operation.last_line]
-    types = list(dict.fromkeys([Account, *bodies, *answers]))
+    types = list(dict.fromkeys([Account, *bodies, *answers, Problems, AlreadyImported]))
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    components["Problem"]["properties"]["left_out"] = _LEFT_OUT
     structs = structs_of(types)
     by_type = dict(zip(map(repr, types), schemas, strict=True))
     sent = names_within([by_type[repr(body)] for body in [Account, *bodies]], components)
@@ -80,8 +110,7 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
             "schemas": {
                 name: _described(_part(schema, structs[name], is_sent=name in sent), structs[name])
                 for name, schema in sorted(components.items())
-            }
-            | _ERROR_SCHEMAS,
+            },
             "securitySchemes": {
                 "token": {
                     "type": "apiKey",
@@ -119,8 +148,21 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         "responses": {str(status): _answer(operation, status, of, schemas) for status, of in operation.answers.items()},
         "security": [{"token": []}] if operation.roles else [],
     }
-    parameters = [_path_parameter(name) for name in ("supplier", "external", "run") if f"{{{name}}}" in operation.path]
-    parameters += [_query_parameter(parameter) for parameter in operation.query]
+    parameters = [
+        {"name": name, "in": "path", "required": True, "description": meaning, "schema": _NAME}
+        for name, meaning in _PATH_PARAMETERS.items()
+        if f"{{{name}}}" in operation.path
+    ]
+    parameters += [
+        {
+            "name": parameter.name,
+            "in": "query",
+            "required": parameter.is_required,
+            "description": parameter.description,
+            "schema": parameter.schema,
+        }
+        for parameter in operation.query
+    ]
     if operation.roles and operation.method == "POST" and not operation.is_ndjson:
         parameters.append(_IDEMPOTENCY_KEY)
     if operation.prefers:
@@ -233,31 +275,6 @@ def _concerns(entry: ErrorCode, operation: Operation) -> bool:
             return True
 
 
-def _path_parameter(name: str) -> dict[str, Any]:
-    meaning = {
-        "supplier": "The code of an import supplier.",
-        "run": "The name of a run.",
-        "external": "The account's identifier in the old system, percent-encoded; it may contain a slash as %2F.",
-    }[name]
-    return {
-        "name": name,
-        "in": "path",
-        "required": True,
-        "description": meaning,
-        "schema": {"type": "string", "minLength": 1},
-    }
-
-
-def _query_parameter(parameter: Parameter) -> dict[str, Any]:
-    return {
-        "name": parameter.name,
-        "in": "query",
-        "required": parameter.is_required,
-        "description": parameter.description,
-        "schema": parameter.schema,
-    }
-
-
 def _said(schema: Any, *, is_sent: bool = False) -> Any:
     """A schema in words that other readers of JSON Schema understand; of what is sent, or of answers."""
     said = partial(_said, is_sent=is_sent)
@@ -321,35 +338,33 @@ def _without_default(schema: Any) -> Any:
 
 
 def _examples(status: int, possible: list[ErrorCode], operation: Operation) -> dict[str, Any]:
-    """What is answered, by code: as the catalogue shows it, or with the problems of a body that lacks a field."""
+    """Answers by code, as the catalogue shows them; of refused content with a problem of its first field."""
     shown = {entry.code: entry.example for entry in possible if _concerns(entry, operation)}
     for code in _WITH_ERRORS.intersection(shown):
-        shown[code] = _not_valid(operation, code)
+        shape = Account if operation.body is WrappedAccount else operation.body
+        fields = getattr(inspect.type_info(shape), "fields", ()) if shape else ()
+        required = next((field.encode_name for field in fields if field.required), "")
+        optional = next((parameter.name for parameter in operation.query), "reason" if shape else "")
+        problems = [Problem("verbose", UNKNOWN_FIELD, unknown_parameter(()))]
+        if optional:
+            problems = [Problem(optional, "invalid", misfits.expected(misfits.STRING, 5))]
+        if required:
+            problems = [Problem(required, "required", misfits.REQUIRED)]
+        tree = tree_of(problems) if shape is Account else {}
+        shown[code] = {**tree, **shown[code], "errors": problems}
     if status == 400 and operation.name != "create_account":
         shown.pop("account_import_process_already_imported", None)
     return {code: {"value": msgspec.json.decode(encoded(value))} for code, value in shown.items()}
 
 
-def _not_valid(operation: Operation, code: str) -> dict[str, Any]:
-    """The answer to the operation's example without the first field that is required; to a query, of its parameter."""
-    is_account = operation.body is WrappedAccount
-    shape = Account if is_account else operation.body
-    fields = getattr(inspect.type_info(shape), "fields", ()) if shape else ()
-    required = next((field.encode_name for field in fields if field.required), "")
-    problems = [Problem(required, "required", misfits.REQUIRED)]
-    if not required and (operation.query or operation.body):
-        attr = operation.query[0].name if operation.query else "reason"
-        problems = [Problem(attr, "invalid", misfits.expected(misfits.STRING, 5))]
-    elif not required:
-        problems = [Problem("verbose", UNKNOWN_FIELD, unknown_parameter(()))]
-    detail = next(entry.sentence for entry in CATALOGUE if entry.code == code)
-    tree = tree_of(problems) if is_account else {}
-    return {**tree, "detail": detail, "code": code, "errors": problems}
-
-
 _WITH_ERRORS = frozenset({"account_failed_validation", "validation_error"})
-
-
+_LEFT_OUT = {"type": "integer", "description": "Only with `errors_truncated`: problems that are not listed."}
+_NAME = {"type": "string", "minLength": 1}
+_PATH_PARAMETERS = {
+    "supplier": "The code of an import supplier.",
+    "external": "The account's identifier in the old system, percent-encoded; it may contain a slash as %2F.",
+    "run": "The name of a run.",
+}
 _IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -367,57 +382,4 @@ _PREFER = {
 _LINK = {
     "description": 'Address of the next page, as in `<...>; rel="next"`; absent on the last page.',
     "schema": {"type": "string"},
-}
-_PROBLEM = {
-    "type": "object",
-    "required": ["detail", "code", "attr"],
-    "properties": {
-        "detail": {"type": "string", "description": "For people; may change."},
-        "code": {"type": "string", "description": "Permanent; see /errors/."},
-        "attr": {"type": "string", "description": "The dotted path to the input, indexes from 0."},
-        "left_out": {"type": "integer", "description": "Only with `errors_truncated`: problems that are not listed."},
-    },
-}
-_REFUSAL = {
-    "detail": {"type": "string", "description": "For people; may change."},
-    "code": {"type": "string", "description": "Permanent; see /errors/."},
-}
-_ERROR_SCHEMAS = {
-    "Refusal": {
-        "type": "object",
-        "required": ["detail", "code"],
-        "properties": {**_REFUSAL, "request_id": {"type": "string", "description": "With 500: names the log line."}},
-    },
-    "Problem": _PROBLEM,
-    "Problems": {
-        "type": "object",
-        "description": "A refusal; with `errors` where the content is refused. Accounts have the same as a tree, too.",
-        "required": ["detail", "code"],
-        "additionalProperties": True,
-        "properties": {
-            **_REFUSAL,
-            "errors": {
-                "type": "array",
-                "items": {"$ref": _REF.format(name="Problem")},
-                "description": "Every problem (Probleme), in the order of the fields.",
-            },
-            "errors_truncated": {
-                "type": "boolean",
-                "description": "True when there are more problems than are listed; the last entry says how many.",
-            },
-        },
-    },
-    "AlreadyImported": {
-        "type": "object",
-        "required": ["non_field_errors", "account_id"],
-        "properties": {
-            "non_field_errors": {
-                "type": "object",
-                "required": ["detail", "code"],
-                "properties": _REFUSAL,
-                "description": "Why the account is refused (Ablehnungsgrund).",
-            },
-            "account_id": {"type": "string", "description": "Number of the account (Vertragskontonummer)."},
-        },
-    },
 }
