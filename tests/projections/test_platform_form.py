@@ -79,12 +79,6 @@ def test_what_is_retired_forgets_who_is_erased(admin: Connection[Any], database:
     assert rows(admin, "SELECT count(notes) FROM platform_v1.service_account") == [(2,)]
 
 
-def test_a_new_database_has_the_declared_tables_as_its_first_version(admin: Connection[Any]) -> None:
-    tables = {name for (name,) in rows(admin, "SELECT tablename FROM pg_tables WHERE schemaname = 'platform'")}
-    assert set(PLATFORM.tables) < tables
-    assert [(one.version, one.state) for one in versions(admin, "platform")] == [(1, "live")]
-
-
 def test_nothing_is_sampled_from_what_payloads_fill_in(
     admin: Connection[Any], ledger: Ledger, processor: ImportProcessor
 ) -> None:

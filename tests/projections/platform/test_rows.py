@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from projections.platform.rows import rows_of
 from projections.platform.tables import ACCOUNT_TABLE, table_columns
-from schemas.account import Account
 from schemas.reading.shape import NotJson
 from schemas.submission import read_submission, stored_account, stored_submission
 from tests.support.copied import rows_in
@@ -35,17 +34,6 @@ def test_every_table_gets_rows_from_the_complete_account() -> None:
     assert set(rows) == {table.name for table in ACCOUNT_TABLE.all()}
     for table in ACCOUNT_TABLE.all():
         assert {len(row) for row in rows_in(rows[table.name])} == {len(table_columns(table))}
-
-
-def test_an_account_with_very_many_readings_has_them_all_in_order() -> None:
-    sent = an_account()
-    register = sent["supply_addresses"][0]["supply_points"][0]["melos"][0]["meters"][0]["registers"][0]
-    register["readings"] = register["readings"][:1] * 500
-    rows = rows_of(read_submission(encoded(sent)).account, "A-1", NOON)
-    assert 1 < len(rows["reading"]) < 20, "in a few pieces"
-    ordinals = [int.from_bytes(row[1] or b"") for row in rows_in(rows["reading"])]
-    assert ordinals == [*range(1, len(ordinals) + 1)]
-    assert len(ordinals) >= 500
 
 
 def has_one_form_of_rows(account: Any) -> bool:
@@ -79,11 +67,6 @@ def _is_moment_or_number(path: tuple[str | int, ...]) -> bool:
     for step in path:
         value = value[step]
     return isinstance(value, str) and re.fullmatch(r"[0-9T:.+Z-]+", value) is not None
-
-
-def test_usual_accounts_are_read_in_one_go() -> None:
-    assert type(stored_account(encoded(an_account()))) is not Account
-    assert type(stored_account(encoded(changed(an_account(), "2026-07-01T12:00Z", *READ_AT)))) is Account
 
 
 def test_a_body_that_is_cut_is_no_json_whichever_way_it_is_read() -> None:

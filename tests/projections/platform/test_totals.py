@@ -17,7 +17,6 @@ from projections.platform.totals import (
     LedgerTotal,
     PathTotal,
     Totals,
-    decimal_text,
     unequal_totals,
 )
 from schemas.sentence import german_of
@@ -84,18 +83,6 @@ def test_a_place_that_the_platform_lacks_is_unaccounted_for_unless_its_supplier_
     assert list(unequal(documented, drops_unknown=True)) == ["paths.customers.email"]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(None, "0"), (Decimal("1E+3"), "1000"), (Decimal("1.50"), "1.50"), (Decimal(0), "0")]
-)
-def test_a_sum_is_told_in_its_scale(value: Decimal | None, text: str) -> None:
-    assert decimal_text(value) == text
-
-
-def test_nothing_adds_up_to_nothing() -> None:
-    assert (NOTHING["accounts"], NOTHING["erased"], NOTHING["paths"], NOTHING["by_ledger"]) == (0, 0, {}, {})
-    assert set(NOTHING["sums"].values()) == {"0"}
-
-
 COUNTS = st.integers(0, 10**9)
 AMOUNTS = st.decimals(-(10**18), 10**18, places=10) | st.decimals(-1000, 1000, places=2)
 PORTIONS = st.lists(
@@ -143,8 +130,3 @@ def test_a_sum_is_never_rounded() -> None:
         *(record["by_ledger"]["L"][name] for name in ("balance_sum", "transaction_sum")),
     }
     assert said == {"1999999999999999998.0000000002"}
-
-
-def test_digests_are_added_up_modulo_their_size() -> None:
-    one = Totals(paths={"customers": PathTotal(1, MODULUS - 1)})
-    assert one.merge(one).record()["paths"]["customers"]["digest"] == "fffffffffffffffe"

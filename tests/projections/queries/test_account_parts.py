@@ -11,7 +11,7 @@ from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from projections.platform.change import platform_change
 from projections.platform.writing import changing
-from projections.queries.account_parts import attached_records, platform_records, seal_over
+from projections.queries.account_parts import attached_records, platform_records
 from tests.support.following import attach
 from tests.support.make import NOON, an_account, encoded, start
 from tests.support.staging import SUPPLIER
@@ -64,15 +64,3 @@ def test_attached_records_have_their_reference(ledger: Ledger, database: Postgre
     assert (record.kind, record.is_cancelled) == ("delivery-note", True)
     assert record.stream.endswith(f"/{record.reference}")
     assert asked(database, attached_records, SUPPLIER, "other") == []
-
-
-def test_an_account_is_sealed_once_a_checkpoint_covers_it(ledger: Ledger, database: PostgresUrls) -> None:
-    assert asked(database, seal_over, 5) is None
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        for size, branch in ((4, 0), (9, 0), (7, 1)):
-            connection.execute(
-                "INSERT INTO log_checkpoints (size, note, sealed_at, branch) VALUES (%s, 'n', %s, %s)",
-                (size, NOON, branch),
-            )
-    assert asked(database, seal_over, 5).size == 7
-    assert asked(database, seal_over, 8) is None

@@ -13,9 +13,9 @@ from eventstore.aggregates.import_process import CompleteImport, FailImport, Ret
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from projections.queries import import_list
-from projections.queries.import_list import Narrowed, imports_named, list_imports
+from projections.queries.import_list import Narrowed, list_imports
 from tests.support.following import follow
-from tests.support.make import NOON, an_account, encoded, stage, start
+from tests.support.make import NOON, an_account, encoded, start
 from tests.support.times import set_log_time
 
 FAILED = "import_process_failed_validation"
@@ -145,13 +145,3 @@ def test_no_page_begins_where_none_has_ended(database: PostgresUrls) -> None:
     for nonsense in ("x", "-1", "1" * 19, "٣", "5~\0"):
         with pytest.raises(ValueError, match="no page"):
             asyncio.run(asked(nonsense))
-
-
-def test_imports_are_read_by_their_names(ledger: Ledger, database: PostgresUrls) -> None:
-    ledger.execute(stream_of("S", "1"), stage(), at=NOON, by="t")
-
-    async def asked() -> list[str]:
-        async with await psycopg.AsyncConnection.connect(database.service) as connection:
-            return [row.status for row in await imports_named(connection, [("S", "1"), ("S", "2"), ("T", "1")])]
-
-    assert asyncio.run(asked()) == ["PENDING"]

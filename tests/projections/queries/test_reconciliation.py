@@ -18,7 +18,6 @@ from projections.platform.totals import Totals
 from projections.queries import adding_up, reconciliation
 from projections.queries.adding_up import run_portion
 from projections.queries.reconciliation import (
-    FRESH,
     LEASE,
     MAX_ATTEMPTS,
     MAX_OPEN,
@@ -30,7 +29,6 @@ from projections.queries.reconciliation import (
     cancel,
     leave_to_others,
     note_delivery,
-    remaining_s,
     request,
     take,
     waiting_jobs,
@@ -105,18 +103,6 @@ def decoded(job: Reconciliation) -> Totals:
     return msgspec.json.decode(job.totals, type=Totals)
 
 
-def test_a_worker_adds_up_what_one_portion_says(
-    run: Ledger, connection: Connection[Any], database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = requested(database)
-    assert (first.accounts, first.accounts_done, first.has_ended, first.eta_s) == (ACCOUNTS, 0, False, None)
-    work(run)
-    ended = requested(database)
-    assert ended.job == first.job
-    assert decoded(ended) == alone(connection, monkeypatch)
-    assert (ended.accounts_done, ended.eta_s) == (ACCOUNTS, 0.0)
-
-
 @pytest.mark.promise("worker-adds-up-run")
 @pytest.mark.parametrize("portions", range(4))
 def test_a_worker_that_dies_anywhere_is_taken_over_from_where_it_was(
@@ -187,15 +173,6 @@ def test_a_job_that_fails_again_and_again_has_failed(
     assert "UndefinedTable" in failed.error
 
 
-@pytest.mark.promise("run-cannot-added-up")
-def test_a_job_whose_workers_all_die_has_failed(connection: Connection[Any], database: PostgresUrls) -> None:
-    job = requested(database).job
-    for worker in range(1, MAX_ATTEMPTS + 1):
-        assert take(connection, job, worker) is not None
-    assert waiting_jobs(connection) == []
-    assert requested(database).error == "each worker that took it has died"
-
-
 def test_a_cancelled_job_stops_at_the_next_portion(connection: Connection[Any], database: PostgresUrls) -> None:
     job = requested(database).job
     taken = take(connection, job, 3)
@@ -223,14 +200,6 @@ def test_a_result_is_returned_once_and_again_only_while_nothing_happens(run: Led
     asked(database.service, note_delivery, job)
     assert requested(database, reached=1).job == job
     assert requested(database, reached=2).job != job
-
-
-@pytest.mark.promise("certificate-rests-nothing-old")
-def test_an_old_result_is_added_up_anew(run: Ledger, connection: Connection[Any], database: PostgresUrls) -> None:
-    job = requested(database).job
-    work(run)
-    connection.execute(EARLIER, {"s": FRESH})
-    assert requested(database).job != job
 
 
 def test_a_supplier_has_few_jobs_at_a_time(run: Ledger, database: PostgresUrls) -> None:
@@ -263,13 +232,3 @@ def test_why_there_is_no_progress(database: PostgresUrls, run: Ledger, connectio
         stage(run, an_account(SUPPLIER, 99))
         assert "Imports wait" in asked(database.service, why_quiet)
         connection.execute("SELECT pg_advisory_unlock(%s)", (locks.RELAY,))
-
-
-@pytest.mark.parametrize(
-    ("done", "total", "seconds", "left"),
-    [(0, 100, 5.0, None), (50, 100, 5.0, 5.0), (100, 100, 5.0, 0.0), (120, 100, 5.0, 0.0), (1, 3, 0.0, None)],
-)
-def test_the_time_left_is_what_the_present_rate_gives(
-    done: int, total: int, seconds: float, left: float | None
-) -> None:
-    assert remaining_s(done, total, seconds) == left

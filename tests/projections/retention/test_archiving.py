@@ -28,7 +28,6 @@ from eventstore.proof.archive import EVENTS, INDEX, PAYLOADS, PROOFS, STATEMENT,
 from eventstore.proof.payload_verification import verify_payloads
 from projections import INLINE
 from projections.retention import archiving
-from projections.retention.archive_room import needed_bytes
 from projections.retention.erasure import erase
 from projections.versions.build import administrator
 from tests.support.databases import cloned, drop
@@ -184,17 +183,6 @@ def test_who_is_erased_after_the_archive_is_erased_in_it_and_does_not_come_back(
     assert "1 persons were erased" in typed("verify", "--all")
 
 
-def test_who_was_erased_before_has_no_payload_in_the_archive_and_it_is_whole(
-    place: Path, rows: Rows, database: PostgresUrls
-) -> None:
-    ledger = Ledger(database.admin, views=INLINE)
-    erase(ledger, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
-    follow(ledger)
-    ledger.close()
-    archived(place)
-    assert "4 payloads match their digests, 0 are of persons" in typed("archive", "verify", SUPPLIER)
-
-
 def test_views_that_need_detached_payloads_say_what_to_type(place: Path, rows: Rows) -> None:
     archived(place)
     for words in (("rebuild", "account_search"), ("verify", "platform"), ("heal", SUPPLIER, EXTERNALS[1])):
@@ -203,15 +191,6 @@ def test_views_that_need_detached_payloads_say_what_to_type(place: Path, rows: R
     typed("projections", "rebuild", "import_status")
     typed("archive", "attach", SUPPLIER)
     typed("projections", "verify", "--all")
-
-
-def test_a_view_of_erased_persons_alone_needs_no_archive(place: Path, database: PostgresUrls) -> None:
-    ledger = Ledger(database.admin, views=INLINE)
-    archived(place)
-    for external in EXTERNALS:
-        erase(ledger, SUPPLIER, external, reason="R-1", at=now(), by="t")
-    ledger.close()
-    typed("projections", "rebuild", "account_search")
 
 
 def test_a_history_says_where_a_payload_lies_and_not_that_it_was_erased(place: Path, database: PostgresUrls) -> None:
@@ -233,11 +212,6 @@ def test_a_supplier_that_is_not_finished_is_not_archived(place: Path, ledger: Le
     assert "There is no import supplier" in typed("archive", "NOBODY", "--to", place.as_uri(), code=1)
     for url in ("/folder", "file://host/folder", "s3://", "s3://key:secret@bucket", "s3://bucket?key=secret"):
         assert "A place is file:///folder" in typed("archive", SUPPLIER, "--to", url, code=2)
-
-
-def test_nothing_is_detached_while_a_projection_has_yet_to_read_it(place: Path, rows: Rows, ledger: Ledger) -> None:
-    rows.execute("UPDATE projection_versions SET position = 1 WHERE name = 'account_search'")
-    assert "account_search has yet to read payloads" in typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)
 
 
 class Killed(BaseException):
@@ -269,13 +243,6 @@ def test_an_archiving_that_is_killed_loses_nothing_and_goes_on(
     assert payloads(rows) == []
     typed("archive", "attach", SUPPLIER)
     assert payloads(rows) == before
-
-
-def test_a_second_archiving_writes_no_second_archive(place: Path) -> None:
-    file = archived(place)
-    digest = file.read_bytes()
-    assert "0 were detached now" in typed("archive", SUPPLIER, "--to", place.as_uri())
-    assert [one.read_bytes() for one in place.iterdir()] == [digest]
 
 
 @pytest.mark.promise("supplier-one-archive-time")
@@ -311,13 +278,6 @@ def test_where_there_is_no_room_nothing_is_written(place: Path, rows: Rows, monk
     assert re.search(r"takes about \d+ MB below /.+, which has 1 MB left", said)
     assert not place.exists()
     assert len(payloads(rows)) == ACCOUNTS + 1
-
-
-def test_the_room_that_is_asked_for_is_enough(place: Path, rows: Rows) -> None:
-    position = rows.execute("SELECT max(position) FROM events").fetchone()
-    assert position is not None
-    needed = needed_bytes(rows, SUPPLIER, position[0])
-    assert archived(place).stat().st_size < needed < 20_000_000
 
 
 @pytest.mark.promise("supplier-one-archive-time")

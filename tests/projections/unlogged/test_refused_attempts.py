@@ -1,13 +1,11 @@
 """Refused attempts are kept by supplier, the newest, and for 90 days."""
 
-from datetime import timedelta
 from uuid import uuid4
 
 import psycopg
 
 from embedded.postgres import PostgresUrls
 from projections.unlogged.refused_attempts import (
-    KEPT_FOR,
     Attempt,
     delete_old_attempts,
     write_attempts,
@@ -28,14 +26,6 @@ def test_the_newest_of_each_supplier_stay(database: PostgresUrls) -> None:
         assert [one.code for one in find_refused_attempts(connection, "1")] == ["4", "3", "2"]
         assert find_refused_attempts(connection, "1", ["B"]) == [attempt("B", "4")]
         assert find_refused_attempts(connection, "2") == []
-
-
-def test_what_is_older_than_ninety_days_is_deleted(database: PostgresUrls) -> None:
-    with psycopg.connect(database.service) as connection:
-        older = attempt("A", "older", attempted_at=NOON - KEPT_FOR - timedelta(seconds=1))
-        write(connection, older, attempt("A", "just", attempted_at=NOON - KEPT_FOR))
-        assert delete_old_attempts(connection, NOON) == 1
-        assert [one.code for one in find_refused_attempts(connection, "1")] == ["just"]
 
 
 def test_an_attempt_whose_write_is_repeated_is_stored_once(database: PostgresUrls) -> None:

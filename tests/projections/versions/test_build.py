@@ -10,7 +10,7 @@ from eventstore.log import payloads
 from eventstore.log.ledger import Ledger
 from projections import PLATFORM, PROJECTIONS
 from projections.versions import build as build_module
-from projections.versions.build import _Workers, administrator, apply_events, build, make_tables
+from projections.versions.build import apply_events, build, make_tables
 from projections.versions.compare import compare, verify
 from projections.versions.projection import Projection
 from projections.versions.reading import head
@@ -152,10 +152,3 @@ def test_what_a_killed_rebuild_leaves_behind_is_cleared_away(
 
 def interrupted(*arguments: Any, **named: Any) -> None:
     raise KeyboardInterrupt
-
-
-def test_processes_do_work_that_cannot_be_pickled(database: PostgresUrls) -> None:
-    """A restore or rebuild by two processes hung once a projection held a function without a name."""
-    with administrator(database.admin) as connection:
-        workers = _Workers(database.admin, connection, 2)
-        assert sorted(workers.each(lambda _, item: item * 2, [1, 2, 3])) == [2, 4, 6]

@@ -74,15 +74,6 @@ def test_pages_follow_each_other_without_gap_or_repeat(imports: None, database: 
     assert pages == -(-6 // limit)
 
 
-def test_a_page_is_read_from_an_index(imports: None, database: PostgresUrls) -> None:
-    with psycopg.connect(database.admin) as connection:
-        rows = connection.execute("SELECT indexdef FROM pg_indexes WHERE tablename = 'import_status'").fetchall()
-    told = " ".join(row[0] for row in rows)
-    assert "(supplier, created_position)" in told
-    assert "(supplier, status, created_position)" in told
-    assert "(supplier, error_code, created_position)" in told
-
-
 @pytest.mark.promise("retry-code-matches-codes")
 @pytest.mark.parametrize(
     ("code", "expected"),

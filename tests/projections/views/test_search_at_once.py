@@ -1,7 +1,6 @@
 """The row by which a search finds an account is there with its first event, and is what following the log makes."""
 
 import itertools
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,8 +17,7 @@ from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from market.judging import Occasion, Terms, judge
-from projections import AT_ONCE, FOLLOWING
-from projections.retention.erasure import erase
+from projections import AT_ONCE
 from projections.versions.build import administrator
 from projections.versions.compare import verify
 from projections.versions.reading import Seen, head
@@ -30,9 +28,7 @@ from schemas.submission import read_submission, sent_submission
 from tests.support.following import follow
 from tests.support.make import NOON, an_account, changed, encoded, staged
 from tests.support.rows import find_accounts
-from tests.support.running import wait_for
 from tests.support.staging import SUPPLIER
-from workers.followers.projector import Projector
 
 _numbers = itertools.count(1)
 TERMS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
@@ -148,15 +144,6 @@ def test_what_is_sent_once_more_is_followed(log: Ledger, admin: Connection[Any])
         assert "nachher" in rows(admin)[stream][3]
 
 
-def test_who_is_erased_is_not_found_any_more(log: Ledger, admin: Connection[Any], owner: Ledger) -> None:
-    account = an_account(SUPPLIER, 1)
-    stage(log, account)
-    assert erase(owner, SUPPLIER, account["external_account_number"], reason="DSR-1", at=now(), by="t") is not None
-    assert rows(admin) == {}
-    follow(log)
-    assert rows(admin) == {}
-
-
 def test_a_verification_sees_the_rows_of_its_moment_and_a_new_version_gets_all(
     log: Ledger, admin: Connection[Any], database: PostgresUrls
 ) -> None:
@@ -206,17 +193,6 @@ def test_new_entries_of_the_index_are_put_in_order_by_who_follows_when_there_are
         with log.connection() as connection:
             ACCOUNT_SEARCH.put_in_order(connection, is_idle=is_idle)
         assert (left() > 0) is is_left
-
-
-def test_a_projector_that_may_not_put_in_order_goes_on(log: Ledger, admin: Connection[Any]) -> None:
-    admin.execute("REVOKE EXECUTE ON FUNCTION put_searches_in_order() FROM PUBLIC, importledger_relay")
-    stop = threading.Event()
-    projector = Projector(log, FOLLOWING).start(stop)
-    for number in (1, 2):
-        stream = stage(log, an_account(SUPPLIER, number))
-        wait_for(lambda: live_version(admin, "account_search").position == head(admin), f"{stream} is followed")
-    stop.set()
-    projector.join()
 
 
 @pytest.mark.parametrize(
@@ -291,13 +267,3 @@ def test_a_name_that_is_long_once_it_is_folded_is_found_and_hinders_nobody(
     with log.connection() as connection:
         for text in (name, f"{name} {name}", name[:5]):
             assert len(find_accounts(connection, text, None).accounts) == 1
-
-
-def test_an_account_with_very_many_terms_is_left_to_who_follows(
-    log: Ledger, admin: Connection[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("projections.views.search_at_once.MOST_TERMS", 3)
-    stream = stage(log, an_account(SUPPLIER, 1))
-    assert rows(admin) == {}
-    follow(log)
-    assert [*rows(admin)] == [stream]
