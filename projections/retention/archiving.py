@@ -5,6 +5,7 @@ payloads deleted, some at a time. Whoever asks again goes on where it ended. The
 """
 
 import hashlib
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -30,7 +31,6 @@ from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces, is_readable, read
 from eventstore.proof.archive import Archive, ArchiveDamaged, Contents, StoredPayload, write_archive
 from eventstore.proof.checkpoints import LogKey
 from eventstore.proof.verifier import Checkpoint
-from projections.retention.archive_room import lack_of_room
 from projections.versions.build import Progress
 from system.object_store import open_store
 
@@ -122,8 +122,7 @@ def archive_supplier(
     if known is not None and known.url.rsplit("/", 1)[0] != url.rstrip("/"):
         raise NotArchivable(f"{code} is archived in {known.url}, and has one archive at a time{_ATTACH.format(code)}")
     if known is None:
-        if lack := lack_of_room(connection, code, url, sealed[0].size):
-            raise NotArchivable(lack)
+        _refuse_without_room(connection, code, url, sealed[0].size)
         known = _written(connection, code, url, sealed, key, at=at, progress=progress)
         with read_back(known, [key.verifier]) as archive:
             archive.check()
@@ -141,6 +140,34 @@ def archive_supplier(
     return known, detached
 
 
+def _refuse_without_room(connection: Connection[Any], code: str, url: str, position: int) -> None:
+    """Raises NotArchivable where the archive does not fit on this machine, as a temporary file and in its place."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        [(events, event_bytes)] = cursor.execute(_SELECT_EVENT_BYTES, (code, position)).fetchall()
+        [(payload_bytes,)] = cursor.execute(_SELECT_PAYLOAD_BYTES, (code, position)).fetchall()
+    needed = int(payload_bytes + event_bytes) + events * (position.bit_length() * 64 + 800) + 16_000_000
+    places = [Path(tempfile.gettempdir())]
+    if url.startswith("file:"):
+        folder = Path(unquote(urlsplit(url).path))
+        places.append(next(above for above in (folder, *folder.parents) if above.exists()))
+    for place in places:
+        needed_here = needed * sum(other.stat().st_dev == place.stat().st_dev for other in places)
+        free = shutil.disk_usage(place).free
+        if free < needed_here:
+            raise NotArchivable(
+                f"The archive of {code} takes about {needed_here / 1e6:,.0f} MB below {place}, which has "
+                f"{free / 1e6:,.0f} MB left. TMPDIR names another place for what is temporary."
+            )
+
+
+_SELECT_EVENT_BYTES = """
+SELECT count(*), coalesce(sum(octet_length(state)), 0) FROM events WHERE supplier = %s AND position <= %s
+"""
+_SELECT_PAYLOAD_BYTES = """
+SELECT coalesce(sum(octet_length(content)), 0)
+FROM payloads
+WHERE stream IN (SELECT stream FROM events WHERE supplier = %s AND position <= %s)
+"""
 _ATTACH = ": say `importledger archive attach {}` first."
 _COUNT_LATER = """
 SELECT count(*)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, LiteralString
 
 import msgspec
+from msgspec import UNSET
 from psycopg import AsyncConnection, Connection
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
@@ -21,8 +22,9 @@ from eventstore.operations.rights import Rights
 from projections.versions.following import Index
 from projections.versions.projection import Rows
 from projections.versions.reading import Seen
+from schemas.account import Account
 from schemas.status import FoundAccount, ImportState
-from schemas.submission import is_wrapped
+from schemas.submission import stored_account
 
 MAX_FOUND = 50
 FEW = 1_000
@@ -44,52 +46,6 @@ MIN_OWN = 6
 """Terms with a digit that are as long as this are most likely one account's own; postcodes are shorter."""
 
 
-class _Customer(msgspec.Struct, frozen=True):
-    given_name: str | None = None
-    family_name: str | None = None
-    email: str | None = None
-
-
-class _Meter(msgspec.Struct, frozen=True):
-    meter_number: str
-
-
-class _Melo(msgspec.Struct, frozen=True):
-    meters: tuple[_Meter, ...] = ()
-
-
-class _SupplyPoint(msgspec.Struct, frozen=True):
-    identifier: str
-    melos: tuple[_Melo, ...] = ()
-
-
-class _SupplyAddress(msgspec.Struct, frozen=True):
-    supply_postcode: str
-    supply_points: tuple[_SupplyPoint, ...] = ()
-
-
-class _BankAccount(msgspec.Struct, frozen=True):
-    iban: str | None = None
-
-
-class _PaymentInstruction(msgspec.Struct, frozen=True):
-    bank_account: _BankAccount | None = None
-
-
-class _Account(msgspec.Struct, frozen=True):
-    """What is searched for, of an account that has been validated before."""
-
-    customers: tuple[_Customer, ...] = ()
-    billing_postcode: str | None = None
-    supply_addresses: tuple[_SupplyAddress, ...] = ()
-    payment_instructions: tuple[_PaymentInstruction, ...] = ()
-
-
-class _Wrapped(msgspec.Struct, frozen=True):
-    payload: _Account
-
-
-_decode, _decode_wrapped = msgspec.json.Decoder(_Account).decode, msgspec.json.Decoder(_Wrapped).decode
 _PLAIN = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "æ": "ae", "œ": "oe", "ø": "o", "ı": "i", "ł": "l", "đ": "d", "ð": "d", "þ": "th"}
     | dict.fromkeys("’‘‛ʼʻʹ′´＇", "'")
@@ -143,8 +99,8 @@ class SearchTerms(msgspec.Struct, frozen=True):
     others: list[str]
 
 
-def search_terms(account: Any, external: str) -> SearchTerms:
-    """Of an account in any of its shapes: what is absent is none, or empty. Pure."""
+def search_terms(account: Account, external: str) -> SearchTerms:
+    """The terms of an account. Pure."""
     customers = account.customers[:MOST_CUSTOMERS]
     names = [_cut(_as_name(_plain(f"{one.given_name or ''} {one.family_name or ''}"))) for one in customers]
     words = " ".join(names).replace(",", " ").split()
@@ -162,7 +118,7 @@ def project(seen: Seen) -> Iterator[tuple[str, str, str, str, list[str]]]:
     """(stream, supplier, external account number, names, terms) of an import that has a payload. Pure."""
     if seen.body is None:
         return
-    account = _decode_wrapped(seen.body).payload if is_wrapped(seen.body) else _decode(seen.body)
+    account = stored_account(seen.body)
     supplier, external = identity_of(seen.stream)
     terms = search_terms(account, external)
     part = seen.position >> PART_BITS
@@ -190,7 +146,7 @@ def _parts_of(word: str) -> list[str]:
     return [f"~{word[at : at + MIN_LETTERS]}" for at in range(len(word) - MIN_LETTERS + 1)]
 
 
-def _terms(account: _Account) -> Iterator[str | None]:
+def _terms(account: Account) -> Iterator[str | None]:
     for customer in account.customers:
         yield customer.email
     yield account.billing_postcode
@@ -200,7 +156,7 @@ def _terms(account: _Account) -> Iterator[str | None]:
             yield point.identifier
             yield from (meter.meter_number for melo in point.melos for meter in melo.meters)
     for instruction in account.payment_instructions:
-        if instruction.bank_account is not None and instruction.bank_account.iban:
+        if instruction.bank_account is not UNSET and instruction.bank_account.iban:
             yield "".join(instruction.bank_account.iban.split())
 
 

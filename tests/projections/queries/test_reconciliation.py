@@ -170,7 +170,7 @@ def test_a_job_that_fails_again_and_again_has_failed(
     assert waiting_jobs(connection) == []
     failed = requested(database)
     assert failed.has_ended
-    assert "UndefinedTable" in failed.error
+    assert "the schema is missing" in failed.error
 
 
 def test_a_cancelled_job_stops_at_the_next_portion(connection: Connection[Any], database: PostgresUrls) -> None:
