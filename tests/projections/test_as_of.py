@@ -1,6 +1,5 @@
 """A moment is a position: what was known then is the same whenever it is asked for, also while others append."""
 
-import threading
 from bisect import bisect_right
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -110,32 +109,6 @@ def waits_for_the_log(database: PostgresUrls) -> bool:
     query = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND NOT granted"
     with psycopg.connect(database.admin, autocommit=True) as connection:
         return connection.execute(query, (locks.LOG,)).rowcount > 0
-
-
-@pytest.mark.promise("question-time-answered-same")
-def test_a_time_asked_for_while_others_append_is_answered_the_same_again(
-    ledger: Ledger, reader: psycopg.Connection[Any]
-) -> None:
-    stop = threading.Event()
-
-    def append(writer: int) -> None:
-        number = 0
-        while not stop.is_set():
-            number += 1
-            ledger.execute(f"import/S{writer}/{number}", stage(), at=NOON, by="t")
-
-    answers: list[tuple[AsOf, int | None]] = []
-    with ThreadPoolExecutor(3) as writers:
-        running = [writers.submit(append, writer) for writer in range(3)]
-        try:
-            while len(answers) < 30 or len({position for _, position in answers}) < 2:
-                moment = AsOf(time=database_time(reader))
-                answers.append((moment, position(reader, moment)))
-        finally:
-            stop.set()
-        for one in running:
-            one.result()
-    assert [(moment, position(reader, moment)) for moment, _ in answers] == answers
 
 
 def test_a_moment_that_is_not_over_is_refused(

@@ -8,11 +8,9 @@ import pytest
 from psycopg import Connection
 
 from embedded.postgres import PostgresUrls
-from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.operations.migrate import migrate, role_of
-from projections import INLINE, PLATFORM
-from projections.retention.erasure import erase
+from projections import PLATFORM
 from projections.versions.build import administrator
 from projections.versions.compare import verify
 from projections.versions.install import migrate_all
@@ -64,29 +62,6 @@ def test_they_are_made_anew_from_the_log(
     assert status(ledger, stream) == "PROCESSED"
     with psycopg.connect(database.service) as connection:
         assert rows(connection, "SELECT count(*) FROM platform.service_account") == [(4,)]
-
-
-@pytest.mark.usefixtures("another_form")
-def test_what_is_retired_forgets_who_is_erased(admin: Connection[Any], database: PostgresUrls) -> None:
-    migrate_all(database.admin, service_role=role_of(database.service))
-    assert rows(admin, "SELECT count(notes) FROM platform_v1.service_account") == [(3,)]
-    owner = Ledger(database.admin, views=INLINE)
-    try:
-        external = an_account(SUPPLIER, 1)["external_account_number"]
-        assert erase(owner, SUPPLIER, external, reason="r", at=now(), by="t") is not None
-    finally:
-        owner.close()
-    assert rows(admin, "SELECT count(notes) FROM platform_v1.service_account") == [(2,)]
-
-
-def test_nothing_is_sampled_from_what_payloads_fill_in(
-    admin: Connection[Any], ledger: Ledger, processor: ImportProcessor
-) -> None:
-    processor.process([stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2, 3)])
-    admin.execute("ANALYZE")
-    sampled = {name for (name,) in rows(admin, "SELECT attname FROM pg_stats WHERE schemaname = 'platform'")}
-    assert "account_number" in sampled
-    assert not sampled & {"notes", "metadata", "consents", "params", "meter_operators", "family_name", "identifier"}
 
 
 def test_a_database_that_was_migrated_without_projections_gets_them(database: PostgresUrls) -> None:

@@ -6,20 +6,12 @@ import pytest
 from psycopg import Connection
 
 from embedded.postgres import PostgresUrls
-from eventstore.log.ledger import Ledger
 from projections import PLATFORM, PROJECTIONS
 from projections.versions.compare import verify
 from projections.versions.projection import Projection
-from projections.versions.reading import head
 from projections.versions.versions import (
     live_version,
-    make_anew,
-    versions,
 )
-from tests.support.following import follow
-from tests.support.make import an_account
-from tests.support.staging import SUPPLIER, stage
-from workers.actors.process_imports import ImportProcessor
 
 BY_NAME = {projection.name: projection for projection in PROJECTIONS}
 STATUS = BY_NAME["import_status"]
@@ -37,20 +29,6 @@ def test_every_projection_has_rows_and_is_what_the_log_says(
     assert rows is not None
     assert rows[0] > 0
     assert live_version(admin, projection.name).differences == 0
-
-
-def test_the_service_may_write_to_what_was_switched_in(
-    admin: Connection[Any], history: Ledger, database: PostgresUrls
-) -> None:
-    before = head(admin)
-    for projection in PROJECTIONS:
-        make_anew(database.admin, admin, projection, jobs=2)
-        assert head(admin) == before  # nothing is said anew: no e-mail, no message
-        assert [(one.version, one.state) for one in versions(admin, projection.name)] == [(2, "live")]
-    ImportProcessor(history, worker=lambda: 7).process([stage(history, an_account(SUPPLIER, 31))])
-    follow(history)
-    for projection in PROJECTIONS:
-        assert verify(database.admin, admin, projection, limit=3).first == ()
 
 
 def test_a_row_that_differs_is_told_with_the_event_that_was_not_applied(

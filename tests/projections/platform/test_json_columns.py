@@ -1,30 +1,16 @@
 """Lists and objects that are no rows stand whole in a column of their parent: exact, and as instants."""
 
-import json
 from typing import Any
 
 import msgspec
 import psycopg
-import pytest
-from msgspec import inspect
 
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
-from projections.platform.json_columns import list_encoding
-from projections.platform.rows import rows_of
-from projections.platform.tables import ACCOUNT_TABLE
-from schemas.submission import read_submission
-from schemas.supply import SupplyPoint
-from tests.support.copied import rows_in
-from tests.support.make import NOON, an_account, changed, encoded
+from tests.support.make import an_account, changed
 from tests.support.staging import SUPPLIER, stage
 from workers.actors.process_imports import ImportProcessor
 
-ROWS = {
-    "service_account", "customer", "supply_address", "supply_point", "agreement", "melo", "meter", "register",
-    "reading", "statement", "ledger", "payment_instruction", "payment_schedule",
-}  # fmt: skip
-"""What the platform asks for one by one, and what holds it together."""
 POINT = ("supply_addresses", 0, "supply_points", 0)
 
 
@@ -34,29 +20,6 @@ def an_account_with_odd_values() -> dict[str, Any]:
     account = changed(account, "-0.10", "ledgers", 0, "current_statement_transactions", 0, "amount")
     account = changed(account, "2022-11-05T08:30:00.123456", "notes", 0, "created_at")
     return changed(account, [{"key": "k", "value": {"z": 1, "a": [1.5, None, "\u2028"]}}], "metadata")
-
-
-def test_an_account_is_rows_of_what_is_asked_for_one_by_one() -> None:
-    assert {table.name for table in ACCOUNT_TABLE.all()} == ROWS
-    rows = rows_of(read_submission(encoded(an_account())).account, "A-1", NOON)
-    assert sum(len(rows_in(written)) for written in rows.values()) <= 24
-
-
-@pytest.mark.parametrize("name", ["balancing_periods", "articles", "network_operators"])
-def test_members_are_in_the_order_in_which_postgres_keeps_them(name: str, database: PostgresUrls) -> None:
-    """It would put them in order itself, which takes as long as to read them."""
-    node = inspect.type_info(SupplyPoint)
-    assert isinstance(node, inspect.StructType)
-    kind = next(field.type for field in node.fields if field.name == name)
-    assert isinstance(kind, inspect.VarTupleType)
-    assert isinstance(kind.item_type, inspect.StructType)
-    points = read_submission(encoded(an_account())).account.supply_addresses[0].supply_points
-    items = next(items for point in points if (items := getattr(point, name)))
-    content = list_encoding(kind.item_type)(items).decode()
-    with psycopg.connect(database.service) as connection:
-        row = connection.execute("SELECT %s::jsonb::text", (content,)).fetchone()
-    assert row is not None
-    assert json.dumps(json.loads(content)) == json.dumps(json.loads(row[0]))
 
 
 def test_columns_say_what_was_sent(ledger: Ledger, database: PostgresUrls) -> None:

@@ -49,14 +49,3 @@ def test_portions_of_any_size_add_up_to_the_same(run: Ledger, monkeypatch: pytes
         assert (whole["accounts"], whole["erased"]) == (ACCOUNTS - 2, 1)
         monkeypatch.setattr(adding_up, "PORTION", size)
         assert added_up(connection) == whole
-
-
-def test_an_account_that_the_platform_lacks_is_missing_in_its_portion(run: Ledger, owner: Ledger) -> None:
-    with run.connection() as connection:
-        before = added_up(connection)
-        with owner.connection() as admin:
-            admin.execute("DELETE FROM platform.service_account WHERE external_account_number LIKE '%2'")
-        after = added_up(connection)
-    assert after["accounts"] == before["accounts"] - 1
-    assert "external_account_number" in before["paths"]
-    assert after["paths"]["external_account_number"]["count"] == before["paths"]["external_account_number"]["count"] - 1

@@ -1,6 +1,5 @@
 """What a worker adds up of a run is the same whoever dies on the way, and a job ends when nobody asks for it."""
 
-import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from embedded.postgres import PostgresUrls
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 from projections.platform.totals import Totals
-from projections.queries import adding_up, reconciliation
+from projections.queries import adding_up
 from projections.queries.adding_up import run_portion
 from projections.queries.reconciliation import (
     LEASE,
@@ -141,22 +140,6 @@ def test_a_worker_that_is_late_changes_nothing(
     assert decoded(requested(database)) == alone(connection, monkeypatch)
 
 
-def test_a_worker_of_another_release_begins_anew(
-    connection: Connection[Any], run: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job = requested(database).job
-    taken = take(connection, job, 3)
-    assert taken is not None
-    add_portion(connection, taken, 3)
-    monkeypatch.setattr(reconciliation, "CODE_VERSION", "another")
-    again = take(connection, job, 4)
-    assert again is not None
-    assert (again.totals, again.accounts_done) == (Totals(), 0)
-    leave_to_others(connection, job, 4)
-    work(run)
-    assert decoded(requested(database)) == alone(connection, monkeypatch)
-
-
 @pytest.mark.promise("run-cannot-added-up")
 def test_a_job_that_fails_again_and_again_has_failed(
     connection: Connection[Any], run: Ledger, database: PostgresUrls, owner: Ledger
@@ -209,17 +192,6 @@ def test_a_supplier_has_few_jobs_at_a_time(run: Ledger, database: PostgresUrls) 
         requested(database, "another")
     work(run)
     assert requested(database, "another").job not in jobs
-
-
-def test_requests_at_the_same_time_get_one_job(database: PostgresUrls, run: Ledger) -> None:
-    async def ask() -> str:
-        async with await psycopg.AsyncConnection.connect(database.service, autocommit=True) as connection:
-            return (await request(connection, SUPPLIER, "r", reached=1, accounts=1)).job
-
-    async def all_of_them() -> list[str]:
-        return await asyncio.gather(*(ask() for _ in range(8)))
-
-    assert len(set(asyncio.run(all_of_them()))) == 1
 
 
 @pytest.mark.promise("run-cannot-added-up")

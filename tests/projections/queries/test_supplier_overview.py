@@ -36,13 +36,6 @@ def test_a_standing_adds_up() -> None:
     assert sum(share for _, _, share in one.shares) == 1
 
 
-def test_without_pace_nobody_knows_how_long_it_takes() -> None:
-    assert standing(PENDING=1).eta_s is None
-    assert standing(PROCESSED=1).eta_s == 0.0
-    assert standing().error_share is None
-    assert standing().shares == []
-
-
 def test_suppliers_stand_as_the_log_says(ledger: Ledger, database: PostgresUrls) -> None:
     set_log_time(database, NOON)
     for code in ("S", "T"):

@@ -81,18 +81,6 @@ def test_who_waits_for_the_log_and_who_works_is_seen(database: PostgresUrls) -> 
     waiting.close()
 
 
-def test_sizes_and_the_server_are_told(database: PostgresUrls) -> None:
-    seen = overview(database)
-    assert seen.table_bytes["events"] > 0
-    assert seen.table_bytes["platform"] > 0
-    assert seen.database_bytes
-    assert seen.wal_bytes
-    assert seen.max_connections
-    assert seen.connections
-    assert seen.transaction_age is not None
-    assert seen.kept_wal_bytes == 0
-
-
 def test_what_takes_too_long_is_left_out(database: PostgresUrls) -> None:
     with psycopg.connect(database.admin, autocommit=True) as holder:
         holder.execute("BEGIN")

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import obstore
-import psycopg
 import pytest
 from click.testing import CliRunner
 from psycopg import Connection
@@ -25,7 +24,6 @@ from eventstore.clock import now
 from eventstore.errors import OperatorError
 from eventstore.log.ledger import Ledger
 from eventstore.proof.archive import EVENTS, INDEX, PAYLOADS, PROOFS, STATEMENT, Archive, ArchiveDamaged
-from eventstore.proof.payload_verification import verify_payloads
 from projections import INLINE
 from projections.retention import archiving
 from projections.retention.erasure import erase
@@ -146,17 +144,6 @@ def test_a_payload_that_is_missing_without_an_archive_is_still_a_problem(place: 
     assert "its payload is not there, nor was it erased" in typed("verify", "--all", code=1)
 
 
-def test_what_is_sent_after_the_archive_has_to_be_here(place: Path, rows: Rows, ledger: Ledger) -> None:
-    archived(place)
-    typed("supplier", "status", SUPPLIER, "ongoing")
-    ImportProcessor(ledger, worker=lambda: 7).process([stage(ledger, an_account(SUPPLIER, 9))])
-    assert len(payloads(rows)) == 1
-    rows.execute("SET session_replication_role = replica")
-    rows.execute("TRUNCATE payloads")
-    with psycopg.connect(rows.info.dsn, password=rows.info.password) as connection:
-        assert "its payload is not there" in verify_payloads(connection).problems[0]
-
-
 @pytest.mark.promise("archive-finished-supplier-holds")
 def test_an_archive_holds_no_key_and_no_readable_payload(place: Path, rows: Rows) -> None:
     keys = [key for (key,) in rows.execute("SELECT key FROM payload_keys")]
@@ -191,15 +178,6 @@ def test_views_that_need_detached_payloads_say_what_to_type(place: Path, rows: R
     typed("projections", "rebuild", "import_status")
     typed("archive", "attach", SUPPLIER)
     typed("projections", "verify", "--all")
-
-
-def test_a_history_says_where_a_payload_lies_and_not_that_it_was_erased(place: Path, database: PostgresUrls) -> None:
-    archived(place)
-    ledger = Ledger(database.admin, views=INLINE)
-    erase(ledger, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
-    ledger.close()
-    assert f"lies in {place.as_uri()}/" in typed("history", SUPPLIER, EXTERNALS[1], "--payloads")
-    assert "was erased" in typed("history", SUPPLIER, EXTERNALS[0], "--payloads")
 
 
 def test_a_supplier_that_is_not_finished_is_not_archived(place: Path, ledger: Ledger) -> None:
@@ -327,28 +305,6 @@ def test_an_import_whose_payload_is_archived_says_so_when_it_is_retried(place: P
     ledger.execute(stream, RetryImport(), at=now(), by="t")
     processor.process([stream])
     assert isinstance(ledger.history(stream)[-1].event, ImportProcessed)
-
-
-@pytest.mark.promise("finished-supplier-s-payloads")
-def test_an_archive_lies_in_an_object_store(place: Path, rows: Rows, bucket: str) -> None:
-    before = payloads(rows)
-    typed("archive", SUPPLIER, "--to", f"{bucket}/archives")
-    assert payloads(rows) == []
-    assert f"{bucket}/archives/{SUPPLIER}-" in typed("archive", "verify", SUPPLIER)
-    typed("archive", "attach", SUPPLIER)
-    assert payloads(rows) == before
-
-
-def test_an_archive_that_is_away_or_another_is_named(place: Path) -> None:
-    file = archived(place)
-    whole = file.read_bytes()
-    file.write_bytes(whole[:-1] + b"x")
-    assert "is not the file that the log speaks of" in typed("archive", "verify", SUPPLIER, code=1)
-    file.unlink()
-    assert "cannot be read" in typed("archive", "verify", SUPPLIER, code=1)
-    assert "cannot be read" in typed("archive", "attach", SUPPLIER, code=1)
-    file.write_bytes(whole)
-    typed("archive", "verify", SUPPLIER)
 
 
 def changed(name: str, change: Callable[[bytes], bytes]) -> Callable[[dict[str, bytes]], None]:

@@ -5,25 +5,10 @@ from functools import partial
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from eventstore.aggregates.import_process import CancelImport, ImportCancelled, ImportErrored, ImportStaged
+from eventstore.aggregates.import_process import CancelImport, ImportCancelled, ImportStaged
 from eventstore.log.ledger import Ledger
-from projections.versions.reading import LastTopics, Seen, head, read_ordered, slices, topics_of
+from projections.versions.reading import LastTopics, head, read_ordered, slices, topics_of
 from tests.support.make import NOON, stage
-
-
-def test_topics_are_those_that_are_stored() -> None:
-    assert set(topics_of([ImportStaged, ImportErrored])) == {"import_staged.v1", "import_errored.v1"}
-
-
-def test_what_came_before_is_looked_up_for_those_who_ask(ledger: Ledger) -> None:
-    ledger.execute("import/S/1", stage(), at=NOON, by="t")
-    ledger.execute("import/S/1", CancelImport(), at=NOON, by="t")
-    topics = topics_of([ImportCancelled])
-    with ledger.connection() as connection:
-        for last_topics, previous in ((LastTopics(), "import_staged.v1"), (None, None)):
-            [seen] = read_ordered(connection, topics, after=0, upto=2, last_topics=last_topics)
-            assert isinstance(seen, Seen)
-            assert (seen.position, seen.previous) == (2, previous)
 
 
 @given(

@@ -52,10 +52,3 @@ def test_what_an_upgrade_has_left_outdated_is_rebuilt_together(
         assert projection_changes(connection) == []
     again = CliRunner().invoke(projections, ["rebuild", "--outdated"])
     assert (again.exit_code, again.stdout) == (0, "No projection is outdated.\n")
-
-
-@pytest.mark.parametrize("words", [("--all", "--outdated"), ("import_status", "--outdated"), ()])
-def test_a_rebuild_is_of_one_choice(words: tuple[str, ...]) -> None:
-    refused = CliRunner().invoke(projections, ["rebuild", *words])
-    assert refused.exit_code == 2
-    assert "Name one projection, or say --all or --outdated." in refused.stderr

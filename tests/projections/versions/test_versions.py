@@ -18,7 +18,6 @@ from projections import INLINE, PROJECTIONS
 from projections.versions.build import administrator
 from projections.versions.compare import verify
 from projections.versions.following import Counter
-from projections.versions.install import install
 from projections.versions.projection import Projection
 from projections.versions.reading import Seen, head
 from projections.versions.versions import (
@@ -110,18 +109,6 @@ def test_a_rebuild_is_switched_in_and_back_and_catches_up_each_time(
         (projection.home, projection.tables[0]),
     ).fetchall()
     assert names
-
-
-def test_a_version_from_before_a_migration_is_not_switched_in(admin: Connection[Any], database: PostgresUrls) -> None:
-    """It lacks what the migration has added: the append would write to columns that are not there."""
-    admin.execute("UPDATE projection_versions SET definition = ''")  # as versions before this one were noted
-    with alone(admin, STATUS):
-        built = build_version(database.admin, admin, STATUS)
-        switch(admin, STATUS, built.version)
-        install(admin, PROJECTIONS, None)
-        with pytest.raises(NotPossible, match="was made by other code"):
-            switch(admin, STATUS, 1)
-    assert live_version(admin, STATUS.name).definition == STATUS.definition
 
 
 def test_what_cannot_be_switched_in_is_refused(admin: Connection[Any], database: PostgresUrls) -> None:

@@ -272,15 +272,6 @@ def test_an_account_is_found_by_its_number(ledger: Ledger, database: PostgresUrl
         assert find_accounts(connection, "A-7K2M9QXD", ["T"]).accounts == []
 
 
-def test_who_is_erased_has_no_row_in_the_search() -> None:
-    recorded = Recorded("import/S/1", 1, staged(), NOON, "S", "t", None, 1, "1")
-    assert list(project(Seen(recorded))) == []
-    [row] = project(Seen(recorded, body=encoded(person("1", "Anna", "Groß"))))
-    assert {"anna", folded("Groß"), "de89370400440532013000"} <= set(row[-1])
-    [row] = project(Seen(recorded, body=encoded(person("1", "\u0301", " ") | {"billing_postcode": " \u0301 "})))
-    assert "" not in row[-1]
-
-
 @given(st.integers(1, 1 << 20), st.sampled_from(["DE02120300000000202051", "de89370400440532013000"]))
 def test_what_is_one_accounts_own_is_marked_with_its_part_of_the_log_and_nothing_else(part: int, iban: str) -> None:
     body = encoded(person("Hans 7", "Anna", "Groß", iban))

@@ -18,21 +18,12 @@ from eventstore.aggregates.import_process import (
 )
 from eventstore.log.ledger import Ledger
 from projections.versions.reading import head, read_ordered
-from projections.views.import_failure import IMPORT_FAILURE, MAX_PROBLEMS, FailureCount, failure_counts, problem_places
+from projections.views.import_failure import IMPORT_FAILURE, FailureCount, failure_counts
 from tests.support.following import follow
 from tests.support.make import NOON, stage, start
 from tests.support.times import set_log_time
 
 IBAN, NAME = "invalid_iban@payment_instructions.0.iban", "blank@customers.1.family_name"
-
-
-def test_problems_are_kept_by_place_and_each_once() -> None:
-    assert problem_places("given_up", ()) == (("given_up", ""),)
-    assert problem_places("x", (IBAN, IBAN.replace("0", "1"), NAME)) == (
-        ("blank", "customers[].family_name"),
-        ("invalid_iban", "payment_instructions[].iban"),
-    )
-    assert len(problem_places("x", [f"code_{n}@" for n in range(MAX_PROBLEMS + 1)])) == MAX_PROBLEMS
 
 
 def run(ledger: Ledger, external: str, *commands: Any) -> None:

@@ -16,7 +16,6 @@ from eventstore.clock import now
 from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
-from market.judging import Occasion, Terms, judge
 from projections import AT_ONCE
 from projections.versions.build import administrator
 from projections.versions.compare import verify
@@ -24,7 +23,7 @@ from projections.versions.reading import Seen, head
 from projections.versions.versions import alone, build_version, live_version, parked_streams, switch
 from projections.views.account_search import ACCOUNT_SEARCH, PART_BITS, project
 from projections.views.search_at_once import noted_of
-from schemas.submission import read_submission, sent_submission
+from schemas.submission import sent_submission
 from tests.support.following import follow
 from tests.support.make import NOON, an_account, changed, encoded, staged
 from tests.support.rows import find_accounts
@@ -216,29 +215,6 @@ def test_what_runs_with_the_owners_rights_reads_nothing_of_the_callers(
     assert granted is not None
     assert "{=X" not in str(granted[0])
     assert ",=X" not in str(granted[0])
-
-
-@pytest.mark.parametrize(
-    ("is_wrapped", "more"),
-    [
-        (False, {"payload": {"customers": [{"family_name": "Other"}]}}),
-        (False, {"payload": 5}),
-        (True, {"payload": 5}),
-    ],
-)
-def test_a_payload_is_one_where_it_is_the_first_name(
-    log: Ledger, admin: Connection[Any], is_wrapped: bool, more: dict[str, Any]
-) -> None:
-    """As the api reads it, for suppliers whose undocumented fields are left out."""
-    account = an_account(SUPPLIER, 1) | more
-    body = encoded({"payload": account} if is_wrapped else account)
-    judged = judge(read_submission(body), Terms(unknown_fields="ignore"), now(), Occasion.CREATE)
-    assert not judged.problems
-    noted = noted_of(body, judged.submission.account)
-    assert noted is not None
-    row = followed(stream_of(SUPPLIER, account["external_account_number"]), 1, body)
-    assert row[3] == noted[0]
-    assert sorted(row[4]) == sorted("".join(noted[1:]).split("\x1f")[1:])
 
 
 @pytest.mark.parametrize(

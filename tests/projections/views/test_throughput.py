@@ -33,11 +33,6 @@ def test_an_event_counts_in_its_minute_and_in_its_hour(event: Event, kind: str, 
     ]
 
 
-def test_a_validation_that_refused_nothing_counts_nowhere() -> None:
-    event = RunCounted(since=NOON, mode="validate", valid=7)
-    assert list(project(Seen(Recorded("run/S/r", 1, event, AT, "S", "api", None, 2, "1")))) == []
-
-
 def test_a_chart_ends_now_and_has_a_bar_for_every_span() -> None:
     rows = [(NOON, "received", 3), (NOON + timedelta(minutes=7), "processed", 2), (NOON, "failed", 1)]
     hour = bars_of(rows, "hour", AT)
