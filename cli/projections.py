@@ -20,8 +20,8 @@ from projections import PROJECTIONS
 from projections.queries.history import account_streams
 from projections.versions.build import administrator
 from projections.versions.compare import Comparison, Difference, compare, side_by_side
+from projections.versions.compare import heal as heal_streams
 from projections.versions.compare import verify as verify_projection
-from projections.versions.healing import heal as heal_streams
 from projections.versions.overview import VersionStanding, version_standings
 from projections.versions.projection import Projection
 from projections.versions.reading import head

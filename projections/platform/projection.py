@@ -15,7 +15,7 @@ from eventstore.aggregates.price_sheet import PRICE_SHEET
 from eventstore.events import Recorded
 from eventstore.operations.rights import Rights
 from projections.platform.change import platform_change
-from projections.platform.storage import TABLE_OF_FIELD
+from projections.platform.json_columns import TABLE_OF_FIELD
 from projections.platform.tables import (
     ACCOUNT_TABLE,
     INDEXES,

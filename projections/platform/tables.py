@@ -17,8 +17,15 @@ from msgspec import inspect
 
 from eventstore.log.copy_format import COLUMNS
 from eventstore.operations.rights import Rights
-from projections.platform.json_columns import list_encoding, object_folding
-from projections.platform.storage import FOLDED_OBJECTS, TABLE_OF_FIELD, folded_type, is_free, without_null
+from projections.platform.json_columns import (
+    FOLDED_OBJECTS,
+    TABLE_OF_FIELD,
+    folded_type,
+    is_free,
+    list_encoding,
+    object_folding,
+    without_null,
+)
 from schemas.account import Account
 from schemas.base import DECIMAL_PATTERN, Wire
 from schemas.delivery_note import DeliveryNote

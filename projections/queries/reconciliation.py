@@ -15,14 +15,15 @@ from psycopg.rows import class_row, tuple_row
 
 from eventstore.log import locks
 from eventstore.log.recorder import CODE_VERSION
-from projections.platform.totals import Totals
-from projections.queries.adding_up import run_portion
-from projections.views.import_run import RunPlace
+from projections.platform.totals import Totals, account_totals
+from projections.views.import_run import RunPlace, run_accounts
 from projections.views.import_status import SELECT_IMPORTS_WAIT
 from schemas.sentence import Sentence
 
 LEASE = timedelta(minutes=2)
 """Longest time for one portion. Another worker takes the job over afterwards."""
+PORTION = 500
+"""Accounts that one query adds up."""
 PORTION_TIMEOUT = "60s"
 """Longest time of one statement of a portion."""
 MAX_ATTEMPTS = 5
@@ -255,6 +256,14 @@ def add_portion(connection: Connection[Any], before: Sum, worker: int) -> Sum | 
         }  # fmt: skip
         is_mine = connection.execute(_SAVE.encode(), saved).rowcount == 1
     return after if is_mine and place is not None else None
+
+
+def run_portion(
+    connection: Connection[Any], supplier: str, run: str, after: RunPlace
+) -> tuple[Totals, int, RunPlace | None]:
+    """Return what the next accounts of a run add up to, their number, and where they end; None at the end."""
+    count, accounts, end = run_accounts(connection, supplier, run, after, PORTION)
+    return account_totals(connection, accounts) if accounts else Totals(), count, end
 
 
 def leave_to_others(connection: Connection[Any], job: str, worker: int, error: str = "") -> None:

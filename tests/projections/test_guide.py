@@ -12,9 +12,8 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections import PROJECTIONS
 from projections.versions.build import administrator
-from projections.versions.compare import verify
+from projections.versions.compare import heal, verify
 from projections.versions.following import Following
-from projections.versions.healing import heal
 from projections.versions.install import install
 from projections.versions.versions import alone, build_version, live_version, switch
 from schemas.base import MARKET_TIME

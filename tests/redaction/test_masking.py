@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 import api
-from projections.platform.storage import is_free, without_null
+from projections.platform.json_columns import is_free, without_null
 from redaction import masking
 from redaction.masking import DOTS, masked_path, masked_tree
 from schemas.account import Account

@@ -32,8 +32,7 @@ from eventstore.log.store_errors import store_errors
 from projections import INLINE, PROJECTIONS
 from projections.queries.history import account_streams
 from projections.versions.build import Progress, administrator
-from projections.versions.compare import compare, side_by_side, verify
-from projections.versions.healing import heal
+from projections.versions.compare import compare, heal, side_by_side, verify
 from projections.versions.projection import Projection
 from projections.versions.reading import head
 from projections.versions.versions import (

@@ -30,7 +30,7 @@ def test_the_logs_lock_is_taken_for_a_switch_and_for_one_account_and_for_nothing
         for file in (ROOT / folder).rglob("*.py")
         if re.search(r"advisory\w*lock\w*\(%s[^)]*\)\"[^\n]*locks\.LOG\b", file.read_text())
     ]
-    assert sorted(taken) == ["projections/versions/healing.py", "projections/versions/versions.py"]
+    assert sorted(taken) == ["projections/versions/compare.py", "projections/versions/versions.py"]
 
 
 def test_nobody_takes_a_lock_by_a_number_that_is_not_in_the_list() -> None:

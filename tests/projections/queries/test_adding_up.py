@@ -8,8 +8,8 @@ from psycopg import Connection
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections.platform.totals import Totals
-from projections.queries import adding_up
-from projections.queries.adding_up import run_portion
+from projections.queries import reconciliation
+from projections.queries.reconciliation import run_portion
 from projections.retention.erasure import erase
 from projections.views.import_run import RunPlace
 from tests.support.following import follow
@@ -47,5 +47,5 @@ def test_portions_of_any_size_add_up_to_the_same(run: Ledger, monkeypatch: pytes
     with run.connection() as connection:
         whole = added_up(connection)
         assert (whole["accounts"], whole["erased"]) == (ACCOUNTS - 2, 1)
-        monkeypatch.setattr(adding_up, "PORTION", size)
+        monkeypatch.setattr(reconciliation, "PORTION", size)
         assert added_up(connection) == whole

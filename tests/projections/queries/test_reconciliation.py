@@ -14,8 +14,7 @@ from embedded.postgres import PostgresUrls
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 from projections.platform.totals import Totals
-from projections.queries import adding_up
-from projections.queries.adding_up import run_portion
+from projections.queries import reconciliation
 from projections.queries.reconciliation import (
     LEASE,
     MAX_ATTEMPTS,
@@ -29,6 +28,7 @@ from projections.queries.reconciliation import (
     leave_to_others,
     note_delivery,
     request,
+    run_portion,
     take,
     waiting_jobs,
     why_quiet,
@@ -53,7 +53,7 @@ def run(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Ledger:
     accounts = [an_account(SUPPLIER, number) for number in range(1, ACCOUNTS + 1)]
     ImportProcessor(ledger, worker=lambda: 7).process([stage(ledger, account, run="r") for account in accounts])
     follow(ledger)
-    monkeypatch.setattr(adding_up, "PORTION", 2)
+    monkeypatch.setattr(reconciliation, "PORTION", 2)
     return ledger
 
 
@@ -75,7 +75,7 @@ def requested(database: PostgresUrls, name: str = "r", reached: int = 1) -> Reco
 def alone(connection: Connection[Any], monkeypatch: pytest.MonkeyPatch) -> Totals:
     """What the whole run adds up to, in one portion."""
     with monkeypatch.context() as patched:
-        patched.setattr(adding_up, "PORTION", 100)
+        patched.setattr(reconciliation, "PORTION", 100)
         totals, count, place = run_portion(connection, SUPPLIER, "r", (0, ""))
     assert (count, place) == (ACCOUNTS, None)
     return totals

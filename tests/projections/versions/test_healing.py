@@ -9,8 +9,7 @@ from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
 from projections import MARKET, PROJECTIONS
 from projections.queries.history import account_streams
-from projections.versions.compare import verify
-from projections.versions.healing import heal
+from projections.versions.compare import heal, verify
 from projections.versions.versions import (
     make_anew,
     parked_streams,

@@ -12,7 +12,7 @@ from eventstore.aggregates.import_process import identity_of
 from eventstore.aggregates.run import ReplayAccounts, stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from projections.queries import adding_up
+from projections.queries import reconciliation
 from projections.queries.reconciliation import Reconciliation, cancel, request, waiting_jobs
 from tests.support.following import follow
 from tests.support.make import an_account
@@ -68,7 +68,7 @@ def test_a_job_takes_turns_with_others_and_goes_on_alone(
 ) -> None:
     """Otherwise one supplier's large run would hold up all others."""
     monkeypatch.setattr(reconcile, "TURN_S", 0.0)
-    monkeypatch.setattr(adding_up, "PORTION", 1)
+    monkeypatch.setattr(reconciliation, "PORTION", 1)
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2, 3)]
     ImportProcessor(ledger, worker=lambda: 7).process(streams)
     externals = tuple(identity_of(stream)[1] for stream in streams)
