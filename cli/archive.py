@@ -10,11 +10,10 @@ import click
 from cli.addresses import admin_url, connected
 from cli.known import require_supplier
 from cli.operator import caused_by, open_ledger
-from cli.progress import progress_bar
+from cli.output import json_option, print_result, progress_bar
 from cli.seal import sealed_now
 from cli.service.sealing import sealing_key
 from cli.service.settings import Settings
-from cli.tell import json_option, tell
 from eventstore.clock import now
 from eventstore.log.archived import archive_of
 from projections import PROJECTIONS
@@ -44,10 +43,10 @@ class SupplierFirst(click.Group):
 
 @click.group(cls=SupplierFirst, subcommand_metavar="SUPPLIER --to URL | COMMAND [ARGS]...")
 def archive() -> None:
-    """Archive a finished supplier: log, payloads and proofs as a signed file in an object store.
+    """Archive a finished supplier in an object store.
 
-    `archive SUPPLIER --to URL` writes the file, reads it back and checks it, and then detaches the payloads from the
-    database: they lie in the archive alone, encrypted, without their keys. Events stay.
+    `archive SUPPLIER --to URL` writes log, payloads and proofs to a signed file, reads it back and checks it. Then the
+    payloads are deleted from the database: only the archive has them, encrypted, without their keys. Events stay.
     """
 
 
@@ -61,10 +60,20 @@ def _place(context: click.Context, parameter: click.Parameter, value: str) -> st
 
 @archive.command("supplier")
 @click.argument("code", metavar="SUPPLIER")
-@click.option("--to", "url", required=True, metavar="URL", callback=_place, help="file:///…, s3://…, gs://… or az://….")
+@click.option(
+    "--to",
+    "url",
+    required=True,
+    metavar="URL",
+    callback=_place,
+    help="Place: file:///…, s3://…, gs://…, az://….",
+)
 @json_option
 def archive_one(code: str, url: str, as_json: bool) -> None:
-    """Archive SUPPLIER, whose status is complete, below URL, and detach its payloads. Killed, it is run again."""
+    """Archive a supplier, and detach its payloads.
+
+    The status of SUPPLIER must be complete. If it is killed, run it again.
+    """
     settings = Settings.from_environment()
     key = sealing_key(settings)
     with connected() as connection:
@@ -88,14 +97,14 @@ def archive_one(code: str, url: str, as_json: bool) -> None:
         f"{code} is archived in {archived.url}, up to position {archived.position:,}; {archived.payloads:,} payloads "
         f"lie there, {detached:,} were detached now."
     )
-    tell(sentence, told | {"payloads": archived.payloads, "detached": detached}, as_json=as_json)
+    print_result(sentence, told | {"payloads": archived.payloads, "detached": detached}, as_json=as_json)
 
 
 @archive.command("verify")
 @click.argument("code", metavar="SUPPLIER")
 @json_option
 def verify_archive(code: str, as_json: bool) -> None:
-    """Read the archive of SUPPLIER from its place and check all of it: file, signature, proofs, payloads."""
+    """Check an archive: file, signature, proofs and payloads."""
     settings = Settings.from_environment()
     with connected() as connection:
         require_supplier(connection, code)
@@ -110,22 +119,25 @@ def verify_archive(code: str, as_json: bool) -> None:
         f"{archived.url} is as it was signed: {contents.events:,} events proved up to position {contents.position:,}, "
         f"{checked.opened:,} payloads match their digests, {checked.erased:,} are of persons who were erased."
     )
-    tell(sentence, told | {"payloads": checked.opened, "erased": checked.erased}, as_json=as_json)
+    print_result(sentence, told | {"payloads": checked.opened, "erased": checked.erased}, as_json=as_json)
 
 
 @archive.command("attach")
 @click.argument("code", metavar="SUPPLIER")
 @json_option
 def attach(code: str, as_json: bool) -> None:
-    """Bring the payloads of SUPPLIER back from its archive, but for those of erased persons. The file stays."""
+    """Attach the payloads of an archive to the database again.
+
+    Payloads of erased persons are left out. The archive of SUPPLIER stays.
+    """
     settings = Settings.from_environment()
     with administrator(admin_url()) as connection, open_ledger() as ledger:
         require_supplier(connection, code)
         archived = archive_of(connection, code)
         if archived is None:
-            tell(f"{code} is not archived.", {"supplier": code, "is_changed": False}, as_json=as_json)
+            print_result(f"{code} is not archived.", {"supplier": code, "is_changed": False}, as_json=as_json)
             return
         with archiving_alone(connection, code), read_back(archived, [sealing_key(settings).verifier]) as opened:
             inserted = attach_archive(connection, ledger, code, opened, at=now(), by=caused_by())
     told = {"supplier": code, "url": archived.url, "payloads": inserted, "is_changed": True}
-    tell(f"{inserted:,} payloads of {code} are back from {archived.url}.", told, as_json=as_json)
+    print_result(f"{inserted:,} payloads of {code} are back from {archived.url}.", told, as_json=as_json)

@@ -10,9 +10,9 @@ import psycopg
 from psycopg import Connection
 
 from cli.addresses import admin_url
+from cli.output import json_option, print_result
 from cli.service.sealing import known_key, outside
 from cli.service.settings import Settings
-from cli.tell import json_option, tell
 from eventstore.clock import now
 from eventstore.operations.backup import MANIFEST, BackupError, Sign, back_up, manifest_text, unsigned
 from eventstore.proof.checkpoints import LogKey, OutsideUnavailable
@@ -27,13 +27,14 @@ CHECKPOINT = "checkpoint.note"
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=FOLDER)
-@click.option("--keys", type=FOLDER, help="A folder of its own for keys and user details: keep it elsewhere.")
-@click.option("--without-keys", is_flag=True, help="Leave keys, answers, users and typed reasons out.")
+@click.option("--keys", type=FOLDER, help="Folder of keys and user details, to be kept apart from DIR.")
+@click.option("--without-keys", is_flag=True, help="No keys, answers, users and typed reasons.")
 @json_option
 def backup(folder: Path, keys: Path | None, without_keys: bool, as_json: bool) -> None:
-    """Write a backup into DIR, from one snapshot, while the service runs.
+    """Write a backup while the service runs.
 
-    Where the sealing key is, the backup gets a signed checkpoint of its own, which `restore --verify` compares it with.
+    All files in DIR are of one snapshot. With the sealing key the backup has a signed checkpoint, with which
+    `restore --verify` compares it.
     """
     url = admin_url()
     sign, why_unsigned = _signing(url, Settings.from_environment())
@@ -41,7 +42,7 @@ def backup(folder: Path, keys: Path | None, without_keys: bool, as_json: bool) -
     counts = {name: part.rows for name, part in manifest.parts.items()}
     rows = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
     told = {"folder": str(folder), "position": manifest.position, "rows": counts, "warning": why_unsigned}
-    tell(f"{folder} holds the log up to position {manifest.position}: {rows}.", told, as_json=as_json)
+    print_result(f"{folder} holds the log up to position {manifest.position}: {rows}.", told, as_json=as_json)
     if why_unsigned and not as_json:
         click.echo(why_unsigned, err=True)
     if own := own_checkpoint(folder):

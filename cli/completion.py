@@ -3,7 +3,7 @@
 import click
 from click.shell_completion import get_completion_class
 
-from cli.say import say
+from cli.output import print_line
 
 SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_IMPORTLEDGER_COMPLETE"
@@ -12,14 +12,14 @@ _VARIABLE = "_IMPORTLEDGER_COMPLETE"
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    """Print the completion of this command for SHELL.
+    """Print the completion script of a shell.
 
     \b
     bash  importledger completion bash > ~/.local/share/bash-completion/completions/importledger
     zsh   importledger completion zsh > DIR/_importledger, where DIR is in $fpath
     fish  importledger completion fish > ~/.config/fish/completions/importledger.fish
     """
-    say(script(shell))
+    print_line(script(shell))
 
 
 def script(shell: str) -> str:

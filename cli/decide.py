@@ -6,7 +6,7 @@ import click
 
 from cli.known import require_import, require_stream, require_supplier
 from cli.operator import caused_by, open_ledger
-from cli.tell import json_option, tell
+from cli.output import json_option, print_result
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
 from eventstore.clock import now
@@ -28,11 +28,14 @@ def _given(context: click.Context, parameter: click.Parameter, reason: str) -> s
 @click.command()
 @click.argument("supplier")
 @click.argument("external", required=False)
-@click.option("--all", "is_all", is_flag=True, help="Every pending import of the supplier.")
-@click.option("--reason", default="", help="Why; kept in the log.")
+@click.option("--all", "is_all", is_flag=True, help="All pending imports of the supplier.")
+@click.option("--reason", default="", help="Reason, kept in the log: no personal data.")
 @json_option
 def cancel(supplier: str, external: str | None, is_all: bool, reason: str, as_json: bool) -> None:
-    """Cancel a pending import of SUPPLIER: the one of EXTERNAL, or all."""
+    """Cancel one or all pending imports of a supplier.
+
+    EXTERNAL is the external account number at SUPPLIER.
+    """
     _exactly_one(external is not None, is_all)
     with open_ledger() as ledger:
         _require(ledger, supplier, external)
@@ -43,12 +46,15 @@ def cancel(supplier: str, external: str | None, is_all: bool, reason: str, as_js
 @click.command()
 @click.argument("supplier")
 @click.argument("external", required=False)
-@click.option("--all", "is_all", is_flag=True, help="Every errored import of the supplier.")
-@click.option("--code", help="Every errored import of the supplier with this code: its own, or of one of its problems.")
-@click.option("--reason", default="", help="Why; kept in the log.")
+@click.option("--all", "is_all", is_flag=True, help="All errored imports of the supplier.")
+@click.option("--code", help="Code of errored imports, or of one of their problems.")
+@click.option("--reason", default="", help="Reason, kept in the log: no personal data.")
 @json_option
 def retry(supplier: str, external: str | None, is_all: bool, code: str | None, reason: str, as_json: bool) -> None:
-    """Process an errored import of SUPPLIER once more: the one of EXTERNAL, those with a code, or all."""
+    """Process errored imports of a supplier again.
+
+    EXTERNAL is the external account number at SUPPLIER. Instead of it, choose imports with --code or --all.
+    """
     _exactly_one(external is not None, is_all, code is not None)
     with open_ledger() as ledger:
         _require(ledger, supplier, external)
@@ -63,15 +69,17 @@ def retry(supplier: str, external: str | None, is_all: bool, code: str | None, r
     "--reason",
     required=True,
     callback=_given,
-    help="Why, such as the number of the request; kept in the log: no names.",
+    help="Reason, such as the number of the request, kept in the log: no personal data.",
 )
-@click.confirmation_option(prompt="Payloads, key and platform records of this person will be gone for ever. Go on?")
+@click.confirmation_option(prompt="Erase payloads, key and platform records permanently. Go on?")
 @json_option
 def erase(supplier: str, external: str | None, reason: str, as_json: bool) -> None:
-    """Erase the person behind EXTERNAL of SUPPLIER. History and proofs stay, without content.
+    """Erase a person, or the contacts of a market participant.
 
-    Alone, participant/ORGANISATION/CODE names a market participant, whose contacts are erased; the organisation is
-    empty for one of the operator: participant//CODE.
+    EXTERNAL is the external account number at SUPPLIER. History and proofs stay, without content.
+
+    Instead of both, participant/ORGANISATION/CODE names a market participant, whose contacts are erased. A participant
+    of the operator has no organisation: participant//CODE.
     """
     if external is None:
         _erase_contacts(supplier, reason, as_json=as_json)
@@ -89,10 +97,10 @@ def erase(supplier: str, external: str | None, reason: str, as_json: bool) -> No
             if not number:
                 _require(ledger, supplier, external)
             sentence = f"There is no import of {external} for {supplier}; {number} refused attempts are deleted."
-            tell(sentence, named | {"is_erased": False, "refused_attempts": number}, as_json=as_json)
+            print_result(sentence, named | {"is_erased": False, "refused_attempts": number}, as_json=as_json)
             return
     sentence = f"{external} of {supplier} is erased." if done else f"{external} of {supplier} was erased already."
-    tell(sentence, named | {"is_erased": True, "is_new": done}, as_json=as_json)
+    print_result(sentence, named | {"is_erased": True, "is_new": done}, as_json=as_json)
 
 
 def _erase_contacts(stream: str, reason: str, *, as_json: bool) -> None:
@@ -103,7 +111,7 @@ def _erase_contacts(stream: str, reason: str, *, as_json: bool) -> None:
             require_stream(connection, stream)
         done = erase_contacts(ledger, stream, reason=reason, at=now(), by=caused_by())
     sentence = f"The contacts of {stream} are erased." if done else f"The contacts of {stream} were erased already."
-    tell(sentence, {"participant": stream, "is_erased": True, "is_new": done is not None}, as_json=as_json)
+    print_result(sentence, {"participant": stream, "is_erased": True, "is_new": done is not None}, as_json=as_json)
 
 
 def _require(ledger: Ledger, supplier: str, external: str | None) -> None:
@@ -138,7 +146,7 @@ def _decide(
             if outcome.refusal:
                 refusals.append(_why(outcome.refusal, done))
     told = {"imports": len(externals), "changed": changed, "refused": len(refusals)}
-    tell(f"{changed} of {len(externals)} imports {done}.", told, as_json=as_json)
+    print_result(f"{changed} of {len(externals)} imports {done}.", told, as_json=as_json)
     if refusals:
         raise click.ClickException(f"{len(refusals)} refused: {refusals[0]}")
 

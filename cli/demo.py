@@ -39,13 +39,26 @@ REHEARSAL, RUN = "rehearsal", "go-live"
 
 
 @click.command()
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
-@click.option("--accounts", default=1000, show_default=True, type=click.IntRange(1, 1_000_000))
-@click.option("--seed", default=1, show_default=True, help="Another seed gives another book.")
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Keep the data here; else it is thrown away.")
-@click.option("--exit", "is_to_exit", is_flag=True, help="End when it is done, 0 when all went as expected.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="Port to listen on.")
+@click.option(
+    "--accounts",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(1, 1_000_000),
+    help="Accounts in the book.",
+)
+@click.option("--seed", default=1, show_default=True, help="Seed of the sample book.")
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    help="Data folder [default: a temporary one]",
+)
+@click.option("--exit", "is_to_exit", is_flag=True, help="End after the import; exit code 0 where it succeeded.")
 def demo(port: int, accounts: int, seed: int, data_dir: Path | None, is_to_exit: bool) -> None:
-    """Start the service, and bring a sample book of German accounts onto it: rehearsal, import, certificate."""
+    """Import a sample book into a service of its own.
+
+    Shows each command of an importer: rehearsal, import and certificate of a book of German accounts.
+    """
     settings = Settings.from_environment()
     begin_process("error")
     stop = stop_on_signals()

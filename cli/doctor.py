@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 from cli.addresses import database_url
 from cli.checkup import database, service
 from cli.checkup.finding import Around, Finding, Grade, Looked, good, wrong
-from cli.say import say
+from cli.output import lines_option, print_line
 from cli.service.reach import Unreachable
 from cli.service.settings import SettingError, Settings
 from eventstore.errors import reason_of
@@ -34,24 +34,27 @@ _WHILE_AWAY: tuple[Callable[[Around], Iterator[Finding]], ...] = (database.room,
 
 
 @click.command()
-@click.option("--backups", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where backups lie.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--backups", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder of backups.")
+@lines_option
 def doctor(backups: Path | None, *, as_json: bool) -> int:
-    """Look at settings, database, processes, projections, seals and surroundings; exit code 1 when something is wrong.
+    """Check settings, database, processes and surroundings.
 
-    The page goes from good to wrong, and names what to type. It changes nothing and shows nothing about persons.
+    Results are listed from good to wrong, with the command or setting that helps. Nothing is changed, and no personal
+    data is shown. Exit code 1 when something is wrong.
     """
     findings = sorted(examine(backups), key=lambda finding: _ORDER.index(finding.state))
     for finding in findings:
         if as_json:
-            say(msgspec.json.encode(finding))
+            print_line(msgspec.json.encode(finding))
         elif sys.stdout.isatty():
             _show(finding)
         else:
-            say(_line(finding))
+            print_line(_line(finding))
     counts = {grade: sum(finding.state == grade for finding in findings) for grade in _ORDER}
     if not as_json:
-        say(f"\nimportledger {CODE_VERSION}: {', '.join(f'{count} {grade}' for grade, count in counts.items())}.")
+        print_line(
+            f"\nimportledger {CODE_VERSION}: {', '.join(f'{count} {grade}' for grade, count in counts.items())}."
+        )
     return 1 if counts["wrong"] else 0
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import click
 from psycopg import Connection
 
-from cli.audit import MomentParam, position_of
+from cli.history import MomentParam, position_of
 from cli.known import require_supplier
 from cli.operator import open_ledger
-from cli.tell import NewFile, json_option, tell
+from cli.output import NewFile, json_option, print_result
 from eventstore.log.archived import told_of_detached
 from eventstore.operations.export import export as write_export
 from eventstore.operations.export import header_of
@@ -18,16 +18,24 @@ from projections.queries.history import AsOf
 
 
 @click.command("export")
-@click.option("--supplier", "supplier_code", required=True, help="Whose history.")
-@click.option("--from", "first", type=MomentParam(is_end=False), help="Not before: a position, a time, or a day.")
-@click.option("--to", "last", type=MomentParam(), help="Not after: a position, a time, or a day.")
-@click.option("--payloads", is_flag=True, help="Also what was sent: personal data.")
-@click.option("-o", "--output", required=True, type=NewFile(), help="FILE.ndjson.zst, which must be new.")
+@click.option("--supplier", "supplier_code", required=True, help="Supplier of the history.")
+@click.option(
+    "--from",
+    "first",
+    type=MomentParam(is_end=False),
+    help="First position, time or day [default: all]",
+)
+@click.option("--to", "last", type=MomentParam(), help="Last position, time or day [default: all]")
+@click.option("--payloads", is_flag=True, help="Payloads too: personal data.")
+@click.option("-o", "--output", required=True, type=NewFile(), help="Output file FILE.ndjson.zst, which must be new.")
 @json_option
 def export_history(
     supplier_code: str, first: AsOf | None, last: AsOf | None, payloads: bool, output: Path, as_json: bool
 ) -> None:
-    """Write a supplier's history into a file, streamed; `replay` reads it."""
+    """Export the history of a supplier to a file.
+
+    `replay` reads the file.
+    """
     first, last = first or AsOf(), last or AsOf()
     header = header_of(supplier_code, _text(first), _text(last))
     with open_ledger() as ledger, ledger.connection() as connection:
@@ -38,7 +46,7 @@ def export_history(
         more, elsewhere = told_of_detached(connection, supplier_code, end.detached)
     told = {"file": str(output), "supplier": supplier_code, "events": end.events, "payloads": end.payloads}
     sentence = f"{output} has {end.events} events and {end.payloads} payloads of {supplier_code}.{more}"
-    tell(sentence, told | elsewhere, as_json=as_json)
+    print_result(sentence, told | elsewhere, as_json=as_json)
 
 
 def _first(connection: Connection[Any], moment: AsOf) -> int | None:

@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from cli.say import guard_terminal, say
+from cli.output import guard_terminal, print_line
 from cli.service.ending import Ending
 from cli.verbs import Verbs, show_examples
 from eventstore.errors import DamagedInstallation
@@ -19,7 +19,7 @@ ROLES = (["up"], ["api"], ["relay"], ["worker"])
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="importledger")
 def importledger() -> None:
-    """The import ledger: takes in migrated energy accounts and can prove what became of each."""
+    """Import energy accounts, and prove what happened to each."""
 
 
 show_examples(importledger)
@@ -43,19 +43,19 @@ def main() -> None:
         guard_terminal()
         code = importledger(standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
-        say(error.format_message())
+        print_line(error.format_message())
         sys.exit(0)
     except (click.Abort, KeyboardInterrupt) as error:
         if is_interrupt(error):
-            say("importledger: Interrupted.", err=True)
+            print_line("importledger: Interrupted.", err=True)
             sys.exit(INTERRUPTED)
-        say("importledger: Not confirmed: nothing was done.", err=True)
+        print_line("importledger: Not confirmed: nothing was done.", err=True)
         sys.exit(1)
     except BrokenPipeError:  # whoever reads our output has heard enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except DamagedInstallation as error:  # before anything that needs the file is imported
-        say(f"importledger: {error}", err=True)
+        print_line(f"importledger: {error}", err=True)
         sys.exit(1)
     except Exception as error:
         from cli.service.failures import tell_failure  # it imports the libraries whose errors it knows

@@ -7,10 +7,9 @@ import msgspec
 import psycopg
 
 from cli.addresses import admin_url, database_url
-from cli.say import say
+from cli.output import json_option, print_line, print_result
 from cli.service.reach import reach
 from cli.service.roles import role_settings
-from cli.tell import json_option, tell
 from eventstore.operations.migrate import NEWEST, Pending, known_migrations, pending_migrations, role_of
 from projections.versions.install import ProjectionChange, migrate_all, projection_changes
 
@@ -70,10 +69,10 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.option("--check", "is_check", is_flag=True, help="Say what it would do and change nothing.")
+@click.option("--check", "is_check", is_flag=True, help="Plan of the migration, without changes.")
 @json_option
 def migrate(is_check: bool, as_json: bool) -> int:
-    """Bring the database to the newest schema, and say first what that will do.
+    """Migrate the database to the schema of this version.
 
     Uses DATABASE_ADMIN_URL, or the service that runs on the data folder. Makes the roles importledger_api,
     importledger_worker and importledger_relay where they are missing. The role of a DATABASE_URL beside it gets the
@@ -95,13 +94,13 @@ def migrate(is_check: bool, as_json: bool) -> int:
     with psycopg.connect(owner, autocommit=True) as connection:
         plan = plan_of(connection)
     if is_check:
-        tell("\n".join(plan.lines()), plan.as_json(), as_json=as_json)
+        print_result("\n".join(plan.lines()), plan.as_json(), as_json=as_json)
         return plan.exit_code
     if plan.has_work and not as_json:
-        say("\n".join(plan.lines()))
+        print_line("\n".join(plan.lines()))
     applied = migrate_all(owner, service_role=role_of(url))
     sentence = "\n".join(f"applied {name}" for name in applied) or "The schema is up to date."
-    tell(sentence, {"applied": applied, "plan": plan.as_json()}, as_json=as_json)
+    print_result(sentence, {"applied": applied, "plan": plan.as_json()}, as_json=as_json)
     return 0
 
 

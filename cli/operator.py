@@ -14,10 +14,9 @@ from api.access.api_key import new_api_key
 from api.endpoints.supplier_settings import SUPPLIER_SETTINGS
 from cli.addresses import admin_url
 from cli.known import nearest, require_supplier
-from cli.say import say
+from cli.output import json_option, lines_option, print_line, print_result, text_of
 from cli.service.settings import SettingError
 from cli.supplier_settings import HELP, parsed_setting
-from cli.tell import json_option, tell, text_of
 from eventstore.aggregates import organisation
 from eventstore.aggregates import supplier as suppliers
 from eventstore.clock import now
@@ -62,39 +61,42 @@ def caused_by() -> str:
 
 @click.group()
 def supplier() -> None:
-    """Import suppliers: set up, open, pause, close."""
+    """Manage import suppliers."""
 
 
 @supplier.command("create")
 @click.argument("code")
 @json_option
 def create_supplier(code: str, as_json: bool) -> None:
-    """Set up the import supplier CODE; it takes accounts at once."""
+    """Create an import supplier, which takes accounts at once."""
     if not SUPPLIER_CODE.match(code):
         raise click.BadParameter("A supplier code has 1 to 32 letters, digits, _ or -.")
     with open_ledger() as ledger:
         done = ledger.execute(suppliers.stream_of(code), suppliers.CreateSupplier(), at=now(), by=caused_by())
     sentence = f"{code} is set up." if done else f"{code} exists already."
-    tell(sentence, {"code": code, "is_new": done is not None}, as_json=as_json)
+    print_result(sentence, {"code": code, "is_new": done is not None}, as_json=as_json)
 
 
 @supplier.command("status")
 @click.argument("code")
 @click.argument("status", type=click.Choice(["ongoing", "paused", "complete"]))
-@click.option("--reason", default="", help="Why; kept in the log for ever: no names.")
+@click.option("--reason", default="", help="Reason, kept in the log permanently: no personal data.")
 @json_option
 def change_status(code: str, status: suppliers.SupplierStatus, reason: str, as_json: bool) -> None:
-    """Open, pause or close the import supplier CODE; in force everywhere within a second."""
+    """Open, pause or close an import supplier.
+
+    The new status of CODE applies on every server within a second.
+    """
     command = suppliers.ChangeSupplierStatus(status=status, reason=reason)
     with open_ledger() as ledger:
         _require(ledger, code)
         done = ledger.execute(suppliers.stream_of(code), command, at=now(), by=caused_by())
     sentence = f"{code} is {status}." if done else f"{code} is {status} already."
-    tell(sentence, {"code": code, "status": status, "is_changed": done is not None}, as_json=as_json)
+    print_result(sentence, {"code": code, "status": status, "is_changed": done is not None}, as_json=as_json)
 
 
 @supplier.command("list")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@lines_option
 def list_suppliers(as_json: bool) -> None:
     """List the import suppliers."""
     _print(_rows(SELECT_SUPPLIERS), ("code", "status", "reason", "modified_at"), as_json=as_json)
@@ -114,27 +116,27 @@ def set_supplier(code: str, settings: tuple[str, ...], as_json: bool) -> None:
             raise click.ClickException(str(refusal)) from refusal
         root = ledger.load([suppliers.stream_of(code)])[suppliers.stream_of(code)].state.documents_root
     sentence = f"{code} is set." if done else f"{code} is set so already."
-    tell(sentence, {"code": code, "is_changed": done is not None}, as_json=as_json)
+    print_result(sentence, {"code": code, "is_changed": done is not None}, as_json=as_json)
     from workers.actors.documents import why_unreachable  # it brings the market's rules, which take a while to compile
 
     if root and (why := why_unreachable(root, timeout_s=3.0)):
-        say(f"The documents root {root} cannot be reached from here: {why}.", err=True)
+        print_line(f"The documents root {root} cannot be reached from here: {why}.", err=True)
 
 
 @supplier.command("show")
 @click.argument("code")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@json_option
 def show_supplier(code: str, as_json: bool) -> None:
-    """Show the status and the settings of CODE."""
+    """Show the status and settings of a supplier."""
     with open_ledger() as ledger:
         _require(ledger, code)
     rows = [row for row in _rows(SELECT_SUPPLIERS) if row["code"] == code]
     shown = _shown(rows[0])
     if as_json:
-        say(msgspec.json.encode(shown))
+        print_line(msgspec.json.encode(shown))
     else:
         for name, value in shown.items():
-            say(f"{name} {text_of(value)}")
+            print_line(f"{name} {text_of(value)}")
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
@@ -147,19 +149,23 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 
 @click.group()
 def key() -> None:
-    """Keys of organisations: create, list, revoke, confirm."""
+    """Manage the API keys of organisations."""
 
 
 @key.command("create")
 @click.argument("name", metavar="ORGANISATION")
+@click.option("--supplier", "codes", multiple=True, required=True, help="Supplier of the key; repeatable; * for all.")
 @click.option(
-    "--supplier", "codes", multiple=True, required=True, help="A supplier it may touch; repeatable; * for all."
-)
-@click.option("--role", type=click.Choice(["importer", "auditor", "support", "operator"]), default="importer")
-@click.option("--rate", metavar="N/s", help="Requests a second that it may make; any number by default.")
-@click.option("--json", "as_json", is_flag=True, help='Print {"api_key": …}.')
+    "--role", type=click.Choice(["importer", "auditor", "support", "operator"]), default="importer", show_default=True,
+    help="Role of the key.",
+)  # fmt: skip
+@click.option("--rate", metavar="N/s", help="Requests a second [default: unlimited]")
+@click.option("--json", "as_json", is_flag=True, help='Output as {"api_key": …}.')
 def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, rate: str | None, as_json: bool) -> None:
-    """Create a key for ORGANISATION and print it. It is shown this once: only its digest is kept."""
+    """Create a key and print it once.
+
+    Only a digest of the key is kept, so it cannot be shown again.
+    """
     if not ORGANISATION_NAME.match(name):
         raise click.BadParameter("An organisation's name has 1 to 128 characters and no slash.")
     for code in codes:
@@ -173,40 +179,46 @@ def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, rate:
         _require(ledger, *(code for code in codes if code != "*"))
         new = (fresh.key_id, fresh.secret_sha256, role, codes, rate_per_s)
         operations.create_key(ledger, name, *new, by=caused_by())
-    say(json.dumps({"api_key": fresh.api_key}) if as_json else fresh.api_key)
+    print_line(json.dumps({"api_key": fresh.api_key}) if as_json else fresh.api_key)
 
 
 @key.command("list")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@lines_option
 def list_keys(as_json: bool) -> None:
-    """List all keys, without their secrets."""
+    """List all keys, without secrets."""
     columns = ("key_id", "organisation", "role", "suppliers", "rate_per_s", "created_at", "revoked_at")
     _print(_rows(SELECT_KEYS, 0), columns, as_json=as_json)
 
 
 @key.command("revoke")
 @click.argument("key_id", metavar="ID")
-@click.option("--reason", default="", help="Why; kept in the log for ever: no names.")
+@click.option("--reason", default="", help="Reason, kept in the log permanently: no personal data.")
 @json_option
 def revoke_key(key_id: str, reason: str, as_json: bool) -> None:
-    """Void a key and every token that came from it; in force everywhere within a second."""
+    """Revoke a key and every token made with it.
+
+    The key with this ID is void on every server within a second.
+    """
     with _owner_of(key_id) as (ledger, name):
         done = operations.revoke_key(ledger, name, key_id, reason, by=caused_by())
     sentence = f"{key_id} is void." if done else f"{key_id} was void already."
-    tell(sentence, {"key_id": key_id, "is_changed": done}, as_json=as_json)
+    print_result(sentence, {"key_id": key_id, "is_changed": done}, as_json=as_json)
 
 
 @key.command("confirm")
 @click.argument("key_ids", nargs=-1, required=True, metavar="ID…")
 @json_option
 def confirm_keys(key_ids: tuple[str, ...], as_json: bool) -> None:
-    """Make keys valid again that a restore holds: they must not have been revoked after the backup."""
+    """Confirm keys that a restore holds back.
+
+    Confirm only keys that were not revoked after the backup.
+    """
     for key_id in key_ids:
         with _owner_of(key_id) as (ledger, name):
             command = organisation.ConfirmKey(key_id=key_id)
             done = ledger.execute(organisation.stream_of(name), command, at=now(), by=caused_by()) is not None
         sentence = f"{key_id} is valid." if done else f"{key_id} was valid already."
-        tell(sentence, {"key_id": key_id, "is_changed": done}, as_json=as_json)
+        print_result(sentence, {"key_id": key_id, "is_changed": done}, as_json=as_json)
 
 
 @contextlib.contextmanager
@@ -239,6 +251,6 @@ def _print(rows: list[dict[str, Any]], columns: tuple[str, ...], *, as_json: boo
     for row in rows:
         shown = {column: row[column] if row[column] != "" else None for column in columns}
         if as_json:
-            say(msgspec.json.encode(shown))
+            print_line(msgspec.json.encode(shown))
         else:
-            say("  ".join(text_of(value) for value in shown.values()))
+            print_line("  ".join(text_of(value) for value in shown.values()))

@@ -9,12 +9,10 @@ import msgspec
 from psycopg import Connection
 
 from cli.addresses import admin_url
-from cli.audit import market_stream
+from cli.history import market_stream
 from cli.known import require_import, require_stream
 from cli.operator import caused_by
-from cli.progress import progress_bar
-from cli.say import say
-from cli.tell import json_option, tell, text_of
+from cli.output import json_option, lines_option, print_line, print_result, progress_bar, text_of
 from eventstore.clock import now
 from projections import PROJECTIONS
 from projections.queries.history import account_streams
@@ -53,31 +51,34 @@ class Named(click.ParamType[Projection]):
 
 _one = click.argument("projection", metavar="NAME", type=Named())
 _one_or_none = click.argument("projection", metavar="NAME", type=Named(), required=False)
-_all = click.option("--all", "is_all", is_flag=True, help="Every projection, one after the other.")
+_all = click.option("--all", "is_all", is_flag=True, help="All projections, one after the other.")
 
 
 @click.group(invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@lines_option
 @click.pass_context
 def projections(context: click.Context, as_json: bool) -> None:
-    """What is derived from the log: every version with its position, lag, state, rows and last verification."""
+    """Show the versions of all projections.
+
+    A line has position, lag, state, estimated rows, parked streams and last verification of a version.
+    """
     if context.invoked_subcommand is not None:
         return
     with administrator(admin_url()) as connection:
         standings = version_standings(connection, PROJECTIONS)
     if not as_json:
-        say(_LINE.format("name", "version", "position", "lag", "state", "rows", "parked", "verified"))
+        print_line(_LINE.format("name", "version", "position", "lag", "state", "rows", "parked", "verified"))
     for standing in standings:
         lag_s = max(0.0, (now() - standing.lag_since).total_seconds()) if standing.lag_since else 0.0
         if as_json:
             told = {**msgspec.to_builtins(standing), "lag_events": standing.lag, "lag_s": lag_s}
-            say(
+            print_line(
                 msgspec.json.encode(
                     {name: told[name] for name in told if name not in ("lag", "lag_since", "definition")}
                 )
             )
         else:
-            say(_line(standing, lag_s))
+            print_line(_line(standing, lag_s))
 
 
 _LEFT_OUT = ("lag", "lag_since", "definition")
@@ -97,12 +98,15 @@ def _line(standing: VersionStanding, lag_s: float) -> str:
 @projections.command()
 @_one_or_none
 @_all
-@click.option("--show", default=MAX_TOLD, show_default=True, help="How many differing rows are shown.")
+@click.option("--show", default=MAX_TOLD, show_default=True, help="Differing rows to show.")
 @json_option
 def verify(projection: Projection | None, is_all: bool, show: int, as_json: bool) -> None:
-    """Make NAME anew beside the live one, as of one moment, and compare. Exit code 1 and the first rows that differ."""
+    """Compare a projection with the log.
+
+    Builds NAME beside the live version, as of one moment. Shows the first rows that differ; exit code 1 then.
+    """
     if (projection is None) != is_all:
-        raise click.UsageError("Name one projection, or say --all.")
+        raise click.UsageError("Name one projection, or give --all.")
     wrong = 0
     with administrator(admin_url()) as connection:
         for one in PROJECTIONS if projection is None else [projection]:
@@ -112,7 +116,7 @@ def verify(projection: Projection | None, is_all: bool, show: int, as_json: bool
             parked = f", {comparison.parked} streams are parked" if comparison.parked else ""
             told = {"name": one.name, **_counts(comparison), "parked": comparison.parked, "first": comparison.first}
             sentence = f"{one.name}: {_summary(comparison) if comparison.count else 'is what the log says'}{parked}"
-            tell(sentence, told, as_json=as_json)
+            print_result(sentence, told, as_json=as_json)
             for difference in () if as_json else comparison.first:
                 _print_difference(difference)
     if wrong:
@@ -122,20 +126,21 @@ def verify(projection: Projection | None, is_all: bool, show: int, as_json: bool
 @projections.command()
 @_one_or_none
 @_all
-@click.option("--outdated", "is_outdated", is_flag=True, help="Those that an upgrade has left in their former form.")
-@click.option("--jobs", default=JOBS, show_default=True, type=click.IntRange(1, 64), help="Processes that build.")
-@click.option("--no-switch", "stays", is_flag=True, help="Leave the new version beside the live one.")
+@click.option("--outdated", "is_outdated", is_flag=True, help="Projections whose definition an upgrade has changed.")
+@click.option("--jobs", default=JOBS, show_default=True, type=click.IntRange(1, 64), help="Processes that build it.")
+@click.option("--no-switch", "stays", is_flag=True, help="No switch: the new version stays beside the live one.")
 @json_option
 def rebuild(
     projection: Projection | None, is_all: bool, is_outdated: bool, jobs: int, stays: bool, as_json: bool
 ) -> None:
-    """Build NAME anew beside the live version, catch up, compare, and switch in one transaction.
+    """Rebuild a projection beside the live version, and switch.
 
-    Readers and writers notice nothing. It may be cancelled or killed at any moment: the live version stays as it is.
-    `switch` goes back within seven days. No e-mail is sent again.
+    Builds NAME, catches up, compares, and switches in one transaction, without a pause for readers and writers. If it
+    is cancelled or killed, the live version stays as it is. `switch` goes back within seven days. No e-mail is sent
+    again.
     """
     if (projection is not None) + is_all + is_outdated != 1:
-        raise click.UsageError("Name one projection, or say --all or --outdated.")
+        raise click.UsageError("Name one projection, or give --all or --outdated.")
     chosen: Sequence[Projection] = PROJECTIONS if projection is None else [projection]
     with administrator(admin_url()) as connection:
         if is_outdated:
@@ -144,7 +149,7 @@ def rebuild(
             with alone(connection, one):
                 _rebuild(connection, one, jobs, stays=stays, as_json=as_json)
     if not chosen and not as_json:
-        say("No projection is outdated.")
+        print_line("No projection is outdated.")
 
 
 def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, stays: bool, as_json: bool) -> None:
@@ -155,9 +160,9 @@ def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, 
     parked = parked_streams(connection, name, built.version)
     told = {"name": name, "version": built.version, "events": total, "seconds": took_s, "parked": len(parked)}
     if not as_json:
-        say(f"{name}: version {built.version} built, {total:,} events, {total / took_s:,.0f} a second")
+        print_line(f"{name}: version {built.version} built, {total:,} events, {total / took_s:,.0f} a second")
         if parked:
-            say(f"{name}: {len(parked)} streams could not be taken in and are parked: {text_of(parked[0])} …")
+            print_line(f"{name}: {len(parked)} streams could not be taken in and are parked: {text_of(parked[0])} …")
     former, said = live_version(connection, name), "the former version was of another form"
     if not former.is_outdated(projection):
         # Of one moment: the new version is brought to that of the live one, and that is undone.
@@ -167,26 +172,29 @@ def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, 
         said = _summary(comparison)
     if stays:
         sentence = f"{name}: {said}; `projections switch {name} --to {built.version}` makes it live"
-        tell(sentence, told | {"is_switched": False}, as_json=as_json)
+        print_result(sentence, told | {"is_switched": False}, as_json=as_json)
         return
     position = switch_to(connection, projection, built.version)
     drop_versions(connection, projection, unfinished=False)
     told |= {"is_switched": True, "position": position, "former": former.version}
     sentence = f"{name}: {said}; switched at position {position:,}, version {former.version} is kept"
-    tell(sentence, told, as_json=as_json)
+    print_result(sentence, told, as_json=as_json)
 
 
 @projections.command()
 @_one
-@click.option("--to", "version", type=int, required=True, help="The version that is to be live.")
+@click.option("--to", "version", type=int, required=True, help="Version to make live.")
 @json_option
 def switch(projection: Projection, version: int, as_json: bool) -> None:
-    """Put another version of NAME in the place of the live one: a new one, or the one before it, within seven days."""
+    """Make another version of a projection live.
+
+    It is a new version of NAME, or the previous one within seven days.
+    """
     with administrator(admin_url()) as connection, alone(connection, projection):
         former = live_version(connection, projection.name)
         if former.version == version:
             told = {"name": projection.name, "version": version, "is_changed": False}
-            tell(f"{projection.name}: version {version} is live already.", told, as_json=as_json)
+            print_result(f"{projection.name}: version {version} is live already.", told, as_json=as_json)
             return
         position = switch_to(connection, projection, version)
         drop_versions(connection, projection, unfinished=False)
@@ -194,20 +202,23 @@ def switch(projection: Projection, version: int, as_json: bool) -> None:
     sentence = (
         f"{projection.name}: version {version} is live at position {position:,}, version {former.version} is kept"
     )
-    tell(sentence, told | {"is_changed": True}, as_json=as_json)
+    print_result(sentence, told | {"is_changed": True}, as_json=as_json)
 
 
 @projections.command()
 @click.argument("stream")
 @json_option
 def accept(stream: str, as_json: bool) -> None:
-    """Report STREAM no more where it is parked: its event stays unreadable, and projections leave it out."""
+    """Accept a parked stream, and stop reporting it.
+
+    The event of STREAM stays unreadable, and projections leave it out.
+    """
     with administrator(admin_url()) as connection:
         names = accept_parked(connection, stream, caused_by())
     if not names:
         raise click.ClickException(f"No projection leaves {text_of(stream)} out: there is nothing to accept.")
     sentence = f"{text_of(stream)} stays left out of {', '.join(names)}, and is reported no more."
-    tell(sentence, {"stream": stream, "projections": names}, as_json=as_json)
+    print_result(sentence, {"stream": stream, "projections": names}, as_json=as_json)
 
 
 @projections.command()
@@ -215,10 +226,12 @@ def accept(stream: str, as_json: bool) -> None:
 @click.argument("external", required=False)
 @json_option
 def heal(supplier: str, external: str | None, as_json: bool) -> None:
-    """Rebuild all views of account EXTERNAL of SUPPLIER, and project its parked streams again, beside the service.
+    """Rebuild all views of one account, and its parked streams.
 
-    Alone, participant/ORGANISATION/CODE or price-sheet/ORGANISATION/CODE/DOCUMENT names a record of the market. The
-    organisation is empty for records of the operator: participant//CODE.
+    EXTERNAL is the external account number at SUPPLIER.
+
+    Instead of both, name a record of the market: participant/ORGANISATION/CODE or
+    price-sheet/ORGANISATION/CODE/DOCUMENT. Records of the operator have no organisation: participant//CODE.
     """
     failed, stream = 0, market_stream(supplier) if external is None else ""
     with administrator(admin_url()) as connection:
@@ -232,7 +245,7 @@ def heal(supplier: str, external: str | None, as_json: bool) -> None:
             healed = heal_streams(connection, projection, streams)
             failed += healed.is_parked
             told = {"name": healed.name, "says": healed.says, "is_parked": healed.is_parked}
-            tell(f"{healed.name}: {healed.says}", told, as_json=as_json)
+            print_result(f"{healed.name}: {healed.says}", told, as_json=as_json)
     if failed:
         record = "record" if external is None else "account"
         raise click.ClickException(f"{failed} projections cannot take the {record} in.")

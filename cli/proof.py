@@ -9,10 +9,10 @@ from psycopg.rows import tuple_row
 
 from cli.addresses import connected
 from cli.known import require_import
+from cli.output import NewFile, json_option, print_result
 from cli.seal import sealed_now
 from cli.service.sealing import sealing_key
 from cli.service.settings import Settings
-from cli.tell import NewFile, json_option, tell
 from cli.verify import against_option
 from eventstore.log.archived import told_of_detached
 from eventstore.proof.checkpoints import LogKey, read_note, read_signed
@@ -24,16 +24,17 @@ from projections.queries.history import account_streams
 @click.command()
 @click.argument("supplier_code", metavar="SUPPLIER")
 @click.argument("external")
-@click.option("-o", "--output", required=True, type=NewFile(), help="FILE.zip, which must be new.")
-@click.option("--payloads", is_flag=True, help="Also what was sent: personal data.")
+@click.option("-o", "--output", required=True, type=NewFile(), help="Output file FILE.zip, which must be new.")
+@click.option("--payloads", is_flag=True, help="Payloads too: personal data.")
 @against_option
 @json_option
 def proof(
     supplier_code: str, external: str, output: Path, payloads: bool, against: tuple[Path, ...], as_json: bool
 ) -> None:
-    """Write what happened to EXTERNAL of SUPPLIER as a proof, which `importledger-verify` checks anywhere.
+    """Write a proof of what happened to an account.
 
-    With --against the consistency with that checkpoint is proved as well.
+    EXTERNAL is the external account number at SUPPLIER. `importledger-verify` checks the proof anywhere. With
+    --against, the proof includes consistency with that checkpoint.
     """
     settings = Settings.from_environment()
     key = sealing_key(settings)
@@ -53,7 +54,7 @@ def proof(
     told = {"file": str(output), "events": made.events, "payloads": made.payloads, "size": made.size}
     sentence = f"{output} proves {made.events} events in a log of {made.size:,}, with {made.payloads} payloads.{more}"
     check = f"Check it anywhere: importledger-verify {output.name} --key '{key.verifier}'"
-    tell(f"{sentence}\n{check}", told | elsewhere | {"key": key.verifier}, as_json=as_json)
+    print_result(f"{sentence}\n{check}", told | elsewhere | {"key": key.verifier}, as_json=as_json)
 
 
 def _continuations(connection: Connection[Any], key: LogKey) -> list[Continued]:

@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from cli.say import say
-from cli.tell import json_option, tell
+from cli.output import json_option, print_line, print_result
 from eventstore.aggregates import supplier
 from eventstore.aggregates.import_process import ImportErrored, ImportProcess, ImportProcessed
 from eventstore.aggregates.supplier import Supplier
@@ -44,12 +43,15 @@ class Replayed(msgspec.Struct):
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @json_option
 def replay(file: Path, as_json: bool) -> None:
-    """Run today's code over the history in FILE; name each event that it would decide otherwise. Exit code 1 then."""
+    """Replay an exported history with today's code and rules.
+
+    Each event in FILE that would be decided differently is named; exit code 1 then.
+    """
     replayed = _replayed(file, as_json=as_json)
     told = f"{replayed.events} events of {replayed.streams} streams replayed, {replayed.payloads} payloads judged again"
     partial = f", {replayed.partial_streams} streams begin before the file" if replayed.partial_streams else ""
     counts = msgspec.to_builtins(replayed)
-    tell(f"{told}{partial}: {replayed.different} would end differently.", counts, as_json=as_json)
+    print_result(f"{told}{partial}: {replayed.different} would end differently.", counts, as_json=as_json)
     if replayed.different:
         sys.exit(1)
 
@@ -67,7 +69,7 @@ def _replayed(file: Path, *, as_json: bool) -> Replayed:
             if replayed.different <= MAX_TOLD:
                 replayed.differences.append(Different(recorded.position, recorded.stream, sentence))
                 if not as_json:
-                    say(f"position {recorded.position}, {recorded.stream}: {sentence}")
+                    print_line(f"position {recorded.position}, {recorded.stream}: {sentence}")
         if isinstance(recorded.event, ImportProcessed | ImportErrored):
             replayed.payloads += bodies.pop(recorded.stream, None) is not None
     replayed.events, replayed.streams, replayed.partial_streams = folded.events, folded.streams, len(folded.partial)

@@ -12,11 +12,11 @@ from psycopg.rows import tuple_row
 
 from cli.backup import FOLDER, OwnCheckpoint, own_checkpoint
 from cli.operator import caused_by
+from cli.output import json_option, print_result, text_of
 from cli.restored_access import RestoredAccess, restored_access
 from cli.service.reach import reach
 from cli.service.sealing import kept_inside, known_key, outside
 from cli.service.settings import Settings
-from cli.tell import json_option, tell, text_of
 from cli.verify import against_option, key_option
 from embedded.folder import DataFolder
 from embedded.service import Service
@@ -54,15 +54,15 @@ SELECT split_part(note, E'\\n', 1), count(*) OVER () FROM log_checkpoints ORDER 
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False, exists=True))
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Restore into this folder, which is new.")
-@click.option("--verify", is_flag=True, help="Check every payload's digest, and the views against the log.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Data folder to restore into, which must be new.")
+@click.option("--verify", is_flag=True, help="Verification of checkpoints, payloads and views.")
 @against_option
 @key_option
-@click.option("--keys", "key_folder", type=FOLDER, help="The newest folder of keys: it knows who was erased.")
-@click.option("--without-keys", is_flag=True, help="Restore without keys: no payload can be read then.")
+@click.option("--keys", "key_folder", type=FOLDER, help="Newest folder of keys, which knows who was erased.")
+@click.option("--without-keys", is_flag=True, help="No keys: payloads cannot be read then.")
 @click.option(
     "--confirm-access", is_flag=True,
-    help="Keep keys, users and passwords valid: none was revoked later than the backup and the keys show.",
+    help="Valid keys, users and passwords at once: none was revoked after the backup.",
 )  # fmt: skip
 @json_option
 def restore(
@@ -76,11 +76,12 @@ def restore(
     confirm_access: bool,
     as_json: bool,
 ) -> None:
-    """Restore the backup in DIR into an empty data folder, or the empty database at DATABASE_URL.
+    """Restore a backup into an empty place.
 
-    Persons who were erased after the backup, by the keys that are given, are erased again. Keys that were revoked since
-    are revoked, and all others wait for `key confirm`; users wait for `user enable`. --verify (and --against) compares
-    the log with the checkpoint that was signed with the backup, and with yours.
+    The backup in DIR is restored into an empty data folder, or into the empty database at DATABASE_URL. Persons who
+    were erased after the backup, according to --keys, are erased again. Revoked keys stay revoked; all others wait for
+    `key confirm`, and users for `user enable`. --verify and --against compare the log with the checkpoint that was
+    signed with the backup, and with yours.
     """
     settings = Settings.from_environment()
     target = msgspec.structs.replace(settings, data_dir=DataFolder(data_dir or settings.data_dir).path)
@@ -139,7 +140,7 @@ class Report:
 
     def end(self) -> None:
         if self._as_json:
-            tell("", self.told, as_json=True)
+            print_result("", self.told, as_json=True)
 
 
 @contextlib.contextmanager

@@ -8,10 +8,9 @@ from psycopg import Connection
 
 from cli.addresses import connected
 from cli.operator import caused_by
-from cli.progress import progress_bar
+from cli.output import json_option, print_result, progress_bar
 from cli.service.sealing import outside, sealing_key
 from cli.service.settings import Settings
-from cli.tell import json_option, tell
 from eventstore.clock import now
 from eventstore.log.intake_stop import end_stop, intake_stop, note_comparison
 from eventstore.proof.checkpoints import LogKey, OutsideUnavailable
@@ -22,21 +21,23 @@ MAX_REASON = 500
 
 
 @click.command()
-@click.option("--former-key", metavar="VKEY", help="The verifier key before this one, to go on from what it signed.")
+@click.option("--former-key", metavar="VKEY", help="Previous verifier key, after a change of the sealing key.")
 @click.option(
     "--continue-from", "position", type=click.IntRange(min=0), metavar="N",
-    help="Go on openly from position N, after which signed events are lost for good. Needs --reason.",
+    help="Last position that is left, where later signed events are lost permanently. Requires --reason.",
 )  # fmt: skip
-@click.option("--accept", is_flag=True, help="Take accounts in again without sealing the log. Needs --reason.")
-@click.option("--reason", help="Reason: kept, and with --continue-from signed forever, so nothing about persons.")
+@click.option("--accept", is_flag=True, help="End of a stop of the intake, without a seal. Requires --reason.")
+@click.option("--reason", help="Reason, kept in the log and with --continue-from signed: no personal data.")
 @json_option
 def seal(former_key: str | None, position: int | None, accept: bool, reason: str | None, as_json: bool) -> None:
-    """Seal the log up to its last event now, and print the signed checkpoint: keep it, and verify against it later.
+    """Seal the log and print the signed checkpoint.
 
-    A log that does not continue what was signed is not sealed, and takes no account in. When events were lost, as in a
-    failover, and will not come back, --continue-from N --reason TEXT signs "continues from N, lost M–K"; `verify` shows
-    it from then on. A signature stays forever: TEXT must hold no personal data. --accept --reason TEXT only ends the
-    stop: the log stays unsealed while it differs.
+    Keep the checkpoint: `verify --against` compares the log with it later.
+
+    A log that does not continue what was signed is not sealed, and takes in no account. If events were lost
+    permanently, as in a failover, --continue-from N --reason TEXT signs "continues from N, lost M–K", which `verify`
+    shows from then on. A signature cannot be removed: TEXT must hold no personal data. --accept --reason TEXT only
+    ends the stop: the log stays unsealed while it differs.
     """
     if accept and position is not None:
         raise click.UsageError("--accept and --continue-from exclude each other.")
@@ -74,7 +75,7 @@ def _accept(reason: str, *, as_json: bool) -> None:
             )
     size, stopped_at = (stop.size, stop.stopped_at) if stop else (None, None)
     told = {"is_accepted": True, "size": size, "stopped_at": stopped_at}
-    tell(f"Intake continues. {sentence}", told, as_json=as_json)
+    print_result(f"Intake continues. {sentence}", told, as_json=as_json)
 
 
 def sealed_now(

@@ -17,9 +17,9 @@ import psycopg
 from cli.addresses import database_url
 from cli.checkup.finding import Finding
 from cli.doctor import examine
+from cli.output import NewFile, json_option, print_result
 from cli.service.reach import Unreachable
 from cli.service.settings import SettingError, Settings, shown_settings
-from cli.tell import NewFile, json_option, tell
 from eventstore.clock import now
 from eventstore.events import AGGREGATES
 from eventstore.log.recorder import CODE_VERSION
@@ -58,17 +58,18 @@ _TOLD_SETTINGS = (
 
 @click.command("support-bundle")
 @click.option(
-    "-o", "--output", type=NewFile(), help="Output file, which must be new [default: importledger-support-TIME.zip]."
+    "-o", "--output", type=NewFile(), help="Output file, which must be new [default: importledger-support-TIME.zip]"
 )
 @click.option(
     "--log", "logs", type=click.Path(path_type=Path, exists=True, dir_okay=False), multiple=True,
-    help="A file with the service's log, of which the end is taken; more than one may be named.",
+    help="Log file of the service, of which the last 2 MB are taken; repeatable.",
 )  # fmt: skip
 @json_option
 def support_bundle(output: Path | None, logs: tuple[Path, ...], *, as_json: bool) -> None:
-    """Write a .zip for support: doctor, settings without secrets, versions, migrations, lags, counts, ends of logs.
+    """Write a .zip for support, without personal data.
 
-    It holds nothing of persons: of logs, lines of ours with known fields alone. Look into it before you send it.
+    It holds results of doctor, settings without secrets, versions, migrations, lags, counts and ends of logs. Of logs,
+    only known fields of our own lines are included. Check it before you send it.
     """
     file = output or Path(f"importledger-support-{now():%Y%m%d-%H%M%S}.zip")
     parts = dict(contents(os.environ, logs))
@@ -76,7 +77,7 @@ def support_bundle(output: Path | None, logs: tuple[Path, ...], *, as_json: bool
         for name, text in parts.items():
             bundle.writestr(name, text)
     sentence = f"{file} holds {', '.join(parts)}. Only you can read it; look into it before you send it."
-    tell(sentence, {"file": str(file), "contents": [*parts]}, as_json=as_json)
+    print_result(sentence, {"file": str(file), "contents": [*parts]}, as_json=as_json)
 
 
 def contents(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator[tuple[str, str]]:

@@ -9,9 +9,8 @@ import msgspec
 from cli.addresses import answer_of
 from cli.known import require_supplier
 from cli.operator import caused_by, open_owner_ledger
-from cli.say import say
+from cli.output import json_option, lines_option, print_line, print_result, text_of
 from cli.service.settings import Settings
-from cli.tell import json_option, tell, text_of
 from embedded.folder import DataFolder
 from eventstore.aggregates.user import DisableUser, EnableUser, EraseUser, UserRole
 from eventstore.errors import IllegalTransition
@@ -33,28 +32,31 @@ from workers.operations import (
 
 _ALL = 10**9
 """Users of a list: every one."""
-_role = click.option("--role", type=click.Choice(ROLES), required=True, help="What they may do.")
+_role = click.option("--role", type=click.Choice(ROLES), required=True, help="Role of the user.")
 _email = click.argument("email")
 
 
 @click.group()
 def user() -> None:
-    """People who use the console: create, list, links to sign in with, roles, disable, erase."""
+    """Manage the users of the console."""
 
 
 @user.command("create")
 @_email
-@click.option("--organisation", required=True, help="Whose people they are.")
+@click.option("--organisation", required=True, help="Organisation of the user.")
 @_role
 @click.option(
     "--supplier", "codes", multiple=True,
-    help="A supplier whose accounts they see; repeatable; * for all. Needed where the organisation has no key "
-    "[default: those of its keys].",
+    help="Supplier that the user sees; repeatable; * for all. Required where the organisation has no key "
+    "[default: suppliers of its keys]",
 )  # fmt: skip
-@click.option("--name", default="", help="What others see of them; the address where nothing is said.")
+@click.option("--name", default="", help="Name that others see [default: the e-mail address]")
 @json_option
 def create(email: str, organisation: str, role: UserRole, codes: tuple[str, ...], name: str, as_json: bool) -> None:
-    """Let EMAIL sign in to the console, and print a link that does so once, within 15 minutes."""
+    """Create a user and print a sign-in link.
+
+    The link signs EMAIL in to the console once, within 15 minutes.
+    """
     if not ORGANISATION_NAME.match(organisation):
         raise click.BadParameter("An organisation's name has 1 to 128 characters and no slash.")
     with _users() as ledger:
@@ -76,24 +78,27 @@ def create(email: str, organisation: str, role: UserRole, codes: tuple[str, ...]
 
 
 @user.command("list")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@lines_option
 def list_all(as_json: bool) -> None:
-    """List the users, without what opens their sessions."""
+    """List the users, without secrets."""
     with _users():
         listed = answer_of(users_page, "", "", _ALL)
     for one in sorted(listed, key=lambda user: (user.email.lower(), user.user_id)):
         told = msgspec.to_builtins(one)
         if as_json:
-            say(msgspec.json.encode(told))
+            print_line(msgspec.json.encode(told))
         else:
-            say("  ".join(text_of(value) for value in told.values()))
+            print_line("  ".join(text_of(value) for value in told.values()))
 
 
 @user.command("link")
 @_email
 @json_option
 def link_again(email: str, as_json: bool) -> None:
-    """Print another link that signs EMAIL in once, within 15 minutes; former links are void."""
+    """Print another sign-in link of a user.
+
+    It signs EMAIL in once, within 15 minutes. Older links become void.
+    """
     with _users() as ledger:
         link = new_link(ledger, _id_of(ledger, email), by=caused_by())
     _tell_link(f"{email} may sign in.", link, as_json=as_json)
@@ -103,11 +108,14 @@ def link_again(email: str, as_json: bool) -> None:
 @_email
 @_role
 @click.option(
-    "--supplier", "codes", multiple=True, help="A supplier they see; repeatable; * for all. As now by default."
+    "--supplier", "codes", multiple=True, help="Supplier that the user sees; repeatable; * for all [default: as now]"
 )
 @json_option
 def change(email: str, role: UserRole, codes: tuple[str, ...], as_json: bool) -> None:
-    """Change what EMAIL may do and see; it holds for open sessions too, at once."""
+    """Change the role and suppliers of a user.
+
+    The change applies to open sessions of EMAIL at once.
+    """
     with _users() as ledger:
         user_id = _id_of(ledger, email)
         if codes:
@@ -117,14 +125,14 @@ def change(email: str, role: UserRole, codes: tuple[str, ...], as_json: bool) ->
             codes = tuple(known.suppliers) if known else ()
         done = change_role(ledger, user_id, role, codes, by=caused_by())
     told = {"user_id": user_id, "role": role, "suppliers": codes, "is_changed": done}
-    tell(f"{email} is {role}{'' if done else ' already'}.", told, as_json=as_json)
+    print_result(f"{email} is {role}{'' if done else ' already'}.", told, as_json=as_json)
 
 
 @user.command("disable")
 @_email
 @json_option
 def disable(email: str, as_json: bool) -> None:
-    """Sign EMAIL out everywhere, and let them in no more."""
+    """Disable a user and end their sessions."""
     _change(email, DisableUser(), "cannot sign in", as_json=as_json)
 
 
@@ -132,20 +140,23 @@ def disable(email: str, as_json: bool) -> None:
 @_email
 @json_option
 def enable(email: str, as_json: bool) -> None:
-    """Let EMAIL sign in again, who was disabled."""
+    """Enable a user who was disabled."""
     _change(email, EnableUser(), "can sign in", as_json=as_json)
 
 
 @user.command("erase")
 @_email
-@click.confirmation_option(prompt="Name, address, password and typed reasons will be gone for ever. Go on?")
+@click.confirmation_option(prompt="Erase name, address, password and typed reasons permanently. Go on?")
 @json_option
 def erase(email: str, as_json: bool) -> None:
-    """Forget who EMAIL is. What they did stays, under an id that names nobody."""
+    """Erase the name, address and password of a user.
+
+    Actions of EMAIL stay in the log under an id without a name.
+    """
     with _users() as ledger:
         user_id = _id_of(ledger, email)
         change_user(ledger, user_id, EraseUser(), by=caused_by())
-    tell(f"{user_id} is nobody any more.", {"user_id": user_id, "is_erased": True}, as_json=as_json)
+    print_result(f"{user_id} is nobody any more.", {"user_id": user_id, "is_erased": True}, as_json=as_json)
 
 
 def _change(email: str, command: DisableUser | EnableUser, state: str, *, as_json: bool) -> None:
@@ -154,7 +165,7 @@ def _change(email: str, command: DisableUser | EnableUser, state: str, *, as_jso
         user_id = _id_of(ledger, email)
         is_changed = change_user(ledger, user_id, command, by=caused_by())
     told = {"user_id": user_id, "is_changed": is_changed}
-    tell(f"{email} {state}{'' if is_changed else ', as before'}.", told, as_json=as_json)
+    print_result(f"{email} {state}{'' if is_changed else ', as before'}.", told, as_json=as_json)
 
 
 def console_address(settings: Settings) -> str:
@@ -213,4 +224,4 @@ def _tell_link(sentence: str, link: SignInLink, *, as_json: bool) -> None:
     address = link.address(console_address(Settings.from_environment()))
     told = {"user_id": link.user_id, "link": address, "expires_at": text_of(link.expires_at)}
     until = f"This link signs in once, until {text_of(link.expires_at)}:"
-    tell(f"{sentence}\n{until}\n{address}", told, as_json=as_json)
+    print_result(f"{sentence}\n{until}\n{address}", told, as_json=as_json)

@@ -9,10 +9,9 @@ import click
 import msgspec
 
 from cli.addresses import database_url
-from cli.progress import progress_bar
+from cli.output import json_option, progress_bar
 from cli.service.sealing import LogCheck, check_log, known_verifier, outside
 from cli.service.settings import Settings
-from cli.tell import json_option
 from eventstore.proof.checkpoints import OutsideUnavailable, read_note
 from eventstore.proof.statement import check_statement
 from eventstore.proof.verification import Kept
@@ -20,18 +19,21 @@ from eventstore.proof.verifier import Invalid, read_statement
 
 FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 against_option = click.option(
-    "--against", "against", multiple=True, type=FILE, metavar="CHECKPOINT", help="Checkpoint that you kept; repeatable."
+    "--against",
+    "against",
+    multiple=True,
+    type=FILE,
+    metavar="CHECKPOINT",
+    help="Checkpoint file that you kept; repeatable.",
 )
 key_option = click.option(
-    "--key", "keys", multiple=True, metavar="VKEY", help="The log's verifier key; repeatable after a change."
+    "--key", "keys", multiple=True, metavar="VKEY", help="Verifier key of the log; repeatable after a change."
 )
 
 
 @click.command()
 @click.argument("certificates", metavar="[CERTIFICATE.json]...", nargs=-1, type=FILE)
-@click.option(
-    "--all", "whole", is_flag=True, help="Hash every event again, open every payload, look at answers and guards."
-)
+@click.option("--all", "whole", is_flag=True, help="Full verification: all events, payloads, answers and guards.")
 @against_option
 @key_option
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1, 64), help="Processes that open payloads.")
@@ -44,12 +46,13 @@ def verify(
     jobs: int,
     as_json: bool,
 ) -> None:
-    """Verify the log against its checkpoints: those in the database, those kept outside, and yours.
+    """Verify the log against its signed checkpoints.
 
-    A certificate is verified as well, and the log against the checkpoint that it names.
+    Checkpoints are those in the database, those kept outside, yours, and those that certificates name. Signatures of
+    certificates are verified as well.
 
-    Without --all the newest 100,000 events are hashed again, and what is before them is taken from the stored tree.
-    Exit code 1 and a sentence for everything that is wrong.
+    Without --all the newest 100,000 events are hashed again, and older ones are taken from the stored tree. Everything
+    that is wrong is a sentence on standard error; exit code 1 then.
     """
     settings = Settings.from_environment()
     trusted = keys or (known_verifier(settings),)

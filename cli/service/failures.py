@@ -7,7 +7,7 @@ import structlog
 from obstore.exceptions import BaseError
 from psycopg_pool import PoolTimeout
 
-from cli.say import say
+from cli.output import print_line
 from eventstore.errors import IntakeStopped, LedgerError, NotCompared, OperatorError, StoreUnavailable, reason_of
 from eventstore.proof.verifier import Invalid
 from redaction.shown import cleaned
@@ -46,7 +46,7 @@ def tell_failure(error: Exception) -> None:
     if told is None:
         told = f"This should not have happened ({type(error).__name__}); the line above says where."
         structlog.get_logger().error("unexpected error", exc_info=error)
-    say(f"importledger: {cleaned(told)}", err=True)
+    print_line(f"importledger: {cleaned(told)}", err=True)
 
 
 def _line(text: str) -> str:

@@ -46,24 +46,24 @@ def workers_for(cores: int) -> int:
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Where everything is kept.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="Port to listen on.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of all data [default: IMPORTLEDGER_DATA_DIR]")
 @click.option(
     "--api-processes",
     type=click.IntRange(1, MAX_API_PROCESSES),
-    help="Processes that answer requests, on one port.  [default: one a core, at most 8]",
+    help="Processes that answer requests [default: one a core, at most 8]",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1, MAX_WORKERS),
-    help="Processes that create accounts.  [default: one a core, at most 4]",
+    help="Processes that create accounts [default: one a core, at most 4]",
 )
-@click.option("--sandbox", is_flag=True, help="Let endings of account numbers ask for errors; says so in every answer.")
+@click.option("--sandbox", is_flag=True, help="Sandbox: account numbers that end in -ERRORED-CODE fail with that code.")
 def up(
     host: str, port: int, data_dir: Path | None, api_processes: int | None, workers: int | None, *, sandbox: bool
 ) -> None:
-    """Run the whole service until Ctrl-C: one process tree, nothing else needed."""
+    """Run the whole service as one process tree until Ctrl-C."""
     settings = role_settings()
     folder = DataFolder(data_dir or settings.data_dir)
     _refuse_unusable(settings, folder, host, port)

@@ -24,16 +24,26 @@ from telemetry.log import tells, write_lines
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
-@click.option("--fd", "fds", type=int, multiple=True, hidden=True, help="A listening socket, from whoever starts us.")
-@click.option("--metrics-fd", "metrics_fds", type=int, multiple=True, hidden=True, help="The same, for metrics.")
-@click.option("--counts-fd", type=int, hidden=True, help="Where processes of one socket tell their connections.")
-@click.option("--counts-place", type=int, default=0, hidden=True, help="Where this one tells its own there, from 0.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="Port to listen on.")
+@click.option("--fd", "fds", type=int, multiple=True, hidden=True, help="Descriptor of a listening socket.")
+@click.option(
+    "--metrics-fd",
+    "metrics_fds",
+    type=int,
+    multiple=True,
+    hidden=True,
+    help="Descriptor of a metrics socket.",
+)
+@click.option("--counts-fd", type=int, hidden=True, help="Descriptor of the file of connection counts.")
+@click.option("--counts-place", type=int, default=0, hidden=True, help="Place of this process in that file, from 0.")
 def api(
     host: str, port: int, fds: tuple[int, ...], metrics_fds: tuple[int, ...], counts_fd: int | None, counts_place: int
 ) -> None:
-    """Run the HTTP side only. Needs DATABASE_URL."""
+    """Run the HTTP API and the console.
+
+    Requires DATABASE_URL.
+    """
     settings = role_settings()
     if not fds:
         refuse_taken(host, port)

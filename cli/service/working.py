@@ -34,7 +34,10 @@ AUTOGROUP = Path("/proc/self/autogroup")
 
 @click.command()
 def relay() -> None:
-    """Run the relay and the sweeper, or stand by. Needs DATABASE_URL and REDIS_URL."""
+    """Run the relay, or stand by for the active one.
+
+    Requires DATABASE_URL and REDIS_URL.
+    """
     settings = role_settings()
     redis_url = required(settings.redis_url, "REDIS_URL")
     stop = stop_on_signals()
@@ -44,7 +47,10 @@ def relay() -> None:
 
 @click.command()
 def worker() -> None:
-    """Run a worker process. Needs DATABASE_URL; without REDIS_URL the relay runs here as well."""
+    """Run a worker, which creates accounts.
+
+    Requires DATABASE_URL. Without REDIS_URL it is the relay as well.
+    """
     settings = role_settings()
     stop = stop_on_signals()
     kinds = ["worker"] if settings.redis_url else ["worker", "relay"]

@@ -63,4 +63,4 @@ def test_every_verb_has_a_manual_page_with_its_example(tmp_path: Path) -> None:
             env=os.environ | {"MANPAGER": "cat", "MANWIDTH": "100"},
         )  # fmt: skip
         assert (shown.returncode, shown.stderr) == (0, "")
-        assert "takes in migrated energy accounts and can prove what became of each" in shown.stdout
+        assert "Import energy accounts, and prove what happened to each" in shown.stdout

@@ -1,66 +1,19 @@
-"""What verbs report: settings by name and word, JSON, examples, times and absence in one form, days as moments."""
+"""Output of verbs: settings by name and word, times and absence in one form, days as moments."""
 
 import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner
 
 from api.endpoints.supplier_settings import SUPPLIER_SETTINGS
 from cli.main import importledger
-from cli.tell import NewFile, text_of
+from cli.output import text_of
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
 from projections.queries.history import AsOf
-
-
-def verbs(command: click.Command = importledger, name: str = "") -> dict[str, click.Command]:
-    found = {name: command}
-    context = click.Context(command)
-    for word in command.list_commands(context) if isinstance(command, click.Group) else ():
-        assert isinstance(command, click.Group)
-        below = command.get_command(context, word)
-        assert below is not None
-        found |= verbs(below, f"{name} {word}".strip())
-    return found
-
-
-SILENT = {"up", "demo", "api", "relay", "worker", "completion"}
-"""Verbs that run until they are stopped, or print what a shell reads."""
-
-
-@pytest.mark.promise("every-verb-reports-json")
-def test_every_verb_that_reports_has_json() -> None:
-    """But for groups."""
-    for name, verb in verbs().items():
-        if name not in SILENT and (not isinstance(verb, click.Group) or verb.invoke_without_command):
-            assert "--json" in {option for parameter in verb.params for option in parameter.opts}, name
-
-
-@pytest.mark.promise("every-verb-reports-json")
-def test_each_help_has_an_example() -> None:
-    for name in verbs():
-        told = CliRunner().invoke(importledger, [*name.split(), "--help"]).output
-        assert "Example:" in told, name
-        assert f"importledger {name}".strip() in told.partition("Example:")[2], name
-
-
-def test_no_verb_replaces_a_file_that_exists(folder: Path) -> None:
-    writing = {
-        name: parameter for name, verb in verbs().items() for parameter in verb.params if "--output" in parameter.opts
-    }
-    assert {"export", "proof", "support-bundle"} <= writing.keys()
-    (folder / "target").write_text("kept")
-    (folder / "link").symlink_to(folder / "gone")
-    for name, parameter in writing.items():
-        assert isinstance(parameter.type, NewFile), name
-        for file in ("target", "link"):
-            told = CliRunner().invoke(importledger, [*name.split(), "--output", str(folder / file)])
-            assert (told.exit_code, f"{file} must be a new file" in told.output) == (2, True), told.output
-    assert (folder / "target").read_text() == "kept"
 
 
 @pytest.mark.promise("one-form-times-absence")

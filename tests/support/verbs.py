@@ -77,7 +77,7 @@ def process_as_before() -> Iterator[None]:
             _set_environment(environment)
             sys.argv, sys.stdin = words, stdin
             for module, echo in echoes:
-                setattr(module, "echo", echo)  # noqa: B010 - as `cli.say` has put it there
+                setattr(module, "echo", echo)  # noqa: B010 - as `cli.output` has put it there
             if threading.current_thread() is threading.main_thread():
                 for number, handler in handlers.items():
                     signal.signal(number, handler)

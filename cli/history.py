@@ -1,16 +1,12 @@
-"""The auditors' verbs: what happened to an account, what was known at a moment, what differs between two payloads."""
-
-from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+"""The verb `history`: every event of an account or of a record of the market, and differences between payloads."""
 
 import click
 import msgspec
 
 from cli.addresses import answer_of
-from cli.known import require_import, require_stream, require_supplier
+from cli.known import require_import, require_stream
 from cli.operator import open_ledger
-from cli.tell import text_of
+from cli.output import lines_option, text_of
 from eventstore.aggregates.import_process import ImportStaged
 from eventstore.events import Recorded
 from eventstore.log.archived import why_missing
@@ -22,18 +18,14 @@ from projections.queries.history import (
     of_import,
     read_account_history,
     read_history,
-    read_statuses,
-    status_record,
 )
-from projections.queries.missing_documents import naming_documents
-from projections.views.error_statistics import SELECT_REFUSALS
 from schemas.difference import difference
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 class MomentParam(click.ParamType[AsOf]):
-    """A position, a time, or a day: its end in German market time, or its beginning."""
+    """A position, a time, or the end or beginning of a day in German market time."""
 
     name = "TIME|DAY|POSITION"
 
@@ -56,10 +48,7 @@ def position_of(moment: AsOf | None) -> int | None:
 
 
 as_of_option = click.option(
-    "--as-of",
-    "as_of",
-    type=MomentParam(),
-    help="What was known then: a position, a time, or a day that has ended (in German market time).",
+    "--as-of", "as_of", type=MomentParam(), help="Moment in the past: a position, a time, or a day that has ended."
 )
 
 
@@ -67,9 +56,16 @@ as_of_option = click.option(
 @click.argument("supplier_code", metavar="SUPPLIER")
 @click.argument("external", required=False)
 @as_of_option
-@click.option("--payloads", is_flag=True, help="Also what was sent, as it was received.")
-@click.option("--difference", "versions", nargs=2, type=int, help="What differs between the payloads of two versions.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--payloads", is_flag=True, help="Payloads too, as they were received: personal data.")
+@click.option(
+    "--difference",
+    "versions",
+    nargs=2,
+    type=int,
+    metavar="V1 V2",
+    help="Difference between the payloads of two events.",
+)
+@lines_option
 def history(
     supplier_code: str,
     external: str | None,
@@ -78,10 +74,12 @@ def history(
     versions: tuple[int, int] | None,
     as_json: bool,
 ) -> None:
-    """Every event of the import of EXTERNAL for SUPPLIER and of what was attached to its account, oldest first.
+    """Show every event of an account, oldest first.
 
-    Alone, participant/ORGANISATION/CODE or price-sheet/ORGANISATION/CODE/DOCUMENT names a record of the market. The
-    organisation is empty for records of the operator: participant//CODE.
+    EXTERNAL is the external account number at SUPPLIER. Events of its e-mails and attached records are included.
+
+    Instead of both, name a record of the market: participant/ORGANISATION/CODE or
+    price-sheet/ORGANISATION/CODE/DOCUMENT. Records of the operator have no organisation: participant//CODE.
     """
     stream = market_stream(supplier_code) if external is None else ""
     with open_ledger() as ledger:
@@ -113,50 +111,6 @@ def market_stream(name: str) -> str:
             "Name SUPPLIER and EXTERNAL, or participant/ORGANISATION/CODE, or price-sheet/ORGANISATION/CODE/DOCUMENT."
         )
     return name
-
-
-@click.command()
-@click.argument("supplier_code", metavar="SUPPLIER")
-@click.argument("external", required=False)
-@as_of_option
-@click.option("--list", "as_list", is_flag=True, help="Every import with its status, instead of counts.")
-@click.option("--refusals", "of_refusals", is_flag=True, help="Why requests were refused, most frequent first.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def status(
-    supplier_code: str, external: str | None, as_of: AsOf | None, as_list: bool, of_refusals: bool, as_json: bool
-) -> None:
-    """The status of one import, or how many of SUPPLIER's are in which; now, or as of a moment."""
-    if of_refusals:
-        if external is not None or as_of is not None or as_list:
-            raise click.UsageError("--refusals must stand with SUPPLIER alone.")
-        _print_refusals(supplier_code, as_json=as_json)
-        return
-    with open_ledger() as ledger, ledger.connection() as connection:
-        if external is not None:
-            require_import(connection, supplier_code, external)
-            upto = position_of(as_of)
-            record = status_record(of_import(read_account_history(connection, supplier_code, external, upto)))
-            if record is None:
-                raise click.ClickException(f"There was no import of {external} for {supplier_code} then.")
-            record = naming_documents(ledger, supplier_code, {external: record})[external]
-            click.echo(msgspec.json.encode(record) if as_json else _lines(msgspec.to_builtins(record)))
-            return
-        require_supplier(connection, supplier_code)
-        upto = position_of(as_of)
-        statuses = read_statuses(connection, supplier_code, upto)
-    told = statuses if as_list else dict(sorted(Counter(statuses.values()).items()))
-    click.echo(msgspec.json.encode(told) if as_json else _lines(told))
-
-
-def _print_refusals(supplier_code: str, *, as_json: bool) -> None:
-    with open_ledger() as ledger, ledger.connection() as connection:
-        require_supplier(connection, supplier_code)
-        for row in connection.execute(SELECT_REFUSALS, (supplier_code,)):
-            click.echo(msgspec.json.encode(row) if as_json else "{number:>8}  {code}  {path}".format(**row))
-
-
-def _lines(told: Mapping[str, Any]) -> str:
-    return "\n".join(f"{text_of(name):<20} {text_of(said)}" for name, said in told.items())
 
 
 def _print_event(recorded: Recorded, *, as_json: bool) -> None:

@@ -8,8 +8,7 @@ import msgspec
 from cli.addresses import answer_of
 from cli.known import require_supplier
 from cli.operator import open_ledger
-from cli.say import say
-from cli.tell import text_of
+from cli.output import lines_option, print_line, text_of
 from projections.unlogged.refused_attempts import Attempt, refused_attempts
 from projections.views.account_search import MAX_FOUND, found_accounts
 from schemas.status import FoundAccount
@@ -17,34 +16,33 @@ from schemas.status import FoundAccount
 
 @click.command()
 @click.argument("text")
-@click.option("--supplier", "suppliers", multiple=True, help="Only accounts of this supplier; repeatable.")
-@click.option("--after", default="", metavar="PLACE", help="The next page: what the page before has printed.")
+@click.option("--supplier", "suppliers", multiple=True, help="Supplier of the accounts; repeatable [default: all]")
+@click.option("--after", default="", metavar="PLACE", help="Start of the next page, as the page before printed it.")
 @click.option("--limit", default=MAX_FOUND, show_default=True, type=click.IntRange(1, 1_000), help="Accounts a page.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@lines_option
 def search(text: str, suppliers: tuple[str, ...], after: str, limit: int, as_json: bool) -> None:
-    """Find accounts of all suppliers by TEXT: a name in any order, an account or external number, a MaLo-ID, an IBAN …
+    """Search accounts of all suppliers.
 
-    Also an e-mail address, a postcode, a meter number. Attempts that were refused are found by the external number.
-
-    Example: importledger search "Groß, Anna"
+    TEXT is a name in any order, an account number, an external number, a MaLo-ID, an IBAN, an e-mail address, a
+    postcode or a meter number. Refused attempts are found by the external number.
     """
     if not text.strip() or "\0" in text:
-        raise click.BadParameter("Say what you look for.", param_hint="TEXT")
+        raise click.BadParameter("TEXT must not be empty.", param_hint="TEXT")
     with open_ledger() as ledger, ledger.connection() as connection:
         for supplier in suppliers:
             require_supplier(connection, supplier)
     try:
         page = answer_of(found_accounts, text, suppliers or None, after=after, limit=limit)
     except ValueError as error:
-        raise click.BadParameter("No page ends there.", param_hint="--after") from error
+        raise click.BadParameter("A page must have ended there.", param_hint="--after") from error
     attempts = [] if after else answer_of(refused_attempts, text.strip(), suppliers or None)
     _print(page.accounts, attempts, as_json=as_json)
     if page.next_after and as_json:
         click.echo(msgspec.json.encode({"next_after": page.next_after}))
     elif page.next_after:
-        say(f"There are more: importledger search … --after {page.next_after}")
+        print_line(f"There are more: importledger search … --after {page.next_after}")
     if not page.accounts and not attempts and not as_json:
-        say("Nothing was found.")
+        print_line("Nothing was found.")
 
 
 def _print(accounts: Sequence[FoundAccount], attempts: Sequence[Attempt], *, as_json: bool) -> None:
@@ -53,11 +51,11 @@ def _print(accounts: Sequence[FoundAccount], attempts: Sequence[Attempt], *, as_
             click.echo(msgspec.json.encode(account))
             continue
         number = account.service_account_number or "-"
-        say(f"{account.import_supplier}  {text_of(account.external_account_number)}  {account.status}  {number}")
+        print_line(f"{account.import_supplier}  {text_of(account.external_account_number)}  {account.status}  {number}")
     for attempt in attempts:
         if as_json:
             click.echo(msgspec.json.encode({"refused": attempt}))
             continue
         number, at = text_of(attempt.external_account_number), text_of(attempt.attempted_at.replace(microsecond=0))
         told = text_of(" ".join(attempt.problems))
-        say(f"{attempt.supplier}  {number}  refused {at}  {attempt.operation}  {attempt.code}  {told}")
+        print_line(f"{attempt.supplier}  {number}  refused {at}  {attempt.operation}  {attempt.code}  {told}")

@@ -1,0 +1,63 @@
+"""The verb `status`: the status of one import, counts of a supplier's imports, and why requests were refused."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import click
+import msgspec
+
+from cli.history import as_of_option, position_of
+from cli.known import require_import, require_supplier
+from cli.operator import open_ledger
+from cli.output import json_option, text_of
+from projections.queries.history import AsOf, of_import, read_account_history, read_statuses, status_record
+from projections.queries.missing_documents import naming_documents
+from projections.views.error_statistics import SELECT_REFUSALS
+
+
+@click.command()
+@click.argument("supplier_code", metavar="SUPPLIER")
+@click.argument("external", required=False)
+@as_of_option
+@click.option("--list", "as_list", is_flag=True, help="All imports with their status, instead of counts.")
+@click.option("--refusals", "of_refusals", is_flag=True, help="Reasons of refused requests, most frequent first.")
+@json_option
+def status(
+    supplier_code: str, external: str | None, as_of: AsOf | None, as_list: bool, of_refusals: bool, as_json: bool
+) -> None:
+    """Show the status of one import, or counts by status.
+
+    EXTERNAL is the external account number at SUPPLIER. Without it, all imports of SUPPLIER are counted.
+    """
+    if of_refusals:
+        if external is not None or as_of is not None or as_list:
+            raise click.UsageError("--refusals must stand with SUPPLIER alone.")
+        _print_refusals(supplier_code, as_json=as_json)
+        return
+    with open_ledger() as ledger, ledger.connection() as connection:
+        if external is not None:
+            require_import(connection, supplier_code, external)
+            upto = position_of(as_of)
+            record = status_record(of_import(read_account_history(connection, supplier_code, external, upto)))
+            if record is None:
+                raise click.ClickException(f"There was no import of {external} for {supplier_code} then.")
+            record = naming_documents(ledger, supplier_code, {external: record})[external]
+            click.echo(msgspec.json.encode(record) if as_json else _lines(msgspec.to_builtins(record)))
+            return
+        require_supplier(connection, supplier_code)
+        upto = position_of(as_of)
+        statuses = read_statuses(connection, supplier_code, upto)
+    told = statuses if as_list else dict(sorted(Counter(statuses.values()).items()))
+    click.echo(msgspec.json.encode(told) if as_json else _lines(told))
+
+
+def _print_refusals(supplier_code: str, *, as_json: bool) -> None:
+    with open_ledger() as ledger, ledger.connection() as connection:
+        require_supplier(connection, supplier_code)
+        for row in connection.execute(SELECT_REFUSALS, (supplier_code,)):
+            click.echo(msgspec.json.encode(row) if as_json else "{number:>8}  {code}  {path}".format(**row))
+
+
+def _lines(told: Mapping[str, Any]) -> str:
+    return "\n".join(f"{text_of(name):<20} {text_of(said)}" for name, said in told.items())

@@ -1,0 +1,91 @@
+"""Help of verbs has one form: a verb phrase, nouns for options with defaults, and one example."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from cli.main import importledger
+from cli.output import NewFile
+from cli.verbs import EXAMPLES, GROUPS
+
+MAX_FIRST_LINE = 60
+VERBS = {
+    "Accept", "Archive", "Attach", "Cancel", "Change", "Check", "Compare", "Confirm", "Create", "Disable", "Enable",
+    "Erase", "Export", "Import", "List", "Make", "Manage", "Migrate", "Open", "Print", "Process", "Rebuild", "Replay",
+    "Restore", "Revoke", "Run", "Seal", "Search", "Show", "Verify", "Write",
+}  # fmt: skip
+SILENT = {"", "up", "demo", "api", "relay", "worker", "completion"}
+"""Verbs that run until they are stopped, or print what a shell reads."""
+
+
+def every_verb(command: click.Command = importledger, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    yield name, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for word in command.list_commands(context):
+            below = command.get_command(context, word)
+            assert below is not None
+            yield from every_verb(below, f"{name} {word}".strip())
+
+
+ALL = dict(every_verb())
+
+
+@pytest.mark.promise("every-verb-reports-json")
+@pytest.mark.parametrize("name", ALL)
+def test_help_begins_with_a_verb_phrase_and_ends_with_an_example(name: str) -> None:
+    first = (ALL[name].help or "").splitlines()[0]
+    assert len(first) <= MAX_FIRST_LINE
+    assert first.split()[0].rstrip(",") in VERBS
+    assert first.endswith(".")
+    told = CliRunner().invoke(importledger, [*name.split(), "--help"]).output
+    assert EXAMPLES[name].startswith(f"importledger {name}".strip())
+    assert told.count("Example:") == 1
+    assert f"Example:\n    {EXAMPLES[name]}" in told
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_options_are_nouns_with_their_defaults(name: str) -> None:
+    for option in ALL[name].params:
+        if not isinstance(option, click.Option) or option.name in ("version", "help", "yes"):
+            continue
+        text = option.help or ""
+        assert text[0].isupper(), option.name
+        assert text.split()[0].rstrip(":,") not in VERBS, option.name
+        assert text.endswith((".", "]")), option.name
+        if isinstance(option.default, int | float | str) and option.default and not option.hidden:
+            assert option.show_default, option.name
+
+
+@pytest.mark.promise("every-verb-reports-json")
+@pytest.mark.parametrize("name", ALL)
+def test_every_verb_that_reports_has_json(name: str) -> None:
+    verb = ALL[name]
+    if name not in SILENT and (not isinstance(verb, click.Group) or verb.invoke_without_command):
+        assert "--json" in {word for parameter in verb.params for word in parameter.opts}
+
+
+def test_verbs_are_grouped() -> None:
+    told = CliRunner().invoke(importledger, ["--help"]).output
+    places = [told.index(f"\n{title}:\n") for title in GROUPS]
+    assert places == sorted(places)
+    for verbs in GROUPS.values():
+        for verb in verbs:
+            assert re.search(rf"^  {verb} +[A-Z][^…]*\.$", told, re.M), verb
+
+
+def test_no_verb_replaces_a_file_that_exists(folder: Path) -> None:
+    writing = [(name, option) for name, verb in ALL.items() for option in verb.params if "--output" in option.opts]
+    assert {"export", "proof", "support-bundle"} <= {name for name, _ in writing}
+    (folder / "target").write_text("kept")
+    (folder / "link").symlink_to(folder / "gone")
+    for name, option in writing:
+        assert isinstance(option.type, NewFile), name
+        for file in ("target", "link"):
+            told = CliRunner().invoke(importledger, [*name.split(), "--output", str(folder / file)])
+            assert (told.exit_code, f"{file} must be a new file" in told.output) == (2, True), told.output
+    assert (folder / "target").read_text() == "kept"
