@@ -46,6 +46,13 @@ def sums_filled(*sides: Mapping[str, Any]) -> list[str]:
 
 
 _SUMMED = {path: name for name, path in SUMS.items()}
+_NO_LEDGERS: dict[str, int | Decimal] = {
+    "ledgers": 0,
+    "balances": 0,
+    "balance_sum": Decimal(0),
+    "transactions": 0,
+    "transaction_sum": Decimal(0),
+}
 _SEPARATOR = "\x1f"
 _MODULUS = 2**64
 _FIRST = struct.Struct(">Q24x").unpack
@@ -88,21 +95,6 @@ class Recount:
                 raise Differs(f"{name}: {read:,} values were read and {again:,} were counted. Nothing is certified.")
 
 
-class _Path:
-    __slots__ = ("count", "digest")
-
-    def __init__(self) -> None:
-        self.count = self.digest = 0
-
-
-class _Ledger:
-    """Counts and sums of the ledgers with one code."""
-
-    def __init__(self) -> None:
-        self.ledgers = self.balances = self.transactions = 0
-        self.balance_sum = self.transaction_sum = Decimal(0)
-
-
 class Counting:
     """Counts and sums of accounts. Memory does not grow with them, except for a hash of each number."""
 
@@ -110,9 +102,9 @@ class Counting:
         self.accounts = 0
         self.repeated = 0
         self.suppliers: set[str] = set()
-        self._paths: collections.defaultdict[str, _Path] = collections.defaultdict(_Path)
+        self._counts, self._digests = collections.Counter[str](), collections.Counter[str]()
         self._sums = dict.fromkeys(SUMS, Decimal(0))
-        self._ledgers: collections.defaultdict[str, _Ledger] = collections.defaultdict(_Ledger)
+        self._ledgers: dict[str, dict[str, int | Decimal]] = {}
         self._numbers: set[int] = set()
 
     def add(self, content: bytes) -> None:
@@ -127,43 +119,35 @@ class Counting:
         self._numbers.add(seen)
         if isinstance(supplier := account.get("import_supplier"), str):
             self.suppliers.add(supplier)
-        _Walk(self._paths, self._sums, number).object(account, ACCOUNT, "", 0, 0)
+        _Walk(self._counts, self._digests, self._sums, number).object(account, ACCOUNT, "", 0, 0)
         for ledger in _objects(account.get("ledgers")):
             self._add_ledger(ledger)
 
     def _add_ledger(self, ledger: Mapping[str, Any]) -> None:
-        of_code = self._ledgers[str(ledger.get("ledger_code", ""))]
-        of_code.ledgers += 1
+        of_code = self._ledgers.setdefault(str(ledger.get("ledger_code", "")), dict(_NO_LEDGERS))
+        of_code["ledgers"] += 1
         if is_filled(balance := ledger.get("ledger_balance")):
-            of_code.balances += 1
-            of_code.balance_sum = EXACT.add(of_code.balance_sum, _number(balance))
+            of_code["balances"] += 1
+            of_code["balance_sum"] = EXACT.add(of_code["balance_sum"], _number(balance))
         for transaction in _objects(ledger.get("current_statement_transactions")):
-            of_code.transactions += 1
+            of_code["transactions"] += 1
             if is_filled(amount := transaction.get("amount")):
-                of_code.transaction_sum = EXACT.add(of_code.transaction_sum, _number(amount))
+                of_code["transaction_sum"] = EXACT.add(of_code["transaction_sum"], _number(amount))
 
     def manifest(self, supplier: str = "") -> dict[str, Any]:
         """Return the counts and sums in the shape of the platform's totals."""
-        counts = {name: self._paths[path].count if path in self._paths else 0 for name, path in COUNTS.items()}
         return {
             "import_supplier": supplier,
             "accounts": self.accounts,
-            **counts,
+            **{name: self._counts[path] for name, path in COUNTS.items()},
             "sums": {name: format(value, "f") for name, value in self._sums.items()},
             "by_ledger": {
-                code: {
-                    "ledgers": ledger.ledgers,
-                    "balances": ledger.balances,
-                    "balance_sum": format(ledger.balance_sum, "f"),
-                    "transactions": ledger.transactions,
-                    "transaction_sum": format(ledger.transaction_sum, "f"),
-                }
+                code: {name: format(value, "f") if name.endswith("_sum") else value for name, value in ledger.items()}
                 for code, ledger in sorted(self._ledgers.items())
             },
             "paths": {
-                path: {"count": found.count, "digest": f"{found.digest % _MODULUS:016x}"}
-                for path, found in sorted(self._paths.items())
-                if found.count
+                path: {"count": count, "digest": f"{self._digests[path] % _MODULUS:016x}"}
+                for path, count in sorted(self._counts.items())
             },
         }
 
@@ -171,8 +155,14 @@ class Counting:
 class _Walk:
     """Walk through one account, which adds its values to the paths and sums."""
 
-    def __init__(self, paths: "collections.defaultdict[str, _Path]", sums: dict[str, Decimal], number: str) -> None:
-        self._paths, self._sums, self._number = paths, sums, number
+    def __init__(
+        self,
+        counts: collections.Counter[str],
+        digests: collections.Counter[str],
+        sums: dict[str, Decimal],
+        number: str,
+    ) -> None:
+        self._counts, self._digests, self._sums, self._number = counts, digests, sums, number
         self._rows: collections.Counter[str] = collections.Counter()
 
     def object(
@@ -204,9 +194,8 @@ class _Walk:
             self.object(item, field.fields, f"{path}.", ordinal, parent)
 
     def _note(self, path: str, text: str) -> None:
-        found = self._paths[path]
-        found.count += 1
-        found.digest += _FIRST(sha256(text.encode("utf-8", "surrogatepass")).digest())[0]
+        self._counts[path] += 1
+        self._digests[path] += _FIRST(sha256(text.encode("utf-8", "surrogatepass")).digest())[0]
 
 
 def decoded(content: bytes) -> dict[str, Any]:

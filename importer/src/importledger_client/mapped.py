@@ -41,11 +41,10 @@ class Mapped:
         self._joins: dict[int, list[tuple[str, str]]] = {}
         self._resolve(plan.account, "", ())
         self._used: dict[int, set[int]] = collections.defaultdict(set)
-        self._indexes: dict[tuple[str, tuple[str, ...]], dict[tuple[str, ...], list[Numbered]]] = {}
 
     def account(self, key: str, rows: list[Numbered], others: Tables) -> tuple[dict[str, Any], list[FieldError]]:
         """Return one account, and the errors of its values that cannot be read."""
-        self._errors, self._used, self._indexes = [], collections.defaultdict(set), {}
+        self._errors, self._used = [], collections.defaultdict(set)
         account = self._object(self._plan.account, ACCOUNT, _Rows("", rows), others, "")
         self.losses.end_account(key, {"": rows, **others})
         if self._supplier:
@@ -114,25 +113,15 @@ class Mapped:
         table, on = str(spec["from"]), self._joins[id(spec)]
         rows = others.get(table, [])
         if on:
-            wanted = dict.fromkeys(_keys(row, [column for column, _ in on]) for row in parent.rows)
-            index = self._index(table, tuple(column for _, column in on), rows)
-            rows = [row for key in wanted if all(key) for row in index.get(key, ())]
-            for ours, theirs in on:
-                self.losses.read(parent.table, parent.rows, ours)
-                self.losses.read(table, rows, theirs)
+            ours, theirs = zip(*on, strict=True)
+            wanted = {_keys(row, ours) for row in parent.rows}
+            rows = [row for row in rows if all(key := _keys(row, theirs)) and key in wanted]
+            for column in ours:
+                self.losses.read(parent.table, parent.rows, column)
+            for column in theirs:
+                self.losses.read(table, rows, column)
         self.losses.join(table, rows, self._used[id(spec)])
         return _Rows(table, rows)
-
-    def _index(
-        self, table: str, columns: tuple[str, ...], rows: list[Numbered]
-    ) -> dict[tuple[str, ...], list[Numbered]]:
-        """Return the account's rows of a table by the values of these columns."""
-        if (table, columns) not in self._indexes:
-            index: dict[tuple[str, ...], list[Numbered]] = collections.defaultdict(list)
-            for row in rows:
-                index[_keys(row, columns)].append(row)
-            self._indexes[table, columns] = index
-        return self._indexes[table, columns]
 
     def _value(self, spec: Any, field: Field, rows: _Rows, path: str) -> Any:
         if isinstance(spec, Mapping) and "constant" in spec:
@@ -212,7 +201,7 @@ def _groups(spec: Mapping[str, Any], rows: _Rows) -> list[_Rows]:
     return [_Rows(rows.table, [row]) for row in rows.rows] if "from" in spec else [rows]
 
 
-def _keys(row: Numbered, columns: tuple[str, ...] | list[str]) -> tuple[str, ...]:
+def _keys(row: Numbered, columns: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(key_of(row.cells.get(column)) for column in columns)
 
 
