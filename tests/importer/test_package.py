@@ -1,15 +1,18 @@
 """The distribution: its files, and the fields of an account as the service has them."""
 
+import shlex
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from msgspec import inspect
 
 import importledger_client
+from importledger_client.commands.verbs import importbook
 from importledger_client.contract import paths
 from schemas.account import Account
 from schemas.base import DECIMAL_PATTERN
@@ -84,3 +87,29 @@ def test_what_the_package_offers_is_there_and_nothing_else() -> None:
         assert getattr(importledger_client, name).__name__ == name
     with pytest.raises(AttributeError, match=r"'importledger_client' has no attribute 'Clients'"):
         importledger_client.Clients  # noqa: B018
+
+
+def verbs(group: click.Group, before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    for name, verb in group.commands.items():
+        yield (*before, name), verb
+        if isinstance(verb, click.Group):
+            yield from verbs(verb, (*before, name))
+
+
+@pytest.mark.parametrize(("words", "verb"), list(verbs(importbook)), ids=lambda value: str(value))
+def test_the_help_of_a_verb_begins_with_a_short_phrase_and_has_an_example(
+    words: tuple[str, ...], verb: click.Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phrase = (verb.help or "").partition("\n")[0]
+    assert len(phrase) <= 60, phrase
+    assert phrase.endswith(".")
+    assert all(getattr(parameter, "help", "") for parameter in verb.params if isinstance(parameter, click.Option))
+    label, example = (verb.epilog or "").split(": ", 1)
+    called = shlex.split(example.split(" > ")[0])
+    assert (label, called[0]) == ("Example", "importbook")
+    assert tuple(called[1 : len(words) + 1]) == words
+    monkeypatch.chdir(tmp_path)
+    for file in ("book.ndjson", "kunden.csv", "m.yaml", "go-live.manifest.json"):
+        Path(file).touch()
+    if not isinstance(verb, click.Group):
+        verb.make_context("verb", called[len(words) + 1 :])  # raises for an option that the verb does not have

@@ -3,8 +3,8 @@
 `account.json` is one account of it. The others differ in names, addresses, identifiers and amounts. Some accounts have
 a deliberate error, each kind in turn, and name the code with which the service must refuse them.
 
-No person or bank in it is real. The German regulator reserves these telephone numbers for films, bank codes begin with
-9, which no clearing area has, and the domain of the e-mail addresses takes no mail.
+No person or bank in it is real. The German regulator reserves the telephone numbers for films. Bank codes begin with 9,
+which no clearing area has. The domain of the e-mail addresses takes no mail.
 """
 
 import random

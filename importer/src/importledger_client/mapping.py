@@ -59,9 +59,9 @@ class File(msgspec.Struct, forbid_unknown_fields=True):
     path: str
     key: str
     unmatched: Literal["refuse", "ignore"] = "refuse"
-    """Whether rows that are in no account are an error."""
+    """`refuse` makes rows that are in no account an error."""
     repeated: Literal["refuse", "allow"] = "refuse"
-    """Whether rows that several parents at one place of the mapping use are an error."""
+    """`refuse` makes rows that several parents at one place of the mapping use an error."""
     source: TableSource = msgspec.field(default_factory=TableSource)
 
 

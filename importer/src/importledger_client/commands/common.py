@@ -83,8 +83,8 @@ def traceparent_of_shell() -> str | None:
 def reaches_the_service(verb: F) -> F:
     """Give a verb the options --url, --key and --insecure-http, as `access`."""
 
-    @click.option("--url", help="Address of the service. [default: IMPORTLEDGER_URL]")
-    @click.option("--key", help="Key of the organisation; visible in process lists. [default: IMPORTLEDGER_KEY]")
+    @click.option("--url", metavar="URL", help="Address of the service. [default: IMPORTLEDGER_URL]")
+    @click.option("--key", metavar="KEY", help="Key; visible in process lists. [default: IMPORTLEDGER_KEY]")
     @click.option("--insecure-http", is_flag=True, help="Permission to send the key to another machine over http://.")
     @functools.wraps(verb)
     def wrapped(*arguments: Any, url: str | None, key: str | None, insecure_http: bool, **options: Any) -> Any:
@@ -100,8 +100,12 @@ mapping_option = click.option(
     help="Mapping from columns to accounts, for CSV, XLSX and Parquet files.",
 )
 files_argument = click.argument("files", nargs=-1, required=True, metavar="FILE…")
-run_supplier_option = click.option("--supplier", help="Supplier of the run. [default: as noted by `push`]")
-book_supplier_option = click.option("--supplier", help="Supplier of all accounts. [default: as each account names]")
+run_supplier_option = click.option(
+    "--supplier", metavar="CODE", help="Supplier of the run. [default: as noted by `push`]"
+)
+book_supplier_option = click.option(
+    "--supplier", metavar="CODE", help="Supplier of all accounts. [default: the one that each names]"
+)
 
 
 def run_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

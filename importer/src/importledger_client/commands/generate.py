@@ -32,7 +32,7 @@ class Share(click.ParamType[Fraction]):
     "--seed", default=1, show_default=True, type=click.IntRange(0), help="Seed; the same seed gives the same book."
 )
 @click.option("--errors", default="0%", show_default=True, type=Share(), help="Share of accounts with an error.")
-@click.option("--supplier", default="NORDWIND", show_default=True, help="Supplier of the accounts.")
+@click.option("--supplier", default="NORDWIND", show_default=True, metavar="CODE", help="Supplier of the accounts.")
 def generate(accounts: int, seed: int, errors: Fraction, supplier: str) -> int:
     """Write a synthetic German book to standard output.
 

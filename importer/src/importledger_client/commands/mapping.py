@@ -42,7 +42,7 @@ def init(file: str) -> int:
 @map_.command(epilog="Example: importbook map check m.yaml kunden.csv")
 @click.argument("mapping", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="M.yaml")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--supplier", help="Supplier of all accounts. [default: as the mapping says]")
+@click.option("--supplier", metavar="CODE", help="Supplier of all accounts. [default: the one of the mapping]")
 def check(mapping: Path, file: str, supplier: str | None) -> int:
     """Show the first accounts of a mapping and its open points.
 

@@ -28,9 +28,9 @@ LONGEST_SHOWN = 24
 def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, access: common.Access) -> int:
     """Show statistics of a book, and what would be refused.
 
-    For each path: share of accounts with a value, number of values and of different ones, shortest and longest, least
-    and greatest, most frequent, and values that several accounts share although they should not. The service checks
-    the accounts, and stores nothing.
+    Prints for each path the share of accounts with a value, the number of values and of different ones, their length,
+    range and most frequent ones. DUPLICATES counts values that several accounts share although they should not. The
+    service checks the accounts, and stores nothing.
     """
     sources = common.sources_of(files, mapping, supplier)
     found, tally, warned, console = Profile(), Tally(), Tally(), common.out()

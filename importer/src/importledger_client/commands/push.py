@@ -47,11 +47,15 @@ def _rate(context: click.Context, parameter: click.Parameter, value: str | None)
 @common.files_argument
 @common.book_supplier_option
 @click.option("--mode", type=click.Choice(MODES), help="Mode of the push. [default: create]")
+@click.option("--run", "run", callback=common.run_name, metavar="NAME", help="Name of the run. [default: file name]")
 @click.option(
-    "--run", "run", callback=common.run_name, metavar="NAME", help="Name of the run. [default: the file's name]"
+    "--max-errors",
+    "limit",
+    callback=_limit,
+    metavar="N|P%",
+    help="Most refusals before the push stops. [default: no limit]",
 )
-@click.option("--max-errors", "limit", callback=_limit, metavar="N|P%", help="Most refusals before the push stops.")
-@click.option("--rate", callback=_rate, metavar="N/s", help="Most accounts a second. [default: no limit]")
+@click.option("--rate", callback=_rate, metavar="N/s", help="Accounts a second at most. [default: no limit]")
 @click.option(
     "--connections", default=4, show_default=True, type=click.IntRange(1, 64), help="Requests at the same time."
 )

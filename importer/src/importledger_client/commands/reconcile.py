@@ -28,7 +28,9 @@ from importledger_client.protocol import NOT_UNDERSTOOD
     required=True,
     help="Manifest of the source, from `manifest`.",
 )
-@click.option("--supplier", help="Supplier of the run. [default: as noted by `push`, or in the manifest]")
+@click.option(
+    "--supplier", metavar="CODE", help="Supplier of the run. [default: as noted by `push` or in the manifest]"
+)
 @common.reaches_the_service
 def reconcile(run: str, path: Path, supplier: str | None, access: common.Access) -> int:
     """Compare a manifest with the platform, and certify it.

@@ -22,7 +22,7 @@ PAUSE_S = 0.5
 SETTLED = 3
 """Answers in a row that must show the run as ended: counts may be a second late."""
 LATE_S = 15.0
-"""How long a run that was just pushed may be unknown or incomplete [seconds]."""
+"""Time in which a run that was just pushed may be unknown or incomplete [seconds]."""
 
 
 @click.command(epilog="Example: importbook watch go-live")
