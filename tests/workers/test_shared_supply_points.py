@@ -47,23 +47,23 @@ def is_warned(event: Any) -> bool:
 
 
 @pytest.mark.promise("implausible-least-warning-births")
-def test_one_supply_point_on_two_live_accounts_is_a_warning(ledger: Ledger, processor: ImportProcessor) -> None:
-    [first] = events(ledger, processor, account(1, None))
-    [second] = events(ledger, processor, account(2, "2099-12-31"))
-    assert [is_warned(first), is_warned(second)] == [False, True]
-
-
-def test_the_accounts_of_one_batch_are_compared_as_well(ledger: Ledger, processor: ImportProcessor) -> None:
-    assert list(map(is_warned, events(ledger, processor, account(1, None), account(2, None)))) == [False, True]
-
-
-@pytest.mark.parametrize(("first", "second"), [("2024-12-31", None), (None, "2024-12-31")])
-def test_a_supply_that_has_ended_is_no_warning(
-    ledger: Ledger, processor: ImportProcessor, first: str | None, second: str | None
+@pytest.mark.parametrize("is_one_batch", [True, False])
+@pytest.mark.parametrize(
+    ("first", "second", "warned"),
+    [(None, "2099-12-31", True), ("2024-12-31", None, False), (None, "2024-12-31", False)],
+)
+def test_one_supply_point_on_two_live_accounts_is_a_warning(
+    ledger: Ledger,
+    processor: ImportProcessor,
+    first: str | None,
+    second: str | None,
+    warned: bool,
+    is_one_batch: bool,
 ) -> None:
-    events(ledger, processor, account(1, first))
-    [event] = events(ledger, processor, account(2, second))
-    assert not is_warned(event)
+    accounts = [account(1, first), account(2, second)]
+    batches = [accounts] if is_one_batch else [[one] for one in accounts]
+    made = [event for batch in batches for event in events(ledger, processor, *batch)]
+    assert list(map(is_warned, made)) == [False, warned]
 
 
 def test_it_ends_the_import_of_a_strict_supplier(ledger: Ledger, processor: ImportProcessor) -> None:
@@ -89,25 +89,16 @@ def test_who_is_processed_in_the_same_moment_is_not_seen_and_whoever_comes_later
     assert is_warned(third)
 
 
-def test_an_account_that_is_refused_has_no_supply_point(
-    ledger: Ledger, processor: ImportProcessor, tmp_path: Path
+@pytest.mark.parametrize(("root", "ending"), [("file:///nowhere/at/all", ImportPostponed), ("tmp_path", ImportErrored)])
+def test_an_account_that_is_not_created_has_no_supply_point(
+    ledger: Ledger, processor: ImportProcessor, tmp_path: Path, root: str, ending: type[Any]
 ) -> None:
-    """Of two in one batch the first is never there: its documents are missing."""
-    root = tmp_path.as_uri()
-    ledger.execute(
-        supplier_stream(SUPPLIER), ConfigureSupplier(documents_root=root, documents_check="require"), at=now(), by="t"
-    )
-    first, second = events(ledger, processor, account(1, None), account(2, None) | {"statements": []})
-    assert isinstance(first, ImportErrored)
-    assert isinstance(second, ImportProcessed)
-    assert not is_warned(second)
-
-
-def test_an_account_that_is_asked_for_again_has_no_supply_point_yet(ledger: Ledger, processor: ImportProcessor) -> None:
-    settings = ConfigureSupplier(documents_root="az://nowhere/x", documents_check="require")
+    """The first of two in one batch lacks its documents, or they cannot be looked for now."""
+    root = root.replace("tmp_path", tmp_path.as_uri())
+    settings = ConfigureSupplier(documents_root=root, documents_check="require")
     ledger.execute(supplier_stream(SUPPLIER), settings, at=now(), by="t")
     first, second = events(ledger, processor, account(1, None), account(2, None) | {"statements": []})
-    assert isinstance(first, ImportPostponed)
+    assert isinstance(first, ending)
     assert not is_warned(second)
 
 

@@ -63,67 +63,88 @@ class Inbox:
         return self.data_answer
 
 
-@pytest.fixture
-def inbox() -> Iterator[tuple[Inbox, MailServer]]:
-    with an_inbox(is_international=True) as found:
-        yield found
+class Post:
+    """A supplier that sends e-mails, and the mail server that it sends them through."""
 
+    def __init__(self, ledger: Ledger, inbox: Inbox, server: MailServer) -> None:
+        self.ledger, self.inbox, self.server = ledger, inbox, server
+        self.supplier = supplier_stream(SUPPLIER)
+        ledger.execute(self.supplier, CreateSupplier(), at=now(), by="t")
+        self.configure(sends_customer_emails=True)
 
-@pytest.fixture
-def plain_inbox() -> Iterator[tuple[Inbox, MailServer]]:
-    """That of a server without SMTPUTF8."""
-    with an_inbox(is_international=False) as found:
-        yield found
+    def configure(self, **settings: Any) -> None:
+        self.ledger.execute(self.supplier, ConfigureSupplier(**settings), at=now(), by="t")
+
+    def processed(self, account: Any, **fields: Any) -> str:
+        """Process an account; the stream of its e-mail."""
+        stream = stage(self.ledger, account, **fields)
+        ImportProcessor(self.ledger, worker=lambda: 7).process([stream])
+        return customer_mail.stream_of(*identity_of(stream))
+
+    def sent(self, *streams: str) -> Any:
+        """Send these e-mails; the last event of the last one."""
+        MailSender(self.ledger, self.server, worker=lambda: 7).send([*streams])
+        return self.last(streams[-1])
+
+    def sent_to(self, address: str) -> Any:
+        """Send an e-mail to a customer with this address; its last event."""
+        account = changed(an_account(SUPPLIER), address, "customers", 0, "email")
+        account["customers"] = account["customers"][:1]
+        return self.sent(self.processed(account))
+
+    def last(self, stream: str) -> Any:
+        return self.ledger.history(stream)[-1].event
+
+    @contextmanager
+    def worker(self) -> Iterator[None]:
+        """A worker process with its relay and sweeper."""
+        stop = threading.Event()
+        named = {"stop": stop, "mail_server": self.server}
+        thread = threading.Thread(target=run_worker, args=(self.ledger, None), kwargs=named)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
 
 
 @contextmanager
-def an_inbox(*, is_international: bool, sender: str = SENDER) -> Iterator[tuple[Inbox, MailServer]]:
-    handler = Inbox()
-    controller = Controller(handler, hostname="127.0.0.1", port=free_port(), enable_SMTPUTF8=is_international)
+def a_post(ledger: Ledger, *, is_international: bool = True, sender: str = SENDER) -> Iterator[Post]:
+    """`is_international`: the server offers SMTPUTF8."""
+    inbox = Inbox()
+    controller = Controller(inbox, hostname="127.0.0.1", port=free_port(), enable_SMTPUTF8=is_international)
     controller.start()
-    yield handler, MailServer(f"smtp://127.0.0.1:{controller.port}", sender, is_plain=True)
-    controller.stop()
+    try:
+        yield Post(ledger, inbox, MailServer(f"smtp://127.0.0.1:{controller.port}", sender, is_plain=True))
+    finally:
+        controller.stop()
 
 
 @pytest.fixture
-def supplier(ledger: Ledger) -> str:
-    """A supplier that sends e-mails."""
-    stream = supplier_stream(SUPPLIER)
-    ledger.execute(stream, CreateSupplier(), at=now(), by="t")
-    ledger.execute(stream, ConfigureSupplier(sends_customer_emails=True), at=now(), by="t")
-    return stream
-
-
-def processed(ledger: Ledger, account: Any, **fields: Any) -> str:
-    """Process an account; the stream of its e-mail."""
-    stream = stage(ledger, account, **fields)
-    ImportProcessor(ledger, worker=lambda: 7).process([stream])
-    return customer_mail.stream_of(*identity_of(stream))
-
-
-def last(ledger: Ledger, stream: str) -> Any:
-    return ledger.history(stream)[-1].event
+def post(ledger: Ledger) -> Iterator[Post]:
+    with a_post(ledger) as post:
+        yield post
 
 
 @pytest.mark.promise("customer-e-mails-off")
-def test_the_customer_is_told_once(ledger: Ledger, supplier: str, inbox: tuple[Inbox, MailServer]) -> None:
+def test_a_customer_gets_one_e_mail(post: Post) -> None:
     account = an_account(SUPPLIER)
-    stream = processed(ledger, account)
-    requested = last(ledger, stream)
+    stream = post.processed(account)
+    requested = post.last(stream)
     assert isinstance(requested, MailRequested)
-    box, server = inbox
-    sender = MailSender(ledger, server, worker=lambda: 7)
     for _ in range(3):
-        sender.send([stream])
-    [message] = box.messages
-    assert isinstance(last(ledger, stream), MailDelivered)
-    assert box.recipients == [account["customers"][0]["email"]]
-    assert message["Subject"] == "Ihr Energiekonto ist umgezogen"
-    assert message["From"] == SENDER
+        assert isinstance(post.sent(stream), MailDelivered)
+    [message] = post.inbox.messages
+    assert post.inbox.recipients == [account["customers"][0]["email"]]
+    assert (message["Subject"], message["From"]) == ("Ihr Energiekonto ist umgezogen", SENDER)
     text = message.get_content()
-    assert requested.account_number in text
-    assert account["external_account_number"] in text
-    assert account["customers"][0]["family_name"] in text
+    for part in (
+        requested.account_number,
+        account["external_account_number"],
+        account["customers"][0]["family_name"],
+    ):
+        assert part in text
 
 
 REFUSING = """
@@ -137,181 +158,125 @@ CREATE TRIGGER refusing BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION re
 """
 
 
-def test_an_e_mail_that_fails_unexpectedly_leaves_the_others(
-    ledger: Ledger, supplier: str, inbox: tuple[Inbox, MailServer], database: PostgresUrls
-) -> None:
-    """The sweeper rings for all of them again, in the same order: the first would keep them back for good."""
-    first, second = (processed(ledger, an_account(SUPPLIER, number)) for number in (1, 2))
+def test_an_e_mail_that_fails_unexpectedly_leaves_the_others(post: Post, database: PostgresUrls) -> None:
+    """The sweeper rings for all of them again in the same order, so the first would always block the second."""
+    first, second = (post.processed(an_account(SUPPLIER, number)) for number in (1, 2))
     with psycopg.connect(database.admin, autocommit=True) as admin:
         admin.execute(REFUSING.format(stream=first).encode())
-    _, server = inbox
-    MailSender(ledger, server, worker=lambda: 7).send([first, second])
-    assert isinstance(last(ledger, second), MailDelivered)
-    assert [one.name for one in supervision.troubles()] == ["e-mails"]
+    assert isinstance(post.sent(first, second), MailDelivered)
+    assert [trouble.name for trouble in supervision.troubles()] == ["e-mails"]
 
 
-def test_the_language_is_the_suppliers(ledger: Ledger, supplier: str, inbox: tuple[Inbox, MailServer]) -> None:
-    ledger.execute(supplier, ConfigureSupplier(email_language="en"), at=now(), by="t")
-    box, server = inbox
-    MailSender(ledger, server, worker=lambda: 7).send([processed(ledger, an_account(SUPPLIER))])
-    assert box.messages[0]["Subject"] == "Your energy account has moved"
+def test_the_language_is_the_suppliers(post: Post) -> None:
+    post.configure(email_language="en")
+    post.sent(post.processed(an_account(SUPPLIER)))
+    assert post.inbox.messages[0]["Subject"] == "Your energy account has moved"
 
 
 @pytest.mark.promise("customer-e-mails-off")
 @pytest.mark.parametrize("settings", [{"sends_customer_emails": False}, {}])
-def test_nobody_is_told_where_that_is_off_or_of_a_dry_run(
-    ledger: Ledger, supplier: str, settings: dict[str, Any]
-) -> None:
-    ledger.execute(supplier, ConfigureSupplier(**settings), at=now(), by="t")
-    assert ledger.history(processed(ledger, an_account(SUPPLIER), is_dry_run=not settings)) == []
-
-
-def test_a_server_that_refuses_for_now_is_asked_again(
-    ledger: Ledger, supplier: str, inbox: tuple[Inbox, MailServer]
-) -> None:
-    box, server = inbox
-    box.rcpt_answer = "450 later"
-    stream = processed(ledger, an_account(SUPPLIER))
-    MailSender(ledger, server, worker=lambda: 7).send([stream])
-    postponed = last(ledger, stream)
-    assert isinstance(postponed, MailPostponed)
-    assert postponed.code == "recipient_refused"
-    box.rcpt_answer = "250 OK"
-    sender = MailSender(ledger, server, worker=lambda: 7)
-
-    def is_sent() -> bool:
-        sender.send([stream])
-        return bool(box.messages)
-
-    wait_for(is_sent, "the message is due and sent")
-    assert isinstance(last(ledger, stream), MailDelivered)
-
-
-def test_a_server_that_is_away_is_asked_again(ledger: Ledger, supplier: str) -> None:
-    stream = processed(ledger, an_account(SUPPLIER))
-    MailSender(ledger, MailServer(f"smtp://127.0.0.1:{free_port()}", SENDER), worker=lambda: 7).send([stream])
-    postponed = last(ledger, stream)
-    assert isinstance(postponed, MailPostponed)
-    assert postponed.code == "smtp_unavailable"
+def test_no_e_mail_is_requested_where_they_are_off_or_for_a_dry_run(post: Post, settings: dict[str, Any]) -> None:
+    post.configure(**settings)
+    assert post.ledger.history(post.processed(an_account(SUPPLIER), is_dry_run=not settings)) == []
 
 
 @pytest.mark.parametrize(
-    ("rcpt", "data", "code"),
-    [("550 unknown", "250 OK", "recipient_refused"), ("250 OK", "554 spam", "message_refused")],
+    ("rcpt", "data", "ending"),
+    [
+        ("450 later", "250 OK", (MailPostponed, "recipient_refused")),
+        ("250 OK", "450 later", (MailPostponed, "message_refused")),
+        ("550 unknown", "250 OK", (MailFailed, "recipient_refused")),
+        ("250 OK", "554 spam", (MailFailed, "message_refused")),
+    ],
 )
-def test_a_server_that_refuses_for_good_is_believed(
-    ledger: Ledger, supplier: str, inbox: tuple[Inbox, MailServer], rcpt: str, data: str, code: str
+def test_a_server_that_refuses_for_now_is_asked_again(
+    post: Post, rcpt: str, data: str, ending: tuple[type[MailPostponed | MailFailed], str]
 ) -> None:
-    box, server = inbox
-    box.rcpt_answer, box.data_answer = rcpt, data
-    stream = processed(ledger, an_account(SUPPLIER))
-    MailSender(ledger, server, worker=lambda: 7).send([stream])
-    assert last(ledger, stream) == MailFailed(attempt=1, code=code)
+    post.inbox.rcpt_answer, post.inbox.data_answer = rcpt, data
+    stream = post.processed(an_account(SUPPLIER))
+    event = post.sent(stream)
+    assert (type(event), event.code) == ending
+    post.inbox.rcpt_answer = post.inbox.data_answer = "250 OK"
+    if isinstance(event, MailPostponed):
+        wait_for(lambda: isinstance(post.sent(stream), MailDelivered), "the message is due and sent")
 
 
-def sent_to(ledger: Ledger, server: MailServer, address: str) -> Any:
-    """What became of a message to a customer with this address."""
-    account = changed(an_account(SUPPLIER), address, "customers", 0, "email")
-    account["customers"] = account["customers"][:1]
-    stream = processed(ledger, account)
-    MailSender(ledger, server, worker=lambda: 7).send([stream])
-    return last(ledger, stream)
+def test_a_server_that_does_not_answer_is_asked_again(post: Post) -> None:
+    post.server = MailServer(f"smtp://127.0.0.1:{free_port()}", SENDER)
+    event = post.sent(post.processed(an_account(SUPPLIER)))
+    assert (type(event), event.code) == (MailPostponed, "smtp_unavailable")
 
 
 @pytest.mark.promise("e-mails-internationalised-domain")
-@pytest.mark.parametrize("server_kind", ["inbox", "plain_inbox"])
+@pytest.mark.parametrize("is_international", [True, False])
 @pytest.mark.parametrize(
-    ("address", "told"),
+    ("address", "recipient"),
     [
         ("anna@bücher.de", "anna@xn--bcher-kva.de"),
         ("anna@straße.de", "anna@xn--strae-oqa.de"),
         ("anna@GRÜN.de", "anna@xn--grn-ioa.de"),
     ],
 )
-def test_a_domain_with_umlauts_is_told_in_its_ascii_form(
-    ledger: Ledger, supplier: str, request: pytest.FixtureRequest, server_kind: str, address: str, told: str
+def test_a_domain_with_umlauts_is_sent_in_its_ascii_form(
+    ledger: Ledger, is_international: bool, address: str, recipient: str
 ) -> None:
-    box, server = request.getfixturevalue(server_kind)
-    assert isinstance(sent_to(ledger, server, address), MailDelivered)
-    assert box.recipients == [told]
-    assert box.messages[0]["To"].addresses[0].addr_spec == told
+    with a_post(ledger, is_international=is_international) as post:
+        assert isinstance(post.sent_to(address), MailDelivered)
+    assert post.inbox.recipients == [recipient]
+    assert post.inbox.messages[0]["To"].addresses[0].addr_spec == recipient
 
 
 @pytest.mark.promise("e-mails-internationalised-domain")
-def test_a_name_with_umlauts_is_told_as_it_is(ledger: Ledger, supplier: str, inbox: tuple[Inbox, MailServer]) -> None:
-    box, server = inbox
-    assert isinstance(sent_to(ledger, server, "jürgen@müller.de"), MailDelivered)
-    assert box.recipients == ["jürgen@xn--mller-kva.de"]
-    header = str(box.messages[0]["To"]).encode("utf-8", "surrogateescape").decode()  # it comes as raw UTF-8
+def test_a_name_with_umlauts_needs_a_server_with_smtputf8(post: Post) -> None:
+    assert isinstance(post.sent_to("jürgen@müller.de"), MailDelivered)
+    assert post.inbox.recipients == ["jürgen@xn--mller-kva.de"]
+    header = str(post.inbox.messages[0]["To"]).encode("utf-8", "surrogateescape").decode()  # it arrives as raw UTF-8
     assert "jürgen@xn--mller-kva.de" in header
-    assert "Kontonummer" in box.messages[0].get_content()
+    assert "Kontonummer" in post.inbox.messages[0].get_content()
 
 
 @pytest.mark.promise("e-mails-internationalised-domain")
-def test_a_name_with_umlauts_fails_for_good_where_the_server_cannot_be_told(
-    ledger: Ledger, supplier: str, plain_inbox: tuple[Inbox, MailServer]
-) -> None:
-    box, server = plain_inbox
-    assert sent_to(ledger, server, "jürgen@example.com") == MailFailed(attempt=1, code="smtputf8_not_supported")
-    assert box.messages == []
+def test_a_name_with_umlauts_fails_for_good_where_the_server_has_no_smtputf8(ledger: Ledger) -> None:
+    with a_post(ledger, is_international=False) as post:
+        assert post.sent_to("jürgen@example.com") == MailFailed(attempt=1, code="smtputf8_not_supported")
+    assert post.inbox.messages == []
 
 
-def test_a_sender_with_umlauts_in_its_domain_can_send(ledger: Ledger, supplier: str) -> None:
-    with an_inbox(is_international=False, sender="Grün Strom <service@grün.de>") as (box, server):
-        assert isinstance(sent_to(ledger, server, "anna@example.com"), MailDelivered)
-    [message] = box.messages
+def test_a_sender_with_umlauts_in_its_domain_can_send(ledger: Ledger) -> None:
+    with a_post(ledger, is_international=False, sender="Grün Strom <service@grün.de>") as post:
+        assert isinstance(post.sent_to("anna@example.com"), MailDelivered)
+    [message] = post.inbox.messages
     assert message["From"].addresses[0].addr_spec == "service@xn--grn-ioa.de"
     assert message["Message-ID"].endswith("@xn--grn-ioa.de>")
 
 
+@pytest.mark.parametrize(("place", "code"), [("letter_of", "message_not_possible"), ("deliver", "outcome_unknown")])
 def test_an_attempt_ends_whatever_goes_wrong(
-    ledger: Ledger, supplier: str, inbox: tuple[Inbox, MailServer], monkeypatch: pytest.MonkeyPatch
+    post: Post, monkeypatch: pytest.MonkeyPatch, place: str, code: str
 ) -> None:
     def fail(*_: Any, **__: Any) -> Any:
         raise RuntimeError("a bug")
 
-    for place, code in (("letter_of", "message_not_possible"), ("deliver", "outcome_unknown")):
-        with monkeypatch.context() as patch:
-            patch.setattr(send_mails, place, fail)
-            stream = processed(ledger, an_account(SUPPLIER, len(code)))
-            MailSender(ledger, inbox[1], worker=lambda: 7).send([stream])
-        assert last(ledger, stream) == MailFailed(attempt=1, code=code)
+    monkeypatch.setattr(send_mails, place, fail)
+    assert post.sent(post.processed(an_account(SUPPLIER))) == MailFailed(attempt=1, code=code)
 
 
-def test_an_account_without_an_address_gets_no_message(
-    ledger: Ledger, supplier: str, inbox: tuple[Inbox, MailServer]
-) -> None:
-    account = changed(an_account(SUPPLIER), "", "customers", 0, "email")
-    account["customers"] = account["customers"][:1]
-    stream = processed(ledger, account)
-    MailSender(ledger, inbox[1], worker=lambda: 7).send([stream])
-    assert last(ledger, stream) == MailFailed(attempt=1, code="no_email_address")
+def test_an_account_without_an_address_gets_no_message(post: Post) -> None:
+    assert post.sent_to("") == MailFailed(attempt=1, code="no_email_address")
 
 
-def test_a_message_whose_outcome_nobody_knows_is_not_sent_again(
-    ledger: Ledger, supplier: str, inbox: tuple[Inbox, MailServer]
-) -> None:
-    box, server = inbox
-    stream = processed(ledger, an_account(SUPPLIER))
+def test_a_message_whose_outcome_is_unknown_is_not_sent_again(post: Post) -> None:
+    stream = post.processed(an_account(SUPPLIER))
     start = StartMail(worker=9, lease_until=NOON + LEASE, max_attempts=MAX_ATTEMPTS)
-    ledger.execute(stream, start, at=now(), by="t")
-    stop = threading.Event()
-    worker = threading.Thread(target=run_worker, args=(ledger, None), kwargs={"stop": stop, "mail_server": server})
-    worker.start()
-    wait_for(lambda: isinstance(last(ledger, stream), MailFailed), "the sweeper gives it up")
-    stop.set()
-    worker.join()
-    assert last(ledger, stream) == MailFailed(attempt=1, code="outcome_unknown")
-    assert box.messages == []
+    post.ledger.execute(stream, start, at=now(), by="t")
+    with post.worker():
+        wait_for(lambda: isinstance(post.last(stream), MailFailed), "the sweeper fails it")
+    assert post.last(stream) == MailFailed(attempt=1, code="outcome_unknown")
+    assert post.inbox.messages == []
 
 
-def test_a_worker_sends_what_is_requested(ledger: Ledger, supplier: str, inbox: tuple[Inbox, MailServer]) -> None:
-    box, server = inbox
-    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2, 3)]
-    stop = threading.Event()
-    worker = threading.Thread(target=run_worker, args=(ledger, None), kwargs={"stop": stop, "mail_server": server})
-    worker.start()
-    wait_for(lambda: len(box.messages) == len(streams), "every customer is told")
-    stop.set()
-    worker.join()
-    assert len({message["Message-ID"] for message in box.messages}) == len(streams)
+def test_a_worker_sends_what_is_requested(post: Post) -> None:
+    streams = [stage(post.ledger, an_account(SUPPLIER, number)) for number in (1, 2, 3)]
+    with post.worker():
+        wait_for(lambda: len(post.inbox.messages) == len(streams), "every customer has an e-mail")
+    assert len({message["Message-ID"] for message in post.inbox.messages}) == len(streams)
