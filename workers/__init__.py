@@ -1,1 +1,1 @@
-"""What happens after the append: the relay rings, actors process, the sweeper re-rings what was lost."""
+"""Work after the append: the relay sends messages, actors process them, the sweeper sends lost ones again."""

@@ -1,4 +1,4 @@
-"""How long to wait before something is tried again."""
+"""Pauses between attempts."""
 
 import random
 from datetime import timedelta
@@ -8,5 +8,5 @@ MAX_BACKOFF_S = 300.0
 
 
 def backoff(attempt: int) -> timedelta:
-    """How long to wait after this attempt: doubling, with jitter, bounded."""
+    """Pause after this attempt: doubles with each attempt, with jitter, up to MAX_BACKOFF_S."""
     return timedelta(seconds=min(MAX_BACKOFF_S, BACKOFF_S * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0))

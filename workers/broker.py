@@ -1,7 +1,7 @@
-"""The doorbell: Dramatiq on Redis, or in memory where there is no Redis.
+"""The doorbell: Dramatiq on Redis, or in memory if there is no Redis.
 
-Messages carry ids of streams or of jobs, and nothing else. Dramatiq's own retries, delays, results and
-time limits stay off: attempts, leases and due times are in Postgres.
+Messages hold only ids of streams or of jobs. Dramatiq's retries, delays, results and time limits are off: attempts,
+leases and due times are in Postgres.
 """
 
 import os
@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 # Read by dramatiq when it is imported.
-os.environ.setdefault("dramatiq_queue_prefetch", "3")  # one for each thread, and the next one
+os.environ.setdefault("dramatiq_queue_prefetch", "3")  # one for each thread, and one more
 os.environ.setdefault("dramatiq_restart_delay", "500")
 
 import dramatiq
@@ -27,35 +27,35 @@ with without("opentelemetry"):
     from redis.retry import Retry
 
 STREAMS_PER_MESSAGE = 400
-"""Imports that a worker brings to their end together: what is done once for a message costs as much as twenty."""
+"""Imports per message. A worker processes them together."""
 MAILS_PER_MESSAGE = 5
-"""E-mails that a worker sends one after the other. Other suppliers' e-mails wait for them."""
+"""E-mails per message. A worker sends them one after the other, and other suppliers' e-mails wait for them."""
 
 
 class Bell(msgspec.Struct, frozen=True):
-    """A queue for one kind of work, and the actor that takes its messages; the lower the priority, the earlier."""
+    """Queue for one kind of work, and the actor of its messages. A lower number is a higher priority."""
 
     queue: str
     actor: str
     priority: int = 0
     streams_per_message: int = 1
     asks_every_ms: int = 500
-    """How often at least an idle worker asks for messages. Asking is most of what it costs to have nothing to do."""
+    """Longest interval between two requests of an idle worker for messages [milliseconds]."""
 
 
 IMPORTS = Bell("imports", "process_imports", streams_per_message=STREAMS_PER_MESSAGE, asks_every_ms=100)
 MAILS = Bell("mails", "send_mails", streams_per_message=MAILS_PER_MESSAGE)
 RECONCILIATIONS = Bell("reconciliations", "reconcile", priority=100)
-"""Its messages name a job of `projections.queries.reconciliation` each."""
+"""Each message holds the id of one job of `projections.queries.reconciliation`."""
 BELLS = (IMPORTS, MAILS, RECONCILIATIONS)
 
 
 class BellUnavailable(Exception):
-    """Redis does not answer. Nothing is lost: the log knows what there is to do."""
+    """Redis does not answer. No work is lost: it is in the log."""
 
 
 class Doorbell(Protocol):
-    """What the relay needs of a broker: to ring for streams, and to see how many messages still wait."""
+    """Interface of a broker for the relay: send messages, and count the messages that wait."""
 
     def ring(self, streams: Sequence[str], bell: Bell = IMPORTS) -> None: ...
 
@@ -63,16 +63,16 @@ class Doorbell(Protocol):
 
 
 class BrokerDoorbell:
-    """Rings through a Dramatiq broker, or through one for each bell."""
+    """Sends messages through a Dramatiq broker, or through one for each bell."""
 
     def __init__(self, broker: dramatiq.Broker, others: Mapping[Bell, dramatiq.Broker] = MappingProxyType({})) -> None:
-        """`others` are the brokers of bells that have one of their own."""
+        """`others`: brokers of bells that have their own."""
         self._brokers = {bell: others.get(bell, broker) for bell in BELLS}
         for bell, one in self._brokers.items():
             one.declare_queue(bell.queue)
 
     def ring(self, streams: Sequence[str], bell: Bell = IMPORTS) -> None:
-        """One message for these streams. Raises BellUnavailable."""
+        """Send one message for these streams. Raises BellUnavailable."""
         message: dramatiq.Message[None] = dramatiq.Message(
             queue_name=bell.queue, actor_name=bell.actor, args=(list(streams),), kwargs={}, options={}
         )
@@ -82,7 +82,7 @@ class BrokerDoorbell:
             raise BellUnavailable(f"Redis does not answer: {error}") from error
 
     def waiting(self, bell: Bell = IMPORTS) -> int:
-        """Messages that no worker has fetched yet. Raises BellUnavailable."""
+        """Count the messages that no worker has fetched. Raises BellUnavailable."""
         broker = self._brokers[bell]
         if isinstance(broker, StubBroker):
             return int(broker.queues[bell.queue].qsize())
@@ -94,9 +94,9 @@ class BrokerDoorbell:
 
 
 class _UndelayedBroker(RedisBroker):
-    """Its workers do not ask for delayed messages many times a second: nobody sends any.
+    """Broker without delayed messages, whose workers do not poll for them.
 
-    A time-out is a lost connection: the library waits for that in one line, and shows other errors as bugs of its own.
+    Raises a time-out as a lost connection: Dramatiq logs that in one line, and other errors with a traceback.
     """
 
     def get_declared_delay_queues(self) -> set[str]:
@@ -115,7 +115,7 @@ class _UndelayedBroker(RedisBroker):
 
 
 def redis_broker(redis_url: str) -> RedisBroker:
-    """A broker on `redis://`, `rediss://` or `unix://`. A command to a Redis that hangs fails within half a minute."""
+    """Broker on `redis://`, `rediss://` or `unix://`. A command to a Redis that hangs fails within 30 seconds."""
     parameters: dict[str, Any] = dict(parse_url(redis_url))  # type: ignore[no-untyped-call]
     if parameters.pop("connection_class", None) is redis.UnixDomainSocketConnection:
         parameters["unix_socket_path"] = parameters.pop("path")
@@ -134,19 +134,19 @@ def redis_broker(redis_url: str) -> RedisBroker:
 
 
 def in_process_broker() -> StubBroker:
-    """A broker in this process's memory."""
+    """Broker in the memory of this process."""
     return StubBroker(middleware=[])
 
 
 def declare_actor(broker: dramatiq.Broker, bell: Bell, act: Callable[[list[str]], None]) -> None:
-    """Bind what acts on this bell to the broker."""
+    """Register the function that processes the messages of this bell."""
     dramatiq.actor(actor_name=bell.actor, queue_name=bell.queue, broker=broker, priority=bell.priority)(act)
 
 
 def start_workers(broker: dramatiq.Broker, bell: Bell, *, threads: int) -> dramatiq.Worker:
-    """Threads that take this bell's messages as they come; stop it with `worker.stop(timeout=…)`.
+    """Start threads that process the messages of this bell. Stop them with `worker.stop(timeout=…)`.
 
-    A broker is for the workers of one bell: it hears from one worker, and warns of a second.
+    Each bell needs a broker of its own: Dramatiq supports one worker for each broker.
     """
     worker = dramatiq.Worker(broker, queues={bell.queue}, worker_timeout=bell.asks_every_ms, worker_threads=threads)
     worker.start()

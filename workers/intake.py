@@ -1,7 +1,6 @@
-"""Does intake need the processors for itself? What has arrived is created afterwards then.
+"""Priority of intake: while many imports arrive and the relay's machine lacks CPU time, processing waits.
 
-It does while much arrives and the relay's machine is short of processors. Niceness alone does not see to it: what
-workers ask of Postgres, Postgres does with the same right as what the api asks.
+Niceness of the workers is not enough, since Postgres serves them and the api with the same priority.
 """
 
 import math
@@ -18,33 +17,33 @@ from system.processors import HIGH, ProcessorPressure
 LOOK_EVERY_S = 0.15
 LATELY_S = 0.5
 FORGOTTEN_S = 5.0
-"""After so long without a look, as when another relay was active, it begins anew."""
+"""Without a call for this time, as when another relay was active, the count starts again [seconds]."""
 MUCH = 200
-"""As many imports within that time are much."""
+"""Imports in LATELY_S from which on many arrive."""
 
 _STAGED = [topic for topic, event in IMPORT_PROCESS.topics.items() if event is ImportStaged]
 
 
 class Intake:
-    """Looks at the log and at the machine, a few times a second at most.
+    """Counts the imports that arrive, and reads the CPU pressure, a few times a second at most.
 
-    What arrives is counted between two looks, by this machine's own clock: those that wrote it may have others.
+    The time between two counts is that of this machine's clock: clocks of the api's machines may differ.
     """
 
     def __init__(self, pressure: ProcessorPressure | None = None) -> None:
         self._pressure = pressure or ProcessorPressure()
         self._heads: deque[tuple[float, int]] = deque()
-        """The log's head at each look, back to the first that is not late."""
+        """(time, head of the log) of the last counts, from LATELY_S ago on."""
         self._goes_first = False
 
     def goes_first(self, connection: Connection[Any]) -> bool:
-        """Whether nothing should be begun now that can be done later."""
+        """Return True if work that can wait must wait now."""
         at = time.monotonic()
         if self._heads and at - self._heads[-1][0] > FORGOTTEN_S:
             self._heads.clear()
         if not self._heads or at - self._heads[-1][0] >= LOOK_EVERY_S:
             head = follow.log_head(connection)
-            at = time.monotonic()  # the log may have taken its time to say so
+            at = time.monotonic()  # the query may have taken long
             self._heads.append((at, head))
             while len(self._heads) > 1 and at - self._heads[1][0] >= LATELY_S:
                 self._heads.popleft()

@@ -1,6 +1,6 @@
-"""A worker lives as long as it holds its session advisory lock: when its process dies, Postgres frees the lock.
+"""Liveness of a worker: it holds a session advisory lock, which Postgres releases when its process dies.
 
-A worker that has lost its connection comes back under another id: what it had in hand then is seen to be abandoned.
+A worker that has lost its connection gets another number: the imports that it had started count as abandoned.
 """
 
 import secrets
@@ -15,7 +15,7 @@ CHECK_S = 1.0
 
 
 class Liveness:
-    """Holds the lock of a fresh worker id on a connection of its own; of another one after a lost connection."""
+    """Holds the lock of a new worker number on a separate connection, and of another one after a lost connection."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -24,13 +24,13 @@ class Liveness:
         self._worker = 0
 
     def start(self, stop: threading.Event) -> None:
-        """Returns once the lock is held, or `stop` is set; waits for Postgres while it is away."""
+        """Wait for Postgres until the lock is held or `stop` is set."""
         self._thread = supervision.thread("liveness", self._hold, self._stop)
         while not self._held.wait(CHECK_S) and not stop.is_set():
             pass
 
     def worker(self) -> int:
-        """The worker's present id. While there is none, this waits for one, a second at most."""
+        """Return the worker's present number. Waits up to a second while there is none."""
         self._held.wait(CHECK_S)
         return self._worker
 

@@ -45,7 +45,7 @@ MAX_NAME = 100
 
 
 class UserNotPossible(Exception):
-    """A user cannot be created or changed like this; the message says why, in both languages."""
+    """A user cannot be created or changed like this. The message is the reason, in both languages."""
 
     def __init__(self, sentence: Sentence) -> None:
         super().__init__(str(sentence))
@@ -53,7 +53,7 @@ class UserNotPossible(Exception):
 
 
 class SignInLink(msgspec.Struct, frozen=True, kw_only=True):
-    """A link that signs in once: its token, and until when."""
+    """Link that signs a user in once, and its expiry."""
 
     user_id: str
     token: str
@@ -64,7 +64,7 @@ class SignInLink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def known_email(text: str) -> str:
-    """The address as it is kept. Raises UserNotPossible for what is none."""
+    """Return the normalised address. Raises UserNotPossible if the text is no address."""
     from email_validator import EmailNotValidError, validate_email  # it is large, and most verbs need no address
 
     try:
@@ -74,7 +74,7 @@ def known_email(text: str) -> str:
 
 
 def new_details(email: str, name: str, organisation: str) -> UserDetails:
-    """The details of a user who is still to be created. Raises UserNotPossible where the address is none."""
+    """Details of a new user. Raises UserNotPossible if the text is no address."""
     return UserDetails(user_id=new_user_id(), email=known_email(email), organisation=organisation, name=name[:MAX_NAME])
 
 
@@ -83,7 +83,7 @@ def new_user_id() -> str:
 
 
 def keep_details(connection: Connection[Any], details: UserDetails) -> None:
-    """Write the details of a new user. Raises UserNotPossible where the organisation has one with this address."""
+    """Write the details of a new user. Raises UserNotPossible if the organisation has a user with this address."""
     try:
         write_user_details(connection, details, now())
     except UniqueViolation:
@@ -105,7 +105,7 @@ def create_user(
     by: str,
     details: UserDetails | None = None,
 ) -> None:
-    """Create a user, and write their details unless the request has written them. Raises UserNotPossible."""
+    """Create a user, and write `details` unless they were written before. Raises UserNotPossible."""
 
     def write(connection: Connection[Any]) -> None:
         if details is not None:
@@ -154,7 +154,7 @@ def _write_link(ledger: Ledger, user_id: str, sha256: bytes, at: datetime, by: s
 
 
 def user_of(ledger: Ledger, user_id: str) -> User:
-    """Return the user as the log has it."""
+    """Return the present state of the user in the log."""
     user: User = ledger.load([stream_of(user_id)])[stream_of(user_id)].state
     return user
 
@@ -195,7 +195,7 @@ def erase_person(ledger: Ledger, supplier: str, external: str, reason: str, *, b
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """An operation that users request: what carries it out, and the roles that may request it."""
+    """Operation that users request: its function, and the roles that may request it."""
 
     carry_out: Callable[[Ledger, OwnerTaskRequested, str], bool] | None
     """Takes the owner's ledger, the request and the actor. Returns False if nothing changed. None: see `OwnerTasks`."""
@@ -226,7 +226,7 @@ def _change_role(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
 
 
 def _take_over(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
-    """Create the user whom an OpenID provider vouches for, or give them the role that it names."""
+    """Create the user whom an OpenID provider has authenticated, or give them the role that it names."""
     is_known = user_of(ledger, request.arguments["user_id"]).status != "unknown"
     return (_change_role if is_known else _create_user)(ledger, request, "openid")
 
@@ -274,11 +274,11 @@ OPERATIONS = {
     "user_erase": Operation(_command(EraseUser())),
     "user_openid": Operation(_take_over),
 }
-"""By kind of task."""
+"""Operations by kind of task."""
 
 
 def may_request(ledger: Ledger, request: OwnerTaskRequested) -> bool:
-    """Return True if the user may request this now: by their role, and reaching no further than they see themselves."""
+    """Return True if the user's role allows this now, and it concerns only suppliers that the user may see."""
     if request.kind == "user_openid":
         return True  # the api vouches for what the provider says of the user
     asking, values = user_of(ledger, request.user), request.arguments
@@ -300,7 +300,7 @@ def may_request(ledger: Ledger, request: OwnerTaskRequested) -> bool:
 
 
 def _suppliers_of_key(ledger: Ledger, name: str, key_id: str) -> set[str]:
-    """The suppliers that a key of the organisation was created for; none where there is no such key."""
+    """Suppliers of a key of the organisation; none if there is no such key."""
     events = [recorded.event for recorded in ledger.history(organisation.stream_of(name))]
     created = [event for event in events if isinstance(event, organisation.KeyCreated) and event.key_id == key_id]
     return {supplier for event in created for supplier in event.suppliers}

@@ -1,4 +1,4 @@
-"""The address of Redis, as settings have it: whether it can be read, and whether something answers there."""
+"""Check the address of Redis in the settings."""
 
 from system.alone import without
 
@@ -10,7 +10,7 @@ TIMEOUT_S = 5
 
 
 def is_redis_url(url: str) -> bool:
-    """Whether the broker can read this URL."""
+    """Return True if the broker can parse this URL."""
     try:
         parse_url(url)  # type: ignore[no-untyped-call]
     except ValueError:
@@ -19,7 +19,7 @@ def is_redis_url(url: str) -> bool:
 
 
 def why_no_redis(url: str) -> str | None:
-    """The address of Redis and why it cannot be used, for a sentence; None when it answers."""
+    """Address of Redis and the reason why it cannot be used; None if it answers."""
     client = redis.Redis.from_url(url, socket_connect_timeout=TIMEOUT_S, socket_timeout=TIMEOUT_S)
     try:
         client.ping()

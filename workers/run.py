@@ -1,4 +1,4 @@
-"""The roles of this package as they run: a worker process, and the relay."""
+"""Main functions of the roles worker and relay."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -36,12 +36,12 @@ logger = structlog.get_logger()
 
 
 def broker_for(redis_url: str | None) -> dramatiq.Broker:
-    """A broker on Redis where there is a URL, otherwise one in this process's memory."""
+    """Broker on Redis, or in the memory of this process if there is no URL."""
     return redis_broker(redis_url) if redis_url else in_process_broker()
 
 
 THREADS = 2
-"""Threads of a worker process that take imports up."""
+"""Threads of a worker process that process imports."""
 
 
 def run_worker(
@@ -53,10 +53,10 @@ def run_worker(
     is_sandbox: bool = False,
     places: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> None:
-    """Process imports and send e-mails until `stop` is set; what is in hand is finished first.
+    """Process imports and send e-mails until `stop` is set. Messages that have begun are finished first.
 
-    Without Redis the relay runs here as well, since the bell does not leave this process. E-mails have a thread of
-    their own, so that a slow mail server holds no import up; reconciliations have one, which waits for imports.
+    Without Redis the relay runs in this process as well, since messages cannot leave it. E-mails have their own thread,
+    so that a slow mail server delays no import. So have reconciliations, which wait for imports.
     """
     tune_interpreter()
     liveness = Liveness(ledger)
@@ -77,14 +77,14 @@ def run_worker(
         stop.wait()
     else:
         Relay(ledger, BrokerDoorbell(brokers[IMPORTS], brokers)).run(stop)
-    with ThreadPoolExecutor(len(workers)) as stopping:  # each waits seconds for a Redis that has gone
+    with ThreadPoolExecutor(len(workers)) as stopping:  # each waits seconds if Redis has gone
         for stopped in [stopping.submit(worker.stop, timeout=STOP_TIMEOUT_MS) for worker in workers]:
             stopped.result()
     liveness.stop()
 
 
 def _supervised(bell: Bell, act: Callable[[list[str]], None]) -> Callable[[list[str]], None]:
-    """Act on a message. The sweeper rings again for the rest of one that failed."""
+    """Return a function that processes a message. If it fails, the sweeper sends its streams again."""
 
     def acting(streams: list[str]) -> None:
         with supervision.part(f"worker of {bell.queue}", passes=lambda _: False):
@@ -94,6 +94,6 @@ def _supervised(bell: Bell, act: Callable[[list[str]], None]) -> Callable[[list[
 
 
 def run_relay(ledger: Ledger, redis_url: str, *, stop: threading.Event) -> None:
-    """Relay, or stand by, until `stop` is set."""
+    """Run the relay, active or standing by, until `stop` is set."""
     tune_interpreter()
     Relay(ledger, BrokerDoorbell(redis_broker(redis_url))).run(stop)

@@ -1,4 +1,4 @@
-"""Where in a trace imports were staged: what the events say, asked only where traces are kept."""
+"""Trace contexts of the requests that staged imports, read from events while traces are on."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ ORDER BY stream, version DESC
 
 
 def traceparents(ledger: Ledger, streams: Sequence[str]) -> list[str]:
-    """Of the requests that have staged these imports last, as far as they were traced. Raises StoreUnavailable."""
+    """Trace contexts of the last requests that staged these imports, if they were traced. Raises StoreUnavailable."""
     if not spans().is_on:
         return []
     with ledger.connection() as connection:

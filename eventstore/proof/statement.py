@@ -143,7 +143,7 @@ def sign_waiting(
     for request in waiting:
         is_authentic = authority.is_mac(request.mac, _STATEMENT, str(request.id), request.body, request.requested_at)
         if not is_authentic or abs(at - request.requested_at) > KEPT:
-            connection.execute(_UPDATE, (None, "The request must bear a MAC of the api.", request.id))
+            connection.execute(_UPDATE, (None, "The request must have a MAC of the api.", request.id))
             continue
         try:
             body = msgspec.json.decode(request.body)

@@ -11,7 +11,7 @@ from eventstore.clock import now
 from eventstore.events import supplier_in
 from eventstore.log.ledger import Ledger
 from tests.support.console import console_app, new_user, signed_in, visitor
-from workers.followers.task_progress import write_progress
+from workers.followers.owner_tasks import write_progress
 
 OWN, FOREIGN, WHOLE = (
     "PAYLOAD  position 7 (import/NW/OWN-1): its payload is not there",
@@ -67,5 +67,5 @@ def verify_log(ledger: Ledger, *problems: str) -> None:
     ledger.execute(stream, StartOwnerTask(), at=now(), by="t")
     outcome = msgspec.json.encode({"problems": problems}).decode()
     with ledger.connection() as connection:
-        write_progress(connection, "t1", now(), done=1, total=1, outcome=outcome)
+        write_progress(connection, "t1", 1, 1, outcome)
     ledger.execute(stream, FinishOwnerTask(attempt=1), at=now(), by="t")

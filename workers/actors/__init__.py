@@ -1,1 +1,1 @@
-"""Actors, one for each kind of message: process imports, send e-mails, add up runs."""
+"""Actors, one for each kind of message: process imports, send e-mails, reconcile runs."""

@@ -27,10 +27,9 @@ logger = structlog.get_logger()
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """An import whose account was read, with the rows of its account; `warnings` are code@path.
+    """Import whose account was read, with the rows of the account. `warnings` are code@path.
 
-    It does not hold the account: to hold 400 accounts until all are complete takes a third longer, since they are more
-    than the processor's caches hold.
+    The account itself is dropped to save memory: the accounts of a message do not fit into the caches of a processor.
     """
 
     started: Started
@@ -73,7 +72,7 @@ class Completer:
         self._ledger.execute_many(commands, at=at, by=self._by())
 
     def _still_started(self, batch: Sequence[Ready]) -> list[Ready]:
-        """The imports that nobody has ended or taken over meanwhile."""
+        """Imports of the batch that were neither ended nor taken over meanwhile."""
         present = self._ledger.look_at([ready.started.stream for ready in batch])
         left = []
         for ready in batch:

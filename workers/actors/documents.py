@@ -1,6 +1,6 @@
-"""Documents at a supplier's root: whether they are there. S3, GCS, Azure or a local folder, through `obstore`.
+"""Look for documents below a supplier's root in S3, GCS, Azure or a local folder, through `obstore`.
 
-Credentials and endpoints are what the object stores' own variables say (`AWS_…`, `GOOGLE_…`, `AZURE_…`).
+Credentials and endpoints are read from the variables of the object stores (`AWS_…`, `GOOGLE_…`, `AZURE_…`).
 """
 
 import asyncio
@@ -18,29 +18,31 @@ from system.object_store import open_store
 
 CONCURRENCY = 32
 REACHED = "is-anything-here"
-"""A document that nobody has: asking for it shows whether there is somebody to ask."""
+"""Name of a document that does not exist. A request for it shows whether the store answers."""
 TIMEOUT_S, LONGEST_S = 10.0, 30.0
-"""For each thousand documents that are asked for together, and for all that a message asks for: half of the lease of
-its imports."""
+"""Time limits for each 1,000 documents of one request, and for all documents of a message [seconds].
+
+The second is half of the lease of the imports.
+"""
 
 
 class DocumentsUnavailable(Exception):
-    """The object store does not answer, or refuses us. The question may be asked again."""
+    """The object store does not answer, or refuses access. The request may be repeated."""
 
 
 def missing_documents(
     root: str, paths: Collection[str], *, timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S
 ) -> set[str]:
-    """The paths at which there is no document. Never looks outside the root. Raises DocumentsUnavailable.
+    """Return the paths without a document. Never looks outside the root. Raises DocumentsUnavailable.
 
-    It is waited `timeout_s` for each thousand of them, and `longest_s` at most.
+    Waits at most `timeout_s` for each 1,000 paths, and at most `longest_s`.
     """
     thousands = max(1, -(-len(paths) // 1_000))
     return asyncio.run(_missing(root, paths, max(0.0, min(timeout_s * thousands, longest_s))))
 
 
 def why_unreachable(root: str, *, timeout_s: float = TIMEOUT_S) -> str | None:
-    """Why documents cannot be looked for at this root, as a sentence; None when they can."""
+    """Reason why the root cannot be used, as a sentence; None if it can."""
     try:
         missing_documents(root, [REACHED], timeout_s=timeout_s)
     except DocumentsUnavailable as error:
@@ -94,9 +96,9 @@ async def _missing(root: str, paths: Collection[str], timeout_s: float) -> set[s
 
 
 async def _ask_for_bucket(store: ObjectStore) -> None:
-    """A bucket that does not exist has no documents either. Raises DocumentsUnavailable for it.
+    """Raise DocumentsUnavailable for a bucket that does not exist: it has no documents either.
 
-    Who may ask for documents need not be allowed to list them: then the bucket is there.
+    If the store refuses to list the bucket, it exists.
     """
     try:
         async for _ in obstore.list(store, chunk_size=1):
@@ -115,7 +117,7 @@ def _store(root: str, timeout_s: float) -> ObjectStore:
 
 
 def _lies_in(folder: Path, key: str) -> bool:
-    """False where a link leads out of the folder."""
+    """Return False where a link leads out of the folder."""
     try:
         return (folder / key).resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError):

@@ -1,7 +1,7 @@
-"""The mail server: where it is, and sessions with it that nobody else can read.
+"""Address of the mail server, and encrypted sessions with it.
 
-E-mails name customers, and logins name passwords, so both are sent over TLS only. A plain session is possible with a
-server on the same machine, where the settings allow it.
+E-mails hold names of customers, and logins hold passwords, so both are sent over TLS only. The settings can allow a
+plain session with a server on the same machine.
 """
 
 import smtplib
@@ -18,7 +18,7 @@ TIMEOUT_S = 15.0
 
 
 class MailServer(msgspec.Struct, frozen=True):
-    """`smtp://[user:password@]host[:port]` or `smtps://…`, and the sender. `is_plain`: TLS is not needed."""
+    """URL `smtp://[user:password@]host[:port]` or `smtps://…`, and sender. `is_plain`: TLS is not required."""
 
     url: str
     sender: str
@@ -38,15 +38,15 @@ class MailServer(msgspec.Struct, frozen=True):
 
 
 class NotSecure(Exception):
-    """The mail server offers no TLS that can be trusted; the message says why."""
+    """The mail server offers no TLS that can be trusted. The message is the reason."""
 
 
 @contextmanager
 def mail_session(server: MailServer, *, timeout_s: float = TIMEOUT_S, logs_in: bool = True) -> Iterator[smtplib.SMTP]:
-    """A session that is ready for a message.
+    """Open a session that is ready for a message.
 
-    Raises NotSecure before anything is sent that others must not read, and OSError or SMTPException where the server
-    is away or refuses.
+    Raises NotSecure before any login or message is sent, and OSError or SMTPException if the server does not answer or
+    refuses.
     """
     try:
         session = _connected(server, timeout_s)
@@ -67,7 +67,7 @@ def mail_session(server: MailServer, *, timeout_s: float = TIMEOUT_S, logs_in: b
 
 
 def why_not_secure(server: MailServer, timeout_s: float = TIMEOUT_S) -> str | None:
-    """Why nothing may be sent to this server; None where it offers TLS, or does not answer."""
+    """Reason why nothing may be sent to this server; None if it offers TLS or does not answer."""
     try:
         with mail_session(server, timeout_s=timeout_s, logs_in=False):
             return None

@@ -1,4 +1,4 @@
-"""What an e-mail to a customer says, in German and in English. Pure."""
+"""Texts of e-mails to customers, in German and in English. Pure."""
 
 import re
 from email.headerregistry import Address
@@ -11,7 +11,7 @@ import msgspec
 from schemas.account import Account
 
 MAX_NAME = 60
-"""Characters of a name. In a header of two lines the standard library loses the quotes of a longer one."""
+"""Characters of a name. The standard library drops the quotes of a name that needs two header lines."""
 MAX_NUMBER = 100
 """Characters of an account number."""
 _MARKS = " .,'’-&/()+_#"
@@ -19,7 +19,7 @@ _DOT_IN_A_DOMAIN = re.compile(r"\.(?=[^\W\d])")
 
 
 class Recipient(msgspec.Struct, frozen=True):
-    """Whom a message goes to."""
+    """Name and address of the customer who gets a message."""
 
     name: str
     email: str
@@ -59,7 +59,7 @@ Your customer service
 
 
 def recipient_of(account: Account) -> Recipient | None:
-    """The first customer with an e-mail address."""
+    """Name and address of the first customer with an e-mail address; None if no customer has one."""
     for customer in account.customers:
         if customer.email:
             name = " ".join(part for part in (customer.given_name, customer.family_name) if part)
@@ -70,7 +70,7 @@ def recipient_of(account: Account) -> Recipient | None:
 def message_about(
     account: Account, recipient: Recipient, *, account_number: str, language: str, sender: str, message_id: str
 ) -> EmailMessage:
-    """The message. `sender` is an address; by `message_id` a mail program can recognise a second copy."""
+    """Build the message. `sender` is an address. Mail programs recognise a second copy by `message_id`."""
     message = EmailMessage()
     message["Subject"] = _SUBJECT[language]
     message["From"] = on_the_wire(*parseaddr(sender))
@@ -83,23 +83,23 @@ def message_about(
             account_number=account_number,
             external_account_number=without_links(account.external_account_number, MAX_NUMBER),
         ),
-        cte="quoted-printable",  # every server takes it
+        cte="quoted-printable",  # every server accepts it
     )
-    message["Content-Language"] = language  # last: setting the content takes such fields away
+    message["Content-Language"] = language  # last: set_content removes such fields
     return message
 
 
 def on_the_wire(name: str, email: str) -> Address:
-    """The address as mail servers are told it: an internationalised domain in its ASCII form (IDNA 2008).
+    """Address as it is sent to mail servers: an internationalised domain in its ASCII form (IDNA 2008).
 
-    What stands before the @ has no such form. Raises ValueError for a domain without one.
+    The part before the @ is unchanged. Raises ValueError for a domain without an ASCII form.
     """
     local, _, domain = email.rpartition("@")
     return Address(" ".join(name.split()), local, domain if domain.isascii() else _ascii_domain(domain))
 
 
 def _ascii_domain(domain: str) -> str:
-    from email_validator import validate_email  # it is large, and most domains have no such letters
+    from email_validator import validate_email  # large, and seldom needed
 
     ascii_domain = validate_email(f"x@{domain}", check_deliverability=False).ascii_domain
     assert isinstance(ascii_domain, str)
@@ -107,6 +107,6 @@ def _ascii_domain(domain: str) -> str:
 
 
 def without_links(text: str, most: int = MAX_NAME) -> str:
-    """The importer's text on one line, without quotes and anything that mail programs show as a link. Pure."""
+    """Text of an importer on one line, without quotes and without parts that mail programs show as links. Pure."""
     letters = "".join(letter if category(letter)[0] in "LMN" or letter in _MARKS else " " for letter in text)
     return " ".join(_DOT_IN_A_DOMAIN.sub(". ", letters).split())[:most].rstrip()

@@ -1,4 +1,4 @@
-"""The worker's part in reconciliations: add up a run, portion by portion, while no import waits."""
+"""The actor that reconciles runs: adds up a run in portions, while no import waits."""
 
 import contextlib
 import threading
@@ -14,17 +14,17 @@ from projections.views.import_status import imports_wait
 from redaction.shown import said_by
 
 LOOK_EVERY_S = 0.1
-"""Interval of looks for waiting imports [seconds]."""
+"""Interval between two checks for waiting imports [seconds]."""
 TURN_S = 2.0
-"""Time for a job while others wait [seconds], apart from its last portion. The sweeper rings for the rest."""
+"""Time for a job while other jobs wait [seconds]. The last portion may take longer. The sweeper rings for the rest."""
 MAX_PAUSE_S = 15.0
-"""Longest pause for imports between two portions [seconds], well below the lease."""
+"""Longest pause for imports between two portions [seconds]. Shorter than the lease."""
 
 logger = structlog.get_logger()
 
 
 class Reconciler:
-    """Takes the jobs that messages name. `worker` gives the number whose advisory lock this process holds."""
+    """Works on the jobs of messages. `worker` returns the number whose advisory lock this process holds."""
 
     def __init__(self, ledger: Ledger, *, worker: Callable[[], int], stop: threading.Event) -> None:
         self._ledger = ledger
@@ -32,7 +32,7 @@ class Reconciler:
         self._stop = stop
 
     def work(self, jobs: list[str]) -> None:
-        """Do these jobs to their end, or until the process stops. Never raises."""
+        """Work on these jobs until they end or the process stops. Never raises."""
         for job in jobs:
             try:
                 self._add_up(job, self._worker())
@@ -55,7 +55,7 @@ class Reconciler:
         except StoreUnavailable as unavailable:
             error = first_line(unavailable)
             raise
-        except Exception as raised:  # whatever it is, it concerns this job alone
+        except Exception as raised:  # it concerns this job only
             logger.exception("reconciliation failed", job=job)
             error = said_by(raised)
         finally:
@@ -65,7 +65,7 @@ class Reconciler:
         logger.info("reconciliation is left", job=job, is_done=taken is None and not error, duration_ms=took_ms)
 
     def _imports_come_first(self) -> bool:
-        """Wait while imports do, but not too long; False when the process is to end."""
+        """Wait while imports wait, at most MAX_PAUSE_S. Return False if the process must end."""
         paused_until = time.monotonic() + MAX_PAUSE_S
         while not self._stop.is_set():
             with self._ledger.connection() as connection:

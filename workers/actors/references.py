@@ -1,13 +1,13 @@
-"""Does what an account refers to exist? Checks that need the database or an object store, made while processing.
+"""References of accounts: checks that need the database or an object store, made while imports are processed.
 
-Documents are looked for below the supplier's root, if the supplier is set so. An operator's code without a market
-participant is a warning, and an error for a strict supplier. The participants of an account are those of the
-organisations that may write to its supplier, and the operator's.
+Documents must exist below the supplier's root, if the supplier's settings say so. A grid operator's code without a
+market participant is a warning, or an error for a strict supplier. An account can refer to participants of the
+organisations that may write to its supplier, and to those of the service's operator.
 
-Whether another live account has a supply point is asked before the account's own transaction. Two accounts that share
-one and are processed by two workers in the same moment see neither each other; whoever comes later sees both. To make
-them wait for each other would cost every account two locks, for a hint about data that the source has wrong. Of two
-in one batch the second is told of the first, even in the rare case that the platform's tables then refuse the first.
+Another live account with the same supply point is a warning. It is looked up before the account's own transaction, so
+two workers that process two such accounts at the same moment do not find each other's account. A later account gets the
+warning. A lock would prevent this, but would cost every account two locks. In a batch, the second account gets the
+warning even if the platform's tables refuse the first.
 """
 
 import time
@@ -44,14 +44,14 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS live
 """
-"""One account that has a supply point is enough to know: a source may name the same one in all of its accounts."""
+"""Stops at the first account of a supply point: a source may use the same one in all of its accounts."""
 _SELECT_KNOWN = "SELECT stream FROM events WHERE stream = ANY(%s) AND version = 1"
 _SELECT_WRITERS = """
 SELECT DISTINCT asked.supplier, organisation
 FROM unnest(%s::text[]) AS asked (supplier)
 JOIN access_key ON role IN ('importer', 'operator') AND suppliers && ARRAY[asked.supplier, '*']
 """
-"""Of revoked keys too: what was sent with them stays."""
+"""Includes revoked keys: participants that were sent with them stay."""
 
 
 logger = structlog.get_logger()
@@ -62,14 +62,14 @@ Treatments = Mapping[str, KnownSupplier]
 
 
 class Findings(msgspec.Struct, frozen=True):
-    """What is wrong with an account's references. `is_unknown`: documents could not be looked for, ask again."""
+    """Errors and warnings about an account's references. `is_unknown`: the document store did not answer."""
 
     errors: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     is_unknown: bool = False
 
     def with_problems(self, problems: tuple[Problem, ...], *, are_errors: bool) -> "Findings":
-        """The same findings with further problems."""
+        """Findings with further problems."""
         if are_errors:
             return Findings((*problems, *self.errors), self.warnings, self.is_unknown)
         return Findings(self.errors, (*problems, *self.warnings), self.is_unknown)
@@ -79,11 +79,10 @@ FieldSteps = tuple[str | int, ...]
 
 
 class Referring(msgspec.Struct, frozen=True):
-    """What an account refers to, so that it need not be kept until its references are checked.
+    """References of an account, which is dropped to save memory before they are checked.
 
-    `operators` and `live_points` (supply points whose supply has not ended) are (place, code or identifier); of a place
-    that something is wrong with, its steps become a path.
-    `is_kept`: its account exists afterwards, unless something is wrong with it; that of a dry run does not.
+    `operators` and `live_points` (supply points whose supply has not ended) are (place, code or identifier). A place is
+    the steps of a path in the account. `is_kept`: False for a dry run, which creates no account.
     """
 
     supplier: str
@@ -94,7 +93,7 @@ class Referring(msgspec.Struct, frozen=True):
 
 
 def referring(account: Account, today: date, *, is_dry_run: bool) -> Referring:
-    """What this account refers to; `today` is the day in the German market."""
+    """Return the references of an account. `today` is the day in the German market."""
     paths = tuple([statement.statement_path for statement in account.statements])
     return Referring(
         supplier=account.import_supplier,
@@ -106,22 +105,22 @@ def referring(account: Account, today: date, *, is_dry_run: bool) -> Referring:
 
 
 class References:
-    """Checks references against the database. Participants that exist are remembered: they are never removed."""
+    """Checks references against the database. Caches participants that exist: they are never removed."""
 
     def __init__(self, ledger: Ledger, places: Mapping[str, Sequence[str]] = MappingProxyType({})) -> None:
-        """`places`: where the documents of each organisation may lie."""
+        """`places`: by organisation, the URLs below which its documents may lie."""
         self._ledger = ledger
         self._places = places
         self._known: set[str] = set()
 
     def treatments(self, suppliers: set[str]) -> dict[str, KnownSupplier]:
-        """The treatment of each supplier, by its code; the contract's own where a supplier is not known."""
+        """Settings of each supplier, by its code; the defaults of the contract for an unknown supplier."""
         with self._ledger.connection() as connection, connection.cursor(row_factory=class_row(KnownSupplier)) as cursor:
             known = cursor.execute(SELECT_NAMED, (list(suppliers),)).fetchall()
         return {code: KnownSupplier(code=code) for code in suppliers} | {one.code: one for one in known}
 
     def findings(self, accounts: Sequence[Referring], treatments: Treatments) -> list[Findings]:
-        """The findings of each account, in order. `treatments` must have the supplier of every account."""
+        """Findings of each account, in order. `treatments` must have the supplier of every account."""
         unknown = self._unknown(accounts)
         missing = _missing(accounts, treatments, self._places)
         taken = self._taken(accounts)
@@ -137,7 +136,7 @@ class References:
         return gathered
 
     def _taken(self, accounts: Sequence[Referring]) -> set[tuple[str, str]]:
-        """The live supply points of these accounts that other live accounts have already: (supplier, identifier)."""
+        """Live supply points of these accounts that other live accounts have: (supplier, identifier)."""
         places = {place for account in accounts for place in _points(account)}
         if not places:
             return set()
@@ -147,7 +146,7 @@ class References:
         return {(row["supplier"], row["identifier"]) for row in rows}
 
     def _unknown(self, accounts: Sequence[Referring]) -> dict[str, set[str]]:
-        """By supplier, the codes of operators that no participant has whom its accounts may refer to."""
+        """Codes of operators, by supplier, that belong to no participant to which its accounts may refer."""
         codes: dict[str, set[str]] = {account.supplier: set() for account in accounts}
         for account in accounts:
             codes[account.supplier].update(code for _, code in account.operators)
@@ -165,7 +164,7 @@ class References:
         }
 
     def _writers(self, suppliers: Sequence[str]) -> dict[str, set[str]]:
-        """By supplier, the organisations that may send its accounts, and the operator."""
+        """Organisations, by supplier, that may send its accounts, and the service's operator."""
         writers = {supplier: {""} for supplier in suppliers}
         if suppliers:
             with self._ledger.connection() as connection:
@@ -174,7 +173,7 @@ class References:
         return writers
 
     def _learn(self, streams: set[str]) -> None:
-        """Look up those of the streams that are not known to exist."""
+        """Look up the streams that are not in the cache."""
         if len(self._known) > MAX_KNOWN:
             self._known.clear()
         if not (asked := streams - self._known):
@@ -187,16 +186,16 @@ class References:
 def _missing(
     accounts: Sequence[Referring], treatments: Treatments, places: Mapping[str, Sequence[str]]
 ) -> dict[str, set[str] | None]:
-    """The paths without a document, by supplier.
+    """Paths without a document, by supplier.
 
-    None for a supplier whose document store does not answer, or whose root is not among its organisation's places.
+    None if the supplier's document store does not answer, or its root is not among the places of its organisation.
     """
     wanted: dict[str, list[str]] = {}
     for account in accounts:
         if account.statement_paths and treatments[account.supplier].documents_check != "off":
             wanted.setdefault(account.supplier, []).extend(account.statement_paths)
     missing: dict[str, set[str] | None] = {}
-    ends_at = time.monotonic() + LONGEST_S  # one supplier's store must not cost the others of a message their lease
+    ends_at = time.monotonic() + LONGEST_S  # the message has imports of other suppliers
     for supplier, paths in wanted.items():
         root, organisation = treatments[supplier].documents_root, treatments[supplier].documents_organisation
         try:
@@ -230,7 +229,7 @@ def _documents_in(account: Referring, treatment: KnownSupplier, missing: set[str
 
 
 def _shared(account: Referring, taken: set[tuple[str, str]]) -> tuple[Problem, ...]:
-    """The supply points that another live account of the supplier has."""
+    """Problems for the supply points that another live account of the supplier has."""
     says = "Another live account of the supplier has this supply point."
     return tuple(
         Problem(_path(place), "supply_point_on_other_account", says)
@@ -240,7 +239,7 @@ def _shared(account: Referring, taken: set[tuple[str, str]]) -> tuple[Problem, .
 
 
 def _unknown(account: Referring, codes: set[str]) -> tuple[Problem, ...]:
-    """The operators that have one of these codes, of which no market participant is known."""
+    """Problems for the operators with one of these codes, which belong to no market participant."""
     says = "There is no market participant with this code."
     return tuple(
         Problem(_path(place), "market_participant_not_found", says)
@@ -250,12 +249,12 @@ def _unknown(account: Referring, codes: set[str]) -> tuple[Problem, ...]:
 
 
 def _points(account: Referring) -> set[tuple[str, str]]:
-    """Its live supply points: (supplier, identifier)."""
+    """Live supply points of the account: (supplier, identifier)."""
     return {(account.supplier, identifier) for _, identifier in account.live_points}
 
 
 def _live(account: Account, today: date) -> Iterator[tuple[FieldSteps, str]]:
-    """(place, identifier) of every supply point whose supply has not ended."""
+    """Yield (place, identifier) of every supply point whose supply has not ended."""
     for a, address in enumerate(account.supply_addresses):
         for p, point in enumerate(address.supply_points):
             if point.supply_end_date is None or point.supply_end_date >= today:
@@ -263,7 +262,7 @@ def _live(account: Account, today: date) -> Iterator[tuple[FieldSteps, str]]:
 
 
 def _operators(account: Account) -> Iterator[tuple[FieldSteps, str]]:
-    """(place, code) of every operator that the account names."""
+    """Yield (place, code) of every grid or meter operator in the account."""
     for a, address in enumerate(account.supply_addresses):
         for p, point in enumerate(address.supply_points):
             for kind in _OPERATORS:

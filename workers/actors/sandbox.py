@@ -1,7 +1,7 @@
-"""The sandbox: endings of external account numbers that ask for an outcome, so that importers can test theirs. Pure.
+"""Sandbox: importers choose the outcome of an import by the ending of its external account number. Pure.
 
-`…-ERRORED-<code>` ends in ERRORED with this code; `…-TRANSIENT-2` is given up twice and then goes; `…-SLOW-30S` is in
-progress for 30 seconds. Only where the service was started as a sandbox.
+`…-ERRORED-<code>` fails with this code. `…-TRANSIENT-2` is postponed twice and then processed. `…-SLOW-30S` is in
+progress for 30 seconds. Endings have an effect only if the service was started as a sandbox.
 """
 
 import re
@@ -12,7 +12,7 @@ from eventstore.aggregates.import_process import FailImport, ImportProcess, Post
 
 AGAIN_AFTER = timedelta(seconds=1)
 MAX_SLOW_S = 50
-"""Less than a lease: others would take the import up."""
+"""Longest time that an import is in progress [seconds]. Shorter than its lease."""
 
 _ERRORED = re.compile(r"-ERRORED-([A-Za-z0-9_]{1,64})\Z")
 _TRANSIENT = re.compile(r"-TRANSIENT-([1-4])\Z")
@@ -20,7 +20,7 @@ _SLOW = re.compile(r"-SLOW-([0-9]{1,2})S\Z")
 
 
 def command_for(stream: str, process: ImportProcess, at: datetime) -> Command | None:
-    """The command that the import's number asks for instead of processing, in its present attempt; None for none."""
+    """Command that replaces the processing of this attempt; None if the number has no such ending."""
     external = identity_of(stream)[1]
     if (match := _ERRORED.search(external)) is not None:
         code = match.group(1)
@@ -32,6 +32,6 @@ def command_for(stream: str, process: ImportProcess, at: datetime) -> Command | 
 
 
 def slowness_s(stream: str) -> int:
-    """For how many seconds the import's number asks to be in progress; 0 for none."""
+    """Seconds that the import is in progress; 0 if the number has no such ending."""
     match = _SLOW.search(identity_of(stream)[1])
     return min(int(match.group(1)), MAX_SLOW_S) if match else 0

@@ -1,7 +1,7 @@
-"""Sending e-mails to customers: once at most, after the account is durable, each outcome an event.
+"""The actor that sends e-mails to customers: at most once, after the account is committed. Each outcome is an event.
 
-An attempt is in the log before the mail server is asked. Up to the message's last byte a failure is certain and may
-be tried again; after that, without an answer, nobody knows, and the message is not sent again.
+Each attempt is in the log before the mail server is called. A failure before the last byte of the message is certain,
+and is tried again. If the answer to the last byte is missing, the outcome is unknown and the message is not sent again.
 """
 
 import contextlib
@@ -41,15 +41,15 @@ from workers.backoff import backoff
 MAX_ATTEMPTS = 8
 LEASE = timedelta(seconds=120)
 MAX_LINE = 998
-"""Characters of a header's line (RFC 5322)."""
+"""Longest header line (RFC 5322) [characters]."""
 LOOK_AGAIN_S = 30.0
-"""Seconds between two looks whether the mail server offers TLS."""
+"""Interval between two checks of the mail server's TLS [seconds]."""
 
 logger = structlog.get_logger()
 
 
 class NotSent(Exception):
-    """The message was certainly not sent. `is_final`: it will not be sent at another time either."""
+    """The message was certainly not sent. `is_final`: another attempt would fail as well."""
 
     def __init__(self, code: str, *, is_final: bool) -> None:
         super().__init__(code)
@@ -58,7 +58,7 @@ class NotSent(Exception):
 
 
 class MailSender:
-    """Takes requested messages up and brings each to its end. `worker` gives the id whose lock says that it lives."""
+    """Sends requested messages. `worker` returns the number whose advisory lock this process holds."""
 
     def __init__(self, ledger: Ledger, server: MailServer | None, *, worker: Callable[[], int]) -> None:
         self._ledger = ledger
@@ -68,9 +68,9 @@ class MailSender:
         self._not_secure: str | None = None
 
     def send(self, streams: list[str]) -> None:
-        """Send what these streams request and nobody has taken up.
+        """Send the messages that these streams request, unless another worker has started them.
 
-        Requests wait while there is no mail server, or none that offers TLS: nothing is an attempt then.
+        Without a mail server that offers TLS, messages wait and no attempt is counted.
         """
         if self._server is None or self._waits_for_tls(self._server):
             return
@@ -81,7 +81,7 @@ class MailSender:
             except StoreUnavailable as error:
                 logger.warning("mails left to the sweeper", reason=str(error))
                 return
-            except Exception as error:  # it concerns this e-mail alone
+            except Exception as error:  # it concerns this e-mail only
                 failures.append(error)
         for failure in failures:
             supervision.failed("e-mails", failure)
@@ -110,7 +110,7 @@ class MailSender:
             self._ledger.execute_many({stream: ended}, at=now(), by=self._by)
 
     def _ended(self, server: MailServer, stream: str, mail: CustomerMail) -> Command:
-        """Send, and give the command that records the outcome: whatever happens, the attempt ends."""
+        """Send the message, and return the command that records the outcome. Every attempt ends."""
         attempt = mail.attempt
         try:
             message = self._message(server, stream, mail)
@@ -135,7 +135,7 @@ class MailSender:
         return DeliverMail(attempt=attempt, message_id=str(message["Message-ID"]))
 
     def _message(self, server: MailServer, stream: str, mail: CustomerMail) -> EmailMessage | str:
-        """The message, or an error code when none can be made."""
+        """Build the message, or return an error code if it cannot be built."""
         assert mail.requested is not None
         source = import_process.stream_of(*import_process.identity_of(stream))
         body = self._ledger.payloads({source: mail.requested.payload_sha256}).get(source)
@@ -162,7 +162,7 @@ class MailSender:
 
 
 class Letter(msgspec.Struct, frozen=True):
-    """A message as it goes out. `is_utf8`: an address in it has letters that only SMTPUTF8 (RFC 6531) can carry."""
+    """Message in bytes, with its addresses. `is_utf8`: an address needs SMTPUTF8 (RFC 6531)."""
 
     sender: str
     recipient: str
@@ -171,7 +171,7 @@ class Letter(msgspec.Struct, frozen=True):
 
 
 def letter_of(message: EmailMessage) -> Letter:
-    """The message with its two addresses. Raises ValueError for what cannot be written."""
+    """Encode the message. Raises ValueError if it cannot be encoded."""
     sender, recipient = (message[name].addresses[0].addr_spec for name in ("From", "To"))
     is_utf8 = not (sender.isascii() and recipient.isascii())
     policy = (SMTPUTF8 if is_utf8 else SMTP).clone(max_line_length=MAX_LINE)
@@ -179,9 +179,9 @@ def letter_of(message: EmailMessage) -> Letter:
 
 
 def deliver(server: MailServer, letter: Letter) -> None:
-    """Hand the letter to the mail server. Raises NotSent when the server has certainly not taken it.
+    """Pass the letter to the mail server. Raises NotSent if the server has certainly not accepted it.
 
-    After any other error nobody knows whether the letter was sent.
+    After any other error it is unknown whether the letter was sent.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -190,7 +190,7 @@ def deliver(server: MailServer, letter: Letter) -> None:
                 raise NotSent("smtputf8_not_supported", is_final=True)
             _accepted(session.mail(letter.sender, ["SMTPUTF8"] if letter.is_utf8 else []), "sender_refused")
             _accepted(session.rcpt(letter.recipient), "recipient_refused")
-        except UnicodeError as error:  # an address that this server cannot be told
+        except UnicodeError as error:  # an address that this server cannot read
             raise NotSent("recipient_refused", is_final=True) from error
         except NotSecure as error:
             raise NotSent("tls_not_offered", is_final=False) from error
@@ -204,7 +204,7 @@ def deliver(server: MailServer, letter: Letter) -> None:
 
 
 def _accepted(reply: tuple[int, bytes], code: str) -> None:
-    """Raises NotSent for a reply that refuses: for now (4xx) or for good (5xx)."""
+    """Raise NotSent for a reply that refuses temporarily (4xx) or permanently (5xx)."""
     status = reply[0]
     if status >= 400:
         raise NotSent(code, is_final=status >= 500)

@@ -1,1 +1,1 @@
-"""Followers of the log in the relay: sweeper, projector, sealer, tasks of the owner."""
+"""Followers of the log in the relay: sweeper, projector, sealer, owner's tasks."""

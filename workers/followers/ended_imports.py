@@ -1,9 +1,8 @@
-"""One line `import ended` for each import that ends, whoever ended it and after however many attempts.
+"""Log one line `import ended` for each import that ends, in whatever way and after any number of attempts.
 
-The lines are read from the log of events by one follower, so that no worker that dies between its commit and its
-line takes the line along. Its place is kept after the lines are written; what a process has told it does not tell
-again where its place could not be kept. Only one that is killed between the two leaves lines that the next process
-repeats, under the same `position`.
+One follower reads the ends from the log of events, so a worker that dies after its commit loses no line. The follower
+saves its position after the lines are written, and does not repeat lines if its position could not be saved. If it is
+killed before it saves its position, the next process repeats the last lines, with the same `position`.
 """
 
 import threading
@@ -28,7 +27,7 @@ from workers.followers.leader import lead
 FOLLOWER = "ended imports"
 READ_LIMIT = 1_000
 _ENDS = {topic: status for topic, status in STATUS_AFTER_TOPIC.items() if status not in WAITING}
-"""The status in which an import ends, by the event that ends it. An erasure ends one that had not ended."""
+"""Status of an ended import, by the topic of its last event. An erasure ends an import that had not ended."""
 _ERASED = "subject_erased.v1"
 _WATCHED = (*_ENDS, _ERASED)
 _SELECT_BEFORE = """
@@ -40,7 +39,7 @@ LIMIT 1
 
 
 class EndedLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told of an import that has ended. Its texts have been cleaned."""
+    """Log line about an import that has ended. Its texts hold no personal data."""
 
     event: str = "import ended"
     level: str = "info"
@@ -53,7 +52,7 @@ class EndedLine(msgspec.Struct, frozen=True, kw_only=True):
     position: int
 
     def readable(self) -> str:
-        """The line as text for people."""
+        """Format the line as text."""
         moment = f"{self.timestamp:%Y-%m-%dT%H:%M:%S.%fZ}"
         return (
             f"{moment} {self.event} {self.supplier} {self.external_account_number} {self.status}"
@@ -62,16 +61,16 @@ class EndedLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndedImports:
-    """Runs until `stop` is set; survives the loss of Postgres. One is active, by an advisory lock.
+    """Follower that runs until `stop` is set, and survives the loss of Postgres. One is active, by an advisory lock.
 
-    The lines of many imports are written together: one by one they cost the relay as much as all of its other work.
+    Lines of many imports are written in one call.
     """
 
     def __init__(self, ledger: Ledger, write: Callable[[Sequence[EndedLine]], None] = lambda lines: None) -> None:
         self._ledger = ledger
         self._write = write
         self._told = 0
-        """The last position that this process has told of."""
+        """Position of the last line of this process."""
 
     def start(self, stop: threading.Event) -> threading.Thread:
         return supervision.thread(FOLLOWER, lambda: self.run(stop), stop)
@@ -80,7 +79,7 @@ class EndedImports:
         lead(self._ledger, locks.ENDED_IMPORTS, FOLLOWER, self._follow, stop, listens=False)
 
     def _follow(self, connection: Connection[Any], stop: threading.Event) -> None:
-        if not follow.checkpoint(connection, FOLLOWER):  # of an older log, what ended before is not told of
+        if not follow.checkpoint(connection, FOLLOWER):  # no lines for imports that ended before the first start
             follow.set_checkpoint(connection, FOLLOWER, follow.checkpoint(connection, "relay"))
         while not stop.is_set():
             has_more = self.tell(connection)
@@ -100,14 +99,14 @@ class EndedImports:
             measures().ended(status, imports)
         if reached != position:
             follow.set_checkpoint(connection, FOLLOWER, reached)
-        self._told = min(self._told, reached)  # a log that has lost its end gives positions anew
+        self._told = min(self._told, reached)  # a log that has lost its end uses positions again
         return len(events) == READ_LIMIT
 
 
 def _is_end(connection: Connection[Any], event: follow.Followed) -> bool:
-    """Return whether the import has ended with this event. An erasure ends an import that had not ended before.
+    """Return True if the import ends with this event. An erasure ends an import that had not ended before.
 
-    An event that cannot be read ends nothing: its stream may be no import.
+    Return False for an event that cannot be read: its stream may be no import.
     """
     if isinstance(event.event, Unreadable):
         return False

@@ -1,4 +1,4 @@
-"""How one of several processes is chosen for a piece of work: it holds an advisory lock, and the others stand by."""
+"""Leader election: the process that holds an advisory lock does the work, and the others stand by."""
 
 import threading
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from eventstore.log.ledger import Ledger
 from telemetry.supervision import supervision
 
 RETRY_S = 1.0
-"""How long one that stands by, or has lost the database, waits before it tries again."""
+"""Pause before the next attempt to become leader [seconds]."""
 
 
 def ends_work(connection: Connection[Any], *waits_for: type[Exception]) -> Callable[[Exception], bool]:
-    """Choose the errors of a part of a leader's work after which all of the work must start again."""
+    """Return a function that selects the errors after which all of a leader's work must start again."""
     return lambda error: connection.closed or isinstance(error, (ReadOnlySqlTransaction, *waits_for))
 
 
@@ -31,10 +31,11 @@ def lead(
     waits_for: tuple[type[Exception], ...] = (StoreUnavailable,),
     listens: bool = True,
 ) -> None:
-    """Until `stop` is set: hold the lock on a connection, which listens to the log's bell, and do the work on it.
+    """Until `stop` is set, try to hold the lock, and do the work on the connection that holds it.
 
-    The work returns when `stop` is set, and reports its success under the name. Its errors of `waits_for`
-    are a trouble of that name, and the work starts again, here or in another process.
+    The connection listens to the log's bell. The work returns when `stop` is set, and reports its success under the
+    name. An error of `waits_for` is reported as a trouble of that name, and the work starts again, here or in another
+    process.
     """
     while not stop.is_set():
         try:

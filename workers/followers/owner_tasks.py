@@ -1,7 +1,7 @@
-"""Carries out what users have asked for and what needs the rights of the database's owner, which the relay alone has.
+"""Owner's tasks: requests of users that need the rights of the database's owner, which only the relay has.
 
-One process does so at a time, by an advisory lock. Before a task begins it is looked up whether whoever asked may do
-so now. Each task can be repeated: one that was cut off is taken up again, three times at most.
+One process carries them out at a time, by an advisory lock. It checks the user's present rights before each task. Every
+task can be repeated: an interrupted task starts again, at most three times.
 """
 
 import threading
@@ -48,24 +48,30 @@ from projections.views.owner_task import open_tasks
 from redaction.shown import said_by
 from telemetry.supervision import supervision
 from workers.followers.leader import ends_work, lead
-from workers.followers.task_progress import write_progress
 from workers.operations import OPERATIONS, UserNotPossible, forget_uncreated, may_request
-from workers.told_differences import ROWS, rows_told
+from workers.row_differences import ROWS, differing_rows
 
 NAME = "owner's tasks"
 TOLD_EVERY_S = 0.5
 PAUSE_S = 0.25
-"""How long after a look for tasks the next one is, while the log rings all the time."""
+"""Shortest pause between two queries for tasks [seconds]. Every append rings, and few are tasks."""
 JOBS = 2
 VerifyLog = Callable[[Mapping[str, str], Progress], dict[str, Any]]
-"""Verifies the log as the verb does; what it found."""
+"""Function that verifies the log as the verb does, and returns its findings."""
+
+_WRITE_PROGRESS = """
+INSERT INTO owner_task_progress AS p (task_id, done, total, outcome, written_at)
+VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (task_id) DO UPDATE
+SET done = excluded.done, total = excluded.total, outcome = excluded.outcome, written_at = excluded.written_at
+"""
 
 logger = structlog.get_logger()
 _BY_NAME = {projection.name: projection for projection in PROJECTIONS}
 
 
 class OwnerTasks:
-    """Runs until `stop` is set; survives the loss of Postgres."""
+    """Follower that runs until `stop` is set, and survives the loss of Postgres."""
 
     def __init__(self, ledger: Ledger, admin_url: str, authority: AuthorityKey, verify_log: VerifyLog) -> None:
         self._ledger = ledger
@@ -85,14 +91,14 @@ class OwnerTasks:
             due = next(filter(supervision.is_due, names), None)
             supervision.works(NAME)
             if due is None:
-                stop.wait(PAUSE_S)  # every append rings, and hardly any is a task
+                stop.wait(PAUSE_S)
                 follow.wait(connection)
                 continue
             with supervision.part(due, passes=ends_work(connection, StoreUnavailable)):
                 self.carry_out(names[due])
 
     def carry_out(self, task_id: str) -> None:
-        """Carry one task out, and say what came of it. Raises StoreUnavailable; it is taken up again then."""
+        """Carry out one task and record its result. Raises StoreUnavailable; the task starts again later."""
         stream, by = stream_of(task_id), "relay"
         started = self._ledger.execute(stream, StartOwnerTask(), at=now(), by=by)
         if started is None or not isinstance(started.event, OwnerTaskStarted):
@@ -108,7 +114,7 @@ class OwnerTasks:
                 outcome = self._done(task_id, request)
         except StoreUnavailable as error:
             raise StoreUnavailable(first_line(error)) from error
-        except Exception as error:  # whatever a task raises ends it, and not the relay
+        except Exception as error:  # an error ends the task, and not the relay
             said = (
                 str(error)
                 if isinstance(error, Refused | NotPossible | NotAllowed | NotAuthentic | UserNotPossible)
@@ -124,19 +130,17 @@ class OwnerTasks:
         self._end(
             task_id,
             FinishOwnerTask(attempt=started.event.attempt),
-            lambda connection, events: write_progress(
-                connection, task_id, now(), done=total, total=total, outcome=text
-            ),
+            lambda connection, events: write_progress(connection, task_id, total, total, text),
         )
 
     def _request(self, task_id: str) -> OwnerTaskRequested:
-        """The request as the task's first event has it: a row of a view could have been changed."""
+        """Request in the first event of the task. A row of a view could have been changed."""
         [first, *_] = self._ledger.history(stream_of(task_id))
         assert isinstance(first.event, OwnerTaskRequested)
         return first.event
 
     def _end(self, task_id: str, command: FinishOwnerTask | FailOwnerTask, beside: Beside | None) -> None:
-        """Record the outcome, unless another relay has taken the task over: its attempt counts then."""
+        """Record the result, unless another relay has taken the task over."""
         try:
             self._ledger.execute(stream_of(task_id), command, at=now(), by="relay", beside=beside)
         except Refused:
@@ -145,7 +149,7 @@ class OwnerTasks:
             logger.info("owner's task has ended", task=task_id)
 
     def _done(self, task_id: str, request: OwnerTaskRequested) -> dict[str, Any]:
-        """Carry the request out and return its outcome."""
+        """Carry out the request and return its result."""
         values = request.arguments
         if request.kind == "log_verify":
             with self._ledger.connection() as connection:
@@ -161,7 +165,7 @@ class OwnerTasks:
 
     @contextmanager
     def _owner(self) -> Iterator[Ledger]:
-        """The log with the rights of the database's owner."""
+        """Open the log with the rights of the database's owner."""
         ledger = Ledger(self._admin_url, views=INLINE)
         try:
             yield ledger
@@ -181,7 +185,7 @@ class OwnerTasks:
             progress = self._progress(task_id, total)
             if request.kind == "projection_verify":
                 verified = verify(url, connection, projection, limit=ROWS, progress=progress)
-                return rows_told(verified, projection) | {"parked": verified.parked, "events": total}
+                return differing_rows(verified, projection) | {"parked": verified.parked, "events": total}
             if request.kind == "projection_switch":
                 return _switched(connection, projection, int(request.arguments["version"]))
             built = build_version(url, connection, projection, jobs=JOBS, progress=progress)
@@ -189,7 +193,7 @@ class OwnerTasks:
             outcome = {"version": built.version, "events": total, "parked": parked, "is_switched": False}
             if not live_version(connection, projection.name).is_outdated(projection):
                 with side_by_side(url, connection, projection, built):
-                    outcome |= rows_told(
+                    outcome |= differing_rows(
                         compare(connection, projection, projection.home, built.schema, limit=ROWS), projection
                     )
             if request.arguments.get("switch") == "yes":
@@ -197,7 +201,7 @@ class OwnerTasks:
             return outcome
 
     def _progress(self, task_id: str, total: int = 0) -> Progress:
-        """Tells how far a task is, not more often than can be looked at."""
+        """Return a function that saves the progress of a task, at most once in TOLD_EVERY_S."""
         told_at = 0.0
 
         def tell(done: int) -> None:
@@ -206,23 +210,28 @@ class OwnerTasks:
                 return
             told_at = time.monotonic()
             with self._ledger.connection() as connection:
-                write_progress(connection, task_id, now(), done=min(done, total or done), total=total)
+                write_progress(connection, task_id, min(done, total or done), total)
 
         return tell
 
 
 class NotAuthentic(Exception):
-    """The request bears no MAC of the api: somebody who can write to the database has made it up."""
+    """The request has no MAC of the api, so it was written by somebody else who can write to the database."""
 
     def __str__(self) -> str:
-        return "the request must bear a MAC of the api"
+        return "the request must have a MAC of the api"
 
 
 class NotAllowed(Exception):
-    """Whoever asked may not do this now."""
+    """The user does not have the right to do this now."""
 
     def __str__(self) -> str:
-        return "whoever asked may not do this"
+        return "the user must have the right to do this"
+
+
+def write_progress(connection: Connection[Any], task_id: str, done: int, total: int, outcome: str = "") -> None:
+    """Save how many of how many events are done, and the result as JSON once the task has ended."""
+    connection.execute(_WRITE_PROGRESS, (task_id, done, total, outcome, now()))
 
 
 def _switched(connection: Connection[Any], projection: Projection, version: int) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""The projector: keeps the projections that follow the log up with it, each from its own position.
+"""The projector: keeps the projections that follow the log up to date, each from its own position.
 
-One projector is active, by an advisory lock. A position moves in the transaction of the rows, so that a crash repeats
-nothing. An event whose content cannot be projected parks its stream; the others go on. Any other failure holds its
-projection until the cause is gone.
+One projector is active, by an advisory lock. The position changes in the transaction of the rows, so a crash repeats
+nothing. If the content of an event cannot be projected, its stream is parked and the others continue. Any other failure
+stops its projection until the cause is gone.
 """
 
 import threading
@@ -25,26 +25,26 @@ from telemetry.supervision import supervision
 from workers.followers.leader import ends_work, lead
 
 BATCH, BATCH_BYTES = 6_000, 200_000_000
-"""Events that are taken in at a time, and bytes of the payloads that they bring: an erasure waits for them."""
+"""Events of a batch, and bytes of their payloads. An erasure waits until the batch is committed."""
 PAUSE_S = 0.4
-"""How long events gather before they are taken in: a few large batches cost less than many small ones."""
+"""Pause between two batches when there were no more events [seconds]. Large batches cost less than small ones."""
 
 logger = structlog.get_logger()
 
 
 class _Read(msgspec.Struct, frozen=True):
-    """The events after a position, and how far the log has been read with them."""
+    """Events after a position, and the position up to which the log was read."""
 
     after: int
     reached: int
     batch: Sequence[tuple[str, Seen | Poison]]
-    """With their topics, which each projection chooses by."""
+    """(topic, event): each projection selects events by topic."""
     is_all: bool
-    """Whether there was no more."""
+    """True if the log had no more events."""
 
 
 class Projector:
-    """Runs until `stop` is set; survives the loss of Postgres."""
+    """Follower that runs until `stop` is set, and survives the loss of Postgres."""
 
     def __init__(self, ledger: Ledger, projections: Sequence[Projection]) -> None:
         self._ledger = ledger
@@ -55,7 +55,7 @@ class Projector:
         self._read: _Read | None = None
         self._last_topics = LastTopics()
         self._is_idle = True
-        """Whether the last look at the log has shown nothing new to any of them."""
+        """True if the last batch was empty for all projections."""
 
     def start(self, stop: threading.Event) -> threading.Thread:
         return supervision.thread("projector", lambda: self.run(stop), stop)
@@ -75,7 +75,7 @@ class Projector:
                 follow.wait(connection)
 
     def _advanced(self, connection: Connection[Any], projection: Projection) -> bool:
-        """Take the next events in. A failure holds this projection alone, and is tried again after a pause."""
+        """Project the next events. A failure stops this projection only, and is tried again after a pause."""
         name, went_on = work_name(projection.name), False
         if supervision.is_due(name):
             with supervision.part(name, passes=ends_work(connection, StoreUnavailable)):
@@ -83,9 +83,9 @@ class Projector:
         return went_on
 
     def advance(self, connection: Connection[Any], projection: Projection) -> bool:
-        """Take the next events in; False when there was nothing more."""
+        """Project the next events. Return False if there were no more."""
         with connection.transaction():
-            live = held(connection, projection.name)  # what a switch or a healing has changed is seen after it
+            live = held(connection, projection.name)  # waits for a switch or a healing to commit
             if live.is_outdated(projection):
                 self._tell_outdated(projection.name)
                 return False
@@ -128,9 +128,9 @@ class Projector:
         return poisons
 
     def _read_after(self, connection: Connection[Any], position: int) -> "_Read":
-        """What the projections follow, from before a position to one behind it: read once for all.
+        """Return events that include those after the position, read once for all projections.
 
-        One that was somewhere else, since it was rebuilt or has just begun, is where the others are from then on.
+        A projection with another position, since it was rebuilt or has just begun, has the same one afterwards.
         """
         read = self._read
         if read is None or not read.after <= position < read.reached:
@@ -157,12 +157,12 @@ class Projector:
 
 
 def work_name(projection: str) -> str:
-    """Return the name under which the work for a projection is supervised."""
+    """Name under which the work for a projection is supervised."""
     return f"projection {projection}"
 
 
 def _as_many_as_fit(batch: Sequence[Seen | Poison]) -> Sequence[Seen | Poison]:
-    """The first of them, until those that bring large payloads have brought too many bytes."""
+    """Return the first events of the batch, up to BATCH_BYTES of payloads."""
     total = 0
     for count, one in enumerate(batch, 1):
         if isinstance(one, Seen) and isinstance(one.recorded.event, ImportStaged):

@@ -1,10 +1,11 @@
-"""The relay: follows the log and rings for each import that is to be processed and each e-mail to be sent.
+"""The relay: follows the log and sends workers a message for each import to process and each e-mail to send.
 
-The log is the outbox. The relay reads it up to its end and puts what is due into the turns of its supplier
-(`workers.followers.turns`). Few messages wait for workers at a time, so that a supplier's turn comes soon, however much
-another has sent. The checkpoint moves before a message is rung: what a crash loses of the turns is in the status view,
-where the sweeper finds it. On the idle service it rings at once; while much arrives it gathers. One relay is active, by
-an advisory lock; others stand by. While intake needs the processors (`workers.intake`) it rings for little at a time.
+The log is the outbox. The relay reads it to its end and adds each stream that is due to the turns of its supplier
+(`workers.followers.turns`). Few messages wait for workers at a time, so that the turn of a supplier comes soon, however
+much another has sent. The checkpoint is saved before messages are sent: streams that a crash loses are in the status
+view, where the sweeper finds them. An idle service sends messages at once; a busy one gathers streams for a message.
+One relay is active, by an advisory lock; others stand by. While intake has priority (`workers.intake`), the relay sends
+one message per interval.
 """
 
 import threading
@@ -33,18 +34,18 @@ from workers.intake import LOOK_EVERY_S, Intake
 
 FOLLOWER = "relay"
 MESSAGES_PER_WORKER = 1
-"""Full messages that may wait for each worker process. More would make a supplier wait longer for its turn."""
+"""Full messages that may wait for each worker process. With more, a supplier would wait longer for its turn."""
 MAILS_PER_MINUTE = 600
-"""E-mails to one supplier's customers in a minute. Further ones wait."""
+"""E-mails of one supplier in a minute. Further ones wait."""
 READ_LIMIT = 3 * STREAMS_PER_MESSAGE
 YIELDING_S = 2.0
-"""While intake goes first, the relay rings once in this time, for one message. It looks more often if that is over."""
+"""Interval between two messages while intake has priority [seconds]."""
 COUNT_EVERY_S = 2.0
 """Interval between two counts of the workers [seconds]."""
 GATHER_S = 0.2
-"""Pause after a message that was not full [seconds]: streams that arrive meanwhile share the next message."""
+"""Pause after a message that was not full [seconds]. Streams that arrive meanwhile share the next message."""
 ROOM_EVERY_S = 0.05
-"""Pause before the relay looks for room again while streams wait [seconds]. Workers are idle if it is longer."""
+"""Pause before the next message while streams wait for room [seconds]. A longer one leaves workers idle."""
 
 _BELLS: dict[str, Bell] = {
     topic: bell
@@ -64,7 +65,7 @@ logger = structlog.get_logger()
 
 
 class Relay:
-    """Runs until `stop` is set; survives the loss of Postgres and of Redis."""
+    """Follower that runs until `stop` is set, and survives the loss of Postgres and of Redis."""
 
     def __init__(self, ledger: Ledger, doorbell: Doorbell, *, intake: Intake | None = None) -> None:
         self._ledger = ledger
@@ -105,11 +106,11 @@ class Relay:
                 self._pause(connection, stop, rung, yields=yields)
 
     def _pause(self, connection: Connection[Any], stop: threading.Event, rung: int, *, yields: bool) -> None:
-        """Gather for a moment while something waits or arrives; otherwise wait for the log."""
+        """Pause while streams wait or arrive; otherwise wait for the log."""
         if yields or 0 < rung < STREAMS_PER_MESSAGE or any(self.turns.values()):
             pause = ROOM_EVERY_S if any(self.turns.values()) else GATHER_S
-            stop.wait(LOOK_EVERY_S if yields else pause)  # every append rings, and none of them makes room
-            follow.wait(connection, 0.0)  # rings that nobody takes would gather in memory
+            stop.wait(LOOK_EVERY_S if yields else pause)  # not follow.wait: every append rings, and none makes room
+            follow.wait(connection, 0.0)  # discard the rings, which would fill memory
         elif not rung:
             follow.wait(connection)
 
@@ -119,7 +120,7 @@ class Relay:
             self._workers, self._counted_at = max(1, row["workers"] if row else 1), time.monotonic()
 
     def _read_on(self, connection: Connection[Any], position: int) -> tuple[int, bool]:
-        """Give what the log has after the position to the turns. Return how far that is, and whether there is more."""
+        """Add the streams after the position to the turns. Return the position reached, and True if there are more."""
         events, reached = follow.read_after(connection, position, tuple(_BELLS), limit=READ_LIMIT)
         for event in events:
             size = _due_bytes(event)
@@ -131,7 +132,7 @@ class Relay:
         return reached, len(events) == READ_LIMIT
 
     def _ring(self, bell: Bell, waiting: int, most: int | None = None) -> int:
-        """Ring by turns, until enough messages wait or `most` streams were rung for. Return for how many."""
+        """Send messages by turns, until enough messages wait or hold `most` streams. Return the number of streams."""
         turns, costs, rung = self.turns[bell], self._costs[bell], 0
         known = [*costs][-waiting:] if waiting else []
         left = MESSAGES_PER_WORKER * self._workers * bell.streams_per_message
@@ -150,9 +151,9 @@ class Relay:
 
 
 def _due_bytes(event: follow.Followed) -> int | None:
-    """Size of the payload that the event has brought; None for what nobody is rung for.
+    """Return the payload's bytes, 0 for an event without payload, or None for a stream that gets no message now.
 
-    The sweeper rings when an import is due. A stream with an event that cannot be read cannot be processed.
+    The sweeper finds an import when it is due. A stream with an event that cannot be read cannot be processed.
     """
     match event.event:
         case ImportStaged(not_before=not_before, payload_bytes=payload_bytes):

@@ -1,7 +1,7 @@
-"""The sealer: every so often, seal what has been appended and keep the checkpoint outside of the database.
+"""The sealer: at an interval, seal the new events and copy the checkpoint to a place outside of the database.
 
-One sealer is active, by an advisory lock. It follows behind the writers, who never wait for it. It also signs the
-statements that others ask for (`eventstore.proof.statement`): it is the one process that holds the key.
+One sealer is active, by an advisory lock. Writers never wait for it. It also signs the statements that other processes
+request (`eventstore.proof.statement`): it is the only process that holds the key.
 """
 
 import threading
@@ -23,13 +23,13 @@ from eventstore.proof.statement import WaitingStatement, refuse_waiting, sign_wa
 from telemetry.supervision import supervision
 
 LOOK_EVERY_S = 0.25
-"""Seconds between two looks for statements that are to be signed, and for a log that is not compared yet."""
+"""Interval between two checks for statements to sign, and for a log that is not compared yet [seconds]."""
 
 logger = structlog.get_logger()
 
 
 class Sealer:
-    """Runs until `stop` is set; survives the loss of Postgres and of the place outside."""
+    """Follower that runs until `stop` is set, and survives the loss of Postgres and of the place outside."""
 
     def __init__(
         self, ledger: Ledger, key: LogKey, outside: Outside, authority: AuthorityKey, *, every_s: float
@@ -57,9 +57,9 @@ class Sealer:
                 due = time.monotonic() + min(self._every_s, self.seal(waiting))
 
     def seal(self, waiting: Sequence[WaitingStatement] = ()) -> float:
-        """Seal once, unless another sealer does so now; then sign the statements that wait for that.
+        """Seal once, unless another sealer is active; then sign the statements that wait.
 
-        Return the pause before the next try in seconds, which has no end where this one succeeds.
+        Return the pause before the next attempt [seconds]; infinity after a success.
         """
         try:
             with self._ledger.connection() as connection, sealing_lock(connection, waits=False) as is_held:
@@ -87,6 +87,6 @@ class Sealer:
         return inf
 
     def _look(self) -> tuple[list[WaitingStatement], bool]:
-        """Return the statements that wait, and whether the log was compared since the database has started."""
+        """Return the statements that wait, and True if the log was compared since the database has started."""
         with self._ledger.connection() as connection:
             return waiting_statements(connection), is_compared(connection)

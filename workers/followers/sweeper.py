@@ -1,8 +1,8 @@
-"""The sweeper: gives what is due and nobody works on to the turns of its supplier, whatever the reason.
+"""The sweeper: adds streams that are due, and on which no worker works, to the turns of their supplier.
 
-Lost messages, a flushed Redis, dead and hanging workers, schedule windows, postponed imports and those that the turns
-had no room for are one case to it. An import that was tried before gets a message of its own, so that one which kills
-its worker does not take others with it.
+It treats all reasons alike: lost messages, a flushed Redis, dead and hanging workers, schedule windows, postponed
+imports, and imports for which the turns had no room. An import with an earlier attempt gets a message of its own: if it
+kills its worker, no other import is affected.
 """
 
 import time
@@ -30,7 +30,7 @@ from workers.followers.turns import SupplierTurns, Waiting
 
 INTERVAL_S = 1.0
 SOON_S = 0.1
-"""Interval while a supplier's imports are read in parts [seconds]."""
+"""Interval while the imports of a supplier are read in parts [seconds]."""
 LIMIT = 1_000
 FORGET_EVERY_S = 600.0
 """Interval between deletions of refused attempts that are too old or too many [seconds]."""
@@ -86,16 +86,16 @@ CROSS JOIN LATERAL (
 WHERE supplier <> ALL(%(full)s::text[]) AND waiting.number > 0
   AND NOT EXISTS (SELECT FROM import_supplier AS s WHERE s.code = supplier AND s.status = 'paused')
 """
-"""The next waiting imports of each supplier whose lane has room. There are no more if `number` is below the limit.
+"""Next waiting imports of each supplier whose lane has room. There are no more if `number` is below the limit.
 
-Leaves the imports of paused suppliers out. When a supplier is ongoing again, this finds all that has waited.
+Imports of paused suppliers are left out until the supplier is ongoing again.
 """
 
 logger = structlog.get_logger()
 
 
 class Sweeper:
-    """Lives inside the active relay, so there is one. Remembers how far it has read."""
+    """Part of the active relay. Remembers its position in the waiting imports."""
 
     def __init__(self, ledger: Ledger, doorbell: Doorbell, turns: Mapping[Bell, SupplierTurns]) -> None:
         self._ledger = ledger
@@ -104,23 +104,23 @@ class Sweeper:
         self._next = 0.0
         self._reads_at = 0.0
         self._read: dict[str, int] = {}
-        """Position of the first event of the last import that was read, for each supplier with more."""
+        """By supplier with more imports: position of the first event of the last import that was read."""
         self._mails_read = FIRST_MAIL
         self._forget_at = 0.0
 
     def sweep_when_due(self, connection: Connection[Any], relayed: int) -> None:
-        """Sweep once a second, and read on where a supplier's turns run short. `relayed` is the relay's position."""
+        """Sweep once a second, and read more for suppliers with few turns. `relayed` is the relay's position."""
         at = time.monotonic()
         if at >= self._next:
             self._next = at + INTERVAL_S
             self.sweep(connection, relayed)
         elif at >= self._reads_at:
             turns = self._turns[IMPORTS]
-            if short := {*turns.cut, *self._read} - {*turns.full()}:  # more wait than were read, and there is room
+            if short := {*turns.cut, *self._read} - {*turns.full()}:  # more imports wait, and there is room
                 self._read_waiting(connection, relayed, short)
 
     def sweep(self, connection: Connection[Any], relayed: int) -> None:
-        """Give abandoned imports back, then fill the turns. A step that fails leaves the others."""
+        """Postpone abandoned imports, then fill the turns. A step that fails does not stop the others."""
         passes = ends_work(connection, StoreUnavailable, BellUnavailable)
         steps: dict[str, Callable[[], None]] = {
             "abandoned imports": partial(self._give_back_abandoned, connection),
@@ -140,7 +140,7 @@ class Sweeper:
             delete_old_attempts(connection, now())
 
     def _give_back_abandoned(self, connection: Connection[Any]) -> None:
-        """Give imports of expired leases and lost workers back. Those of lost workers come next: in no message."""
+        """Postpone imports with an expired lease or a lost worker. The latter have no message, and come next."""
         parameters = {"lock_class": locks.WORKERS, "limit": LIMIT}
         commands = {}
         at_once = []
@@ -159,7 +159,7 @@ class Sweeper:
                     self._turns[IMPORTS].add(identity_of(stream)[0], stream, Waiting(given_back[stream], is_alone=True))
 
     def _give_up_abandoned_mails(self, connection: Connection[Any]) -> None:
-        """A message whose worker is gone may have been sent: it is not sent again."""
+        """Fail messages whose worker is gone. They may have been sent, so they are not sent again."""
         parameters = {"lock_class": locks.WORKERS, "limit": LIMIT}
         commands = {
             customer_mail.stream_of(row["supplier"], row["external_account_number"]): customer_mail.FailMail(
@@ -180,14 +180,14 @@ class Sweeper:
         self._mails_read = {name: last[name] for name in FIRST_MAIL}
 
     def _ring_for_reconciliations(self, connection: Connection[Any]) -> None:
-        """Ring for all open jobs, whenever no message waits. Nothing else rings for them."""
+        """Send a message for each open job if no message waits. Nothing else sends them."""
         jobs = waiting_jobs(connection)
         if jobs and not self._doorbell.waiting(RECONCILIATIONS):
             for job in jobs:
                 self._doorbell.ring([job], RECONCILIATIONS)
 
     def _read_waiting(self, connection: Connection[Any], relayed: int, short: Collection[str] | None = None) -> None:
-        """Fill the turns with waiting imports of all or some suppliers, each one's from where it was read last."""
+        """Fill the turns with waiting imports of all suppliers, or of `short`, from the position that was read last."""
         self._reads_at = time.monotonic() + SOON_S
         turns = self._turns[IMPORTS]
         limit, full = turns.room // 2, turns.full()

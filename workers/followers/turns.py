@@ -1,6 +1,6 @@
-"""Turns: the suppliers whose streams wait for a message take turns, so that none waits for all of another's streams.
+"""Turns of suppliers: a supplier does not wait until all streams of another are in messages.
 
-Memory is bounded: a supplier's lane takes a limited number of streams. Further streams wait in the
+Memory is bounded: the lane of a supplier has room for a limited number of streams. Further streams wait in the
 database, where the sweeper finds them when the lane has room again.
 """
 
@@ -18,13 +18,13 @@ FEW = 100
 ALL_LANES = 100_000
 """Streams in memory for all suppliers together. Beyond, a supplier's lane takes `FEW`."""
 ALONE = 20
-"""Cost of a message, in streams: a worker needs as long for what it does once as for so many imports."""
+"""Fixed cost of a message [streams]: a worker takes as long for its fixed part as for so many imports."""
 RING_AGAIN_AFTER_S = 5.0
-"""Seconds after which a stream that still waits is rung for again: its message may be lost."""
+"""Pause before a stream that still waits gets another message [seconds]. The first may be lost."""
 
 
 class Waiting(msgspec.Struct, frozen=True, gc=False):
-    """A stream that waits since the event at the position. `is_alone`: it gets a message of its own."""
+    """Stream that waits since the event at the position. `is_alone`: it gets a message of its own."""
 
     position: int
     payload_bytes: int = 0
@@ -32,20 +32,20 @@ class Waiting(msgspec.Struct, frozen=True, gc=False):
 
 
 class SupplierTurns:
-    """The streams that wait for a message of one bell, by supplier, and those that were rung for a moment ago."""
+    """Streams that wait for a message of one bell, by supplier, and streams that were put into one a moment ago."""
 
     def __init__(self, per_minute: int | None = None) -> None:
-        """`per_minute`: streams of one supplier that are rung for in a minute [default: no limit]."""
+        """`per_minute`: streams of one supplier in the messages of a minute [default: no limit]."""
         self._lanes: dict[str, dict[str, Waiting]] = {}
         self._number = 0
         self._rung: dict[str, tuple[float, int]] = {}
-        """When a stream was taken, and the position since which it had waited."""
+        """Time when a stream was taken, and the position since which it had waited."""
         self._per_minute = per_minute
         self._minute = 0
         self._taken: dict[str, int] = {}
         """Streams taken in this minute, by supplier."""
         self.cut: set[str] = set()
-        """Suppliers of whom a stream found no room since the sweeper has read all that wait."""
+        """Suppliers without room for a stream since the sweeper has read all waiting imports."""
 
     def __len__(self) -> int:
         return self._number
@@ -78,7 +78,7 @@ class SupplierTurns:
         return True
 
     def forget_taken(self) -> None:
-        """Let streams be added again at once: their messages may be lost."""
+        """Allow all streams to be added again at once: their messages may be lost."""
         self._rung.clear()
 
     def take(self, most: int) -> list[list[str]]:
@@ -96,7 +96,7 @@ class SupplierTurns:
         return [*in_pieces(together, together.__getitem__, MAX_OPEN_BYTES), *alone]
 
     def _take_of(self, supplier: str, share: int, together: dict[str, int], alone: list[list[str]]) -> int:
-        """Take a supplier's share; its next turn comes after all others'. Return what it costs."""
+        """Take a supplier's share, and return its cost. Its next turn comes after those of all others."""
         lane = self._lanes.pop(supplier)
         if self._per_minute is not None:
             share = min(share, self._per_minute - self._taken.get(supplier, 0))
@@ -122,7 +122,7 @@ class SupplierTurns:
         return cost
 
     def _allowed(self) -> list[str]:
-        """The suppliers that have a turn now, the one that has waited longest first."""
+        """Suppliers that have a turn now, the one that has waited longest first."""
         if self._per_minute is None:
             return [*self._lanes]
         if (minute := int(time.monotonic() // 60)) != self._minute:

@@ -71,7 +71,10 @@ def test_who_may_not_do_it_is_refused_by_the_relay_too(
     stage_account(ledger, "NW", "1")
     task_id = ask(ledger, new_user(ledger, role=role, suppliers=suppliers), "erase", supplier="NW", external="1")
     tasks.carry_out(task_id)
-    assert (told(ledger, task_id).status, told(ledger, task_id).error) == ("FAILED", "whoever asked may not do this")
+    assert (told(ledger, task_id).status, told(ledger, task_id).error) == (
+        "FAILED",
+        "the user must have the right to do this",
+    )
 
 
 def test_a_role_that_was_taken_away_counts_before_the_task_begins(ledger: Ledger, tasks: OwnerTasks) -> None:
@@ -238,7 +241,7 @@ def test_a_request_that_the_api_has_not_made_is_not_carried_out(
     for task_id, command in forged.items():
         ledger.execute(stream_of(task_id), command, at=now(), by=f"user:{user}")
         tasks.carry_out(task_id)
-        assert told(ledger, task_id).error == "the request must bear a MAC of the api"
+        assert told(ledger, task_id).error == "the request must have a MAC of the api"
     with psycopg.connect(database.admin, autocommit=True) as admin:
         admin.execute("UPDATE owner_task SET arguments = %s", ('{"supplier":"NW","external":"2"}',))
     tasks.carry_out(authentic)

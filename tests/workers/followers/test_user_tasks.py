@@ -79,7 +79,7 @@ def test_nobody_changes_a_user_who_reaches_further(
     target = new_user(ledger, organisation=organisation, suppliers=suppliers)
     before = user_of(ledger, target)
     ask(ledger, "t_1", operator, kind, user_id=target, **arguments)
-    assert outcome(ledger, tasks, "t_1") == ("FAILED", "whoever asked may not do this")
+    assert outcome(ledger, tasks, "t_1") == ("FAILED", "the user must have the right to do this")
     assert user_of(ledger, target) == before
 
 

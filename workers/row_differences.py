@@ -1,6 +1,6 @@
-"""The rows that differ between two versions of a projection, as they are told to those who asked. Pure.
+"""Rows that differ between two versions of a projection, as JSON for the result of an owner's task. Pure.
 
-What is kept of a task outlives the rows: of tables that repeat what was sent, values are masked as on pages.
+Results are kept after a person was erased, so values of tables that repeat payloads are masked as on screens.
 """
 
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ from projections.versions.projection import Projection
 from redaction.masking import masked_tree
 
 ROWS = 50
-"""Rows that are told."""
+"""Rows in a result. Further ones are counted only."""
 MAX_VALUE = 200
 _NAMING = ("account_number", "external_account_number", "import_supplier", "stream", "supplier")
 
 
-def rows_told(comparison: Comparison, projection: Projection) -> dict[str, Any]:
-    """How many rows were changed, added and removed, and the first of them, as JSON."""
+def differing_rows(comparison: Comparison, projection: Projection) -> dict[str, Any]:
+    """Numbers of rows that were changed, added and removed, and the first ROWS of them."""
     return {
         "changed": comparison.changed,
         "added": comparison.added,
@@ -29,7 +29,7 @@ def rows_told(comparison: Comparison, projection: Projection) -> dict[str, Any]:
 
 
 def _row(difference: Difference, *, is_masked: bool) -> dict[str, Any]:
-    """What names the row, the event that tells, and each column that differs; of a row on one side, all of them."""
+    """Key of the row, event that caused it, and columns that differ; all columns of an added or removed row."""
     key = _shown(difference.key, is_masked=is_masked)
     before, after = (_shown(side or {}, is_masked=is_masked) for side in (difference.before, difference.after))
     names = difference.columns or [name for name in (*before, *after) if name not in key]

@@ -4,7 +4,7 @@ from projections import PLATFORM
 from projections.versions.compare import Comparison, Difference
 from projections.views.account_search import ACCOUNT_SEARCH
 from projections.views.import_status import IMPORT_STATUS
-from workers.told_differences import MAX_VALUE, ROWS, rows_told
+from workers.row_differences import MAX_VALUE, ROWS, differing_rows
 
 KEY = {"supplier": "NW", "external_account_number": "1"}
 
@@ -12,7 +12,7 @@ KEY = {"supplier": "NW", "external_account_number": "1"}
 def test_a_changed_row_tells_the_columns_that_differ() -> None:
     before, after = ({"status": status, "position": 7, **KEY} for status in ("PENDING", "ERRORED"))
     changed = Difference("import_status", KEY, before, after)
-    told = rows_told(Comparison(1, 0, 0, (changed,) * (ROWS + 1)), IMPORT_STATUS)
+    told = differing_rows(Comparison(1, 0, 0, (changed,) * (ROWS + 1)), IMPORT_STATUS)
     assert (told["changed"], len(told["rows"])) == (1, ROWS)
     assert told["rows"][0] == {
         "table": "import_status",
@@ -27,7 +27,7 @@ def test_a_row_on_one_side_tells_all_that_it_has() -> None:
     row = {**KEY, "status": "PENDING", "error_code": None, "attempt": 2}
     sides = (("added", Difference("t", KEY, None, row)), ("removed", Difference("t", KEY, row, None)))
     for kind, difference in sides:
-        [told] = rows_told(Comparison(first=(difference,)), IMPORT_STATUS)["rows"]
+        [told] = differing_rows(Comparison(first=(difference,)), IMPORT_STATUS)["rows"]
         columns = {name: (before, after) for name, before, after in told["columns"]}
         assert told["kind"] == kind
         assert columns.keys() == {"status", "attempt"}
@@ -37,13 +37,13 @@ def test_a_row_on_one_side_tells_all_that_it_has() -> None:
 def test_persons_are_masked_and_what_is_long_is_cut() -> None:
     key = {"account_number": "A-1", "customer_ordinal": 0}
     before, after = ({**key, "family_name": name, "notes": [name]} for name in ("Zauberwald", "Zauberberg"))
-    [told] = rows_told(Comparison(first=(Difference("customer", key, before, after),)), PLATFORM)["rows"]
+    [told] = differing_rows(Comparison(first=(Difference("customer", key, before, after),)), PLATFORM)["rows"]
     assert told["key"] == {"account_number": "A-1", "customer_ordinal": "0"}
     assert told["columns"] == [["family_name", "Z•••", "Z•••"], ["notes", '["Z•••"]', '["Z•••"]']]
     stream = {"stream": "import/NW/1"}
     found = Difference("account_search", stream, {**stream, "names": "anna"}, None)
-    [told] = rows_told(Comparison(first=(found,)), ACCOUNT_SEARCH)["rows"]
+    [told] = differing_rows(Comparison(first=(found,)), ACCOUNT_SEARCH)["rows"]
     assert told["columns"] == [["names", "a•••", None]]
     long = Difference("t", KEY, {**KEY, "error_detail": "x" * 999}, None)
-    [told] = rows_told(Comparison(first=(long,)), IMPORT_STATUS)["rows"]
+    [told] = differing_rows(Comparison(first=(long,)), IMPORT_STATUS)["rows"]
     assert len(told["columns"][0][1]) == MAX_VALUE + 1
