@@ -1,8 +1,8 @@
-"""The time as this process sees it. Everything that asks for the time asks here."""
+"""Clock of this process. All code reads the time here."""
 
 from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """The present moment, in UTC."""
+    """Return the present time in UTC."""
     return datetime.now(UTC)

@@ -1,19 +1,19 @@
-"""What can go wrong in the log. Errors carry fields and know no HTTP.
+"""Errors of the log. They carry fields and know no HTTP.
 
 LedgerError
-├── Refused                     the command is not allowed now; `code` is permanent
+├── Refused                     the command is not allowed now
 │   ├── AlreadyImported
 │   ├── ImportInProgress
 │   ├── AccountErased
 │   ├── StreamUnreadable
 │   └── IllegalTransition
-├── VersionConflict             somebody else appended first
-│   └── RolledBack              the database gave way to another transaction; nothing was stored
-├── StoreUnavailable            Postgres is away; it may or may not have stored what was asked
-│   ├── IntakeStopped           the log does not continue what was signed; nothing was stored
-│   └── NotCompared             the log was not compared with its checkpoints yet; nothing was stored
+├── VersionConflict             another writer appended first
+│   └── RolledBack              the database rolled back the transaction; nothing was stored
+├── StoreUnavailable            Postgres is not available; the outcome is unknown
+│   ├── IntakeStopped           the log differs from its checkpoints; nothing was stored
+│   └── NotCompared             the log is not yet compared with its checkpoints; nothing was stored
 ├── LedgerBusy                  the queue of appends is full; nothing was stored
-└── DamagedInstallation         a file of the software is not as it was made; nothing is started
+└── DamagedInstallation         a file of the software was changed; nothing is started
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class OperatorError(Exception):
 
 
 class LedgerError(Exception):
-    """The base of all errors of the log."""
+    """Base of all errors of the log."""
 
 
 class Refused(LedgerError):
@@ -32,7 +32,7 @@ class Refused(LedgerError):
 
     code = "illegal_transition"
     sentences = ("", "")
-    """In English and in German, where they are always the same."""
+    """Message in English and German, if it is always the same."""
 
     def __init__(self, english: str = "", german: str = "") -> None:
         super().__init__(english or self.sentences[0])
@@ -40,7 +40,7 @@ class Refused(LedgerError):
 
 
 class AlreadyImported(Refused):
-    """The account was already imported."""
+    """The account was imported before."""
 
     code = "account_import_process_already_imported"
     sentences = ("This account has already been imported.", "Dieses Konto wurde bereits importiert.")
@@ -51,14 +51,14 @@ class AlreadyImported(Refused):
 
 
 class ImportInProgress(Refused):
-    """The import is being processed, or is to be: what is asked for now has to wait until that has ended."""
+    """The import is in progress or scheduled. The command must wait for its end."""
 
     code = "account_import_process_in_progress"
     sentences = ("This account import is being processed at the moment.", "Dieser Import wird gerade verarbeitet.")
 
 
 class AccountErased(Refused):
-    """The person was erased; nothing about them is taken in again."""
+    """The person was erased. No data about them is accepted again."""
 
     code = "account_erased"
     sentences = (
@@ -68,7 +68,7 @@ class AccountErased(Refused):
 
 
 class StreamUnreadable(Refused):
-    """An event of the stream cannot be read, by this version of the code at least; other streams go on."""
+    """An event of the stream cannot be read by this version. Other streams are not affected."""
 
     code = "stream_unreadable"
 
@@ -96,7 +96,7 @@ class IllegalTransition(Refused):
 class VersionConflict(LedgerError):
     """Another writer has appended to the stream since it was read.
 
-    `numbers` are those of the events, from 1 in their append, that conflicted; none where that is not known.
+    `numbers` are the conflicting events, counted from 1 in their append; empty if unknown.
     """
 
     def __init__(self, stream: str = "", numbers: Sequence[int] = ()) -> None:
@@ -105,36 +105,36 @@ class VersionConflict(LedgerError):
 
 
 class RolledBack(VersionConflict):
-    """The database has ended the transaction in favour of another one; nothing was stored."""
+    """The database has rolled back the transaction in favour of another one. Nothing was stored."""
 
 
 class StoreUnavailable(LedgerError):
-    """The database does not answer, or cannot write. The outcome is unknown; repeating the command is safe."""
+    """The database does not answer or cannot write. The outcome is unknown; repeating the command is safe."""
 
 
 class IntakeStopped(StoreUnavailable):
-    """Nothing is appended until an operator has decided about a log that does not continue what was signed."""
+    """The log differs from its signed checkpoints. Nothing is appended until an operator decides."""
 
 
 class NotCompared(StoreUnavailable):
-    """Nothing is appended until the relay has compared the log with its checkpoints, when the database has started."""
+    """The relay has not compared the log with its checkpoints since the start. Nothing is appended before."""
 
 
 class LedgerBusy(LedgerError):
-    """More appends are waiting than the ledger takes on."""
+    """Too many appends are waiting."""
 
 
 class DamagedInstallation(LedgerError):
-    """A file that belongs to the software is not as it was made; the message says which."""
+    """A file of the software was changed or is missing; the message names it."""
 
 
 def first_line(error: Exception) -> str:
-    """What an error says in its first line: drivers add hints and addresses below it."""
+    """Return the first line of an error's message. Drivers add hints and addresses below it."""
     return next(iter(str(error).strip().splitlines()), "")
 
 
 def reason_of(error: Exception) -> str:
-    """Why a connection failed: the driver's last words, without the address, on one line."""
+    """Return the reason of a failed connection on one line: the driver's last message without the address."""
     lines = [line.strip() for line in str(error).splitlines() if "failed: " in line]
     reason = (lines[-1] if lines else first_line(error) or type(error).__name__).rpartition("failed: ")[2]
     return reason.removeprefix("FATAL:").strip().rstrip(".")

@@ -1,6 +1,7 @@
-"""The envelope around an event, and how events are stored: JSON under a permanent topic.
+"""Envelope of an event, and its stored form: JSON under a permanent topic.
 
-Every reader of the log decodes events here. An event that cannot be read is `Unreadable`; other streams go on.
+Every reader of the log decodes events here. An event that cannot be decoded is `Unreadable`; other streams are not
+affected.
 """
 
 import re
@@ -37,7 +38,7 @@ OF_SUPPLIERS = {
 """Kinds of streams that belong to a supplier."""
 _OF_ACCOUNTS = {aggregate.prefix for aggregate in POST_ACCOUNT}
 ERASURES = {"subject_erased.v1": SubjectErased, "contacts_erased.v1": ContactsErased}
-"""Events of erasures, by topic: of the persons of an import, of the contacts of a participant."""
+"""Events of erasures, by topic: of the persons of an import, and of the contacts of a participant."""
 SUBJECT = r"regexp_replace({}, '^(?!import/|participant/)[^/]+/(.*)/[^/]*$', 'import/\1')"
 """`subject_of` as an SQL expression of a column."""
 
@@ -50,7 +51,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class Unreadable(Event, frozen=True):
-    """An event that this version of the code cannot read: what is stored, and why."""
+    """Event that this version of the code cannot read: its stored form and the error."""
 
     topic: str
     state: str
@@ -58,10 +59,10 @@ class Unreadable(Event, frozen=True):
 
 
 class Metadata(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What is known of the request that caused an event; "" where nothing is. Stored beside the event's own members.
+    """Request that caused an event; empty fields are unknown. Stored beside the event's own members.
 
-    `request_id` is the request's X-Request-Id, `traceparent` its place in a trace (W3C). Both are hexadecimal digits,
-    which cannot name a person: they outlast an erasure.
+    `request_id` is the request's X-Request-Id, `traceparent` its place in a trace (W3C). Both are hexadecimal digits
+    and so cannot name a person: they remain after an erasure.
     """
 
     request_id: str = ""
@@ -72,10 +73,10 @@ NO_METADATA = Metadata()
 
 
 class Recorded(msgspec.Struct, frozen=True, gc=False):
-    """An event where it stands in the log. `position` is 0 until it is appended.
+    """Event with its place in the log. `position` is 0 until it is appended.
 
-    `recorded_at` is UTC, from the database's clock under the log's lock: it never falls as positions rise. Until the
-    event is appended, and in what a Ledger returns of an append, it is the writer's time.
+    `recorded_at` is UTC from the database's clock, taken under the log's lock. It never decreases with rising position.
+    Before the append, and in the result of an append, it is the writer's time.
     """
 
     stream: str
@@ -102,7 +103,7 @@ class Recorded(msgspec.Struct, frozen=True, gc=False):
 
 
 def with_member(state: bytes, name: bytes, value: bytes) -> bytes:
-    """An event's state with one more member, which is JSON: it is a JSON object, and stays one."""
+    """Return an event's state, a JSON object, with one more member. `value` is JSON."""
     comma = b"," if len(state) > len(b"{}") else b""
     return state[:-1] + comma + b'"' + name + b'":' + value + b"}"
 
@@ -115,7 +116,7 @@ _with_metadata = msgspec.json.Decoder(_WithMetadata)
 
 
 def metadata_of(state: bytes) -> Metadata:
-    """What the stored state says of the request; nothing for events from before there was that."""
+    """Return the metadata in a stored state, or empty metadata."""
     if b'"metadata":' not in state:
         return NO_METADATA
     try:
@@ -125,26 +126,26 @@ def metadata_of(state: bytes) -> Metadata:
 
 
 def aggregate_of(stream: str) -> Aggregate:
-    """The kind of stream that this id names."""
+    """Return the aggregate of a stream."""
     return AGGREGATES[stream.split("/", 1)[0]]
 
 
 def supplier_of(stream: str) -> str | None:
-    """The supplier that a stream belongs to; None for what is market-wide or an organisation's."""
+    """Return the supplier of a stream; None for streams of the market or of an organisation."""
     prefix, rest = stream.split("/", 1)
     return rest.split("/", 1)[0] if prefix in OF_SUPPLIERS else None
 
 
 def supplier_in(sentence: str) -> str | None:
-    """The supplier of the first stream that a finding names; None where that is no supplier's, or there is none."""
+    """Return the supplier of the first stream that a sentence names, or None."""
     named = _STREAM_IN.search(sentence)
     return named[2] if named and named[1] in OF_SUPPLIERS else None
 
 
 def subject_of(stream: str) -> str | None:
-    """The stream whose key a stream's payloads are encrypted with: an import's, or a participant's for its contacts.
+    """Return the stream whose key encrypts a stream's payloads: an import's, or a participant's.
 
-    None for streams that speak of no person.
+    None for streams without personal data.
     """
     prefix = stream.split("/", 1)[0]
     if prefix in (IMPORT_PROCESS.prefix, PARTICIPANT.prefix):
@@ -155,7 +156,7 @@ def subject_of(stream: str) -> str | None:
 
 
 def read_event(stream: str, topic: str, state: bytes) -> Event:
-    """The stored event; `Unreadable` for whatever cannot be read as an event of this stream. Never raises."""
+    """Return the stored event, or `Unreadable` if it cannot be read as an event of this stream. Never raises."""
     prefix = stream.split("/", 1)[0]
     decoder = _decoders.get(prefix, {}).get(topic)
     if decoder is None:
@@ -171,7 +172,7 @@ def read_event(stream: str, topic: str, state: bytes) -> Event:
 
 
 def payload_digest(stream: str, topic: str, state: bytes) -> str | None:
-    """The digest of the payload that an event brought along; a request for an e-mail names one that another brought."""
+    """Return the digest of the payload that came with an event. A requested e-mail has the payload of another."""
     event = None if topic.startswith("mail_") else read_event(stream, topic, state)
     digest: str | None = getattr(event, "payload_sha256", None)
     return digest
@@ -189,7 +190,7 @@ def recorded_event(
     code_version: str,
     state: bytes,
 ) -> Recorded:
-    """An event as a row of `events` holds it; without its metadata, which few readers need. Never raises."""
+    """Return the event of a row of `events`, without metadata, which few readers need. Never raises."""
     event = read_event(stream, topic, state)
     if not isinstance(event, Unreadable) and supplier != supplier_of(stream):
         event = _unreadable(topic, state, "the supplier must be that of the stream")
@@ -197,14 +198,14 @@ def recorded_event(
 
 
 def recorded_of(row: Mapping[str, Any]) -> Recorded:
-    """The same with its metadata, from a row by the names of its columns. Never raises."""
+    """Return the event of a row, with its metadata. The row is by column names. Never raises."""
     return msgspec.structs.replace(recorded_event(**row), metadata=metadata_of(row["state"]))
 
 
 _STREAM_IN = re.compile(rf"\b({'|'.join(AGGREGATES)})/([A-Za-z0-9_-]{{0,32}})")
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _NOT_DECODED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""Errors of a decoder for bytes that it cannot decode."""
+"""Errors that a decoder raises for undecodable bytes."""
 
 
 def _unreadable(topic: str, state: bytes, error: str) -> Unreadable:

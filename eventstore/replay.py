@@ -1,4 +1,4 @@
-"""Would today's code decide as it was decided then? Runs decide and evolve over any history. Pure."""
+"""Replay: run today's decide and evolve over a history, and report events that would differ. Pure."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -11,14 +11,14 @@ from eventstore.errors import Refused
 from eventstore.events import AGGREGATES, Recorded, Unreadable, aggregate_of
 
 _UNKNOWN = -2
-"""The version of a stream after an event that cannot be read: nothing that follows can be decided anew."""
+"""Version of a stream after an unreadable event. Later events of it are not decided again."""
 EXHAUSTED = "attempts_exhausted"
 
 _COMMANDS = dict(pair for aggregate in AGGREGATES.values() for pair in aggregate.events.values())
 
 
 class Divergence(msgspec.Struct, frozen=True):
-    """An event that today's code would not decide on, or not with the same result; `says` is a sentence."""
+    """Event that today's code would decide differently; `says` is a sentence."""
 
     position: int
     stream: str
@@ -26,7 +26,7 @@ class Divergence(msgspec.Struct, frozen=True):
 
 
 class Replay:
-    """Folds histories and compares. `events` and `streams` count what was replayed; `partial` has no beginning."""
+    """Folds histories and compares. `events` and `streams` count replayed ones; `partial` lack their beginning."""
 
     def __init__(self) -> None:
         self.events = 0
@@ -38,18 +38,18 @@ class Replay:
         return len(self._states)
 
     def divergences(self, history: Iterable[Recorded]) -> Iterator[Divergence]:
-        """Each event that would be decided otherwise, in the order of the history, which is that of the log."""
+        """Yield each event that would be decided differently. The history is in the order of the log."""
         for recorded in history:
             says = self._replayed(recorded)
             if says:
                 yield Divergence(recorded.position, recorded.stream, says)
 
     def state_of(self, stream: str) -> Any:
-        """The state that the stream's events have added up to so far; None for a stream without its beginning."""
+        """Return the present state of a stream; None for a stream without its beginning."""
         return self._states[stream][1] if stream in self._states else None
 
     def _replayed(self, recorded: Recorded) -> str:
-        """What is different about this event; "" when nothing is."""
+        """Return how this event would differ; "" if it would not."""
         if isinstance(recorded.event, Unreadable):
             self._states[recorded.stream] = (_UNKNOWN, None)
             return f"cannot be read: {recorded.event.error}"
@@ -77,7 +77,7 @@ class Replay:
 
 
 def command_of(event: Event, state: Any) -> Command:
-    """The command that the event has followed from, in this state."""
+    """Return the command that the event has followed from, in this state."""
     kind = _COMMANDS[type(event)]
     if getattr(event, "code", None) == EXHAUSTED:
         kind = customer_mail.StartMail if isinstance(event, customer_mail.MailFailed) else import_process.StartImport

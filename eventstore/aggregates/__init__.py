@@ -1,1 +1,1 @@
-"""What may happen: one file per kind of stream, with its events, commands, state, `decide` and `evolve`. Pure."""
+"""Aggregates: a file for each kind of stream, with events, commands, state, `decide` and `evolve`. Pure."""

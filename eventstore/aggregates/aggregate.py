@@ -1,8 +1,8 @@
-"""What an aggregate is: a kind of stream, with its events, its state, and two pure functions.
+"""Base of the aggregates. An aggregate is a kind of stream: its events, its state and two pure functions.
 
-`decide(command, state, at)` gives the event that follows, or none when the effect already holds; it raises
-`Refused` when the command is not allowed. `evolve(state, event)` gives the next state. One command gives one
-event at most, so that one append never meets a stream twice.
+`decide(command, state, at)` returns the event that follows, or None when the effect already holds. It raises `Refused`
+when the command is not allowed. `evolve(state, event)` returns the next state. A command has at most one event, so that
+no append holds two events of one stream.
 """
 
 from collections.abc import Callable
@@ -12,44 +12,44 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]
-"""A time in an event. An event that stores one without a zone cannot be read."""
+"""Time in an event. An event with a time without zone cannot be read."""
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-"""A SHA-256 in hexadecimal that names a payload."""
+"""SHA-256 of a payload, in hexadecimal."""
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
-"""A number in an event, which fits a column of a view."""
+"""Number in an event. It fits an integer column."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A fact, past tense, never changed."""
+    """Base of events: facts in the past tense that never change."""
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """What the events of a stream add up to; made anew by `evolve`, never changed."""
+    """Base of states: the sum of a stream's events. `evolve` returns a new state and changes none."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """A request, imperative; may be refused."""
+    """Base of commands: requests in the imperative that may be refused."""
 
 
 Events = dict[str, tuple[type[Event], type[Command]]]
-"""Event classes by their permanent stored names (topics), each with the command that the event follows from.
+"""Event classes by topic, their permanent stored name, each with the command that the event follows from.
 
-Both name their fields alike, so that a replay can ask again.
+Events and commands use the same field names, so that a replay can rebuild the command.
 """
 E = TypeVar("E", bound=Event)
 
 
 def event_of(kind: type[E], command: Command, **others: Any) -> E:
-    """Event with the fields of the command that it has as well, and with the others."""
+    """Return the event with those fields of the command that it has as well, and with the other fields."""
     fields = msgspec.structs.asdict(command)
     return kind(**{name: fields[name] for name in kind.__struct_fields__ if name in fields}, **others)
 
 
 class Aggregate(msgspec.Struct, frozen=True):
-    """A kind of stream.
+    """Kind of stream.
 
-    `prefix` begins the stream ids. `parts` is the least number of parts of a stream id, the prefix included. Events of
-    `inert` topics leave the state as it is: one that cannot be read does not keep others from being appended.
+    `prefix` begins the stream ids. `parts` is the smallest number of parts of a stream id, prefix included. Events of
+    `inert` topics do not change the state: an unreadable one does not block the stream.
     """
 
     prefix: str

@@ -1,7 +1,7 @@
-"""The e-mail that tells a customer of the new account: requested with the account, sent once at most. Pure.
+"""E-mail to the customer of a new account: requested with the account, sent at most once. Pure.
 
-Between the start of an attempt and its outcome lies the one moment in which a crash leaves open whether the message
-went out. Such a message is failed, `outcome_unknown`, and never sent again.
+A crash between the start of an attempt and its outcome leaves open whether the message was sent. Such a message fails
+with `outcome_unknown` and is never sent again.
 """
 
 from datetime import datetime
@@ -12,7 +12,7 @@ from eventstore.errors import IllegalTransition
 
 
 class MailRequested(Event, frozen=True):
-    """The account exists and its supplier sends e-mails. The recipient is in the payload with this digest."""
+    """The account exists and its supplier sends e-mails. The payload with this digest holds the recipient."""
 
     account_number: str
     payload_sha256: Digest
@@ -20,7 +20,7 @@ class MailRequested(Event, frozen=True):
 
 
 class MailStarted(Event, frozen=True):
-    """A worker is about to send; `lease_until` is when it is taken for lost."""
+    """A worker is about to send the message. After `lease_until` the worker counts as lost."""
 
     attempt: Count
     worker: Count
@@ -28,7 +28,7 @@ class MailStarted(Event, frozen=True):
 
 
 class MailPostponed(Event, frozen=True):
-    """The message was certainly not sent, for a reason that is expected to pass."""
+    """The message was not sent, for a reason that is expected to pass."""
 
     attempt: Count
     code: str
@@ -36,7 +36,7 @@ class MailPostponed(Event, frozen=True):
 
 
 class MailDelivered(Event, frozen=True):
-    """The mail server has taken the message."""
+    """The mail server has accepted the message."""
 
     attempt: Count
     message_id: str
@@ -54,7 +54,7 @@ MailEvent = MailRequested | MailStarted | MailPostponed | MailDelivered | MailFa
 
 
 class RequestMail(Command, frozen=True):
-    """Tell the customer of the account."""
+    """Send the customer an e-mail about the account."""
 
     account_number: str
     payload_sha256: str
@@ -62,7 +62,7 @@ class RequestMail(Command, frozen=True):
 
 
 class StartMail(Command, frozen=True):
-    """Take the message up, if it is due; after `max_attempts` it fails instead."""
+    """Start an attempt if the message is due. After `max_attempts` the message fails instead."""
 
     worker: int
     lease_until: datetime
@@ -78,7 +78,7 @@ class PostponeMail(Command, frozen=True):
 
 
 class DeliverMail(Command, frozen=True):
-    """Record that the mail server has taken the message."""
+    """Record that the mail server has accepted the message."""
 
     attempt: int
     message_id: str
@@ -93,7 +93,7 @@ class FailMail(Command, frozen=True):
 
 
 class CustomerMail(State, frozen=True):
-    """The state of one message. `requested` says what it is about."""
+    """State of one message. `requested` holds account, payload and language."""
 
     status: str = "NEW"
     requested: MailRequested | None = None
@@ -102,7 +102,7 @@ class CustomerMail(State, frozen=True):
 
 
 def decide(command: Command, mail: CustomerMail, at: datetime) -> MailEvent | None:
-    """The event that follows, or none. Raises IllegalTransition."""
+    """Return the event that follows, or None. Raises IllegalTransition."""
     match command, mail.status:
         case RequestMail(), "NEW":
             return event_of(MailRequested, command)
@@ -113,7 +113,7 @@ def decide(command: Command, mail: CustomerMail, at: datetime) -> MailEvent | No
                 return MailFailed(attempt=mail.attempt, code="attempts_exhausted")
             return event_of(MailStarted, command, attempt=mail.attempt + 1)
         case StartMail(), _:
-            return None  # taken, ended, or not yet due
+            return None  # started by another worker, ended, or not due
         case PostponeMail(), "SENDING" if command.attempt == mail.attempt:
             return event_of(MailPostponed, command)
         case DeliverMail(), "SENDING" if command.attempt == mail.attempt:
@@ -124,7 +124,7 @@ def decide(command: Command, mail: CustomerMail, at: datetime) -> MailEvent | No
 
 
 def evolve(mail: CustomerMail, event: MailEvent) -> CustomerMail:
-    """The state after the event."""
+    """Return the state after the event."""
     match event:
         case MailRequested():
             return CustomerMail(status="REQUESTED", requested=event)

@@ -1,7 +1,8 @@
-"""Who was shown personal data of an account, in clear: a stream for each account. Pure.
+"""Disclosures: which user was shown personal data of an account in clear. One stream for each account. Pure.
 
-The console masks persons until somebody asks for them and says why. The event names the user, what was shown and the
-reason by its id; the reason's text lies in a row that is erased with the person (`projections.unlogged.typed_reasons`).
+The console masks persons until a user asks for them with a reason. The event names the user, the places that were shown
+and the id of the reason. The text of the reason is a row that is deleted with the person
+(`projections.unlogged.typed_reasons`).
 """
 
 from datetime import datetime
@@ -10,7 +11,7 @@ from eventstore.aggregates.aggregate import Aggregate, Command, Event, Events, S
 
 
 class PersonalDataShown(Event, frozen=True):
-    """A user was shown personal data in clear: `what`, by names of places on pages, and `reason`, by its id."""
+    """A user was shown personal data in clear. `what` names places on pages, `reason` is an id."""
 
     user: str
     what: tuple[str, ...]
@@ -26,18 +27,18 @@ class ShowPersonalData(Command, frozen=True):
 
 
 class Disclosures(State, frozen=True):
-    """How often personal data of the account was shown."""
+    """Number of times that personal data of the account was shown."""
 
     number: int = 0
 
 
 def decide(command: ShowPersonalData, disclosures: Disclosures, at: datetime) -> PersonalDataShown:
-    """Every showing is one of its own."""
+    """Return one event for each disclosure, also for a repeated one."""
     return event_of(PersonalDataShown, command)
 
 
 def evolve(disclosures: Disclosures, event: PersonalDataShown) -> Disclosures:
-    """The state after the event."""
+    """Return the state after the event."""
     return Disclosures(number=disclosures.number + 1)
 
 
@@ -46,7 +47,7 @@ def stream_of(supplier: str, external: str) -> str:
 
 
 def identity_of(stream: str) -> tuple[str, str]:
-    """(supplier, external account number) of a stream."""
+    """Return supplier and external account number of a stream."""
     _, supplier, external = stream.split("/", 2)
     return supplier, external
 

@@ -22,11 +22,11 @@ ERROR_DOMAIN = "account_import"
 
 
 class Staging(msgspec.Struct, frozen=True, kw_only=True):
-    """A payload to be processed, by its digest. Processing may begin at `not_before`, and should by `not_after`.
+    """Payload to be processed, by its digest. Processing may begin at `not_before` and should begin by `not_after`.
 
-    `dropped` is the number of undocumented fields that are left out. Their names are `private`, and `dropped_fields`
-    once that is decrypted (`eventstore.log.private`). `run` is the importer's name for what it sent together. It is
-    not encrypted: it must not hold personal data. `content_sha256` is the digest of the content's canonical form.
+    `dropped` counts undocumented fields that were left out. `private` holds their encrypted names, `dropped_fields` the
+    decrypted ones (`eventstore.log.private`). `run` is the importer's name for accounts that were sent together. It is
+    not encrypted, so it must not hold personal data. `content_sha256` is the digest of the content's canonical form.
     """
 
     payload_sha256: Digest
@@ -44,13 +44,13 @@ class Staging(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportStaged(Staging, Event, frozen=True):
-    """The importer's payload is kept."""
+    """The importer's payload is stored."""
 
 
 class ImportStarted(Event, frozen=True):
-    """A worker took the import up; `lease_until` is when others may take it from a worker that hangs.
+    """A worker has started an attempt. After `lease_until` another worker may take over from one that hangs.
 
-    Its version is the fencing token of this start: no other start of the stream ever has it.
+    The event's version is the fencing token of this start: no other start of the stream has it.
     """
 
     attempt: Count
@@ -59,7 +59,7 @@ class ImportStarted(Event, frozen=True):
 
 
 class ImportPostponed(Event, frozen=True):
-    """The attempt ended without outcome, for a reason that is expected to pass."""
+    """The attempt has ended without outcome, for a reason that is expected to pass."""
 
     attempt: Count
     code: str
@@ -67,7 +67,7 @@ class ImportPostponed(Event, frozen=True):
 
 
 class ImportProcessed(Event, frozen=True):
-    """The platform's account exists, since `created_at`."""
+    """The platform's account exists since `created_at`."""
 
     attempt: Count
     account_number: str
@@ -77,7 +77,7 @@ class ImportProcessed(Event, frozen=True):
 
 
 class Failure(Event, frozen=True):
-    """Why an attempt failed; `problems` are code@path, without values."""
+    """Cause of a failed attempt. `problems` are code@path, without values."""
 
     attempt: Count
     code: str
@@ -88,11 +88,11 @@ class Failure(Event, frozen=True):
 
 
 class ImportErrored(Failure, frozen=True):
-    """The attempt failed for good."""
+    """The attempt has failed permanently."""
 
 
 class DryRunSucceeded(Event, frozen=True):
-    """Everything was done as in a real run, and rolled back."""
+    """The dry run did the same as a real run, and was rolled back."""
 
     attempt: Count
     rules_edition: str = ""
@@ -100,27 +100,28 @@ class DryRunSucceeded(Event, frozen=True):
 
 
 class DryRunErrored(Failure, frozen=True):
-    """The dry run found what would make a real run fail."""
+    """The dry run has found an error that would make a real run fail."""
 
 
 class ImportCancelled(Event, frozen=True):
-    """Somebody decided that this import is not processed. `private` is the reason, encrypted."""
+    """The import will not be processed. `private` is the encrypted reason."""
 
     reason: str = ""
     private: str = ""
 
 
 class ImportRetried(Event, frozen=True):
-    """The kept payload is to be processed once more. `private` is the reason, encrypted."""
+    """The stored payload is to be processed again. `private` is the encrypted reason."""
 
     reason: str = ""
     private: str = ""
 
 
 class SubjectErased(Event, frozen=True):
-    """The person's data is gone: payloads, key, platform records. `account_number` is "" where there was no account.
+    """The person's data is deleted: payloads, key and platform records.
 
-    A process without account ends with this; one with an account stays PROCESSED, and its row says `erased_at`.
+    `account_number` is empty for an import without account, which ends here. An import with an account stays PROCESSED,
+    and its row has `erased_at`.
     """
 
     erased_at: Instant
@@ -152,32 +153,32 @@ STATUS_AFTER: dict[type[Event], str] = {
     DryRunSucceeded: "DRY_RUN_SUCCEEDED",
     DryRunErrored: "DRY_RUN_ERRORED",
 }
-"""The status that an event leaves, whatever it says. After an erasure it depends on the account: `status_after`."""
+"""Status after an event, whatever its fields. After an erasure it depends on the account: `status_after`."""
 
 STATUSES = tuple(dict.fromkeys(STATUS_AFTER.values()))
-"""Every status that an import can have, in the order of a process."""
+"""Every status of an import, in the order of a process."""
 WAITING = ("PENDING", "IN_PROGRESS")
-"""The statuses of an import that has not ended."""
+"""Statuses of an import that has not ended."""
 
 
 def status_after_erasure(has_account: bool) -> str:
-    """An import that has made an account stays PROCESSED; any other ends."""
+    """Return PROCESSED for an import that has an account, CANCELLED for any other."""
     return "PROCESSED" if has_account else "CANCELLED"
 
 
 def status_after(event: Event) -> str:
-    """The status that an event of an import process leaves."""
+    """Return the status after an event of an import process."""
     if isinstance(event, SubjectErased):
         return status_after_erasure(bool(event.account_number))
     return STATUS_AFTER[type(event)]
 
 
 class StageImport(Staging, Command, frozen=True):
-    """Keep this payload and process it."""
+    """Store this payload and process it."""
 
 
 class StartImport(Command, frozen=True):
-    """Take the import up, if it is due; after `max_attempts` it ends in ERRORED instead."""
+    """Start an attempt if the import is due. After `max_attempts` the import ends in ERRORED instead."""
 
     worker: int
     lease_until: datetime
@@ -185,7 +186,7 @@ class StartImport(Command, frozen=True):
 
 
 class PostponeImport(Command, frozen=True):
-    """Give this start up and try again at `due_at`."""
+    """End this start and try again at `due_at`."""
 
     start: int
     code: str
@@ -193,7 +194,7 @@ class PostponeImport(Command, frozen=True):
 
 
 class CompleteImport(Command, frozen=True):
-    """Record that the account exists; in a dry run, that it would."""
+    """Record that the account exists; in a dry run, that it could be created."""
 
     start: int
     account_number: str
@@ -212,31 +213,31 @@ class FailImport(Command, frozen=True):
 
 
 class CancelImport(Command, frozen=True):
-    """Do not process what is pending."""
+    """Do not process a pending import."""
 
     reason: str = ""
     private: str = ""
 
 
 class RetryImport(Command, frozen=True):
-    """Process the payload of a failed import once more."""
+    """Process the payload of a failed import again."""
 
     reason: str = ""
     private: str = ""
 
 
 class EraseSubject(Command, frozen=True):
-    """Throw the person's data away."""
+    """Delete the person's data."""
 
     reason: str = ""
 
 
 class ImportProcess(State, frozen=True):
-    """The state of one import process. `attempt` counts since the last staging or retry.
+    """State of one import process. `attempt` counts since the last staging or retry.
 
-    `version` is that of the stream. `start` is the version of the last ImportStarted since the last staging or retry,
-    0 before it. Whoever ends or postpones an attempt must name the start that it belongs to: a worker that wakes late
-    names another one, and changes nothing.
+    `version` is the stream's version. `start` is the version of the last ImportStarted since the last staging or retry,
+    or 0. A command that ends or postpones an attempt must name its start. A worker that wakes up late names an older
+    start and is refused.
     """
 
     version: int = 0
@@ -255,14 +256,14 @@ class ImportProcess(State, frozen=True):
 
 
 def decide(command: Command, process: ImportProcess, at: datetime) -> ImportEvent | None:  # noqa: C901 - one match, a case for each command and state
-    """The event that follows, or none. Raises AlreadyImported, ImportInProgress, AccountErased, IllegalTransition."""
+    """Return the event that follows, or None. Raises a Refused error of the state."""
     match command, process.status:
         case StageImport(), "PROCESSED":
             raise AlreadyImported(process.account_number)
         case StageImport(), _ if process.is_erased:
             raise AccountErased
         case StageImport(), "PENDING" | "IN_PROGRESS" if _is_staged(command, process):
-            return None  # already so: the importer repeated itself
+            return None  # the importer has sent the same again
         case StageImport(), "IN_PROGRESS":
             raise ImportInProgress
         case StageImport(is_dry_run=True), "PENDING" if not process.is_dry_run:
@@ -276,10 +277,10 @@ def decide(command: Command, process: ImportProcess, at: datetime) -> ImportEven
         case StartImport(), "PENDING" if process.due_at is None or process.due_at <= at:
             return _started(command, process)
         case StartImport(), _:
-            return None  # taken, ended, or not yet due
+            return None  # started by another worker, ended, or not due
 
         case ((PostponeImport() | CompleteImport() | FailImport()), _) if command.start != process.start:
-            raise IllegalTransition(process.status, type(command).__name__)  # of another start: its worker woke late
+            raise IllegalTransition(process.status, type(command).__name__)  # the command is from an older start
         case PostponeImport(), "IN_PROGRESS":
             return event_of(ImportPostponed, command, attempt=process.attempt)
         case PostponeImport(), "PENDING" if process.start:
@@ -314,7 +315,7 @@ def decide(command: Command, process: ImportProcess, at: datetime) -> ImportEven
 
 
 def evolve(process: ImportProcess, event: ImportEvent) -> ImportProcess:
-    """The state after the event."""
+    """Return the state after the event."""
     match event:
         case ImportStaged():
             version = process.version + 1
@@ -338,12 +339,12 @@ def evolve(process: ImportProcess, event: ImportEvent) -> ImportProcess:
 
 
 def stream_of(supplier: str, external_account_number: str) -> str:
-    """The stream id. A supplier code holds no slash, so the first two slashes separate."""
+    """Return the stream id. A supplier code holds no slash, so the first two slashes separate."""
     return f"import/{supplier}/{external_account_number}"
 
 
 def identity_of(stream: str) -> tuple[str, str]:
-    """(supplier code, external account number) of an import stream."""
+    """Return supplier code and external account number of an import stream."""
     _, supplier, external = stream.split("/", 2)
     return supplier, external
 
@@ -369,7 +370,7 @@ def _started(command: StartImport, process: ImportProcess) -> ImportEvent:
 
 
 def _moved(process: ImportProcess, event: ImportEvent, **changes: Any) -> ImportProcess:
-    """The process in the status that the event leaves; no worker holds it, unless the changes say so."""
+    """Return the process in the status after the event, without worker, due time and account unless given."""
     reset: dict[str, Any] = {"worker": 0, "due_at": None, "account_number": ""}
     return replace(process, version=process.version + 1, status=status_after(event), **reset | changes)
 
@@ -387,6 +388,6 @@ EVENTS: Events = {
     "subject_erased.v1": (SubjectErased, EraseSubject),
 }
 STATUS_AFTER_TOPIC = {topic: STATUS_AFTER[event] for topic, (event, _) in EVENTS.items() if event in STATUS_AFTER}
-"""Status that an event leaves, by its topic."""
+"""Status after an event, by its topic."""
 
 IMPORT_PROCESS = Aggregate("import", EVENTS, ImportProcess(), decide, evolve, parts=3)

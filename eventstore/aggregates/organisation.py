@@ -1,4 +1,4 @@
-"""The organisation: who may call, with which keys. Only digests of keys are kept. Pure."""
+"""Organisations: callers and their API keys, of which only digests are stored. Pure."""
 
 from datetime import datetime
 from typing import Literal, assert_never
@@ -10,9 +10,9 @@ Role = Literal["importer", "auditor", "support", "operator"]
 
 
 class KeyCreated(Event, frozen=True):
-    """A key was issued; `secret_sha256` is the digest of the whole key, `suppliers` what it may touch.
+    """A key was issued. `secret_sha256` is the digest of the whole key, `suppliers` are those it may access.
 
-    `rate_per_s` is how many requests a second it may make, 0 for any number.
+    `rate_per_s` limits the requests per second; 0 is no limit.
     """
 
     key_id: str
@@ -23,9 +23,9 @@ class KeyCreated(Event, frozen=True):
 
 
 class KeyRevoked(Event, frozen=True):
-    """The key and every token that came from it are void.
+    """The key and all tokens made from it are revoked.
 
-    `until_confirmed`: a restored backup does not show whether the key was revoked later, and an operator decides.
+    `until_confirmed`: after a restore it is unknown whether the key was revoked after the backup. An operator decides.
     """
 
     key_id: str
@@ -34,7 +34,7 @@ class KeyRevoked(Event, frozen=True):
 
 
 class KeyConfirmed(Event, frozen=True):
-    """The key is valid again: an operator knows that it was not revoked after the backup."""
+    """The key is valid again: an operator has confirmed that it was not revoked after the backup."""
 
     key_id: str
 
@@ -53,7 +53,7 @@ class CreateKey(Command, frozen=True):
 
 
 class RevokeKey(Command, frozen=True):
-    """Void a key, for good or until it is confirmed."""
+    """Revoke a key, permanently or until it is confirmed."""
 
     key_id: str
     reason: str = ""
@@ -61,13 +61,13 @@ class RevokeKey(Command, frozen=True):
 
 
 class ConfirmKey(Command, frozen=True):
-    """Make a key valid again that waits for this."""
+    """Make a key valid again that waits for confirmation."""
 
     key_id: str
 
 
 class Organisation(State, frozen=True):
-    """Which of the organisation's keys are valid, which wait to be confirmed, and which are void."""
+    """Keys of the organisation: valid, waiting for confirmation, and revoked."""
 
     valid: frozenset[str] = frozenset()
     unconfirmed: frozenset[str] = frozenset()
@@ -75,7 +75,7 @@ class Organisation(State, frozen=True):
 
 
 def decide(command: Command, organisation: Organisation, at: datetime) -> OrganisationEvent | None:
-    """The event that follows, or none. Raises IllegalTransition for a key that does not exist."""
+    """Return the event that follows, or None. Raises IllegalTransition for a key that does not exist."""
     match command:
         case CreateKey(key_id=key_id) if (
             key_id not in organisation.valid | organisation.unconfirmed | organisation.void
@@ -99,16 +99,16 @@ def decide(command: Command, organisation: Organisation, at: datetime) -> Organi
 
 
 def evolve(organisation: Organisation, event: OrganisationEvent) -> Organisation:
-    """The state after the event."""
-    one = frozenset({event.key_id})
-    valid, unconfirmed, void = organisation.valid - one, organisation.unconfirmed - one, organisation.void
+    """Return the state after the event."""
+    key = frozenset({event.key_id})
+    valid, unconfirmed, void = organisation.valid - key, organisation.unconfirmed - key, organisation.void
     match event:
         case KeyCreated() | KeyConfirmed():
-            valid |= one
+            valid |= key
         case KeyRevoked(until_confirmed=True):
-            unconfirmed |= one
+            unconfirmed |= key
         case KeyRevoked():
-            void |= one
+            void |= key
         case _:
             assert_never(event)
     return Organisation(valid=valid, unconfirmed=unconfirmed, void=void)

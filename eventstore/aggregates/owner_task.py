@@ -1,6 +1,6 @@
-"""What needs the rights of the database's owner: a user requests it, the relay, which has them, carries it out. Pure.
+"""Owner tasks: a user requests an action that needs the database owner's rights, and the relay runs it. Pure.
 
-A task is carried out once. Where the relay dies on the way, it is taken up again; whatever it does can be repeated.
+A task runs once. If the relay dies meanwhile, it starts the task again, so every task must be repeatable.
 """
 
 from collections.abc import Callable
@@ -34,9 +34,9 @@ MAX_ATTEMPTS = 3
 
 
 class OwnerTaskRequested(Event, frozen=True):
-    """A user asks for something that needs the owner's rights; `reason` is the id of what they typed.
+    """A user requests an action that needs the owner's rights. `reason` is the id of the typed reason.
 
-    `mac` is that of the api (`eventstore.log.authority`), over everything else and the task's id.
+    `mac` is the api's MAC (`eventstore.log.authority`) over all other fields and the task's id.
     """
 
     kind: OwnerTaskKind
@@ -49,17 +49,17 @@ class OwnerTaskRequested(Event, frozen=True):
 
 
 class OwnerTaskStarted(Event, frozen=True):
-    """The relay begins to carry it out."""
+    """The relay starts an attempt."""
 
     attempt: Count
 
 
 class OwnerTaskFinished(Event, frozen=True):
-    """It is carried out."""
+    """The task has succeeded."""
 
 
 class OwnerTaskFailed(Event, frozen=True):
-    """It could not be carried out, and is not tried again; `error` names no person."""
+    """The task has failed and is not repeated. `error` names no person."""
 
     error: str
 
@@ -68,7 +68,7 @@ OwnerTaskEvent = OwnerTaskRequested | OwnerTaskStarted | OwnerTaskFinished | Own
 
 
 class RequestOwnerTask(Command, frozen=True):
-    """Ask for it."""
+    """Request the task."""
 
     kind: OwnerTaskKind
     arguments: dict[str, str]
@@ -80,31 +80,31 @@ class RequestOwnerTask(Command, frozen=True):
 
 
 class StartOwnerTask(Command, frozen=True):
-    """Take it up."""
+    """Start an attempt."""
 
 
 class FinishOwnerTask(Command, frozen=True):
-    """Record that the attempt has carried it out. `attempt` is the fencing token: it only rises."""
+    """Record that the attempt has succeeded. `attempt` is the fencing token: it only rises."""
 
     attempt: int
 
 
 class FailOwnerTask(Command, frozen=True):
-    """Record that the attempt has failed for good."""
+    """Record that the attempt has failed permanently."""
 
     attempt: int
     error: str
 
 
 class OwnerTaskState(State, frozen=True):
-    """How far it is."""
+    """Status and number of attempts."""
 
     status: Literal["unknown", "requested", "running", "done", "failed"] = "unknown"
     attempts: int = 0
 
 
 def decide(command: Command, task: OwnerTaskState, at: datetime) -> OwnerTaskEvent | None:
-    """The event that follows, or none. Raises IllegalTransition."""
+    """Return the event that follows, or None. Raises IllegalTransition."""
     match command, task.status:
         case RequestOwnerTask(), "unknown":
             return event_of(OwnerTaskRequested, command)
@@ -115,7 +115,7 @@ def decide(command: Command, task: OwnerTaskState, at: datetime) -> OwnerTaskEve
                 return OwnerTaskFailed(error=f"given up after {task.attempts} attempts")
             return OwnerTaskStarted(attempt=task.attempts + 1)
         case ((FinishOwnerTask() | FailOwnerTask()), _) if command.attempt != task.attempts:
-            raise IllegalTransition(task.status, type(command).__name__)  # of another attempt: it came back late
+            raise IllegalTransition(task.status, type(command).__name__)  # the command is from an older attempt
         case FinishOwnerTask(), "running":
             return OwnerTaskFinished()
         case FailOwnerTask(), "running":
@@ -126,7 +126,7 @@ def decide(command: Command, task: OwnerTaskState, at: datetime) -> OwnerTaskEve
 
 
 def evolve(task: OwnerTaskState, event: OwnerTaskEvent) -> OwnerTaskState:
-    """The state after the event."""
+    """Return the state after the event."""
     match event:
         case OwnerTaskRequested():
             return OwnerTaskState(status="requested") if task.status == "unknown" else task
@@ -145,19 +145,19 @@ def stream_of(task_id: str) -> str:
 
 
 def with_mac(request: RequestOwnerTask, task_id: str, mac: Callable[..., str]) -> RequestOwnerTask:
-    """The request with its MAC. It holds for this task alone: the task's id is covered."""
+    """Return the request with its MAC. The MAC covers the task's id, so it holds for this task only."""
     return msgspec.structs.replace(request, mac=mac(*_covered(task_id, request)))
 
 
 def is_authentic(request: OwnerTaskRequested, task_id: str, is_mac: Callable[..., bool]) -> bool:
-    """Return True if the request's MAC was made for this task."""
+    """Return whether the request's MAC was made for this task."""
     return is_mac(request.mac, *_covered(task_id, request))
 
 
 def _covered(task_id: str, request: RequestOwnerTask | OwnerTaskRequested) -> tuple[str | datetime | None, ...]:
     arguments = msgspec.json.encode(request.arguments, order="sorted").decode()
-    said = (request.kind, arguments, request.user, request.session, request.reason, request.requested_at)
-    return ("owner task", task_id, *said)
+    fields = (request.kind, arguments, request.user, request.session, request.reason, request.requested_at)
+    return ("owner task", task_id, *fields)
 
 
 EVENTS: Events = {

@@ -1,7 +1,7 @@
-"""The market participant: imported once, and never changed by importing it again. Pure.
+"""Market participants: imported once, not changed by a second import. Pure.
 
-It belongs to the organisation that sent it, or to the operator of the service, whose organisation is "". The record
-itself, which names people to contact, is a payload beside the log. Their contacts can be erased; the rest stays.
+A participant belongs to the organisation that sent it. The operator's organisation has the name "". The record itself
+names contact persons, so it is a payload beside the log. Contacts can be erased; the rest stays.
 """
 
 from datetime import datetime
@@ -12,14 +12,14 @@ from eventstore.errors import IllegalTransition
 
 
 class ParticipantImported(Event, frozen=True):
-    """The participant is known; `payload_sha256` names its record. Its rows are dated `imported_at`."""
+    """The participant is known. `payload_sha256` names its record. Its rows are dated `imported_at`."""
 
     payload_sha256: Digest
     imported_at: Instant
 
 
 class ContactsErased(Event, frozen=True):
-    """The record was thrown away with its key; `payload_sha256` names the rest of it, without contacts."""
+    """The record and its key are deleted. `payload_sha256` names the record without contacts."""
 
     payload_sha256: Digest
     imported_at: Instant
@@ -31,13 +31,13 @@ ParticipantEvent = ParticipantImported | ContactsErased
 
 
 class ImportParticipant(Command, frozen=True):
-    """Keep the participant's record, unless there is one."""
+    """Store the participant's record, unless there is one."""
 
     payload_sha256: str
 
 
 class EraseContacts(Command, frozen=True):
-    """Replace the record with one that has no contacts."""
+    """Replace the record by one without contacts."""
 
     payload_sha256: str
     imported_at: datetime
@@ -45,16 +45,16 @@ class EraseContacts(Command, frozen=True):
 
 
 class Participant(State, frozen=True):
-    """`payload_sha256` is "" for a participant that is not known."""
+    """State of a participant. `payload_sha256` is empty for an unknown one."""
 
     payload_sha256: str = ""
     is_erased: bool = False
 
 
 def decide(command: Command, participant: Participant, at: datetime) -> ParticipantEvent | None:
-    """The event that follows; none for a participant that is known, and for one whose contacts were erased.
+    """Return the event that follows; None for a participant that is known or whose contacts were erased.
 
-    Raises IllegalTransition where there is nothing to erase.
+    Raises IllegalTransition if there is nothing to erase.
     """
     match command:
         case ImportParticipant() if participant.payload_sha256:
@@ -69,7 +69,7 @@ def decide(command: Command, participant: Participant, at: datetime) -> Particip
 
 
 def evolve(participant: Participant, event: ParticipantEvent) -> Participant:
-    """The state after the event."""
+    """Return the state after the event."""
     match event:
         case ParticipantImported(payload_sha256=digest):
             return Participant(payload_sha256=digest)
@@ -80,12 +80,12 @@ def evolve(participant: Participant, event: ParticipantEvent) -> Participant:
 
 
 def stream_of(organisation: str, code: int) -> str:
-    """The stream id. An organisation's name holds no slash."""
+    """Return the stream id. An organisation's name holds no slash."""
     return f"participant/{organisation}/{code}"
 
 
 def identity_of(stream: str) -> tuple[str, int]:
-    """(organisation, code) of a participant's stream."""
+    """Return organisation and code of a participant's stream."""
     _, organisation, code = stream.split("/", 2)
     return organisation, int(code)
 

@@ -1,7 +1,7 @@
-"""Records that are attached to an account after its import: delivery notes, energy amounts, invoices. Pure.
+"""Records of an account that are sent after its import: delivery notes, energy amounts, invoices. Pure.
 
-The three are alike: a record is imported once under its reference; the same content again is no event, a change of
-its cancellation is one, and any other content is refused.
+All three have the same rules. A record is imported once under its reference. The same content again has no event, a
+changed cancellation has one, and any other content is refused.
 """
 
 import hashlib
@@ -28,9 +28,9 @@ class RecordDiffers(Refused):
 
 
 class RecordImported(Event, frozen=True):
-    """The account has the record. `payload_sha256` names the request's bytes, `content_sha256` what they say.
+    """The account has the record. `payload_sha256` is the digest of the request, `content_sha256` of its content.
 
-    `private` holds the names of undocumented fields that were dropped, encrypted (`eventstore.log.private`). The
+    `private` holds the encrypted names of undocumented fields that were dropped (`eventstore.log.private`). The
     record's rows are dated `imported_at`.
     """
 
@@ -45,7 +45,7 @@ class RecordImported(Event, frozen=True):
 
 
 class RecordCancellationChanged(Event, frozen=True):
-    """The record was cancelled, or is valid again; nothing else about it has changed. Its rows are written anew."""
+    """The record was cancelled, or is valid again. Nothing else has changed. Its rows are replaced."""
 
     account_number: str
     payload_sha256: Digest
@@ -60,9 +60,12 @@ RecordEvent = RecordImported | RecordCancellationChanged
 
 
 class ImportRecord(Command, frozen=True):
-    """Attach the record. `content_sha256` covers all but the cancellation, `cancellation_sha256` the rest.
+    """Store the record.
 
-    Both are digests of a spelling: whoever finds another spelling of what is stored says it with the stored digests.
+    `content_sha256` covers all fields but the cancellation, `cancellation_sha256` the cancellation.
+
+    Both are digests of the text as sent. A caller that finds other text with the same meaning passes the stored
+    digests.
     """
 
     account_number: str
@@ -75,7 +78,7 @@ class ImportRecord(Command, frozen=True):
 
 
 class Record(State, frozen=True):
-    """`content_sha256` is "" for a record that is not known; `payload_sha256` names the newest request."""
+    """State of a record. `content_sha256` is empty for an unknown one, `payload_sha256` is the newest request's."""
 
     payload_sha256: str = ""
     content_sha256: str = ""
@@ -84,7 +87,7 @@ class Record(State, frozen=True):
 
 
 def decide(command: ImportRecord, record: Record, at: datetime) -> RecordEvent | None:
-    """The event that follows; none for the same record again. Raises RecordDiffers."""
+    """Return the event that follows; None for the same record again. Raises RecordDiffers."""
     match command:
         case ImportRecord() if not record.content_sha256:
             return event_of(RecordImported, command, imported_at=at)
@@ -99,7 +102,7 @@ def decide(command: ImportRecord, record: Record, at: datetime) -> RecordEvent |
 
 
 def evolve(record: Record, event: RecordEvent) -> Record:
-    """The state after the event."""
+    """Return the state after the event."""
     match event:
         case RecordImported():
             return Record(
@@ -126,7 +129,7 @@ def stream_of(aggregate: Aggregate, supplier: str, external_account_number: str,
 
 
 def identity_of(stream: str) -> tuple[str, str, str]:
-    """(supplier code, external account number, digest of the reference) of a record's stream."""
+    """Return supplier code, external account number and digest of the reference of a record's stream."""
     _, supplier, rest = stream.split("/", 2)
     external, _, digest = rest.rpartition("/")
     return supplier, external, digest

@@ -1,6 +1,6 @@
-"""The fee price sheet: one document of one market participant, imported once. Pure.
+"""Fee price sheets: one document of one market participant, imported once. Pure.
 
-It belongs to the organisation that sent it, or to the operator of the service, whose organisation is "".
+A sheet belongs to the organisation that sent it. The operator's organisation has the name "".
 """
 
 from datetime import datetime
@@ -21,7 +21,7 @@ class DocumentDiffers(Refused):
 
 
 class PriceSheetImported(Event, frozen=True):
-    """The sheet is known; `payload_sha256` names its content. Its rows are dated `imported_at`."""
+    """The sheet is known. `payload_sha256` names its content. Its rows are dated `imported_at`."""
 
     payload_sha256: Digest
     imported_at: Instant
@@ -33,7 +33,7 @@ class PriceSheetImported(Event, frozen=True):
 
 
 class ImportPriceSheet(Command, frozen=True):
-    """Keep the sheet."""
+    """Store the sheet."""
 
     payload_sha256: str
     price_sheet_type: str
@@ -44,13 +44,13 @@ class ImportPriceSheet(Command, frozen=True):
 
 
 class PriceSheetState(State, frozen=True):
-    """`payload_sha256` is "" for a document that is not known."""
+    """State of a sheet. `payload_sha256` is empty for an unknown document."""
 
     payload_sha256: str = ""
 
 
 def decide(command: ImportPriceSheet, sheet: PriceSheetState, at: datetime) -> PriceSheetImported | None:
-    """The event that follows; none for the same document again. Raises DocumentDiffers."""
+    """Return the event that follows; None for the same document again. Raises DocumentDiffers."""
     match command:
         case ImportPriceSheet() if sheet.payload_sha256 == command.payload_sha256:
             return None
@@ -61,7 +61,7 @@ def decide(command: ImportPriceSheet, sheet: PriceSheetState, at: datetime) -> P
 
 
 def evolve(sheet: PriceSheetState, event: PriceSheetImported) -> PriceSheetState:
-    """The state after the event."""
+    """Return the state after the event."""
     match event:
         case PriceSheetImported(payload_sha256=digest):
             return PriceSheetState(payload_sha256=digest)
@@ -70,7 +70,7 @@ def evolve(sheet: PriceSheetState, event: PriceSheetImported) -> PriceSheetState
 
 
 def stream_of(organisation: str, participant_code: int, document_number: str) -> str:
-    """The stream id. An organisation's name holds no slash."""
+    """Return the stream id. An organisation's name holds no slash."""
     return f"price-sheet/{organisation}/{participant_code}/{document_number}"
 
 

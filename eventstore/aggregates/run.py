@@ -1,8 +1,9 @@
-"""Batches of counts: of a run, which is what an importer sends under one name, and of a supplier's refusals. Pure.
+"""Counts of runs and of refused requests, in batches. Pure.
 
-The streams of accounts hold which of them were staged under a run. A stream here is a batch of what no account holds:
-how many lines were refused or only validated, or which accounts were there before. It takes one event, so that a batch
-that is appended twice counts once. Of refused requests the log keeps codes and places, no payload and no value.
+A run is everything that an importer sends under one name. The streams of accounts say which run staged them. A batch
+counts lines without an account of their own: refused, only validated, or sent before. Each batch is a stream with one
+event, so a repeated append does not count twice. Refused requests leave codes and places in the log, no payload and no
+value.
 """
 
 from datetime import datetime
@@ -16,10 +17,10 @@ Mode = Literal["create", "validate", "dry_run"]
 
 
 class RunCounted(Event, frozen=True):
-    """Counts of one api process over a span of time. No values.
+    """Counts of one api process over a span of time, without values.
 
-    `valid` lines were validated only; `warned` of them had `warnings`. `refused` lines were refused for `counts`. Both
-    are by code@place, with [] for any item of an array.
+    `valid` lines were only validated; `warned` of them had `warnings`. `refused` lines were refused for `counts`. Both
+    count by code@place, with [] for any item of an array.
     """
 
     since: Instant
@@ -32,14 +33,14 @@ class RunCounted(Event, frozen=True):
 
 
 class AccountsReplayed(Event, frozen=True):
-    """These accounts, by external number, were sent under the run as they had been accepted before."""
+    """These accounts, by external number, were sent under the run after they had been accepted before."""
 
     accounts: tuple[str, ...]
     mode: Mode
 
 
 class RequestsRefused(Event, frozen=True):
-    """What one api process has refused in a span of time: counts by code@place, [] for any item of an array."""
+    """Refusals of one api process over a span of time, by code@place, with [] for any item of an array."""
 
     since: Instant
     counts: dict[str, Count]
@@ -72,7 +73,7 @@ class CountRefusals(Command, frozen=True):
 
 
 class Batch(State, frozen=True):
-    """State of a batch: in the log or not yet."""
+    """State of a batch: whether it is in the log."""
 
     is_counted: bool = False
 
@@ -81,7 +82,7 @@ BatchEvent = RunCounted | AccountsReplayed | RequestsRefused
 
 
 def decide(command: Command, batch: Batch, at: datetime) -> BatchEvent | None:
-    """The event that follows; none for nothing, and none for a batch that is in the log."""
+    """Return the event that follows; None for empty counts and for a batch that is in the log."""
     match command:
         case CountRun() if not batch.is_counted and (command.valid or command.refused):
             return event_of(RunCounted, command)
@@ -93,7 +94,7 @@ def decide(command: Command, batch: Batch, at: datetime) -> BatchEvent | None:
 
 
 def evolve(batch: Batch, event: BatchEvent) -> Batch:
-    """The state after the event."""
+    """Return the state after the event."""
     return Batch(is_counted=True)
 
 
@@ -106,7 +107,7 @@ def refusals_stream_of(supplier: str, batch: str) -> str:
 
 
 def run_of(stream: str) -> tuple[str, str]:
-    """(supplier code, name) of a run's stream."""
+    """Return supplier code and name of a run's stream."""
     _, supplier, batch = stream.split("/", 2)
     return supplier, batch.rsplit("/", 1)[0]
 

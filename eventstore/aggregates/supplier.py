@@ -1,4 +1,4 @@
-"""The import supplier: a group of migrated accounts, whether it takes any more, and how they are judged. Pure."""
+"""Import suppliers: groups of migrated accounts with a status and settings. Pure."""
 
 from datetime import datetime
 from typing import Annotated, Literal, assert_never
@@ -12,27 +12,27 @@ from eventstore.errors import IllegalTransition, Refused
 
 SupplierStatus = Literal["ongoing", "paused", "complete"]
 Strictness = Literal["standard", "strict"]
-"""Strict: what the market's rules only warn of is refused."""
+"""`strict` refuses accounts for what `standard` only warns of."""
 UnknownFields = Literal["refuse", "ignore"]
-"""Ignore: undocumented fields are dropped, and each drop is recorded with the import."""
+"""`ignore` drops undocumented fields and records each dropped name with the import."""
 DocumentsCheck = Literal["off", "warn", "require"]
-"""Whether documents are looked for while processing, and whether a missing one ends the import."""
+"""Check of documents during processing: none, a warning, or an error for a missing one."""
 EmailLanguage = Literal["de", "en"]
 
 
 class SupplierSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a supplier's accounts are treated; a new supplier's are treated by the contract, as these defaults say.
+    """Settings of a supplier's accounts. The defaults are those of the contract.
 
-    This is the one list of settings: the columns of the view, what the api and workers know of a supplier, and
-    `importledger supplier set` and `show` follow from it. A title is the setting's name on the command line, where it
-    is not the field's; `no` and `yes` are its words there.
+    This is the only list of settings. The view's columns, the settings that api and workers know, and `importledger
+    supplier set` and `show` follow from it. A title is the setting's name on the command line if it differs from the
+    field's. `no` and `yes` are its words there.
     """
 
     strictness: Strictness = "standard"
     unknown_fields: UnknownFields = "refuse"
     is_dry_run_only: Annotated[bool, Meta(title="dry-run-only")] = False
     documents_root: str = ""
-    """A URL, "" for none."""
+    """URL; empty for none."""
     documents_check: DocumentsCheck = "off"
     sends_customer_emails: Annotated[bool, Meta(title="customer-emails", extra={"no": "off", "yes": "on"})] = False
     email_language: EmailLanguage = "de"
@@ -59,20 +59,20 @@ class AlreadyArchived(Refused):
 
 
 class SupplierCreated(Event, frozen=True):
-    """The platform team has set the supplier up; it takes accounts."""
+    """The operator has created the supplier; it accepts accounts."""
 
 
 class SupplierStatusChanged(Event, frozen=True):
-    """The platform team opened, paused or closed the supplier."""
+    """The operator has opened, paused or closed the supplier."""
 
     status: SupplierStatus
     reason: str = ""
 
 
 class SupplierConfigured(SupplierSettings, Event, frozen=True):
-    """How the supplier's accounts are treated from now on: all of it, not only what has changed.
+    """Settings of the supplier from now on: all of them, not only the changed ones.
 
-    The first three are always stored, as they were when there were no others.
+    The first three are always stored.
     """
 
     strictness: Strictness
@@ -82,9 +82,9 @@ class SupplierConfigured(SupplierSettings, Event, frozen=True):
 
 
 class SupplierArchived(Event, frozen=True):
-    """What the log holds of the supplier lies in an archive as well; its payloads may lie there alone from now on.
+    """The supplier's part of the log is in an archive as well; its payloads may be only there from now on.
 
-    `position` is the last one of the log that the archive, a file with this digest, speaks of.
+    `position` is the log's last position that the archive covers. `sha256` is the digest of the archive file.
     """
 
     url: str
@@ -94,7 +94,7 @@ class SupplierArchived(Event, frozen=True):
 
 
 class ArchiveAttached(Event, frozen=True):
-    """The payloads of the archive with this digest are in the database again, but for those of erased persons."""
+    """The payloads of the archive with this digest are in the database again, except those of erased persons."""
 
     sha256: str
 
@@ -103,7 +103,7 @@ SupplierEvent = SupplierCreated | SupplierStatusChanged | SupplierConfigured | S
 
 
 class CreateSupplier(Command, frozen=True):
-    """Set the supplier up."""
+    """Create the supplier."""
 
 
 class ChangeSupplierStatus(Command, frozen=True):
@@ -114,9 +114,9 @@ class ChangeSupplierStatus(Command, frozen=True):
 
 
 class ConfigureSupplier(Command, frozen=True):
-    """Change how accounts are treated; None leaves a setting as it is.
+    """Change settings; None keeps a setting.
 
-    `documents_organisation` counts if a root is given: the organisation that sets it, "" for the platform itself.
+    `documents_organisation` is used only if a root is given: the organisation that sets it, or "" for the operator.
     """
 
     strictness: Strictness | None = None
@@ -130,7 +130,7 @@ class ConfigureSupplier(Command, frozen=True):
 
 
 class ArchiveSupplier(Command, frozen=True):
-    """Say that the supplier is archived; its payloads are detached after that."""
+    """Record that the supplier is archived. Its payloads are removed from the database afterwards."""
 
     url: str
     sha256: str
@@ -139,13 +139,14 @@ class ArchiveSupplier(Command, frozen=True):
 
 
 class AttachArchive(Command, frozen=True):
-    """Say that the payloads of the archive are back."""
+    """Record that the payloads of the archive are in the database again."""
 
 
 class Supplier(SupplierSettings, State, frozen=True):
-    """The state of a supplier: its status, its settings, and the archive that its payloads lie in, if any.
+    """State of a supplier: status, settings and archive, if any.
 
-    `documents_organisation` has set the documents root, which must be among its allowed places; "" for the platform.
+    `documents_organisation` has set the documents root, which must be below a root of that organisation; "" is the
+    operator.
     """
 
     status: str = "new"
@@ -154,8 +155,7 @@ class Supplier(SupplierSettings, State, frozen=True):
 
 
 def decide(command: Command, supplier: Supplier, at: datetime) -> SupplierEvent | None:
-    """The event that follows, or none. Raises IllegalTransition for a supplier that does not exist,
-    DocumentsRootMissing."""
+    """Return the event that follows, or None. Raises IllegalTransition, DocumentsRootMissing, AlreadyArchived."""
     match command, supplier.status:
         case CreateSupplier(), "new":
             return SupplierCreated()
@@ -178,7 +178,7 @@ def decide(command: Command, supplier: Supplier, at: datetime) -> SupplierEvent 
 
 
 def evolve(supplier: Supplier, event: SupplierEvent) -> Supplier:
-    """The state after the event."""
+    """Return the state after the event."""
     match event:
         case SupplierCreated():
             return Supplier(status="ongoing")
@@ -203,7 +203,7 @@ def _configured(command: ConfigureSupplier, supplier: Supplier) -> SupplierConfi
 
 
 def _archived(command: ArchiveSupplier, supplier: Supplier) -> SupplierArchived | None:
-    """None where it is archived in this file. Raises AlreadyArchived where it is in another."""
+    """Return None if the supplier is in this archive already. Raises AlreadyArchived if it is in another."""
     archived = event_of(SupplierArchived, command)
     if supplier.archive is not None and supplier.archive != archived:
         raise AlreadyArchived

@@ -1,6 +1,6 @@
-"""The user of the console: a person of an organisation, what they may do, and when they signed in. Pure.
+"""Users of the console: persons of an organisation, their role and their sign-ins. Pure.
 
-Events know a user by an id only. Name, e-mail address and password lie in rows beside the log that can be erased
+Events know a user by an id only. Name, e-mail address and password are rows beside the log that can be deleted
 (`projections.unlogged.user_details`).
 """
 
@@ -17,7 +17,7 @@ SignInMethod = Literal["link", "password", "openid"]
 
 
 class UserCreated(Event, frozen=True):
-    """Somebody may sign in: for which organisation, as what, and which suppliers they see (`*` for all)."""
+    """A person may sign in, for an organisation, with a role and for these suppliers (`*` for all)."""
 
     organisation: str
     role: UserRole
@@ -25,14 +25,14 @@ class UserCreated(Event, frozen=True):
 
 
 class UserRoleChanged(Event, frozen=True):
-    """What the user may do, or which suppliers they see, is another from now on; it holds for open sessions too."""
+    """The user has another role, or sees other suppliers. This also holds for open sessions."""
 
     role: UserRole
     suppliers: tuple[str, ...] = ()
 
 
 class UserDisabled(Event, frozen=True):
-    """The user cannot sign in any more, and is signed out everywhere."""
+    """The user can no longer sign in. All sessions have ended."""
 
 
 class UserEnabled(Event, frozen=True):
@@ -40,34 +40,34 @@ class UserEnabled(Event, frozen=True):
 
 
 class SignInLinkIssued(Event, frozen=True):
-    """A link was given out that signs in once."""
+    """A link was issued that signs in once."""
 
     expires_at: Instant
 
 
 class PasswordSet(Event, frozen=True):
-    """The user has chosen a password; other sessions have ended."""
+    """The user has set a password. Other sessions have ended."""
 
 
 class UserSignedIn(Event, frozen=True):
-    """The user has signed in, and by what; `session` names the session without opening it."""
+    """The user has signed in by this method. `session` names the session and does not open it."""
 
     session: str
     method: SignInMethod
 
 
 class UserSignedOut(Event, frozen=True):
-    """A session was ended by the user."""
+    """The user has ended a session."""
 
     session: str
 
 
 class SessionsEnded(Event, frozen=True):
-    """Every session of the user was ended."""
+    """All sessions of the user were ended."""
 
 
 class UserErased(Event, frozen=True):
-    """Name, address, password and typed reasons of the user are gone; what they did stays under their id."""
+    """Name, address, password and typed reasons of the user are deleted. Past actions stay under the id."""
 
 
 UserEvent = (
@@ -85,7 +85,7 @@ UserEvent = (
 
 
 class CreateUser(Command, frozen=True):
-    """Let somebody sign in."""
+    """Create a user who may sign in."""
 
     organisation: str
     role: UserRole
@@ -93,28 +93,28 @@ class CreateUser(Command, frozen=True):
 
 
 class ChangeUserRole(Command, frozen=True):
-    """Change what the user may do and see."""
+    """Change the user's role and suppliers."""
 
     role: UserRole
     suppliers: tuple[str, ...] = ()
 
 
 class DisableUser(Command, frozen=True):
-    """Let the user sign in no more."""
+    """Disable the user."""
 
 
 class EnableUser(Command, frozen=True):
-    """Let the user sign in again."""
+    """Enable the user again."""
 
 
 class IssueSignInLink(Command, frozen=True):
-    """Give out a link that signs in once."""
+    """Issue a link that signs in once."""
 
     expires_at: datetime
 
 
 class SetPassword(Command, frozen=True):
-    """Choose a password."""
+    """Set a password."""
 
 
 class SignIn(Command, frozen=True):
@@ -131,18 +131,18 @@ class SignOut(Command, frozen=True):
 
 
 class EndSessions(Command, frozen=True):
-    """End every session."""
+    """End all sessions."""
 
 
 class EraseUser(Command, frozen=True):
-    """Forget who the user is."""
+    """Delete the user's personal data."""
 
 
 UserStatus = Literal["unknown", "active", "disabled", "erased"]
 
 
 class User(State, frozen=True):
-    """Whether the user may sign in, as what, and for which suppliers."""
+    """State of a user: status, organisation, role and suppliers."""
 
     status: UserStatus = "unknown"
     organisation: str = ""
@@ -151,7 +151,7 @@ class User(State, frozen=True):
 
 
 def decide(command: Command, user: User, at: datetime) -> UserEvent | None:  # noqa: C901 - one match, a case for each command and state
-    """The event that follows, or none. Raises IllegalTransition: for a user who is not known or was erased, always."""
+    """Return the event that follows, or None. Raises IllegalTransition; for unknown and erased users always."""
     match command, user.status:
         case CreateUser(), "unknown":
             return event_of(UserCreated, command)
@@ -184,7 +184,7 @@ def decide(command: Command, user: User, at: datetime) -> UserEvent | None:  # n
 
 
 def evolve(user: User, event: UserEvent) -> User:
-    """The state after the event."""
+    """Return the state after the event."""
     match event:
         case UserCreated():
             return User(status="active", **asdict(event))
@@ -219,6 +219,6 @@ EVENTS: Events = {
     "user_erased.v1": (UserErased, EraseUser),
 }
 INERT = frozenset({"user_signed_in.v1", "user_signed_out.v1", "password_set.v1"})
-"""Topics that the api appends. An event of these that cannot be read does not keep the user from being disabled."""
+"""Topics that the api appends. An unreadable event of these does not keep a user from being disabled."""
 
 USER = Aggregate("user", EVENTS, User(), decide, evolve, inert=INERT)

@@ -1,1 +1,1 @@
-"""The log itself: load, decide and append (`ledger`), the recorder, payloads, and the followers' side of it."""
+"""The log: load, decide and append (`ledger`), the recorder, payloads, and reading for followers."""

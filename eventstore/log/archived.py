@@ -1,4 +1,4 @@
-"""Where a supplier's payloads lie by the log, when they are archived."""
+"""Places of archived payloads, as the log records them."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ LIMIT 1
 
 
 def archive_of(connection: Connection[Any], code: str) -> SupplierArchived | None:
-    """Where the supplier's payloads lie by the log; None where they are not detached."""
+    """Return the supplier's archive by the log; None if its payloads are in the database."""
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         row = cursor.execute(_SELECT_ARCHIVE, (stream_of(code),)).fetchone()
     event = read_event(stream_of(code), *row) if row else None
@@ -27,24 +27,24 @@ def archive_of(connection: Connection[Any], code: str) -> SupplierArchived | Non
 
 
 def told_of_detached(connection: Connection[Any], code: str, detached: int) -> tuple[str, dict[str, Any]]:
-    """That so many payloads of the supplier are not in what was just written, in words and as members of JSON."""
+    """Return the number of payloads that a file lacks, as a sentence and as members of JSON."""
     archived = archive_of(connection, code) if detached else None
-    told = {"detached": detached, "archive": archived.url if archived else None}
+    members = {"detached": detached, "archive": archived.url if archived else None}
     if not detached:
-        return "", told
+        return "", members
     if archived is None:
-        return f"\n{detached:,} payloads are not in it, nor in an archive: see `importledger verify --all`.", told
+        return f"\n{detached:,} payloads are not in it, nor in an archive: see `importledger verify --all`.", members
     where = f"they lie in {archived.url}; `importledger archive attach {code}` brings them back"
-    return f"\n{detached:,} payloads are not in it: {where}.", told
+    return f"\n{detached:,} payloads are not in it: {where}.", members
 
 
 def archived_place(connection: Connection[Any], code: str | None, stream: str) -> str | None:
-    """Where a payload of the supplier lies that is not here; None where it was erased."""
+    """Return the archive of a payload that is not in the database; None if it was erased."""
     archived = archive_of(connection, code) if code else None
     return None if archived is None or is_erased(connection, subject_of(stream) or stream) else archived.url
 
 
 def why_missing(connection: Connection[Any], code: str | None, stream: str) -> str:
-    """Why a payload of the supplier is not here, as the end of a sentence."""
+    """Return why a payload of the supplier is missing, as the end of a sentence."""
     place = archived_place(connection, code, stream)
     return f"lies in {place}; `importledger archive attach {code}` brings it back" if place else "was erased"

@@ -1,8 +1,7 @@
 """Columns as Postgres' binary arrays, for statements that take many rows at once.
 
-The library looks at the values of each list to find out what they are, for each of the forty that an append has; here
-the statement says so, which takes a third of that time for one row and half of it for twelve. How a value is written
-stays the library's business (`copy_format`).
+psycopg inspects the values of each list to find their type. Here the statement names the type, which is faster for the
+forty lists of an append. Values are still written by psycopg's dumpers (`copy_format`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,7 @@ from eventstore.log.copy_format import BIGINT, BOOLEAN, INTEGER, NULL, SIZE, Rem
 
 
 class Written:
-    """An array as it is sent. Each type of elements has a class of its own, by which the library knows its type."""
+    """Array in the form that is sent. Each element type has its own subclass, by which psycopg finds the type."""
 
     __slots__ = ("content",)
     oid = 0
@@ -27,7 +26,7 @@ class Written:
 
 
 class _WrittenDumper(Dumper):
-    """The library asks it for arrays of ours alone: it does not say its type before there is one."""
+    """Dumper of arrays of this module."""
 
     format = Format.BINARY
 
@@ -40,7 +39,7 @@ class _WrittenDumper(Dumper):
 
 
 ArrayOf = Callable[[Sequence[Any]], Written]
-"""Makes the array of these values; None is NULL."""
+"""Function that returns the array of these values; None is NULL."""
 
 
 def _arrays(sql_type: str, write: Callable[[Sequence[Any]], list[bytes]]) -> ArrayOf:
@@ -74,6 +73,6 @@ ARRAY_OF: dict[str, ArrayOf] = {
 
 
 def arrays_of(columns: Mapping[str, str], rows: Sequence[tuple[Any, ...]]) -> dict[str, Written]:
-    """Rows as an array for each column; `columns` are their names and SQL types, in the order of a row."""
+    """Return rows as an array for each column. `columns` are names and SQL types, in the order of a row."""
     values = zip(*rows, strict=True) if rows else ((),) * len(columns)
     return {name: ARRAY_OF[kind](column) for (name, kind), column in zip(columns.items(), values, strict=True)}

@@ -1,4 +1,4 @@
-"""What is asked of the table `events`, said once: its columns in the order of a leaf, and how far the log is."""
+"""Columns of the table `events` in the order of a leaf, and short queries of the log."""
 
 from typing import Any, LiteralString
 
@@ -7,7 +7,7 @@ from psycopg.rows import tuple_row
 
 
 def columns_of(alias: LiteralString = "") -> LiteralString:
-    """All columns of `events`, for a SELECT: plain, or those of an alias such as `e.`."""
+    """Return all columns of `events` for a SELECT, each after an alias such as `e.`"""
     return ", ".join([alias + name for name in _COLUMNS])
 
 
@@ -20,24 +20,24 @@ SELECT_EVENTS: LiteralString = f"""
 SELECT {columns_of()}
 FROM events
 """  # noqa: S608 - constants
-"""Events by all of their columns; a condition and an order follow."""
+"""Query of whole events. A condition and an order follow."""
 
 SELECT_HEAD = "SELECT coalesce(max(position), 0) AS head FROM events"
-"""The last position of the log; 0 for an empty one."""
+"""Query of the last position of the log; 0 if it is empty."""
 
 
 def rows_of(connection: Connection[Any], query: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    """Rows of a query as tuples, whatever rows the connection makes."""
+    """Return the rows of a query as tuples, whatever row factory the connection has."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         return cursor.execute(query.encode(), parameters or None).fetchall()
 
 
 def value_of(connection: Connection[Any], query: str, *parameters: Any) -> Any:
-    """The one value of a query that gives one row."""
+    """Return the one value of a query that has one row."""
     [(value,)] = rows_of(connection, query, *parameters)
     return value
 
 
 def log_head(connection: Connection[Any]) -> int:
-    """The last position of the log; 0 for an empty one."""
+    """Return the last position of the log; 0 if it is empty."""
     return int(value_of(connection, SELECT_HEAD))

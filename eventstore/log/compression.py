@@ -1,11 +1,10 @@
-"""Bodies in fewer bytes: zstd, and for small ones a dictionary of what accounts and records have in common.
+"""Compression of bodies with zstd. Small ones use a dictionary of frequent text in accounts and records.
 
-The dictionary holds the names of the wire, in the order of the shapes and as JSON writes them, and no value of anybody:
-zstd's trainer made it of accounts whose values were drawn by chance (decision 25). Each frame says whether it needs it
-(RFC 8878, `Dictionary_ID`), so that what was compressed without it is read as ever.
+The dictionary holds the field names as JSON writes them, and no values of persons: zstd's trainer made it from accounts
+with random values (decision 25). Each frame says whether it needs the dictionary (RFC 8878, `Dictionary_ID`).
 
-The file is never changed, since nothing that was compressed with it could be read any more. Another dictionary would be
-another file with another number, beside this one.
+The file must never change: payloads that were compressed with it could not be read any more. Another dictionary would
+be another file with another number.
 """
 
 import hashlib
@@ -21,14 +20,16 @@ DICTIONARY_NUMBER = 40_001
 DICTIONARY_SHA256 = "6b3c401bd330104ba8df7f09af422156f99e5c5246e094b43fa96f5941dd2b09"
 
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
-"""More than any body has: a few bytes that whoever can write to the database stores must not fill a reader's memory."""
+"""Larger than any body. A few stored bytes must not fill a reader's memory."""
 SMALL_BYTES = 16 * 1024
 _LEVEL = 1  # 3 is a quarter slower and saves 3 % of the bytes
 _SMALL = zstandard.ZstdCompressionParameters.from_level(
     -2, source_size=SMALL_BYTES, hash_log=12, min_match=7, write_dict_id=True
 )
-"""For bodies of so many bytes, as most are: a table of 16 KiB, which stays in the processor's caches, and matches of
-seven bytes, as JSON has. What the dictionary does not have is found by less searching than at level 1."""
+"""Parameters for small bodies: a table of 16 KiB that fits the CPU caches, and matches of seven bytes.
+
+The dictionary holds most repeated text, so less searching than at level 1 is enough.
+"""
 
 
 class NotCompressed(ValueError):
@@ -36,19 +37,16 @@ class NotCompressed(ValueError):
 
 
 class UnknownDictionary(NotCompressed):
-    """The frame needs a dictionary that this version does not have; the message says which."""
+    """The frame needs a dictionary that this version does not have; the message names it."""
 
 
 def compressed(body: bytes) -> bytes:
-    """A zstd frame, from which `decompressed` makes the same bytes."""
+    """Return the body as a zstd frame."""
     return (_own.small_compressor if len(body) <= SMALL_BYTES else _own.compressor).compress(body)
 
 
 def decompressed(content: bytes) -> bytes:
-    """What a frame was made of, with the dictionary or without. Raises NotCompressed, UnknownDictionary.
-
-    A frame of more than MAX_DECOMPRESSED_BYTES is not what the service has stored, and is not decompressed.
-    """
+    """Return the body of a frame. Raises NotCompressed, UnknownDictionary."""
     try:
         if zstandard.frame_content_size(content) > MAX_DECOMPRESSED_BYTES:
             raise NotCompressed(f"it has more than {MAX_DECOMPRESSED_BYTES} bytes")
@@ -58,7 +56,7 @@ def decompressed(content: bytes) -> bytes:
 
 
 def _reason(content: bytes) -> NotCompressed:
-    """Why a content cannot be read."""
+    """Return why a content cannot be read."""
     try:
         number = zstandard.get_frame_parameters(content).dict_id
     except zstandard.ZstdError:
@@ -69,7 +67,7 @@ def _reason(content: bytes) -> NotCompressed:
 
 
 def whole_dictionary(file: Path) -> bytes:
-    """The file's content. Raises DamagedInstallation where it is not the one that payloads were compressed with."""
+    """Return the file's content. Raises DamagedInstallation if it is missing or was changed."""
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -79,11 +77,13 @@ def whole_dictionary(file: Path) -> bytes:
     return content
 
 
-_dictionary = zstandard.ZstdCompressionDict(whole_dictionary(DICTIONARY))  # now: nobody is to find out later
+_dictionary = zstandard.ZstdCompressionDict(
+    whole_dictionary(DICTIONARY)
+)  # at import, so that a damaged file is found at the start
 
 
 class _Own(threading.local):
-    """Compressors of each thread: no two threads may use one at the same time."""
+    """Compressors of each thread. Two threads must not use one at the same time."""
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(level=_LEVEL)

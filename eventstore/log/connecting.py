@@ -1,8 +1,7 @@
-"""How this service connects to Postgres: a dead server is noticed within seconds, and a read-only one is no store.
+"""Connections to Postgres: a dead server is noticed within seconds, and a read-only one counts as unavailable.
 
-After a failover, a connection may lead to a machine that is gone, or to a standby. The first ends by the time-outs
-that every URL gets (`guarded`), the second is closed when it is taken from its pool (`check_writable`), after one use
-more where it was asked a moment before.
+After a failover, a connection may lead to a dead machine or to a standby. The first ends by the time-outs of every URL
+(`guarded`). The second is closed by its pool (`check_writable`), after at most one more use if it was just checked.
 """
 
 import select
@@ -27,26 +26,28 @@ GUARDS = {
     "keepalives_interval": "1",
     "keepalives_count": "2",
 }
-"""libpq's settings: what was sent and is not acknowledged within 3 s ends the connection, and so do probes without an
-answer, the first after a second of silence. Unix sockets take no notice."""
+"""libpq settings. Data without acknowledgement for 3 s ends the connection, and so do unanswered probes.
+
+Probes begin after a second of silence. Unix sockets ignore these settings.
+"""
 
 
 DEFAULT_PORT = "5432"
 
 
 def guarded(url: str) -> str:
-    """The same database URL with `GUARDS`, except for those that it sets itself."""
+    """Return the database URL with `GUARDS`, except those that it sets itself."""
     given = conninfo_to_dict(url)
     added = "&".join(f"{name}={value}" for name, value in GUARDS.items() if name not in given)
     return f"{url}{'&' if '?' in url else '?'}{added}" if added else url
 
 
 UNCHECKED_S = 1.0
-"""How long a connection that was checked is used without another check."""
+"""Time for which a checked connection is used without another check, in seconds."""
 
 
 class PooledConnection(Connection[Row]):
-    """A connection that remembers when it was last checked, and whether a commit did not wait for its standby."""
+    """Connection that records its last check, and whether a commit did not wait for its standby."""
 
     checked_at = -UNCHECKED_S
     is_unreplicated = False
@@ -63,9 +64,9 @@ AnyConnection = TypeVar("AnyConnection", bound=Connection[Any] | AsyncConnection
 
 
 def last_host_first(conninfo: str) -> str:
-    """Return the database URL with the host first that took the last connection, where the URL names several.
+    """Return the database URL with the host first that accepted the last connection, if it names several.
 
-    A host that does not answer costs each new connection two seconds, and a pool makes one at a time.
+    A host that does not answer costs each new connection two seconds, and a pool opens one at a time.
     """
     given = conninfo_to_dict(conninfo)
     hosts, ports = (str(given.get(name) or "").split(",") for name in ("host", "port"))
@@ -77,14 +78,14 @@ def last_host_first(conninfo: str) -> str:
 
 
 def note_host(connection: AnyConnection) -> AnyConnection:
-    """Remember where this new connection leads; return it."""
+    """Record the host of this new connection, and return the connection."""
     _last_host[:] = [(connection.info.host, str(connection.info.port))]
     return connection
 
 
 @contextmanager
 def noted_failures() -> Iterator[None]:
-    """Note why a connection fails. The pool itself only reports that it had none in time."""
+    """Record why a connection fails. The pool itself only reports a time-out."""
     try:
         yield
     except OperationalError as error:
@@ -94,14 +95,14 @@ def noted_failures() -> Iterator[None]:
 
 
 def why_no_connection() -> str | None:
-    """Return why the last try to connect has failed; None where it has not."""
+    """Return why the last connection attempt failed; None if it did not."""
     return next(iter(_failures), None)
 
 
 def _says_unreplicated(warning: Diagnostic) -> bool:
-    """Return whether a commit's wait for a standby was cancelled. Messages may be translated; source files are not.
+    """Return whether a commit's wait for a standby was cancelled, by the source file: messages are translated.
 
-    To be called in a notice handler: the driver's object is empty afterwards.
+    Call it in a notice handler only: the driver's object is empty afterwards.
     """
     return warning.source_file == "syncrep.c"
 
@@ -110,9 +111,9 @@ _UNREPLICATED = "the commit's wait for a standby was cancelled: the primary alon
 
 
 def note_unreplicated_commits(connection: PooledConnection[Any]) -> None:
-    """Set `is_unreplicated` when the server reports success of a commit whose wait for a standby was cancelled.
+    """Set `is_unreplicated` if a commit succeeds whose wait for a standby was cancelled.
 
-    The server only warns then: the commit is visible, and no standby may have it.
+    The server only warns then: the commit is visible, and possibly on no standby.
     """
     noting = weakref.ref(connection)
 
@@ -125,7 +126,7 @@ def note_unreplicated_commits(connection: PooledConnection[Any]) -> None:
 
 @contextmanager
 def waiting_for_standbys(connection: PooledConnection[Any]) -> Iterator[None]:
-    """Raise StoreUnavailable at the end of the block where a commit in it did not wait for its standby."""
+    """Raise StoreUnavailable at the end of the block if a commit in it did not wait for its standby."""
     connection.is_unreplicated = False
     yield
     if connection.is_unreplicated:
@@ -133,10 +134,10 @@ def waiting_for_standbys(connection: PooledConnection[Any]) -> Iterator[None]:
 
 
 def wait_for_standby(connection: Connection[Any]) -> None:
-    """Return when a standby has everything that is visible now, where commits wait for one.
+    """Return when a standby has everything that is visible now, if commits wait for one.
 
-    Raises StoreUnavailable. For a connection in autocommit. A transaction that has written nothing to the WAL waits for
-    no standby: this one writes a message that nobody reads.
+    Raises StoreUnavailable. For a connection in autocommit. A transaction without WAL waits for no standby, so this one
+    writes a message without reader.
     """
     is_cancelled = False
 
@@ -154,13 +155,11 @@ def wait_for_standby(connection: Connection[Any]) -> None:
 
 
 def check_writable(connection: PooledConnection[Any]) -> None:
-    """For a pool's `check`: the connection lives and leads to a node that takes writes.
+    """Check, for a pool, that the connection is alive and its server accepts writes. Raises otherwise.
 
-    To ask is half of what a small transaction costs. One that was asked a moment ago is taken at its word, unless the
-    server has said something since, such as that it closes. That it takes no writes any more it says with its next
-    answer: the first write fails then, and the connection is closed the next time.
-
-    Raises otherwise; the pool then connects again, at growing distances, for as long as its caller waits.
+    A connection checked within the last second is reused without another check, unless the server has sent data since:
+    a check costs half a small transaction. If the server has become read-only meanwhile, the first write fails, and the
+    next check closes the connection. The pool then connects again, at growing intervals, while its caller waits.
     """
     at = time.monotonic()
     is_known = at - connection.checked_at < UNCHECKED_S and _is_silent(connection)
@@ -173,14 +172,14 @@ def check_writable(connection: PooledConnection[Any]) -> None:
 
 
 def _is_silent(connection: Connection[Any]) -> bool:
-    """Whether nothing has come from the server that nobody has read, not even its end."""
+    """Return whether the server has sent nothing that is still unread, not even the end."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return not poll.poll(0)
 
 
 async def check_writable_async(connection: AsyncConnection[Any]) -> None:
-    """The same for a pool in the event loop."""
+    """Check the same for a pool in the event loop."""
     await AsyncConnectionPool.check_connection(connection)
     if is_read_only(connection):
         await connection.close()
@@ -188,6 +187,6 @@ async def check_writable_async(connection: AsyncConnection[Any]) -> None:
 
 
 def is_read_only(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
-    """What the server has said of itself, which costs no question: a standby, or a primary that takes no writes."""
-    said = connection.info.parameter_status
-    return "on" in (said("in_hot_standby"), said("default_transaction_read_only"))
+    """Return whether the server has reported to be a standby or read-only. Sends no query."""
+    status = connection.info.parameter_status
+    return "on" in (status("in_hot_standby"), status("default_transaction_read_only"))

@@ -1,8 +1,7 @@
-"""Rows in COPY's binary format: the number of columns, then each value's size and bytes.
+"""COPY in Postgres' binary format: the number of columns, then size and bytes of each value.
 
-Rows that are written millions of times are put together from the pieces in here by functions that are compiled from
-their tables (`projections.platform.rows`), at a third of what it costs to hand every value to the library. How a value
-of a type is written stays the library's business. None, and what a payload left out (UNSET), is NULL.
+Frequent rows are joined from the parts here by functions compiled from their tables (`projections.platform.rows`),
+which is faster than psycopg's rows. Values are still written by psycopg's dumpers. None and UNSET are NULL.
 """
 
 import struct
@@ -26,7 +25,7 @@ _MOST_REMEMBERED = 20_000
 
 
 class Remembered(dict[Any, bytes]):
-    """The written forms of values of one type, by value: dates, prices and choices come again and again."""
+    """Written values of one type, by value: dates, prices and choices occur again and again."""
 
     def __init__(self, write: Callable[[Any], bytes]) -> None:
         super().__init__()
@@ -40,9 +39,9 @@ class Remembered(dict[Any, bytes]):
 
 
 def remembered(sql_type: str, prepare: Callable[[Any], Any] | None = None) -> Remembered:
-    """The written forms of an SQL type's values; `prepare` makes what the library takes for that type from a value.
+    """Return the written values of an SQL type. `prepare` converts a value for psycopg's dumper.
 
-    Equal values must be written alike: text for numerics, since 1.0 equals 1.00.
+    Equal values must be written alike. Numerics are text here, since 1.0 equals 1.00.
     """
     dumper = adapters.get_dumper_by_oid(adapters.types[sql_type].oid, Format.BINARY)(NoneType)
 
@@ -56,16 +55,16 @@ def remembered(sql_type: str, prepare: Callable[[Any], Any] | None = None) -> Re
 
 
 SIZE = Remembered(struct.Struct(">i").pack)
-"""The size of a value, which stands before its bytes."""
+"""Size of a value, written before its bytes."""
 COLUMNS = Remembered(struct.Struct(">h").pack)
-"""The number of a row's columns, before its values."""
+"""Number of a row's columns, written before its values."""
 
 
 INTEGER, BIGINT, BOOLEAN, DATE = map(remembered, ("int4", "int8", "bool", "date"))
 NUMERIC = remembered("numeric", lambda digits: Decimal(digits) if digits else None)
-"""Numbers as text. An empty text is null."""
+"""Numbers as text. An empty text is NULL."""
 CHOICE = remembered("text")
-"""Texts of which there are few."""
+"""Texts with few different values."""
 
 _TEXT_OID = adapters.types["text"].oid
 _NOTHING, _HEAD = struct.Struct(">3i").pack, struct.Struct(">5i").pack
@@ -79,14 +78,14 @@ def text(value: str | UnsetType | None) -> bytes:
 
 
 def array(element_oid: int, elements: Sequence[bytes]) -> bytes:
-    """The content of an array of written values. Postgres finds those that are NULL itself."""
+    """Return the content of an array of written values. Postgres finds NULL elements itself."""
     if not elements:
         return _NOTHING(0, 0, element_oid)
     return b"".join((_HEAD(1, 0, element_oid, len(elements), 1), *elements))
 
 
 def texts(values: Sequence[str] | None) -> bytes:
-    """An array of text."""
+    """Return an array of text."""
     if values is None:
         return NULL
     content = array(_TEXT_OID, [*map(text, values)])
@@ -100,9 +99,9 @@ _types: dict[tuple[str, tuple[str, ...]], list[int]] = {}
 def copy_into(
     connection: Connection[Any], schema: str, table: str, columns: Sequence[str], rows: Iterable[tuple[Any, ...]]
 ) -> None:
-    """COPY rows, whose values are of the columns' types: Decimal for numeric, aware datetimes, text for json.
+    """COPY rows with values of the columns' types: Decimal for numeric, aware datetimes, text for json.
 
-    The caller names the columns, in the order of its values: one that a later version adds does not stop this one.
+    The caller names the columns in the order of the values, so a column of a later version does no harm.
     """
     types = _types_of(connection, schema, table, tuple(columns))
     with connection.cursor() as cursor, cursor.copy(_copying(schema, table, tuple(columns))) as copy:
@@ -112,20 +111,20 @@ def copy_into(
 
 
 def copy_written(cursor: Cursor[Any], schema: str, table: str, columns: tuple[str, ...], rows: Iterable[bytes]) -> None:
-    """COPY rows that are in COPY's format already, with their values in the order of these columns."""
+    """COPY rows that are in the binary format already, with values in the order of these columns."""
     with cursor.copy(_copying(schema, table, columns)) as copy:
         copy.write(b"".join((SIGNATURE, *rows, TRAILER)))
 
 
 @lru_cache(maxsize=256)
 def _copying(schema: str, table: str, columns: tuple[str, ...]) -> bytes:
-    """The statement, which is put together once: a worker writes thirteen tables for each of its batches."""
+    """Return the statement. It is cached: a worker writes thirteen tables for each batch."""
     names = SQL(", ").join(map(Identifier, columns))
     return SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(Identifier(schema, table), names).as_bytes(None)
 
 
 def _types_of(connection: Connection[Any], schema: str, table: str, columns: tuple[str, ...]) -> list[int]:
-    """The types of these columns; asked once for a table, since all its versions have the same."""
+    """Return the types of these columns. They are cached by table, since all its versions have the same."""
     if (table, columns) not in _types:
         names = SQL(", ").join(map(Identifier, columns))
         with connection.cursor(row_factory=tuple_row) as cursor:

@@ -1,10 +1,10 @@
-"""Following the log: batches of events after a checkpoint, waiting for the bell, which rings after commits.
+"""Following the log: batches of events after a checkpoint, and the bell that wakes followers after commits.
 
-Positions are dense and in commit order, so one integer is a complete checkpoint. Listening is for speed; a poll
-every half second is for safety, since the first ring after LISTEN can be lost.
+Positions are dense and in commit order, so one integer is a complete checkpoint. Listening is for speed. A poll every
+half second is for safety, since the first notification after LISTEN can be lost.
 
-The bell is NOTIFY, and not part of any append: inside a transaction it takes a lock over the whole cluster until the
-commit's flush. A lost ring costs a follower half a second, never an event.
+The bell is NOTIFY outside of any append: inside a transaction it takes a lock over the whole cluster until the commit's
+flush. A lost notification delays a follower by half a second and loses no event.
 """
 
 import threading
@@ -51,7 +51,7 @@ ON CONFLICT (follower) DO UPDATE SET position = excluded.position, updated_at = 
 
 
 class Followed(msgspec.Struct, frozen=True, gc=False):
-    """An event as a follower reads it, perhaps `Unreadable`."""
+    """Event as a follower reads it; it may be `Unreadable`."""
 
     position: int
     stream: str
@@ -72,7 +72,7 @@ def wait(connection: Connection[Any], timeout_s: float = POLL_S) -> None:
 def read_after(
     connection: Connection[Any], position: int, topics: Sequence[str], *, limit: int
 ) -> tuple[list[Followed], int]:
-    """Events of these topics after the position, and how far the log has been read with them."""
+    """Return events of these topics after the position, and the position up to which the log was read."""
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         head = log_head(connection)
         cursor.execute(_SELECT_AFTER, (position, list(topics), limit), prepare=True)
@@ -86,9 +86,9 @@ def read_after(
 
 
 def has_between(connection: Connection[Any], after: int, upto: int, topics: Sequence[str], count: int) -> bool:
-    """Whether the log has so many events of these topics after the one position, up to the other."""
-    asked = {"after": after, "upto": upto, "topics": list(topics), "count": count}
-    row = connection.execute(_SELECT_HAS_BETWEEN, asked).fetchone()
+    """Return whether the log has at least `count` events of these topics after one position up to another."""
+    parameters = {"after": after, "upto": upto, "topics": list(topics), "count": count}
+    row = connection.execute(_SELECT_HAS_BETWEEN, parameters).fetchone()
     return bool(row and row["has"])
 
 
@@ -111,11 +111,11 @@ class CommitBell:
         self._thread = supervision.thread("bell", self._ring_on_demand, self._closed)
 
     def ring(self) -> None:
-        """Ask for a ring; returns at once."""
+        """Request a notification; returns at once."""
         self._wanted.set()
 
     def close(self) -> None:
-        """Ring what is still wanted, and stop."""
+        """Send a requested notification, and stop."""
         self._closed.set()
         self._wanted.set()
         self._thread.join()

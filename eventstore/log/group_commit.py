@@ -1,9 +1,9 @@
 """Group commit: many small appends share one transaction and one flush.
 
-`GroupCommitter` is one thread per process that writes whatever has queued up, bounded by count and bytes, and never
-sleeps to collect. `LoopCommitter` stands between it and an event loop: it hands over what the loop has collected when
-the last batch is done, so that thread and loop do not wake each other for every single append. Where several send at
-once it waits a moment for them, since a transaction costs as much as two accounts or three.
+`GroupCommitter` is a thread of each process. It writes all queued appends, bounded by count and bytes, and never sleeps
+to collect more. `LoopCommitter` connects it with an event loop: it hands over what the loop has collected since the
+last batch, so that thread and loop do not wake each other for every append. If several clients send at once, it waits a
+moment for them, since a transaction costs as much as two or three accounts.
 """
 
 import asyncio
@@ -30,24 +30,26 @@ MAX_BATCH_EVENTS = 200
 MAX_BATCH_BYTES = 2_000_000
 MAX_WAITING = 2_000
 ANSWER_TIMEOUT_S = 1.5
-"""Longest wait for the database before a request is answered 503 [seconds]; the client has that within two seconds."""
+"""Longest wait for the database before a request is answered 503 [seconds]; clients see it within two seconds."""
 GATHER_S, GATHER_EACH_S, MOST_GATHER_S = 0.005, 0.0006, 0.012
-"""So long after a batch of several was handed over, the next one is at the latest: longer after a large one, since
-many clients take long to send again."""
+"""Longest wait between two batches [seconds]: at least, for each append of the last batch, and at most.
+
+After a large batch the wait is longer, since many clients need time to send again.
+"""
 ROLLED_BACK_TRIES = 3
-"""Tries for a batch that the database ends in favour of another transaction. Then its callers try again."""
+"""Tries for a batch that the database rolls back in favour of another transaction. Then its callers retry."""
 PATIENCE = 3
-"""So many times as long where processors are short: to send again takes longer then, and fewer batches cost less."""
+"""Factor of the wait while CPU is short: clients need longer to send again, and fewer batches cost less."""
 
 WRITER = "log writer"
 """Name of the writer thread."""
 
 AppendResult = int | BaseException
-"""The position of an append's first event, or the error: VersionConflict, StoreUnavailable, psycopg.Error."""
+"""Position of an append's first event, or the error: VersionConflict, StoreUnavailable, psycopg.Error."""
 
 
 class _Item:
-    """An append that waits; `names` are what no other append of its batch may name: streams, command ids."""
+    """Append that waits. Two appends of a batch must not share one of `names`: streams and command ids."""
 
     __slots__ = ("append", "names", "settle")
 
@@ -59,7 +61,7 @@ class _Item:
 
 
 class GroupCommitter:
-    """The writer thread. A conflicting append fails alone; a full queue raises LedgerBusy instead of growing.
+    """Writer thread. A conflicting append fails alone; a full queue raises LedgerBusy instead of growing.
 
     `after_commit` is called in the writer's thread after each batch.
     """
@@ -73,13 +75,13 @@ class GroupCommitter:
         self._thread = supervision.thread(WRITER, self._write_batches)
 
     def append(self, append: Append) -> int:
-        """Append and wait; the first event's position. Raises VersionConflict, StoreUnavailable, LedgerBusy."""
+        """Append, wait and return the first event's position. Raises VersionConflict, StoreUnavailable, LedgerBusy."""
         future: Future[int] = Future()
         self._put([_Item(append, partial(_settle_future, future))])
         return future.result()
 
     def submit_all(self, appends: Sequence[Append], done: Callable[[list[AppendResult]], None]) -> None:
-        """Append each of these, independently of the others; `done` gets a result for each. Raises LedgerBusy."""
+        """Append each of these by itself; `done` gets a result for each, in the writer's thread. Raises LedgerBusy."""
         results: list[AppendResult] = [0] * len(appends)
         settled = count(1)
 
@@ -97,7 +99,7 @@ class GroupCommitter:
 
     @property
     def waiting(self) -> int:
-        """How many appends wait, those that were handed over together counted once; about."""
+        """Approximate number of waiting appends; those that were handed over together count once."""
         return self._jobs.qsize() + len(self._held)
 
     @property
@@ -106,7 +108,7 @@ class GroupCommitter:
         return self._thread.is_alive() and supervision.is_due(WRITER)
 
     def close(self) -> None:
-        """Write what is queued and stop."""
+        """Write all queued appends and stop."""
         self._jobs.put(None)
         self._thread.join()
 
@@ -118,7 +120,7 @@ class GroupCommitter:
                 self._write(batch)
 
     def _collect(self) -> bool:
-        """Hold all that has queued up, waiting only when there is nothing to do; False at the end."""
+        """Hold all queued appends; wait only if there are none. Return False at the end."""
         try:
             while True:
                 items = self._jobs.get_nowait() if self._held else self._jobs.get()
@@ -129,7 +131,7 @@ class GroupCommitter:
             return True
 
     def _next_batch(self) -> list[_Item]:
-        """What is written next: bounded, and meeting no stream and no command twice. The rest stays held, in order."""
+        """Return the next batch: bounded, with each stream and command once. The rest stays held, in order."""
         batch: list[_Item] = []
         left: list[_Item] = []
         names: set[str] = set()
@@ -197,7 +199,7 @@ def _refuse(batch: Sequence[_Item], error: Exception) -> None:
 
 
 def _without_conflicting(batch: Sequence[_Item], conflicting: Set[int]) -> list[_Item]:
-    """Fail those whose events conflicted, by their numbers in the batch from 1, and return the others."""
+    """Fail the appends whose events conflicted, by their numbers in the batch from 1; return the others."""
     others, n = [], 0
     for item in batch:
         span = range(n + 1, n + 1 + len(item.append.events))
@@ -210,10 +212,10 @@ def _without_conflicting(batch: Sequence[_Item], conflicting: Set[int]) -> list[
 
 
 class LoopCommitter:
-    """The committer as seen from one event loop: futures of the loop, one hand-over per batch.
+    """The committer for an event loop: futures of the loop, one hand-over per batch.
 
-    An append that takes too long, as it does while the database hangs, gets StoreUnavailable, wherever it waits. It may
-    be stored all the same; repeating it is safe.
+    An append that takes too long, as while the database hangs, fails with StoreUnavailable. It may still be stored;
+    repeating it is safe.
     """
 
     def __init__(self, committer: GroupCommitter, pressure: ProcessorPressure | None = None) -> None:
@@ -225,18 +227,18 @@ class LoopCommitter:
         self._handed_over_at = 0.0
         self._gathering: asyncio.TimerHandle | None = None
         self._enough = 0
-        """For how many appends the hand-over waits while it gathers."""
+        """Number of waiting appends at which gathering ends."""
         self._due: deque[tuple[float, asyncio.Future[int]]] = deque()
-        """All appends in their order, with the time at which each is given up; those that have a result as well."""
+        """All appends in order, with the time at which each fails; also those that have a result."""
         self._alarm: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> int:
-        """How many appends wait to be handed over."""
+        """Number of appends that wait to be handed over."""
         return len(self._waiting)
 
     def submit(self, append: Append) -> "asyncio.Future[int]":
-        """GroupCommitter.append for callers in the event loop: a future of the position. Raises LedgerBusy."""
+        """Return a future of the append's position. For callers in the event loop. Raises LedgerBusy."""
         if len(self._waiting) >= MAX_WAITING:
             raise LedgerBusy(f"{MAX_WAITING} appends are waiting")
         loop = asyncio.get_running_loop()
@@ -254,11 +256,11 @@ class LoopCommitter:
         return future
 
     def _gather(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Hand over when as many wait as the last batch had, or some time after that.
+        """Hand over when as many appends wait as the last batch had, or after a moment.
 
-        Of several clients, those who were answered send again soon. Who sends alone waits for nobody. Else clients are
-        in two batches by turns, one of which is written while the other is judged. Where processors are short nothing
-        is gained by that: those who came meanwhile wait for those who were answered, and all are one batch.
+        Clients that were just answered send again soon. Without a wait they would split into two batches that
+        alternate: one is written while the other is validated. A single client is never delayed. While CPU is short,
+        two batches gain nothing, so that all clients share one.
         """
         patience, came = (PATIENCE, len(self._waiting)) if self._pressure.is_high() else (1, 0)
         self._enough, self._writing = min(len(self._writing) + came, MAX_WAITING), []
@@ -295,7 +297,7 @@ class LoopCommitter:
             self._due.popleft()
 
     def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Answer those whose time is over, and set the alarm for the next one."""
+        """Fail the appends whose time is over, and set the alarm for the next one."""
         while self._due and (self._due[0][0] <= loop.time() or self._due[0][1].done()):
             _settle_future(self._due.popleft()[1], StoreUnavailable("the database does not answer in time"))
         self._waiting = [(append, future) for append, future in self._waiting if not future.done()]

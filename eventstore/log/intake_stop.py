@@ -1,8 +1,8 @@
-"""Stops of the intake: nothing is appended to a log that does not continue what was signed.
+"""Stops of the intake: nothing is appended to a log that does not continue its signed checkpoints.
 
 A trigger on `events` refuses each append while a stop is in force, so it holds for every process and survives restarts.
 An operator ends it with a reason. The trigger also refuses appends until the log was compared with its checkpoints
-since the server has started: it may be a copy, or an older backup.
+after the server's start: it may be a copy or an older backup.
 """
 
 from datetime import datetime
@@ -37,7 +37,7 @@ UPDATE intake_stops SET ended_at = clock_timestamp(), ended_by = %s, ended_for =
 
 
 class IntakeStop(msgspec.Struct, frozen=True):
-    """The stop in force: since when, the size of the checkpoint that the log does not continue, and a sentence."""
+    """Stop in force: its begin, the size of the checkpoint that the log does not continue, and a sentence."""
 
     stopped_at: datetime
     size: int
@@ -45,19 +45,19 @@ class IntakeStop(msgspec.Struct, frozen=True):
 
 
 def intake_stop(connection: Connection[Any]) -> IntakeStop | None:
-    """The stop in force, or None."""
+    """Return the stop in force, or None."""
     with connection.cursor(row_factory=args_row(IntakeStop)) as cursor:
         return cursor.execute(_SELECT).fetchone()
 
 
 async def read_intake_stop(connection: AsyncConnection[Any]) -> IntakeStop | None:
-    """The stop in force, or None."""
+    """Return the stop in force, or None."""
     async with connection.cursor(row_factory=args_row(IntakeStop)) as cursor:
         return await (await cursor.execute(_SELECT)).fetchone()
 
 
 def require_intake(connection: Connection[Any]) -> None:
-    """Raises IntakeStopped or NotCompared where the trigger would refuse an append."""
+    """Raise IntakeStopped or NotCompared if the trigger would refuse an append."""
     if intake_stop(connection) is not None:
         raise IntakeStopped("intake is stopped")
     if not is_compared(connection):
@@ -65,17 +65,20 @@ def require_intake(connection: Connection[Any]) -> None:
 
 
 def stop_intake(connection: Connection[Any], *, size: int, note: str, reason: str) -> bool:
-    """Stop the intake because of a checkpoint, unless it is stopped, or was for this checkpoint; report a new stop."""
+    """Stop the intake because of a checkpoint. Return whether a new stop has begun.
+
+    None begins if one is in force, or if there was one for this checkpoint.
+    """
     return connection.execute(_INSERT, {"size": size, "note": note, "reason": reason}).rowcount == 1
 
 
 def end_stop(connection: Connection[Any], *, by: str, reason: str) -> bool:
-    """End the stop in force for a reason; report whether there was one."""
+    """End the stop in force for a reason. Return whether there was one."""
     return connection.execute(_END, (by, reason)).rowcount == 1
 
 
 def note_comparison(connection: Connection[Any], *, by: str | None = None, reason: str | None = None) -> bool:
-    """Note that the log was compared, or that an operator accepts it for a reason; report whether it was the first."""
+    """Record that the log was compared, or that an operator accepts it. Return whether it was the first time."""
     return connection.execute(_COMPARED, (by, reason)).rowcount == 1
 
 
@@ -85,5 +88,5 @@ def is_compared(connection: Connection[Any]) -> bool:
 
 
 def restoring(admin_url: str) -> str:
-    """The same URL for a restore: it appends before the log is compared, and compares it at its end."""
+    """Return the URL for a restore: it may append before the log is compared."""
     return f"{admin_url}{'&' if '?' in admin_url else '?'}options=-c%20importledger.is_restoring%3Don"

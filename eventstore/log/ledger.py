@@ -1,6 +1,6 @@
-"""The one write path: load, decide, append at the expected version, again on conflict.
+"""The one write path: load, decide, append at the expected version, retry on conflict.
 
-API, workers and command line all come through here. One call is one transaction.
+API, workers and command line all write through it. One call is one transaction.
 """
 
 import asyncio
@@ -56,20 +56,21 @@ LIMIT 1
 """
 
 Beside = Callable[[Connection[Any], Sequence[Recorded]], None]
-"""What is written in the transaction of these events, before them: rows that follow from them."""
+"""Function that writes rows which follow from these events, before them and in their transaction."""
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A stream as it is now: its state and its last version, 0 for a stream without events."""
+    """State and last version of a stream; version 0 for a stream without events."""
 
     state: Any
     version: int
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What became of one command of many: the event (None when its effect already held) or the refusal; the state.
+    """Outcome of one command of many: the event or the refusal, and the state.
 
-    The refusal is ImportInProgress where other writers of the stream were faster at each try.
+    `recorded` is None if the command had no effect. The refusal is ImportInProgress if other writers of the stream were
+    faster at each try.
     """
 
     stream: str
@@ -81,7 +82,7 @@ class Decision(msgspec.Struct, frozen=True):
 class Ledger:
     """The log, for writing and for reading single streams. Thread-safe; close it at the end.
 
-    With `is_open=False`, all that it does raises StoreUnavailable until `open` is called.
+    With `is_open=False` all methods raise StoreUnavailable until `open` is called.
     """
 
     def __init__(
@@ -99,11 +100,11 @@ class Ledger:
 
     @property
     def is_writing(self) -> bool:
-        """Whether what is asked for would be appended: the writer's thread runs."""
+        """True while the writer's thread runs."""
         return self._committer.is_running
 
     def look(self) -> None:
-        """Tell what waits here: for a connection, and for the writer."""
+        """Report the number of waiting callers and appends as metrics."""
         measures().pool("log", self._datastore.pool.get_stats())
         measures().queued(self._committer.waiting + self._loop_committer.waiting)
 
@@ -114,26 +115,26 @@ class Ledger:
 
     @contextmanager
     def connection(self) -> Iterator[Connection[Any]]:
-        """A connection in autocommit, for reads and for what runs beside the log. Raises StoreUnavailable.
+        """Return a connection in autocommit, for reads and for other tables. Raises StoreUnavailable.
 
-        So does a commit in it that did not wait for its standby.
+        Also raises it if a commit in the block did not wait for its standby.
         """
         with store_errors(), self._datastore.pool.connection() as connection, waiting_for_standbys(connection):
             yield connection
 
     def time(self) -> datetime:
-        """The database's present time: the one clock by which leases and due times are set and judged."""
+        """Return the database's present time, by which leases and due times are set and checked."""
         with self.connection() as connection:
             [row] = connection.execute("SELECT clock_timestamp() AS at").fetchall()
         return cast(datetime, row["at"])
 
     def require_intake(self) -> None:
-        """Raises IntakeStopped or NotCompared where an append would do so, and StoreUnavailable."""
+        """Raise IntakeStopped, NotCompared or StoreUnavailable if an append would."""
         with self.connection() as connection:
             require_intake(connection)
 
     def wait_for_standby(self) -> None:
-        """Return when a standby has everything that is visible now, where commits wait for one.
+        """Return when a standby has everything that is visible now, if commits wait for one.
 
         Raises StoreUnavailable.
         """
@@ -150,10 +151,10 @@ class Ledger:
         payload: Payload | None = None,
         answer: Answer | None = None,
     ) -> "asyncio.Future[int]":
-        """Start appending to a stream that is assumed to be new; for callers in the one event loop of a process.
+        """Start an append to a stream that is assumed to be new. For callers in the process's one event loop.
 
-        The future gives the event's position, and raises VersionConflict when the stream exists; then call
-        `execute`, which loads it. Raises LedgerBusy when too many appends are waiting.
+        The future returns the event's position. It raises VersionConflict if the stream exists; then call `execute`,
+        which loads it. Raises LedgerBusy if too many appends wait.
         """
         aggregate = aggregate_of(stream)
         if payload is not None and subject_of(stream) == stream:
@@ -178,12 +179,12 @@ class Ledger:
         answer: Answer | None = None,
         beside: Beside | None = None,
     ) -> Recorded | None:
-        """Decide on the command and append what follows; return the event, or None when nothing does.
+        """Decide on the command and append the event; return it, or None if there is none.
 
-        Safe to repeat: a command whose effect already holds appends nothing. `at` is UTC. `beside` writes what
-        follows from the event elsewhere, in the same transaction. On a version conflict the stream is read again,
-        five times at most. Raises Refused when the command is not allowed now, VersionConflict when the last try lost
-        as well or the answer was remembered before, StoreUnavailable.
+        Safe to repeat: a command without effect appends nothing. `at` is UTC. `beside` writes rows that follow from the
+        event, in the same transaction. On a version conflict the stream is read again, at most five times. Raises
+        Refused if the command is not allowed, VersionConflict if the last try conflicted or the answer exists already,
+        StoreUnavailable.
         """
         payloads = {stream: payload} if payload else None
         [decision] = self.execute_many(
@@ -203,15 +204,15 @@ class Ledger:
         beside: Beside,
         payload: Payload | None = None,
     ) -> Recorded:
-        """Append an event to a stream that cannot be read, of which no state is known; `beside` as in `execute`.
+        """Append an event to a stream whose state cannot be read; `beside` as in `execute`.
 
-        For an erasure, which must not depend on what is in the stream. Raises VersionConflict, StoreUnavailable.
+        For erasures, which must not depend on the stream's events. Raises VersionConflict, StoreUnavailable.
         """
         taken = {recorded.version for recorded in self.history(stream)}
         version = next(number for number in range(1, len(taken) + 2) if number not in taken)
         recorded = _recorded(stream, version, event, at, by, None)
-        kept = self._encrypted({stream: payload} if payload else {})
-        return self._append_beside(Append([recorded], kept), beside)[stream]
+        payloads = self._encrypted({stream: payload} if payload else {})
+        return self._append_beside(Append([recorded], payloads), beside)[stream]
 
     def execute_many(
         self,
@@ -226,15 +227,14 @@ class Ledger:
         loaded: Mapping[str, Loaded | StreamUnreadable] | None = None,
         needs_all: bool = False,
     ) -> list[Decision]:
-        """Decide on one command per stream and append all that follows, in one transaction.
+        """Decide on one command per stream and append all events, in one transaction.
 
-        `beside` writes what follows from the events elsewhere. A refused command is an outcome, not an exception.
-        With `is_all_or_nothing`, one refusal among the outcomes means that nothing was appended. With `needs_all`,
-        for what was written for all commands, one refusal is raised, and so is a command without effect; then
-        nothing was written. `loaded` is what some of the streams were when the caller looked; a conflict says that
-        they are not any more. Commands that depend on nothing together (no `beside`, no `answer`, none of the two
-        flags) are in several transactions where streams conflict, so that a stream with many writers keeps no other
-        waiting. Raises as `execute` does.
+        `beside` writes rows that follow from the events. A refused command is an outcome, not an exception. With
+        `is_all_or_nothing`, nothing is appended if one outcome is a refusal. With `needs_all`, a refusal or a command
+        without effect is raised, and nothing is appended: use it if `beside` writes rows for all commands. `loaded` are
+        states of some streams that the caller has read; outdated ones conflict. Commands without `beside`, `answer` and
+        flags are independent: conflicting ones get a transaction of their own, so that a busy stream delays no other.
+        Raises as `execute` does.
         """
         is_together = beside is not None or answer is not None or is_all_or_nothing or needs_all
         for attempt in range(TRIES):
@@ -247,9 +247,9 @@ class Ledger:
                 return outcomes
             events = [outcome.recorded for outcome in outcomes if outcome.recorded]
             fresh = {e.stream for e in events if e.version == 1 and attempt == 0 and not is_private(commands[e.stream])}
-            kept = self._encrypted({e.stream: payloads[e.stream] for e in events} if payloads else {}, fresh)
+            bodies = self._encrypted({e.stream: payloads[e.stream] for e in events} if payloads else {}, fresh)
             try:
-                append = Append(events, kept, {0: answer} if answer else {})
+                append = Append(events, bodies, {0: answer} if answer else {})
                 appended = self._append_beside(append, beside)
             except VersionConflict as conflict:
                 contended = {events[number - 1].stream for number in conflict.numbers}
@@ -274,7 +274,7 @@ class Ledger:
         by: str,
         payloads: Mapping[str, Payload] | None,
     ) -> list[Decision]:
-        """Execute the commands of `others`, whose states are given, and those of the contended streams after them."""
+        """Execute the commands of `others`, whose states are given, and those of the conflicting streams after them."""
         first = {stream: command for stream, command in commands.items() if stream in others}
         last = {stream: command for stream, command in commands.items() if stream not in others}
         decisions = self.execute_many(first, at=at, by=by, payloads=payloads, loaded=others)
@@ -283,21 +283,21 @@ class Ledger:
         return [by_stream[stream] for stream in commands]
 
     def rehearse(self, beside: Beside) -> None:
-        """Write what would stand beside events, and roll it back. Raises what writing it for real would raise."""
+        """Write rows beside no events and roll back. Raises the errors that a real write would raise."""
         with self.connection() as connection, connection.transaction(force_rollback=True):
             beside(connection, ())
 
     def load(self, streams: Iterable[str]) -> dict[str, Loaded]:
-        """The present state of each stream, folded from its events. Raises StreamUnreadable."""
+        """Return the present state of each stream, folded from its events. Raises StreamUnreadable."""
         loaded = {}
-        for stream, one in self.look_at(streams).items():
-            if isinstance(one, StreamUnreadable):
-                raise one
-            loaded[stream] = one
+        for stream, current in self.look_at(streams).items():
+            if isinstance(current, StreamUnreadable):
+                raise current
+            loaded[stream] = current
         return loaded
 
     def look_at(self, streams: Iterable[str]) -> dict[str, Loaded | StreamUnreadable]:
-        """The same as `load`, but an unreadable stream gives its StreamUnreadable instead of raising it."""
+        """Return the same as `load`, with StreamUnreadable as the value of an unreadable stream."""
         wanted = list(streams)
         loaded: dict[str, Loaded | StreamUnreadable] = {
             stream: Loaded(aggregate_of(stream).initial, 0) for stream in wanted
@@ -317,15 +317,15 @@ class Ledger:
         return loaded
 
     def history(self, *streams: str) -> list[Recorded]:
-        """Every event of the streams, oldest first, `Unreadable` ones as well."""
+        """Return all events of the streams, oldest first, also `Unreadable` ones."""
         return sorted(map(recorded_of, self._rows(list(streams))), key=attrgetter("position"))
 
     def payloads(self, digests: Mapping[str, str]) -> dict[str, bytes]:
-        """Request bodies by stream, for hexadecimal digests by stream; what was erased is missing."""
+        """Return request bodies by stream, for hexadecimal digests by stream. Erased ones are missing."""
         return dict(self.each_payload(digests))
 
     def each_payload(self, digests: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
-        """The same one after the other, for those who ask for many: few of them are in memory at a time."""
+        """Yield the same one by one, so that few of many are in memory."""
         with self.connection() as connection:
             for (stream, _), body in read_payloads(connection, digests.items()):
                 yield stream, body
@@ -341,7 +341,7 @@ class Ledger:
             return cursor.execute(_SELECT_STREAMS, (streams,), prepare=True).fetchall()
 
     def _decided(self, stream: str, command: Command, state: Any, at: datetime) -> Event | None:
-        """The event that follows, in which what importers chose is under the person's key. Raises Refused."""
+        """Return the event, with importers' text under the person's key. Raises Refused."""
         event = aggregate_of(stream).decide(command, state, at)
         if event is None or not is_private(command):
             return event
@@ -378,29 +378,30 @@ class Ledger:
         return outcomes
 
     def _encrypted(self, payloads: Mapping[str, Payload], fresh: Container[str] = ()) -> dict[str, Payload]:
-        """The payloads of persons with the keys that they have or get now. Raises AccountErased.
+        """Return the payloads encrypted with the persons' keys, which are made if missing. Raises AccountErased.
 
-        Subjects in `fresh` are assumed to have none yet: theirs is stored with the payload, and is a conflict else.
+        Subjects in `fresh` are assumed to have none: the new key is stored with the payload, and conflicts if there is
+        one.
         """
         subjects = {
             stream: subject
             for stream, payload in payloads.items()
             if payload.has_person and (subject := subject_of(stream)) is not None
         }
-        kept = dict(payloads)
+        encrypted_payloads = dict(payloads)
         known = {subject for stream, subject in subjects.items() if not (subject == stream and stream in fresh)}
         keys = {}
         if known:
             with self.connection() as connection:
                 keys = keys_for(connection, known)
         for stream, subject in subjects.items():
-            kept[stream] = payloads[stream].encrypted(stream, keys.get(subject), subject=subject)
-        return kept
+            encrypted_payloads[stream] = payloads[stream].encrypted(stream, keys.get(subject), subject=subject)
+        return encrypted_payloads
 
     def _append_beside(self, append: Append, beside: Beside | None) -> dict[str, Recorded]:
-        """What stands beside the log comes before it, here as everywhere: the other order deadlocks (`locks`).
+        """Append, with other rows before the events: everywhere else the same order holds, or it deadlocks (`locks`).
 
-        A single event with nothing beside it shares a transaction with those of other callers.
+        A single event without other rows shares a transaction with those of other callers.
         """
         if not append.events:
             return {}
@@ -427,7 +428,7 @@ class Ledger:
 
 
 def _positioned(events: Sequence[Recorded], first: int) -> dict[str, Recorded]:
-    """The events by stream, as they are in the log from the first one's position on."""
+    """Return the events by stream, with their positions from the first one on."""
     return {
         recorded.stream: msgspec.structs.replace(recorded, position=position, code_version=CODE_VERSION)
         for position, recorded in enumerate(events, first)
@@ -435,12 +436,12 @@ def _positioned(events: Sequence[Recorded], first: int) -> dict[str, Recorded]:
 
 
 def _recorded(stream: str, version: int, event: Event, at: datetime, by: str, command_id: str | None) -> Recorded:
-    """The event as it is appended, with what is known of the request that caused it."""
+    """Return the event as it is appended, with the request that caused it."""
     return Recorded(stream, version, event, at, supplier_of(stream), by, command_id, metadata=origin.get())
 
 
 def _is_outrun(connection: Connection[Any], append: Append, error: psycopg.Error) -> bool:
-    """Whether rows that go in before the log have met another writer of the same streams."""
+    """Return whether rows before the events conflicted with another writer of the same streams."""
     if isinstance(error, ROLLED_BACK):
         return True
     names = [recorded.stream for recorded in append.events], [recorded.version for recorded in append.events]

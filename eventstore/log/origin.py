@@ -1,7 +1,7 @@
-"""Where a command comes from: the request that is being answered, so that the events it causes can name it.
+"""Origin of a command: the request that is being answered, which the events of the command name.
 
-Whoever answers requests says so once, at their beginning; threads and tasks that work for a request inherit it. Work
-that no request has asked for, as that of workers, has none.
+The HTTP layer sets it once at the beginning of a request. Threads and tasks of the request inherit it. Work without a
+request, such as that of workers, has none.
 """
 
 from contextvars import ContextVar

@@ -1,8 +1,7 @@
-"""Importers' bytes, kept as received beside the log: zstd-compressed, encrypted, under (stream, SHA-256).
+"""Payloads: importers' bytes as received, zstd-compressed, encrypted, stored beside the log by (stream, SHA-256).
 
-Each import process has a key (AES-256-GCM) in a table of its own; what is attached to its account later is encrypted
-with the same. So has each market participant, for its contacts. Other payloads speak of no person: they are compressed
-only.
+Each import process has a key (AES-256-GCM) in a table of its own, which also encrypts later records of its account.
+Each market participant has one for its contacts. Other payloads hold no personal data and are only compressed.
 """
 
 import hashlib
@@ -23,18 +22,18 @@ from eventstore.log.compression import UnknownDictionary, compressed, decompress
 
 T = TypeVar("T")
 PayloadId = tuple[str, str]
-"""What names a payload: its stream, and its hexadecimal digest."""
+"""Name of a payload: its stream and its hexadecimal digest."""
 
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
 _ENCRYPTED = b"\x01"
-"""Begins what is encrypted; a zstd frame begins otherwise."""
+"""First byte of encrypted contents; a zstd frame has another."""
 
 MAX_OPEN_BYTES = 8_000_000
-"""So much of bodies is in memory at a time, and one that is larger by itself."""
+"""Bytes of bodies in memory at a time. A larger body is read alone."""
 
 AT_A_TIME = 200
-"""So many contents are asked for at a time; those that are larger than their part of MAX_OPEN_BYTES one by one."""
+"""Payloads per query. Contents larger than their share of MAX_OPEN_BYTES are read one by one."""
 
 _SELECT_CONTENTS = """
 SELECT w.turn, CASE WHEN p.received_bytes <= %b THEN p.content END, k.key
@@ -53,16 +52,15 @@ WHERE key IS NULL
       WHERE e.stream = payload_keys.stream AND e.topic IN ('subject_erased.v1', 'contacts_erased.v1'))
 ORDER BY payload_keys.stream
 """
-"""Who was erased, by the keys, and not yet by the log."""
+"""Subjects that are erased by their keys but not yet by the log."""
 
 
 class Payload(msgspec.Struct, frozen=True):
-    """A request body, its digest over the bytes as received, and its compressed, perhaps encrypted form.
+    """Request body: its digest over the bytes as received, and its compressed, possibly encrypted form.
 
-    `subject` is the import stream whose key it is encrypted with, where that is not its own stream; `new_key` is
-    the key, where it is stored with the payload. `noted` is what a view of the append takes from the body, in the
-    view's own form, where somebody who had it at hand has noted it; it is not kept with the payload. A payload without
-    `has_person` is stored without encryption, in any stream.
+    `subject` is the import stream whose key encrypts it, if it is not the own stream. `new_key` is a key to be stored
+    with the payload. `noted` are values of the body for a view of the append, in the view's own form; they are not
+    stored with the payload. A payload without `has_person` is not encrypted.
     """
 
     sha256: bytes
@@ -78,13 +76,13 @@ class Payload(msgspec.Struct, frozen=True):
         return cls(hashlib.sha256(body).digest(), len(body), compressed(body), noted=noted, has_person=has_person)
 
     def body(self) -> bytes:
-        """What it was made of, while it is not encrypted."""
+        """Return the body of a payload that is not encrypted."""
         return decompressed(self.content)
 
     def encrypted(self, stream: str, key: bytes | None, *, subject: str) -> "Payload":
-        """The same for storing under this stream, encrypted with the subject's key, or a new one where it has none."""
+        """Return the payload encrypted for this stream, with the subject's key or a new one."""
         new_key = None
-        if key is None:  # one call of the system for both, which costs as much as what it gives
+        if key is None:  # one system call for both
             drawn = os.urandom(_NONCE_BYTES + _KEY_BYTES)
             nonce, key = drawn[:_NONCE_BYTES], drawn[_NONCE_BYTES:]
             new_key = key
@@ -100,13 +98,13 @@ def random_key() -> bytes:
 
 
 class PayloadErased(ValueError):
-    """The key of the payload is not there: the person was erased, or the keys were not restored."""
+    """The payload's key is missing: the person was erased, or the keys were not restored."""
 
 
 def keys_for(connection: Connection[Any], subjects: Collection[str]) -> dict[str, bytes]:
-    """The key of each import stream, made now where there is none. Raises AccountErased.
+    """Return the key of each import stream, and make missing ones. Raises AccountErased.
 
-    A key that is made is committed before it is used, so that two who need it at once get the same.
+    A new key is committed before it is used, so that two callers at once get the same.
     """
     connection.execute(
         "SELECT add_payload_keys(%s::text[], %s::bytea[])", (list(subjects), [random_key() for _ in subjects])
@@ -120,7 +118,7 @@ def keys_for(connection: Connection[Any], subjects: Collection[str]) -> dict[str
 
 
 def refuse_erased(connection: Connection[Any], subjects: Collection[str]) -> None:
-    """Raises AccountErased when one of them was erased since its key was read. With the platform's lock held."""
+    """Raise AccountErased if a subject was erased since its key was read. The caller holds the platform's lock."""
     query = "SELECT FROM payload_keys WHERE stream = ANY(%s) AND key IS NULL"
     if subjects and connection.execute(query, (list(subjects),)).fetchone() is not None:
         raise AccountErased
@@ -129,59 +127,58 @@ def refuse_erased(connection: Connection[Any], subjects: Collection[str]) -> Non
 def stored_contents(
     connection: Connection[Any], wanted: Sequence[tuple[str, bytes]]
 ) -> Iterator[tuple[int, bytes, bytes | None]]:
-    """What is stored of payloads that are named by stream and digest: (number of the wish from 0, content, key).
+    """Yield stored payloads by stream and digest, as (index in `wanted`, content, key), in order.
 
-    In the order of the wishes; what was erased or archived is missing, and the key of who was. Few of many large ones
-    are here at a time.
+    Erased and archived ones are missing; the key of an erased person is None. Few large ones are in memory at a time.
     """
     for first in range(0, len(wanted), AT_A_TIME):
         rows = _contents(connection, wanted[first : first + AT_A_TIME], MAX_OPEN_BYTES // AT_A_TIME)
-        rows.sort(key=itemgetter(0), reverse=True)  # here, since Postgres would copy each content for it
-        while rows:  # nothing of what was taken stays here
+        rows.sort(key=itemgetter(0), reverse=True)  # not in SQL: Postgres would copy each content
+        while rows:  # contents are dropped one by one to save memory
             turn, content, key = rows.pop()
             number = first + turn - 1
             if content is not None:
                 yield number, content, key
                 continue
-            for _, one, its_key in _contents(connection, [wanted[number]], _ANY_SIZE):
-                yield number, one, its_key
+            for _, large_content, its_key in _contents(connection, [wanted[number]], _ANY_SIZE):
+                yield number, large_content, its_key
 
 
 def _contents(connection: Connection[Any], wanted: Sequence[tuple[str, bytes]], most: int) -> list[tuple[Any, ...]]:
-    """(number of the wish from 1, content, key); without the contents of bodies that have more bytes."""
+    """Return (number in `wanted` from 1, content, key). The content of bodies above `most` bytes is None."""
     streams, digests = zip(*wanted, strict=True)
-    asked = most, ARRAY_OF["text"](streams), ARRAY_OF["bytea"](digests)
+    parameters = most, ARRAY_OF["text"](streams), ARRAY_OF["bytea"](digests)
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-        return cursor.execute(_SELECT_CONTENTS, asked).fetchall()
+        return cursor.execute(_SELECT_CONTENTS, parameters).fetchall()
 
 
 def read_payloads(connection: Connection[Any], wanted: Iterable[PayloadId]) -> Iterator[tuple[PayloadId, bytes]]:
-    """Bodies, one after the other, with what names them; what was erased is missing. Verifies each digest."""
-    asked = [(stream, bytes.fromhex(digest)) for stream, digest in wanted]
-    for turn, content, key in stored_contents(connection, asked):
+    """Yield bodies one by one, each with its name. Erased ones are missing. Verifies each digest."""
+    names = [(stream, bytes.fromhex(digest)) for stream, digest in wanted]
+    for index, content, key in stored_contents(connection, names):
         if is_readable(content, key):
-            stream, sha256 = asked[turn]
+            stream, sha256 = names[index]
             yield (stream, sha256.hex()), read_payload(stream, sha256, content, key)
 
 
 class Bodies:
-    """Bodies that are taken in the order in which they were asked for, of which few are in memory at a time."""
+    """Bodies that are taken in the order of the request; few are in memory at a time."""
 
     def __init__(self, connection: Connection[Any], wanted: Iterable[PayloadId]) -> None:
         self._wanted = [(stream, sha256) for stream, digest in wanted if (sha256 := _digest(digest)) is not None]
-        self._asked = frozenset(self._wanted)
+        self._requested = frozenset(self._wanted)
         self._turn = 0
         self._contents = stored_contents(connection, self._wanted)
         self._next = next(self._contents, None)
 
     def take(self, stream: str, digest: str) -> bytes | None:
-        """The body whose turn it is; None when it was erased, or nobody asked for it.
+        """Return the next body; None if it was erased or not requested.
 
-        Raises ValueError when its digest differs or is none, LookupError when it is another's turn.
+        Raises ValueError if the digest is invalid or differs, LookupError if another body is next.
         """
         if (sha256 := _digest(digest)) is None:
             raise ValueError(f"the payload of {stream} has no digest")
-        if (stream, sha256) not in self._asked:
+        if (stream, sha256) not in self._requested:
             return None
         if self._wanted[self._turn] != (stream, sha256):
             raise LookupError(f"it is not the turn of {stream}")
@@ -200,7 +197,7 @@ def _digest(hexadecimal: str) -> bytes | None:
 
 
 def in_pieces(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """The items in order, as many at a time as are no larger together; a larger one comes by itself. Pure."""
+    """Yield the items in order, in lists of at most `most` in size. A larger item is alone in its list. Pure."""
     piece: list[T] = []
     total = 0
     for item in items:
@@ -214,19 +211,19 @@ def in_pieces(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterat
 
 
 def is_erased(connection: Connection[Any], subject: str) -> bool:
-    """Whether the key of this import stream was thrown away."""
+    """Return whether the key of this import stream was deleted."""
     return connection.execute("SELECT FROM payload_keys WHERE stream = %s AND key IS NULL", (subject,)).rowcount > 0
 
 
 def is_readable(content: bytes, key: bytes | None) -> bool:
-    """False for what is encrypted with a key that is not there."""
+    """Return False for encrypted content without key."""
     return key is not None or not content.startswith(_ENCRYPTED)
 
 
 def read_payload(stream: str, sha256: bytes, content: bytes, key: bytes | None) -> bytes:
-    """The body, from the stored content of a payload.
+    """Return the body of a stored content.
 
-    Raises PayloadErased, and ValueError when the digest differs, or only a newer version can read it.
+    Raises PayloadErased, and ValueError if the digest differs or only a newer version can read it.
     """
     if not is_readable(content, key):
         raise PayloadErased(f"payload of {stream} cannot be read: its key is not there")

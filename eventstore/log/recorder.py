@@ -1,7 +1,7 @@
-"""The append path. The only file that meets the `eventsourcing` library.
+"""Recorder: the append path, and the only file that imports the `eventsourcing` library.
 
-`LedgerRecorder` is the library's application recorder on our table, with another way in: one advisory lock per
-log instead of the table lock, dense positions in commit order, and one statement per batch that carries payloads,
+`LedgerRecorder` is the library's application recorder on our table, with another append. It takes one advisory lock per
+log instead of the table lock, and gives dense positions in commit order. One statement per batch carries payloads,
 events and view rows as binary arrays.
 """
 
@@ -33,9 +33,10 @@ SESSION = (
     "SET synchronous_commit = on; SET statement_timeout = '15s'; SET lock_timeout = '5s';"
     "SET idle_in_transaction_session_timeout = '30s'; SET TIME ZONE 'UTC'; SET enable_seqscan = off"
 )
-"""Of every connection that serves. All that is asked there has an index. A plan that was made while a table was small
-would read the whole table, and is kept until Postgres has looked at the table again: each append then took longer than
-the one before.
+"""Settings of every connection that serves. All queries have an index.
+
+A plan that was made while a table was small would read the whole table, and Postgres keeps it until it analyses the
+table again. So sequential scans are off.
 """
 
 _EVENTS = """
@@ -52,31 +53,31 @@ _APPEND_ANSWERED = f"WITH appended AS MATERIALIZED (SELECT * FROM append_answere
 
 
 class InlineView(Protocol):
-    """A view that is written in the append's transaction: its name, its rows, its statement."""
+    """View that is written in the append's transaction: its name, rows and statement."""
 
     name: str
     upsert: Composable
-    """An INSERT that reads `appended` and what `arrays` gives.
+    """INSERT that reads `appended` and the parameters of `arrays`.
 
-    Positions are relative to `appended.base`; `appended.at` is when the log says that the events were recorded.
+    Positions are relative to `appended.base`; `appended.at` is the recorded time of the events.
     """
 
     @property
     def events(self) -> frozenset[type[Event]]:
-        """What it is made from; it is not asked about any other event."""
+        """Events that it is made from; `project` is called for no other."""
 
     def project(self, recorded: Recorded, position: int, payload: Payload | None = None) -> tuple[Any, ...] | None:
-        """The row that follows from the event at this position, or None. Pure; never raises.
+        """Return the row of the event at this position, or None. Pure; never raises.
 
-        `payload` is what the event brings.
+        `payload` is the event's payload.
         """
 
     def arrays(self, rows: Sequence[tuple[Any, ...]]) -> dict[str, Written]:
-        """The rows as parameters, an array for each column."""
+        """Return the rows as parameters, an array for each column."""
 
 
 class Append(msgspec.Struct, frozen=True):
-    """What one caller wants in the log: events, all or none, payloads by stream, answers by the event's index."""
+    """Append of one caller: events, all or none, payloads by stream, answers by the event's index."""
 
     events: Sequence[Recorded]
     payloads: Mapping[str, Payload] = {}
@@ -84,11 +85,11 @@ class Append(msgspec.Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        return sum(len(one.content) + sum(map(len, one.noted or ())) for one in self.payloads.values())
+        return sum(len(body.content) + sum(map(len, body.noted or ())) for body in self.payloads.values())
 
 
 class LedgerDatastore(PostgresDatastore):
-    """The library's datastore on a database URL, with the session settings that the log needs."""
+    """The library's datastore on a database URL, with the session settings of the log."""
 
     def __init__(self, database_url: str, *, connections: int, is_open: bool = True) -> None:
         super().__init__("", "", "", "", "", originator_id_type="text")
@@ -108,11 +109,11 @@ class LedgerDatastore(PostgresDatastore):
             self.open()
 
     def open(self) -> None:
-        """Connect from now on; before, every use is StoreUnavailable."""
+        """Connect from now on; before, every use raises StoreUnavailable."""
         self.pool.open(wait=False)
 
     def register_type_adapters(self) -> None:
-        """No composite types here: binary arrays of columns are faster."""
+        """Register nothing: binary arrays of columns replace composite types."""
 
 
 def _configure(connection: PooledConnection[DictRow]) -> None:
@@ -122,7 +123,7 @@ def _configure(connection: PooledConnection[DictRow]) -> None:
 
 
 class LedgerRecorder(PostgresApplicationRecorder):
-    """The library's recorder contract over the table `events`, and `append` for batches with payloads and views."""
+    """The library's recorder contract on the table `events`, and `append` for batches with payloads and views."""
 
     def __init__(self, datastore: LedgerDatastore, views: Sequence[InlineView] = ()) -> None:
         super().__init__(datastore, events_table_name="stored_events")  # for reads: a view with the library's names
@@ -130,7 +131,7 @@ class LedgerRecorder(PostgresApplicationRecorder):
         self._statements: dict[tuple[bool, tuple[InlineView, ...]], bytes] = {}
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
-        """The library's way in; returns the positions. Raises IntegrityError on a version conflict."""
+        """Insert events as the library does; return the positions. Raises IntegrityError on a version conflict."""
         arrays = _event_arrays(
             [(str(e.originator_id), e.originator_version, e.topic, None, "", None, e.state) for e in stored_events]
         )
@@ -142,12 +143,10 @@ class LedgerRecorder(PostgresApplicationRecorder):
         return range(base + 1, base + 1 + len(stored_events))
 
     def append(self, connection: Connection[Any], append: Append, *, ends_transaction: bool = False) -> int:
-        """Append in the connection's transaction, or in one of its own; returns the position before the first event.
+        """Append in the connection's transaction or its own; return the position before the first event.
 
-        With `ends_transaction` the commit is sent along with the append, so that a process that is stopped in between
-        does not keep the log's lock.
-
-        Raises VersionConflict with the numbers of the events that conflicted, and RolledBack.
+        With `ends_transaction` COMMIT is sent with the append, so that a process that stops in between does not hold
+        the log's lock. Raises VersionConflict with the numbers of the conflicting events, and RolledBack.
         """
         events = append.events
         states = [e.state for e in events]
@@ -201,7 +200,7 @@ class LedgerRecorder(PostgresApplicationRecorder):
 
 
 class _Queued(Cursor[tuple[Any, ...]]):
-    """A cursor whose statement waits in the pipeline's queue instead of being sent by itself."""
+    """Cursor whose statement waits in the pipeline's queue instead of being sent at once."""
 
     def _execute_gen(self, query: Any, params: Any = None, *, prepare: Any = None, binary: Any = None) -> Any:
         yield from self._start_query(query)
@@ -211,9 +210,9 @@ class _Queued(Cursor[tuple[Any, ...]]):
 
 
 def _execute_and_commit(connection: Connection[Any], statement: bytes, parameters: Any) -> tuple[Any, ...]:
-    """The first row that the statement gives, which is sent in one breath with COMMIT.
+    """Send the statement with COMMIT in one write; return the statement's first row.
 
-    Between one send and another a process can be stopped, or a thread be kept waiting, while it holds the log's lock.
+    Between two writes a process could be stopped while it holds the log's lock.
     """
     with connection.pipeline() as pipeline:
         cursor = _Queued(connection, row_factory=tuple_row)
@@ -230,7 +229,7 @@ def _execute_and_commit(connection: Connection[Any], statement: bytes, parameter
 
 
 def append_statement(views: Sequence[InlineView], *, is_answered: bool = False) -> bytes:
-    """Append and the upserts of these views as one statement: one round trip, one transaction."""
+    """Return the append and the upserts of these views as one statement: one round trip, one transaction."""
     append = SQL(_APPEND_ANSWERED if is_answered else _APPEND)
     upserts = [
         SQL(", {name} AS ({upsert})").format(name=Identifier(f"into_{view.name}"), upsert=view.upsert) for view in views
@@ -254,16 +253,16 @@ def _event_arrays(rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
 
 
 def _payload_arrays(payloads: Mapping[str, Payload]) -> dict[str, Written]:
-    kept = list(payloads.values())
+    bodies = list(payloads.values())
     texts, blobs = ARRAY_OF["text"], ARRAY_OF["bytea"]
     return {
         "payload_streams": texts([*payloads]),
-        "payload_digests": blobs([payload.sha256 for payload in kept]),
-        "payload_sizes": ARRAY_OF["integer"]([payload.received_bytes for payload in kept]),
-        "payload_contents": blobs([payload.content for payload in kept]),
-        "payload_subjects": texts([payload.subject for payload in kept]),
+        "payload_digests": blobs([payload.sha256 for payload in bodies]),
+        "payload_sizes": ARRAY_OF["integer"]([payload.received_bytes for payload in bodies]),
+        "payload_contents": blobs([payload.content for payload in bodies]),
+        "payload_subjects": texts([payload.subject for payload in bodies]),
         "key_streams": texts([stream for stream, payload in payloads.items() if payload.new_key]),
-        "keys": blobs([payload.new_key for payload in kept if payload.new_key]),
+        "keys": blobs([payload.new_key for payload in bodies if payload.new_key]),
     }
 
 
@@ -277,5 +276,5 @@ _ANSWER_COLUMNS = {
 
 
 def _answer_arrays(answers: Mapping[int, Answer]) -> dict[str, Written]:
-    rows = [(one.command_id, index + 1, one.request_sha256, one.status, one.body) for index, one in answers.items()]
+    rows = [(a.command_id, index + 1, a.request_sha256, a.status, a.body) for index, a in answers.items()]
     return arrays_of(_ANSWER_COLUMNS, rows)

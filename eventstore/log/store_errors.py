@@ -1,7 +1,7 @@
-"""Sort the errors of the database driver: store unavailable, conflict, or an error that one content causes.
+"""Sorting the errors of the database driver: store unavailable, conflict, or an error of one content.
 
-The driver's own classes do not help: a deadlock and a value that is too long for an index are OperationalErrors there,
-and a read-only file system is a missing privilege.
+The driver's own classes are not enough: a deadlock and a value too long for an index are both OperationalErrors, and a
+read-only file system is a missing privilege.
 """
 
 import time
@@ -27,23 +27,23 @@ from eventstore.log.intake_stop import NOT_COMPARED, STOPPED
 
 VERSION_CONFLICT = "LG001"
 ROLLED_BACK = (DeadlockDetected, SerializationFailure)
-"""Errors after which nothing was stored, and the same transaction may be tried again at once."""
+"""Errors after which nothing was stored, so that the same transaction may be tried again at once."""
 
 _CONTENT = "54"
 """SQLSTATE class of values that are too large or too deep: every further try would fail as well."""
 _SERVER_BROKEN = "XX"
-"""SQLSTATE class of internal errors: damaged pages, and failed system calls that have no code of their own."""
+"""SQLSTATE class of internal errors: damaged pages, and failed system calls without a code of their own."""
 _ENDING = frozenset({"FATAL", "PANIC"})
-"""Severities with which a session or the whole server ends, whatever the error code says."""
+"""Severities with which a session or the whole server ends, whatever the error code is."""
 _FILES = frozenset(
     {"buffile.c", "copydir.c", "dsm_impl.c", "fd.c", "fileset.c", "md.c", "relcache.c", "relmapper.c", "slru.c"}
     | {"storage.c", "twophase.c", "xlog.c", "xlogutils.c"}
 )
-"""Source files of Postgres that access files. A read-only file system has the code of a missing right there."""
+"""Source files of Postgres that access files. There, a read-only file system has the code of a missing right."""
 
 
 FULL_S = 10.0
-"""Seconds for which a database counts as full after it has said so. Then it may be tried again."""
+"""Time for which a database counts as full after it has reported so, in seconds."""
 
 
 class _Full:
@@ -52,12 +52,12 @@ class _Full:
 
 
 def is_disk_full() -> bool:
-    """Return whether the database had no room a moment ago."""
+    """Return whether the database had no space a moment ago."""
     return time.monotonic() - _Full.at < FULL_S
 
 
 def is_unavailable(error: psycopg.Error) -> bool:
-    """Return whether the server is away, cannot write now or has no schema yet: the same may succeed later."""
+    """Return whether the server is not available or cannot write, so that a repeated request may succeed."""
     state, diagnosis = error.sqlstate or "", error.diag
     if diagnosis.severity_nonlocalized in _ENDING or state.startswith(_SERVER_BROKEN):
         return True
@@ -70,7 +70,7 @@ def is_unavailable(error: psycopg.Error) -> bool:
 
 
 def _reason(error: psycopg.Error) -> str:
-    """Return why the store is unavailable. A pool knows only that it had no connection in time."""
+    """Return why the store is unavailable. A pool only knows that it had no connection in time."""
     if isinstance(error, PoolClosed):
         return "the log is not open"
     if isinstance(error, UndefinedTable | UndefinedFunction):
@@ -80,9 +80,9 @@ def _reason(error: psycopg.Error) -> str:
 
 @contextmanager
 def store_errors() -> Iterator[None]:
-    """Raise StoreUnavailable where the server is away or cannot write, IntakeStopped, NotCompared, VersionConflict.
+    """Raise StoreUnavailable, IntakeStopped, NotCompared or VersionConflict for errors of the driver.
 
-    Other errors of the driver pass as they are.
+    Other errors pass unchanged.
     """
     try:
         yield

@@ -1,1 +1,1 @@
-"""What an operator does with the store as a whole: migrate it, back it up, restore it, export from it."""
+"""Operations on the whole store: migration, backup, restore, export and rights."""

@@ -1,14 +1,14 @@
-"""Backup of the log and what stands beside it, from one snapshot, while the service runs; and its restore.
+"""Backup of the log and the tables beside it, from one snapshot, while the service runs; and its restore.
 
-A backup is a folder: a manifest, and one zstd-compressed COPY file for each table that cannot be derived. Views and
-platform records are not in it: they are made anew from the log. Any Postgres that has COPY can read it.
+A backup is a folder: a manifest, and a zstd-compressed COPY file for each table that cannot be derived. Views and
+platform records are not in it: they are rebuilt from the log. Any Postgres with COPY can read it.
 
-A folder of keys of its own holds all that is about persons and their access, and the files of the other folder are
-encrypted then. Their key is derived from that of account numbers, which stays the same: the newest folder of keys
-opens every older backup.
+With a separate folder of keys, personal data and access data are in that folder, and the files of the other folder are
+encrypted. Their key is derived from the key of account numbers, which never changes: the newest folder of keys opens
+every older backup.
 
-Where the sealing key is, the manifest is a signed statement (`eventstore.proof.statement`): it names a checkpoint of
-exactly the events that are in the backup, and the digest of every file.
+With the sealing key, the manifest is a signed statement (`eventstore.proof.statement`). It names the digest of every
+file, and a checkpoint of exactly the events in the backup.
 """
 
 import hashlib
@@ -42,11 +42,11 @@ _CHUNK = 1 << 20
 
 KEYS, ACCOUNT_KEY = "payload_keys", "account_number_key"
 PERSONAL = (KEYS, "remembered_answers", "user_details", "typed_reasons")
-"""Parts that lie in the folder of keys, of which only the newest is kept: an erasure reaches them there."""
+"""Parts in the folder of keys. Only the newest folder is kept, so that an erasure covers them."""
 
 ENDINGS = "access_endings"
 ENDED = (KeyRevoked, UserDisabled, UserRoleChanged, UserErased)
-"""Events that take powers away. The folder of keys names them, and a restore of an older backup repeats them."""
+"""Events that revoke access. The folder of keys lists them, and a restore of an older backup repeats them."""
 
 TABLES: dict[str, tuple[str, str]] = {
     "events": ("public.events", "position"),
@@ -60,10 +60,10 @@ TABLES: dict[str, tuple[str, str]] = {
     KEYS: ("public.payload_keys", "stream"),
     ACCOUNT_KEY: ("platform.account_number_key", "key"),
 }
-"""By file name: the table, and the order of its rows."""
+"""Table and order of its rows, by file name."""
 
 SEQUENCE = "platform.account_sequence"
-"""What account numbers are drawn from, with the key above: no event says it."""
+"""Sequence of account numbers, which no event records; their key is a table above."""
 
 LEFT_OUT = {
     "schema_migrations": "`migrate` fills it; the manifest names the migrations",
@@ -82,19 +82,19 @@ LEFT_OUT = {
     "failed_sign_ins": "counts of one day",
     "refused_attempts": "deleted after 90 days, and may name persons who were erased since",
 }
-"""Tables of the log's schema that no backup holds, each with the reason. Tables of projections are rebuilt."""
+"""Tables of the log's schema that no backup holds, each with the reason. Projections are rebuilt."""
 
 
 Sign = Callable[[Connection[Any], Mapping[str, Any]], Mapping[str, Any]]
-"""Gives the manifest as a statement that is signed, with a checkpoint of what the connection's transaction sees."""
+"""Function that returns the manifest as a signed statement, with a checkpoint of the transaction's snapshot."""
 
 
 class BackupError(OperatorError):
-    """A backup cannot be made or restored here; the message says why and what to do."""
+    """A backup cannot be made or restored; the message says why and what to do."""
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One table in a backup: how many rows, the digest of its file, and its columns in their order."""
+    """Table in a backup: number of rows, digest of the file, and columns in order."""
 
     rows: int
     sha256: str
@@ -102,7 +102,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup holds. `position` is the last event's; `accounts_drawn` is how far account numbers were drawn."""
+    """Content of a backup. `position` is the last event's; `accounts_drawn` is the sequence of account numbers."""
 
     format: int
     created_at: datetime
@@ -115,7 +115,7 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def needs_keys(self) -> bool:
-        """Whether payloads are encrypted with keys that are kept elsewhere."""
+        """True if payloads are encrypted with keys that are stored elsewhere."""
         return KEYS not in self.parts
 
 
@@ -131,12 +131,12 @@ def back_up(
     has_keys: bool = True,
     sign: Sign = unsigned,
 ) -> BackupManifest:
-    """Write a backup into a folder that is new or empty. Raises BackupError.
+    """Write a backup into a new or empty folder. Raises BackupError.
 
-    The parts that are PERSONAL go into a folder of their own where one is named, and nowhere without `has_keys`.
+    PERSONAL parts go into the folder `keys` if given, and nowhere without `has_keys`.
 
-    Everything comes from one snapshot: what was acknowledged before this began is in it. The manifest is written last,
-    so that a backup that was cut off is none.
+    Everything comes from one snapshot, so all events acknowledged before are in it. The manifest is written last: an
+    incomplete backup has none.
     """
     for place in (folder, keys) if keys else (folder,):
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -170,14 +170,14 @@ def back_up(
         )
         if keys is not None and is_apart:
             of_keys = {name: part for name, part in parts.items() if name in apart}
-            told = msgspec.structs.replace(manifest, parts=of_keys, is_encrypted=False)
-            _write_manifest(keys, sign(connection, msgspec.to_builtins(told)))
+            key_manifest = msgspec.structs.replace(manifest, parts=of_keys, is_encrypted=False)
+            _write_manifest(keys, sign(connection, msgspec.to_builtins(key_manifest)))
         _write_manifest(folder, sign(connection, msgspec.to_builtins(manifest)))
     return manifest
 
 
 def _queries() -> dict[str, Composed]:
-    """Return the rows of each part, by its name."""
+    """Return the query of each part, by its name."""
     queries = {
         name: SQL("SELECT * FROM {} ORDER BY {}").format(
             Identifier(*table.split(".")), SQL(", ").join(map(Identifier, order.split(", ")))
@@ -206,7 +206,7 @@ def _write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def manifest_text(folder: Path) -> bytes:
-    """Return the manifest's bytes. Raises BackupError where it is larger than any is."""
+    """Return the manifest's bytes. Raises BackupError if it is too large."""
     with (folder / MANIFEST).open("rb") as source:
         text = source.read(_CHUNK + 1)
     if len(text) > _CHUNK:
@@ -215,7 +215,7 @@ def manifest_text(folder: Path) -> bytes:
 
 
 def read_manifest(folder: Path) -> BackupManifest:
-    """Raises BackupError for a folder that holds no whole backup, or one that has been altered."""
+    """Return the manifest. Raises BackupError for a folder without a whole backup, or an altered one."""
     try:
         manifest = msgspec.json.decode(manifest_text(folder), type=BackupManifest)
     except (OSError, msgspec.MsgspecError, RecursionError) as error:
@@ -232,12 +232,12 @@ def read_manifest(folder: Path) -> BackupManifest:
 def restore(
     admin_url: str, folder: Path, manifest: BackupManifest, *, keys: Path | None = None
 ) -> list[tuple[str, Event]]:
-    """Load a backup into a database that has the schema and no event; then the views are to be made anew.
+    """Load a backup into a database with the schema and no event. Rebuild the views afterwards.
 
-    `keys` is a backup's folder of keys. The newest one is best: it shows who was erased since the backup, and brings
-    the events since the backup that took powers away. Return these, each with its stream.
+    `keys` is a folder of keys, best the newest: it shows who was erased since the backup, and it brings later events
+    that revoke access. Return these events, each with its stream.
 
-    All or nothing. Work that was in progress is found again by the sweeper. Raises BackupError.
+    Loads all or nothing. The sweeper finds work that was in progress. Raises BackupError.
     """
     with psycopg.connect(admin_url) as connection:
         connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL importledger.is_restoring = 'on'")
@@ -246,7 +246,7 @@ def restore(
         present = {name for (name,) in connection.execute("SELECT name FROM schema_migrations")}
         if unknown := set(manifest.schema) - present:
             raise BackupError(f"The backup has schema {max(unknown)}, which this version does not know.")
-        connection.execute("DELETE FROM intake_stops")  # of the empty log, in whose place this one is loaded
+        connection.execute("DELETE FROM intake_stops")  # these are of the empty log
         connection.execute("DELETE FROM log_comparisons")
         connection.execute(f"DELETE FROM {TABLES[ACCOUNT_KEY][0]}")  # noqa: S608 - a constant
         connection.execute(CREATE_ENDINGS)
@@ -271,7 +271,7 @@ def restore(
 
 
 def _parts_of_keys(keys: Path) -> dict[str, Part]:
-    """Raises BackupError for a folder that holds the log: the two folders of a backup are alike to look at."""
+    """Return the parts. Raises BackupError for a folder that holds the log: both folders look alike."""
     manifest = read_manifest(keys)
     if "events" in manifest.parts:
         raise BackupError(f"{keys} holds a log and no keys alone: --keys must name a folder that backup --keys made.")
@@ -290,7 +290,7 @@ DELETE_LATER: tuple[LiteralString, ...] = (
     "DELETE FROM user_details WHERE NOT EXISTS (SELECT FROM events WHERE stream = 'user/' || user_id)",
     "DELETE FROM typed_reasons WHERE NOT EXISTS (SELECT FROM events WHERE stream = subject)",
 )
-"""Rows of newer keys that belong to events after the backup. An answer must not acknowledge what the log lacks."""
+"""Rows of newer keys whose events are after the backup. An answer must not acknowledge a missing event."""
 
 
 def _load_part(connection: Connection[Any], home: Path, name: str, part: Part, key: bytes | None) -> None:

@@ -1,8 +1,7 @@
-"""Files that are encrypted while they are written, and decrypted while they are read, in constant memory.
+"""Files that are encrypted while written and decrypted while read, in constant memory.
 
-A file is a random prefix and blocks of AES-256-GCM. The nonce of a block is the prefix, its number, and whether it is
-the last one, and each block is bound to the file's name: blocks that were moved, cut or taken from another file, and
-any byte that was altered, raise `FileAltered`.
+A file is a random prefix and blocks of AES-256-GCM. The nonce of a block is the prefix, the block's number and whether
+it is the last. Each block is bound to the file's name. Moved, missing, foreign or altered blocks raise `FileAltered`.
 """
 
 import os
@@ -17,20 +16,20 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 _PREFIX_BYTES, _NUMBER_BYTES, _TAG_BYTES = 7, 4, 16
 BLOCK_BYTES = 1 << 20
-"""Bytes of a block before it is encrypted."""
+"""Bytes of a block before encryption."""
 
 
 class FileAltered(Exception):
-    """The file is not as it was written, or was encrypted with another key."""
+    """The file was altered, or was encrypted with another key."""
 
 
 def file_key(secret: bytes) -> bytes:
-    """Return the key for files that is derived from a secret with other uses."""
+    """Return the key for files, derived from a secret with other uses."""
     return HKDF(SHA256(), length=32, salt=None, info=b"importledger backup").derive(secret)
 
 
 class EncryptingFile:
-    """A file to write to. Nothing is whole before `finish`."""
+    """File to write to. It is complete after `finish`."""
 
     def __init__(self, file: IO[bytes], key: bytes, name: str) -> None:
         self._file, self._cipher, self._name = file, AESGCM(key), name.encode()

@@ -1,7 +1,7 @@
-"""A supplier's history as a file: zstd-compressed lines of JSON, streamed in constant memory.
+"""Export of a supplier's history: zstd-compressed lines of JSON, written in constant memory.
 
-The first line is a header, the last says how much there was; between them are events in the order of the log, each
-after the payload that it speaks of, where payloads were asked for.
+The first line is a header, the last has the counts. Between them are events in the order of the log, each after its
+payload if payloads are exported.
 """
 
 import base64
@@ -28,15 +28,15 @@ from redaction.shown import cleaned
 FORMAT = 1
 _BATCH = 2_000
 MAX_LINE_BYTES = 64 << 20
-"""Bytes of a line. The longest are payloads. Files with longer lines are not read."""
+"""Bytes of a line; payloads are the longest. Files with longer lines are not read."""
 
 
 class ExportError(OperatorError):
-    """The file is no whole export; the message says why."""
+    """The file is no complete export; the message says why."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header", tag_field="kind"):
-    """What was asked for; None where that was open."""
+    """Options of the export; None for an open bound."""
 
     format: int
     exported_at: datetime
@@ -46,7 +46,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header", tag_field=
 
 
 class EventLine(msgspec.Struct, frozen=True, kw_only=True, tag="event", tag_field="kind"):
-    """An event as its row in the log has it; `state` is the event's own JSON."""
+    """Event as in its row of the log; `state` is the event's JSON."""
 
     position: int
     stream: str
@@ -60,12 +60,12 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True, tag="event", tag_fiel
     state: msgspec.Raw
 
     def recorded(self) -> Recorded:
-        """The event; `Unreadable` where this version of the code cannot read it."""
+        """Return the event; `Unreadable` if this version cannot read it."""
         return recorded_event(**msgspec.structs.asdict(self) | {"state": bytes(self.state)})
 
 
 class PayloadLine(msgspec.Struct, frozen=True, kw_only=True, tag="payload", tag_field="kind"):
-    """A payload's bytes as they were received, in base 64."""
+    """Bytes of a payload as received, in base64."""
 
     stream: str
     sha256: str
@@ -73,7 +73,7 @@ class PayloadLine(msgspec.Struct, frozen=True, kw_only=True, tag="payload", tag_
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field="kind"):
-    """How many lines of each kind there were, and how many payloads were asked for that lie in an archive."""
+    """Number of lines of each kind, and of requested payloads that are in an archive."""
 
     events: int
     payloads: int
@@ -96,7 +96,7 @@ ORDER BY position
 
 
 def export(connection: Connection[Any], file: Path, header: Header, bounds: dict[str, Any], *, payloads: bool) -> End:
-    """Write the file. `bounds` has the `first` and the `last` position, each perhaps None."""
+    """Write the file. `bounds` has the `first` and the `last` position; each may be None."""
     unfinished = file.with_name(f"{file.name}.unfinished")
     counts = {"events": 0, "payloads": 0, "detached": 0}
     with (
@@ -127,7 +127,7 @@ def header_of(supplier: str, first: str | None, last: str | None) -> Header:
 
 
 def read_export(file: Path) -> Iterator[EventLine | PayloadLine]:
-    """The events and payloads of an export, as they stream from the file. Raises ExportError, perhaps at its end."""
+    """Yield events and payloads of an export. Raises ExportError, possibly at the end."""
     counts = {EventLine: 0, PayloadLine: 0}
     end: End | None = None
     try:
@@ -151,7 +151,7 @@ def read_export(file: Path) -> Iterator[EventLine | PayloadLine]:
 
 
 def body_of(line: PayloadLine) -> bytes:
-    """Return the payload. Raises ExportError where it is not what its digest says."""
+    """Return the payload. Raises ExportError if it does not match its digest."""
     try:
         body = base64.b64decode(line.body, validate=True)
     except ValueError:
@@ -170,7 +170,7 @@ def _lines(reader: Any) -> Iterator[bytes]:
 
 
 def _json_of(state: bytes) -> msgspec.Raw:
-    """An event's state; where it is no JSON, its text."""
+    """Return an event's state; as text if it is no JSON."""
     try:
         msgspec.json.decode(state)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -179,6 +179,6 @@ def _json_of(state: bytes) -> msgspec.Raw:
 
 
 def _payload_of(connection: Connection[Any], stream: str, digest: str) -> PayloadLine | None:
-    """The payload; None when it was erased, or lies in an archive."""
+    """Return the payload; None if it was erased or archived."""
     body = dict(read_payloads(connection, [(stream, digest)])).get((stream, digest))
     return PayloadLine(stream=stream, sha256=digest, body=base64.b64encode(body).decode()) if body is not None else None

@@ -1,7 +1,7 @@
-"""Whether a database can be the log's: it keeps what it acknowledges, and does what the append relies on.
+"""Tests whether a database is fit for the log: it must keep acknowledged data and support the append.
 
-What is needed is tried, not read off a name: an engine that speaks Postgres' protocol, or a pooler between, may answer
-every statement and yet give a lock to two sessions at once.
+The tests try each feature. An engine with Postgres' protocol, or a pooler in between, may accept every statement and
+still give a lock to two sessions at once.
 """
 
 import secrets
@@ -20,20 +20,22 @@ from eventstore.operations.migrate import refuse_newer
 from eventstore.operations.rights import ROLES
 
 Durability = Literal["local", "replicated"]
-"""Where an acknowledged event lies on disk: on the primary, or on a standby as well."""
+"""Place of an acknowledged event on disk: the primary, or also a standby."""
 
 MAX_BEHIND = timedelta(seconds=60)
-"""How far a clock may be behind the newest event."""
+"""Most time that a clock may be behind the newest event."""
 RING_S = 2.0
-"""How long a notification may take."""
+"""Longest time for a notification, in seconds."""
 ROUNDS = 3
-"""How often a session is looked at while another one works: a pooler hands servers out in turns."""
+"""Number of looks at a session while another one works: a pooler alternates servers."""
 
 REPLICATED = """
 SELECT current_setting('synchronous_standby_names') <> '' AND synchronous_standbys() IS DISTINCT FROM 0 AS is_replicated
 """
-"""Whether a commit waits for a standby and one is connected. Where the owner of the schema may not see the standbys,
-the setting alone says it: commits then wait, and are not acknowledged, while none is there."""
+"""Query whether commits wait for a standby and one is connected.
+
+If the schema's owner may not see standbys, the setting alone decides: commits then wait while none is connected.
+"""
 _NEWEST = "SELECT max(recorded_at) FROM (SELECT recorded_at FROM events ORDER BY position DESC LIMIT 1) AS newest"
 
 
@@ -47,20 +49,20 @@ WHERE NOT EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = role AND pg_has_ro
 
 
 class UnsafeStore(OperatorError):
-    """The database does not keep what it has acknowledged, or does not do what the log needs."""
+    """The database may lose acknowledged data, or lacks a feature that the log needs."""
 
 
 class NotJudged(Exception):
-    """The database is away, or takes no writes at the moment; the message is the reason."""
+    """The database is not available or accepts no writes at present; the message is the reason."""
 
 
 def refuse_unsafe(database_url: str, durability: Durability = "local", kinds: Sequence[str] = ()) -> None:
-    """Raises UnsafeStore when the database cannot be the log's, or this clock is behind the log.
+    """Raise UnsafeStore if the database is not fit for the log, or this clock is behind the log.
 
-    With `kinds`, the schema must be there, and the user of the URL must have the rights of these kinds of processes.
+    With `kinds`, the schema must exist, and the URL's user must have the rights of these kinds of processes.
 
-    Raises MigrationError when a newer version has migrated the database.
-    Raises NotJudged when the server is away, takes no writes at the moment, or has no schema yet.
+    Raises MigrationError if a newer version has migrated the database. Raises NotJudged if the server is not available,
+    accepts no writes at present, or has no schema yet.
     """
     try:
         with _session(database_url) as connection, _session(database_url) as other:
@@ -115,10 +117,7 @@ def _refuse_shared_sessions(connection: Connection[Any], other: Connection[Any])
         with other.transaction():
             foreign = value_of(other, "SELECT pg_backend_pid()")
             if foreign == pid or value_of(connection, "SELECT pg_backend_pid()") != pid:
-                raise UnsafeStore(
-                    "What stands before the database gives a session to several clients in turns: set the pooler to "
-                    "session mode."
-                )
+                raise UnsafeStore("A connection pooler shares server sessions between clients: set it to session mode.")
 
 
 def _refuse_false_locks(connection: Connection[Any], other: Connection[Any]) -> None:
@@ -138,7 +137,7 @@ def _refuse_false_locks(connection: Connection[Any], other: Connection[Any]) -> 
 
 
 def _refuse_silence(connection: Connection[Any], other: Connection[Any]) -> None:
-    """The relay hears of commits by LISTEN; and what one session has committed, the next statement of another sees."""
+    """The relay needs LISTEN, and a commit must be visible to the next statement of another session."""
     channel = f"importledger_probe_{secrets.token_hex(8)}"
     connection.execute(SQL("LISTEN {}").format(Identifier(channel)))
     other.execute(SQL("NOTIFY {}").format(Identifier(channel)))

@@ -1,16 +1,16 @@
-"""What the database needs before the service runs on it: its schema and its rights.
+"""Migration of the database: the schema of the log and the rights of the service's roles.
 
-Migrations are numbered SQL files, each applied once, in order; then the service's roles get their rights on the log's
-tables (`rights`). What is derived from the log is made and granted by `projections.versions.install`.
+Migrations are numbered SQL files. Each is applied once, in order; then the roles get their rights on the log's tables
+(`rights`). `projections.versions.install` creates the tables that are derived from the log, and their rights.
 
-An applied file is never edited: its digest is kept, and a difference stops the start.
+An applied file must not be edited: its digest is stored, and a difference stops the start.
 
-The first line of a file says whether processes of the version before may run beside the schema that it leaves:
-`-- rollable: yes`, or `-- rollable: no, REASON`.
+The first line of a file says whether processes of the previous version may run with the new schema: `-- rollable: yes`,
+or `-- rollable: no, REASON`.
 
-The service may run meanwhile: a file that waits longer than `locks.WAIT_MS` for a lock gives all its locks back and is
-tried again, so that creates are not refused behind it. A file is one transaction: after a kill, the next run continues
-with it. A file whose first line begins with `-- online` is one statement that builds an index beside its writers.
+The service may run meanwhile. A file that waits longer than `locks.WAIT_MS` for a lock is rolled back and tried again,
+so that creates do not queue behind it. A file is one transaction; after a kill, the next run continues with it. A file
+whose first line begins with `-- online` is one statement that builds an index beside its writers.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ from eventstore.operations.rights import RoleMissing, grant_on_log, make_roles
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 NEWEST = max(file.name for file in MIGRATIONS.glob("*.sql"))
-"""The last migration that this code knows."""
+"""Last migration of this version."""
 
 APPEND_ONLY = ("events", "payloads", "payload_keys", "remembered_answers", "log_checkpoints")
 """The tables whose rows never change; the service's roles add to them through functions, or do not delete."""
@@ -53,18 +53,18 @@ logger = structlog.get_logger()
 
 
 class MigrationError(OperatorError):
-    """The database's schema and the code do not go together."""
+    """Schema and code do not match."""
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """A migration that is not applied yet, and why processes of the version before must be stopped, if they must."""
+    """Migration that is not applied, and why processes of the previous version must stop, if they must."""
 
     name: str
     why_not_rolled: str | None
 
 
 def pending_migrations(connection: "psycopg.Connection[Any]") -> list[Pending]:
-    """Return what `migrate` would apply, in order. Raises MigrationError where the database is newer."""
+    """Return what `migrate` would apply, in order. Raises MigrationError if the database is newer."""
     refuse_newer(connection)
     applied = known_migrations(connection)
     files = [file for file in sorted(MIGRATIONS.glob("*.sql")) if file.name not in applied]
@@ -72,7 +72,7 @@ def pending_migrations(connection: "psycopg.Connection[Any]") -> list[Pending]:
 
 
 def why_not_rolled(script: str) -> str | None:
-    """Return what a migration's first line says against running the version before beside it."""
+    """Return the reason of a migration's first line against running the previous version beside it, or None."""
     first, _, _ = script.partition("\n")
     if first.startswith((f"{ROLLABLE}yes", ONLINE)):
         return None
@@ -82,9 +82,9 @@ def why_not_rolled(script: str) -> str | None:
 
 
 def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
-    """Bring the database to the newest schema and grant the service's roles their rights; returns what was applied.
+    """Migrate the database to the newest schema and grant the roles their rights; return the applied files.
 
-    Two at once are safe. Raises MigrationError when an applied file has changed, or the schema is newer.
+    Two runs at once are safe. Raises MigrationError if an applied file has changed or the schema is newer.
     """
     applied = []
     with psycopg.connect(admin_url, autocommit=True) as connection:
@@ -113,7 +113,7 @@ def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
 
 
 def _take_turn(connection: "psycopg.Connection[Any]") -> None:
-    """Wait for other migrations, in short statements: a concurrent index build waits for the end of each of them.
+    """Wait for other migrations, in short statements: a concurrent index build waits for the end of each.
 
     Each is shorter than Postgres' `deadlock_timeout`.
     """
@@ -128,14 +128,14 @@ def _take_turn(connection: "psycopg.Connection[Any]") -> None:
 
 
 def known_migrations(connection: "psycopg.Connection[Any]") -> dict[str, str]:
-    """The migrations that the database has, and the digests of their files."""
+    """Return the applied migrations and the digests of their files."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         [(is_there,)] = cursor.execute("SELECT to_regclass('schema_migrations') IS NOT NULL").fetchall()
         return dict(cursor.execute("SELECT name, sha256 FROM schema_migrations").fetchall()) if is_there else {}
 
 
 def refuse_newer(connection: "psycopg.Connection[Any]") -> None:
-    """Raises MigrationError where a newer version has migrated the database: this one does not know what it says."""
+    """Raise MigrationError if a newer version has migrated the database."""
     unknown = known_migrations(connection).keys() - {file.name for file in MIGRATIONS.glob("*.sql")}
     if unknown:
         raise MigrationError(
@@ -144,7 +144,7 @@ def refuse_newer(connection: "psycopg.Connection[Any]") -> None:
 
 
 def patiently(step: Callable[[], None]) -> None:
-    """Do it, again when somebody holds a lock for too long. What it began is undone each time."""
+    """Run the step, and again after a wait for a lock was too long. Each failed run is rolled back."""
     for remaining in reversed(range(LOCK_TRIES)):
         try:
             step()
@@ -158,7 +158,7 @@ def patiently(step: Callable[[], None]) -> None:
 
 
 def _apply(connection: "psycopg.Connection[Any]", name: str, script: str, digest: str) -> None:
-    """Apply a file as it is written, and store its name and digest: all of it or nothing.
+    """Apply a file, and store its name and digest: all or nothing.
 
     Postgres refuses a concurrent build beside another statement, so an online file has exactly one.
     """
@@ -176,11 +176,11 @@ def _apply(connection: "psycopg.Connection[Any]", name: str, script: str, digest
 
 
 def _is_unfinished(connection: "psycopg.Connection[Any]", index: str) -> bool:
-    """Whether a build of the index was killed, which leaves one that answers nothing."""
+    """Return whether a killed build has left an invalid index."""
     query = "SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND NOT indisvalid"
     return connection.execute(query, (index,)).rowcount == 1
 
 
 def role_of(database_url: str) -> str | None:
-    """The user that a database URL names."""
+    """Return the user of a database URL."""
     return urlsplit(database_url).username

@@ -1,1 +1,1 @@
-"""What proves that the log was not altered: the Merkle tree, signed checkpoints, sealing, proofs, verification."""
+"""Proof that the log was not altered: Merkle tree, signed checkpoints, sealing, proofs, verification."""

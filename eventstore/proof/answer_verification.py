@@ -1,6 +1,6 @@
-"""Verification of remembered answers: each is compared with the digest that an event carries.
+"""Verification of remembered answers: each is compared with the digest in an event.
 
-Answers about erased persons have to be gone.
+Answers about erased persons must be deleted.
 """
 
 from typing import Any
@@ -60,14 +60,14 @@ _SENTENCES = {
 
 
 class VerifiedAnswers(msgspec.Struct, kw_only=True):
-    """How many remembered answers match the digests in the log, and what is wrong."""
+    """Number of remembered answers that match the log's digests, and problems."""
 
     matching: int = 0
     problems: list[str] = []
 
 
 def verify_answers(connection: Connection[Any]) -> VerifiedAnswers:
-    """Compare every remembered answer with the log, in the connection's transaction."""
+    """Compare all remembered answers with the log, in the connection's transaction."""
     verified = VerifiedAnswers()
     counts: dict[str, int] = {}
     with connection.cursor(row_factory=tuple_row) as cursor:

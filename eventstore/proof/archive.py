@@ -1,8 +1,8 @@
-"""Archives: what the log holds of one supplier, as a signed file that can be checked without the database.
+"""Archives: a supplier's part of the log as a signed file that can be checked without the database.
 
-A zip: the supplier's events as they are in the log, the proof that each is in the tree of a signed checkpoint, and
-the payloads as they are stored: encrypted, and no key is among them, so that whoever is erased later is erased in the
-archive as well. `archive.json` is a signed statement; it names the digest of every other part.
+A zip with the supplier's events as in the log, the proof that each is in the tree of a signed checkpoint, and the
+stored payloads. They are encrypted and the zip holds no key, so a later erasure also covers the archive. `archive.json`
+is a signed statement with the digest of every other part.
 """
 
 import base64
@@ -45,7 +45,7 @@ _UNREADABLE = (
     *(zipfile.BadZipFile, KeyError, OSError, EOFError, ValueError, msgspec.MsgspecError, Invalid),
     *(RuntimeError, zlib.error, lzma.LZMAError, struct.error),
 )
-"""Errors of reading a zip that somebody else made, or a statement in it."""
+"""Errors of reading a foreign zip or a statement in it."""
 
 _SELECT_OF_SUPPLIER = (
     SELECT_EVENTS
@@ -62,11 +62,11 @@ ORDER BY stream, sha256
 
 
 class ArchiveDamaged(OperatorError):
-    """A file is not the archive that was signed; the message says what is wrong."""
+    """The file is not the archive that was signed; the message names the difference."""
 
 
 class StoredPayload(msgspec.Struct, frozen=True):
-    """A payload as its row has it, but for its content, which is so many bytes from a place on in `payloads.bin`."""
+    """Row of a payload without its content, which is `length` bytes at `place` in `payloads.bin`."""
 
     stream: str
     sha256: str
@@ -78,7 +78,7 @@ class StoredPayload(msgspec.Struct, frozen=True):
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
-    """What an archive says of itself, and signs. `position` is the last one of the log that it speaks of."""
+    """Signed description of an archive. `position` is the last position of the log that it covers."""
 
     kind: str = "archive"
     format: int
@@ -90,7 +90,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Part:
-    """A member of the zip that is written piece by piece: into the zip itself, or in a file beside; and its digest."""
+    """Member of the zip that is written piece by piece, into the zip or a temporary file, and its digest."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file
@@ -107,7 +107,7 @@ class _Part:
         return self._digest.hexdigest()
 
     def into(self, archive: zipfile.ZipFile, name: str) -> None:
-        """Move what stands beside into the zip."""
+        """Move the temporary file into the zip."""
         entry = zipfile.ZipInfo(name)
         entry.compress_type = zipfile.ZIP_DEFLATED
         self.file.seek(0)
@@ -126,10 +126,10 @@ def write_archive(
     at: datetime,
     progress: Callable[[int], None] = lambda events: None,
 ) -> Contents:
-    """Write what the log holds of a supplier up to a checkpoint, given with its note, in the connection's transaction.
+    """Write a supplier's part of the log up to a checkpoint, given with its note, in the connection's transaction.
 
-    Payloads go straight into the file, the smaller parts after them. Raises TreeDamaged where the stored tree does not
-    prove an event.
+    Payloads are written into the file directly, the smaller parts after them. Raises TreeDamaged if the stored tree
+    does not prove an event.
     """
     size = checkpoint[0].size
     with (
@@ -152,7 +152,7 @@ def write_archive(
             cursor.itersize = _BATCH
             cursor.execute(_SELECT_OF_SUPPLIER, (supplier, size))
             while rows := cursor.fetchmany(_BATCH):
-                read = tile_reader(connection)  # it keeps what it reads: of a long log, too much
+                read = tile_reader(connection)  # for each batch: it caches all tiles that it reads
                 for row in rows:
                     parts[EVENTS].write(msgspec.json.encode(event_line(row)) + b"\n")
                     proof = [
@@ -190,10 +190,10 @@ def _write_payloads(connection: Connection[Any], streams: Collection[str], parts
 
 
 class Archive:
-    """An archive that is read from a file. Everything that it gives was compared with the signed digests before."""
+    """Archive that is read from a file. All its parts are compared with the signed digests first."""
 
     def __init__(self, file: Path, keys: Sequence[str]) -> None:
-        """Raises ArchiveDamaged where a part is not what a statement says that one of the verifier keys has signed."""
+        """Raise ArchiveDamaged if a part differs from a statement signed by one of the verifier keys."""
         try:
             self._zip = zipfile.ZipFile(file)
             if self._zip.getinfo(STATEMENT).file_size > MAX_NOTE_BYTES:
@@ -215,9 +215,9 @@ class Archive:
         self._zip.close()
 
     def check(self) -> None:
-        """Every event is in the log that the checkpoint speaks of, and its payload is here. Raises ArchiveDamaged.
+        """Check that every event is in the log of the checkpoint, and that its payload is here. Raises ArchiveDamaged.
 
-        Who was erased before the archive was written has no payload, and an event that says so.
+        A person erased before the archive was written has no payload and an event of the erasure.
         """
         present = {(line.stream, line.sha256) for line in self.index()}
         wanted: list[tuple[str, str]] = []
@@ -234,7 +234,7 @@ class Archive:
         if events != self.contents.events or len(present) != self.contents.payloads:
             raise ArchiveDamaged(f"it has {events} events and {len(present)} payloads, not what it says")
         for stream, digest in wanted:
-            if not any(f"{stream.split('/', 1)[1]}/".startswith(f"{one}/") for one in erased):
+            if not any(f"{stream.split('/', 1)[1]}/".startswith(f"{subject}/") for subject in erased):
                 raise ArchiveDamaged(f"the payload {digest[:12]}… of {stream} is not in it")
 
     def _check_event(self, event: dict[str, Any], proof: Sequence[bytes]) -> None:
@@ -248,17 +248,17 @@ class Archive:
             raise ArchiveDamaged(f"the event at position {event['position']} is of another supplier")
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """As they are in the log, in its order."""
+        """Yield the events as in the log, in its order."""
         for line in self._lines(EVENTS):
             yield msgspec.json.decode(line)
 
     def index(self) -> Iterator[StoredPayload]:
-        """Every payload that is in it."""
+        """Yield the rows of all payloads."""
         decoder = msgspec.json.Decoder(StoredPayload)
         return (decoder.decode(line) for line in self._lines(INDEX))
 
     def payloads(self) -> Iterator[tuple[StoredPayload, bytes]]:
-        """Every payload with its content as it was stored."""
+        """Yield all payloads with their stored contents."""
         with self._zip.open(PAYLOADS) as member:
             for line in self.index():
                 yield line, member.read(line.length)

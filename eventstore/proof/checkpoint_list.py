@@ -1,7 +1,7 @@
-"""Checkpoints as people look at them: a list, the newest, and how one that somebody has kept fits the log.
+"""Checkpoints for people: a list, the newest one, and the comparison of a kept checkpoint with the log.
 
-The public half of the key that has sealed is kept beside the checkpoints (`log_keys`), and a checkpoint names the key
-by its hash, so that none can be put in its place.
+The public half of each sealing key is stored beside the checkpoints (`log_keys`). A checkpoint names its key by the
+key's hash, so that the stored key cannot be replaced.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ Verdict = Literal["agrees", "differs", "longer", "lost", "stranger", "unreadable
 
 
 class ListedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One checkpoint; `continues` and `lost` where it is the first after an open loss."""
+    """Checkpoint of a list. `continues` and `lost` are set on the first one after an open loss."""
 
     size: int
     branch: int
@@ -35,17 +35,17 @@ class ListedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key_name(self) -> str:
-        """The name of the key that signed it, which is the log's."""
+        """Name of the key that signed it, which is the log's origin."""
         return self.note.partition("\n")[0]
 
     @property
     def root(self) -> str:
-        """The tree's root, in base64."""
+        """Root of the tree, in base64."""
         return [*self.note.split("\n"), "", "", ""][2]
 
 
 class CheckpointPage(msgspec.Struct, frozen=True):
-    """Checkpoints, the newest first, how many events the log has, and where the next page begins; 0 where none does."""
+    """Checkpoints, newest first, the number of events, and the begin of the next page; 0 for none."""
 
     checkpoints: list[ListedCheckpoint]
     head: int
@@ -57,7 +57,7 @@ class CheckpointPage(msgspec.Struct, frozen=True):
 
 
 class SealingKey(msgspec.Struct, frozen=True):
-    """A key that has sealed the log: its name, its public half, and since when it is known."""
+    """Key that has sealed the log: its name, its public half, and its first use."""
 
     origin: str
     verifier: str
@@ -65,7 +65,7 @@ class SealingKey(msgspec.Struct, frozen=True):
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """How a kept checkpoint fits the log. `note`: its text and the log's signature alone, if the log has signed it."""
+    """Result of a comparison. `note` is the text with the log's signature only, if the log has signed it."""
 
     verdict: Verdict
     size: int = 0
@@ -87,13 +87,13 @@ _SELECT_LOSSES = "SELECT branch, continues, lost FROM log_checkpoints WHERE cont
 
 
 async def sealing_keys(connection: AsyncConnection[Any]) -> list[SealingKey]:
-    """The keys that have sealed the log, the newest first."""
+    """Return the keys that have sealed the log, newest first."""
     async with connection.cursor(row_factory=args_row(SealingKey)) as cursor:
         return await (await cursor.execute(_SELECT_KEYS)).fetchall()
 
 
 async def checkpoint_page(connection: AsyncConnection[Any], before: int | None) -> CheckpointPage:
-    """The checkpoints of trees smaller than `before`, or the newest; of the newest branch."""
+    """Return the checkpoints of the newest branch, with trees smaller than `before` if given."""
     async with connection.cursor(row_factory=class_row(ListedCheckpoint)) as cursor:
         await cursor.execute(_SELECT_PAGE, {"before": before, "limit": PAGE + 1})
         rows = await cursor.fetchall()
@@ -103,7 +103,7 @@ async def checkpoint_page(connection: AsyncConnection[Any], before: int | None) 
 
 
 def newest_signed(connection: Connection[Any]) -> tuple[Checkpoint, str, str] | None:
-    """The newest checkpoint, its note, and the key that has signed it; None where no known key has signed one."""
+    """Return the newest checkpoint, its note and its key; None if no known key has signed one."""
     note = next((note for (note,) in rows_of(connection, _SELECT_NEWEST)), "")
     try:
         key = _verifier_key(connection, note.partition("\n")[0])
@@ -113,7 +113,7 @@ def newest_signed(connection: Connection[Any]) -> tuple[Checkpoint, str, str] | 
 
 
 def _verifier_key(connection: Connection[Any], origin: str) -> str:
-    """The public key of checkpoints of this origin, NAME+HASH+KEY; "" where the one that it names is not known."""
+    """Return the public key of an origin, NAME+HASH+KEY; "" if it is unknown or does not match its name."""
     key = next((key for (key,) in rows_of(connection, _SELECT_KEY, origin)), "")
     try:
         name, _, public = read_key(key)
@@ -123,7 +123,7 @@ def _verifier_key(connection: Connection[Any], origin: str) -> str:
 
 
 def compared_with(connection: Connection[Any], note: str) -> Compared:
-    """How a checkpoint that somebody has kept fits the stored tree."""
+    """Compare a kept checkpoint with the stored tree."""
     text, separator, signatures = note.strip().partition("\n\n")
     lines = text.split("\n")
     if not separator or len(lines) < 3 or not re.fullmatch("[0-9]{1,18}", lines[1]):

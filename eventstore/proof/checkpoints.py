@@ -1,7 +1,8 @@
-"""Signed checkpoints of the log's tree: making them, and keeping copies where the database's owner cannot reach.
+"""Signed checkpoints of the log's tree: making them, and keeping copies outside of the database.
 
-A checkpoint is a note in the format of C2SP tlog-checkpoint, signed with Ed25519, with one extension line: the time.
-Copies lie outside of the database as one object a checkpoint, in a folder or an object store, and are never changed.
+A checkpoint is a note in the format of C2SP tlog-checkpoint, signed with Ed25519, with an extension line for the time.
+Copies are one object per checkpoint in a folder or an object store, beyond the reach of the database's owner. They
+never change.
 """
 
 import base64
@@ -39,22 +40,22 @@ _TIMEOUT_S = 10.0
 
 
 class KeyNotUsable(OperatorError):
-    """The key that checkpoints are signed with is not 32 bytes in base64url."""
+    """The sealing key is not 32 bytes in base64url."""
 
 
 class OutsideUnavailable(OperatorError):
-    """The place outside of the database does not answer, or refuses us."""
+    """The place outside of the database does not answer or refuses access."""
 
 
 class LogKey(msgspec.Struct, frozen=True):
-    """The key that signs a log's checkpoints. `name` is the log's origin, which names the key as well."""
+    """Key that signs a log's checkpoints. `name` is the log's origin and also names the key."""
 
     name: str
     private: Ed25519PrivateKey
 
     @classmethod
     def of(cls, secret: str, named: str = "The sealing key") -> "LogKey":
-        """From 32 random bytes in base64url. Raises KeyNotUsable, which says `named` and never the secret."""
+        """Return the key from 32 random bytes in base64url. Raises KeyNotUsable with `named`, never with the secret."""
         try:
             seed = base64.urlsafe_b64decode(secret.strip() + "=" * (-len(secret.strip()) % 4))
             private = Ed25519PrivateKey.from_private_bytes(seed)
@@ -64,15 +65,15 @@ class LogKey(msgspec.Struct, frozen=True):
 
     @property
     def verifier(self) -> str:
-        """The public key as a note verifier key: NAME+HASH+KEY. Auditors keep it."""
+        """Public key as a note verifier key, NAME+HASH+KEY, for auditors."""
         public = _public(self.private)
         encoded = base64.b64encode(b"\x01" + public).decode()
         return f"{self.name}+{key_id_of(self.name, public).hex()}+{encoded}"
 
     def sign(self, size: int, root: bytes, at: datetime, *, branch: int = 0, continues: str = "") -> str:
-        """The signed checkpoint of a tree of this size with this root; `at` is UTC.
+        """Return the signed checkpoint of a tree of this size with this root; `at` is UTC.
 
-        `continues` is what the first checkpoint of a branch says about the one before it.
+        `continues` is the line about the loss, in the first checkpoint of a branch.
         """
         text = f"{self.name}\n{size}\n{base64.b64encode(root).decode()}\ntime {at:%Y-%m-%dT%H:%M:%SZ}\n"
         text += f"branch {branch}\n" if branch else ""
@@ -80,15 +81,15 @@ class LogKey(msgspec.Struct, frozen=True):
         return f"{text}\n— {self.name} {self.signature(text.encode())}\n"
 
     def signature(self, message: bytes) -> str:
-        """The key's id and its signature of the message, in base64."""
+        """Return the key's id and its signature of the message, in base64."""
         key_id = key_id_of(self.name, _public(self.private))
         return base64.b64encode(key_id + self.private.sign(message)).decode()
 
 
 class Copy(NamedTuple):
-    """A copy by its name: the size of the tree that it speaks of, and the branch; 0 for the size names a continuation.
+    """Name of a copy: the size of its tree and the branch; size 0 names a continuation.
 
-    The first checkpoint of a branch is kept once more, as `continued.BRANCH.note`: stores list it whatever the size.
+    The first checkpoint of a branch has a second copy, `continued.BRANCH.note`: stores list it whatever the size.
     """
 
     size: int
@@ -115,16 +116,19 @@ class Outside:
         self.url = url
 
     def keep(self, size: int, note: str, *, branch: int = 0) -> None:
-        """Keep a copy; one that is there already is left as it is. Raises OutsideUnavailable."""
+        """Keep a copy; an existing one is not changed. Raises OutsideUnavailable."""
         with self._reached(), suppress(FileExistsError, AlreadyExistsError):
             obstore.put(self._store(), Copy(size, branch).name, note.encode(), mode="create")
 
     def sizes(self) -> list[int]:
-        """The sizes of the trees that copies speak of, ascending. Raises OutsideUnavailable."""
+        """Return the tree sizes of all copies, ascending. Raises OutsideUnavailable."""
         return sorted({copy.size for copy in self._copies(0) if copy.size})
 
     def ends(self, *, since: int) -> dict[int, int]:
-        """The largest size of each branch; 0 where nothing is there `since` a size. Raises OutsideUnavailable."""
+        """Return the largest size of each branch. Raises OutsideUnavailable.
+
+        Only copies from size `since` on are listed, unless there are none.
+        """
         copies = self._copies(since)
         if not any(copy.size for copy in copies):
             copies = self._copies(0)
@@ -134,14 +138,14 @@ class Outside:
         return sizes
 
     def notes(self) -> Iterator[tuple[str, str]]:
-        """Every copy as (where it lies, note), the smallest tree first. Raises OutsideUnavailable."""
+        """Yield all copies as (URL, note), smallest tree first. Raises OutsideUnavailable."""
         store, names = self._store(), [copy.name for copy in sorted(self._copies(0)) if copy.size]
         with ThreadPoolExecutor(_READERS) as readers:
             for name, note in zip(names, readers.map(lambda name: self._get(store, name), names), strict=True):
                 yield f"{self.url}/{name}", note
 
     def note(self, size: int, *, branch: int = 0) -> str:
-        """The copy for a tree of this size, 0 for the first of a branch. Raises OutsideUnavailable."""
+        """Return the copy for a tree of this size; size 0 for the first of a branch. Raises OutsideUnavailable."""
         return self._get(self._store(), Copy(size, branch).name)
 
     def _get(self, store: ObjectStore, name: str) -> str:
@@ -169,7 +173,7 @@ class Outside:
 
 
 def read_note(file: Path) -> str:
-    """Return the text of a checkpoint or certificate in a file. Raises Invalid where it is larger than any is."""
+    """Return the text of a checkpoint or certificate in a file. Raises Invalid if it is too large."""
     with file.open("rb") as source:
         content = source.read(MAX_NOTE_BYTES + 1)
     if len(content) > MAX_NOTE_BYTES:
@@ -178,7 +182,7 @@ def read_note(file: Path) -> str:
 
 
 def read_signed(note: str, keys: Sequence[str]) -> Checkpoint:
-    """A checkpoint that one of the verifier keys has signed. Raises Invalid."""
+    """Return a checkpoint that one of the verifier keys has signed. Raises Invalid."""
     for key in keys[:-1]:
         with suppress(Invalid):
             return read_checkpoint(note, key, verify=is_signed)
@@ -186,7 +190,7 @@ def read_signed(note: str, keys: Sequence[str]) -> Checkpoint:
 
 
 def is_signed(public: bytes, message: bytes, signature: bytes) -> bool:
-    """The same answer as `verifier.ed25519_verify`, in a thirtieth of the time: a log gets a checkpoint a minute."""
+    """Return the same as `verifier.ed25519_verify`, in a thirtieth of the time."""
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
     except (InvalidSignature, ValueError):

@@ -1,7 +1,7 @@
-"""The Merkle tree over the log (RFC 6962): grown leaf by leaf, kept in tiles, asked for roots and proofs. Pure.
+"""Merkle tree over the log (RFC 6962): grown leaf by leaf, stored in tiles, queried for roots and proofs. Pure.
 
-A tile holds up to 256 hashes side by side. Tile `index` of level 0 holds the hashes of the leaves from 256 · index on;
-one of level L the roots of complete subtrees of 256^L leaves. A proof needs a handful of tiles, whatever the size.
+A tile holds up to 256 hashes side by side. Tile `index` of level 0 holds the hashes of the leaves from 256 · index on.
+A tile of level L holds roots of complete subtrees of 256^L leaves. A proof needs few tiles, whatever the size.
 """
 
 import hashlib
@@ -15,23 +15,23 @@ _TILE_HEIGHT = 8
 EMPTY_ROOT = hashlib.sha256(b"").digest()
 
 ReadTile = Callable[[int, int], bytes]
-"""The hashes of a tile, by level and index."""
+"""Function that returns the hashes of a tile, by level and index."""
 
 
 class TreeDamaged(Exception):
-    """The stored tree lacks hashes that it must have: it was altered. The log does not need it, and makes it anew."""
+    """The stored tree lacks hashes: it was altered. It can be rebuilt from the log."""
 
     def __init__(self) -> None:
         super().__init__(
-            "The stored tree is not whole. Delete all rows of log_tiles: the next seal makes them anew from the log, "
+            "The stored tree is not whole. Delete all rows of log_tiles: the next seal rebuilds them from the log "
             "and compares them with the checkpoints."
         )
 
 
 class Tree:
-    """A tree that grows at its right edge, in memory that does not grow with it.
+    """Tree that grows at its right edge, in constant memory.
 
-    Full tiles are handed to `full` as (level, index, hashes) when they fill up.
+    Full tiles are passed to `full` as (level, index, hashes).
     """
 
     def __init__(self, full: Callable[[int, int, bytes], None] = lambda level, index, hashes: None) -> None:
@@ -46,7 +46,7 @@ class Tree:
         read: ReadTile,
         full: Callable[[int, int, bytes], None] = lambda level, index, hashes: None,
     ) -> "Tree":
-        """The tree of this size, from its tiles. Raises TreeDamaged."""
+        """Return the tree of this size, from its tiles. Raises TreeDamaged."""
         tree = cls(full)
         tree.size = size
         tree._edge = [
@@ -55,7 +55,7 @@ class Tree:
         return tree
 
     def add(self, leaf: bytes) -> None:
-        """One more leaf, by its hash."""
+        """Add a leaf by its hash."""
         self.size += 1
         self._edge[0].append(leaf)
         if len(self._edge[0]) == TILE:
@@ -72,13 +72,13 @@ class Tree:
             self._edge[level].append(perfect_root(hashes))
 
     def edge(self) -> Iterator[tuple[int, int, bytes]]:
-        """The tiles that are not full: (level, index, hashes)."""
+        """Yield the tiles that are not full: (level, index, hashes)."""
         for level, hashes in enumerate(self._edge):
             if hashes:
                 yield level, self.size >> (_TILE_HEIGHT * (level + 1)), b"".join(hashes)
 
     def root(self) -> bytes:
-        """The root of the tree as it is now."""
+        """Return the root of the present tree."""
         root_hash: bytes | None = None
         for hashes in self._edge:
             end = len(hashes)
@@ -91,7 +91,7 @@ class Tree:
 
 
 def inclusion_proof(read: ReadTile, index: int, size: int) -> list[bytes]:
-    """The path from the leaf at an index from 0 to the root of the tree of this size (RFC 6962, 2.1.1)."""
+    """Return the path from the leaf at an index from 0 to the root of the tree of this size (RFC 6962, 2.1.1)."""
     low, high = 0, size
     proof: list[bytes] = []
     while high - low > 1:
@@ -106,7 +106,7 @@ def inclusion_proof(read: ReadTile, index: int, size: int) -> list[bytes]:
 
 
 def consistency_proof(read: ReadTile, old: int, new: int) -> list[bytes]:
-    """Why the tree of the old size is the beginning of that of the new size (RFC 6962, 2.1.2); [] for the same size."""
+    """Return why the old tree is the beginning of the new one (RFC 6962, 2.1.2); [] for the same size."""
     low, high = 0, new
     proof: list[bytes] = []
     is_whole = True
@@ -124,10 +124,7 @@ def consistency_proof(read: ReadTile, old: int, new: int) -> list[bytes]:
 
 
 def range_root(read: ReadTile, low: int, high: int) -> bytes:
-    """The root over the leaves from one index up to another, which begins where a subtree of that width may begin.
-
-    Raises TreeDamaged.
-    """
+    """Return the root over the leaves from `low` up to `high`; a subtree of that width must begin there."""
     width = high - low
     if width & (width - 1) == 0:
         level, below = divmod(width.bit_length() - 1, _TILE_HEIGHT)
@@ -150,7 +147,7 @@ def split(hashes: bytes) -> list[bytes]:
 
 
 def _edge_of(size: int) -> Iterator[tuple[int, int, int]]:
-    """(level, index, width) of the tile at the right edge of each level; of some the width is 0."""
+    """Yield (level, index, width) of the tile at the right edge of each level; the width may be 0."""
     level = 0
     while size:
         yield level, size // TILE, size % TILE
@@ -159,12 +156,12 @@ def _edge_of(size: int) -> Iterator[tuple[int, int, int]]:
 
 
 def perfect_root(hashes: Sequence[bytes]) -> bytes:
-    """The root over 2^n hashes."""
+    """Return the root over 2^n hashes."""
     while len(hashes) > 1:
         hashes = [node_hash(hashes[i], hashes[i + 1]) for i in range(0, len(hashes), 2)]
     return hashes[0]
 
 
 def _split_at(width: int) -> int:
-    """The largest power of two below the width."""
+    """Return the largest power of two below the width."""
     return 1 << ((width - 1).bit_length() - 1)

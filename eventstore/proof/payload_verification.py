@@ -1,7 +1,7 @@
-"""Verification of payloads: each is opened and compared with the digest in the log; who was erased has none.
+"""Verification of payloads: each is opened and compared with its digest in the log. Erased ones must be missing.
 
-A payload that no event speaks of is warned of: nobody has sent it. One that the log says to lie in an archive may be
-missing here: whether it is there, `projections.retention.archiving` finds out.
+A payload without event is a warning: no request has sent it. Archived payloads may be missing here;
+`projections.retention.archiving` checks archives.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -90,10 +90,10 @@ _AT_ONCE = 500
 
 
 class VerifiedPayloads(msgspec.Struct, kw_only=True):
-    """How many payloads match the digests in the log, how many persons were erased, and what is wrong.
+    """Number of payloads that match the log's digests, number of erased persons, and problems.
 
-    `archives` are the suppliers whose payloads lie in an archive by the log, each with its place; `detached` counts the
-    payloads that lie there alone.
+    `archives` are suppliers with archived payloads by the log, each with the place. `detached` counts payloads that are
+    only there.
     """
 
     matching: int = 0
@@ -104,7 +104,7 @@ class VerifiedPayloads(msgspec.Struct, kw_only=True):
 
 
 def verify_payloads(connection: Connection[Any]) -> VerifiedPayloads:
-    """Open every payload, in the connection's transaction; whoever was erased by the log has none, the others have."""
+    """Open all payloads, in the connection's transaction."""
     return _together(connection, [open_payloads(connection, 0, 1)])
 
 
@@ -112,7 +112,7 @@ def verify_payloads(connection: Connection[Any]) -> VerifiedPayloads:
 def verifying_payloads(
     connection: Connection[Any], database_url: str, *, jobs: int
 ) -> Iterator[Callable[[], VerifiedPayloads]]:
-    """The same by several processes, which see what the connection's transaction sees; what is given waits for them."""
+    """Open all payloads in several processes, on the connection's snapshot; the yielded function waits for them."""
     snapshot = value_of(connection, "SELECT pg_export_snapshot()")
     with processes(jobs) as pool:
         parts = [pool.submit(_open_payloads_alone, database_url, snapshot, part, jobs) for part in range(jobs)]
@@ -121,7 +121,7 @@ def verifying_payloads(
 
 
 def _together(connection: Connection[Any], opened: Iterable[VerifiedPayloads]) -> VerifiedPayloads:
-    """What is missing by the log, and what was found where payloads were opened."""
+    """Return the missing payloads by the log, and the results of opened ones."""
     verified = missing_payloads(connection)
     for part in opened:
         verified.matching += part.matching
@@ -138,7 +138,7 @@ def _open_payloads_alone(database_url: str, snapshot: str, part: int, parts: int
 
 
 def open_payloads(connection: Connection[Any], part: int, parts: int) -> VerifiedPayloads:
-    """Open the payloads of one of so many parts of the streams, and compare them with their digests."""
+    """Open the payloads of one of `parts` parts of the streams, and compare them with their digests."""
     verified = VerifiedPayloads()
     with connection.cursor("payloads", binary=True, row_factory=tuple_row) as cursor:
         cursor.execute(_SELECT_PAYLOADS, (_TOPICS_WITH_PAYLOAD, parts, part))
@@ -159,7 +159,7 @@ def open_payloads(connection: Connection[Any], part: int, parts: int) -> Verifie
 
 
 def missing_payloads(connection: Connection[Any]) -> VerifiedPayloads:
-    """Events that speak of payloads which are not there, and payloads of persons who were erased; none is opened."""
+    """Find events without their payload and payloads of erased persons; opens none."""
     erased = value_of(connection, "SELECT count(*) FROM events WHERE topic = ANY(%s)", [*ERASURES])
     verified = VerifiedPayloads(erased=erased)
     archives = _archives(connection)
@@ -183,7 +183,7 @@ def missing_payloads(connection: Connection[Any]) -> VerifiedPayloads:
 
 
 def _archives(connection: Connection[Any]) -> dict[str, SupplierArchived]:
-    """The suppliers whose payloads may lie in an archive alone, by the log."""
+    """Return the suppliers whose payloads may be only in an archive, by the log."""
     archives = {}
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         for stream, topic, state in cursor.execute(_SELECT_ARCHIVED):

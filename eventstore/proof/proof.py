@@ -1,8 +1,8 @@
-"""Proofs: what happened to one account, as a file that anybody can check without us and without a network.
+"""Proofs: the history of one account as a file that anyone can check offline, without this service.
 
-A zip with the events as they are in the log, their inclusion in the tree of the newest checkpoint, checkpoints and
-their consistency with the newest, and the public key. It holds data only: the program that checks it comes from
-elsewhere (`verifier.py`).
+A zip with the events as in the log, their inclusion in the tree of the newest checkpoint, earlier checkpoints with
+their consistency, and the public key. It holds data only: the program that checks it comes from elsewhere
+(`verifier.py`).
 """
 
 import base64
@@ -63,7 +63,7 @@ class NotProvable(OperatorError):
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """How many events were written, in the tree of how many, with how many payloads; how many are elsewhere."""
+    """Number of events, size of their tree, number of payloads, and number of payloads in an archive."""
 
     events: int
     size: int
@@ -83,8 +83,7 @@ def write_proof(
 ) -> Proof:
     """Write the proof of these streams up to the newest checkpoint, given with its note, for a verifier key.
 
-    Without the key, "", whoever checks the proof has to have it.
-    `kept` are checkpoints by size that somebody wants to see in it. Raises NotProvable.
+    With the key "" the proof contains none. `kept` are further checkpoints to include, by size. Raises NotProvable.
     """
     checkpoint, note = newest
     with connection.cursor(binary=True, row_factory=dict_row) as cursor:
@@ -114,7 +113,7 @@ def write_proof(
 
 
 def _index(read: ReadTile, events: Sequence[dict[str, Any]], notes: Mapping[int, str], size: int) -> dict[str, Any]:
-    """What `proof.json` says. Raises TreeDamaged."""
+    """Return the content of `proof.json`. Raises TreeDamaged."""
     return {
         "format": FORMAT,
         "size": size,
@@ -125,7 +124,7 @@ def _index(read: ReadTile, events: Sequence[dict[str, Any]], notes: Mapping[int,
 
 
 def event_line(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with its time in microseconds and its state as the text that it is. Raises NotProvable."""
+    """Return the row with its time in microseconds and its state as text. Raises NotProvable."""
     at = row["recorded_at"].astimezone(UTC).isoformat(timespec="microseconds")
     try:
         return row | {"recorded_at": at, "state": row["state"].decode()}
@@ -134,7 +133,7 @@ def event_line(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _covering(connection: Connection[Any], origin: str, events: Sequence[dict[str, Any]]) -> dict[int, str]:
-    """The first checkpoint that covers each of the events, by size; of this origin, which changes with the key."""
+    """Return the first checkpoint of this origin that covers each event, by size. The key changes the origin."""
     notes: dict[int, str] = {}
     for event in events:
         for (note,) in rows_of(connection, _SELECT_COVERING, event["position"], origin + "\n"):
@@ -143,7 +142,7 @@ def _covering(connection: Connection[Any], origin: str, events: Sequence[dict[st
 
 
 def _payloads(connection: Connection[Any], events: Sequence[dict[str, Any]]) -> tuple[dict[str, bytes], int]:
-    """The payloads that the events speak of, and how many of others are not here though nobody was erased."""
+    """Return the payloads of the events, and the number of missing ones that were not erased."""
     digests = [(row["stream"], payload_digest(row["stream"], row["topic"], row["state"])) for row in events]
     wanted = [(stream, digest) for stream, digest in digests if digest is not None]
     bodies = dict(read_payloads(connection, wanted))

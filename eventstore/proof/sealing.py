@@ -1,9 +1,9 @@
 """Sealing: follow the log behind its writers, grow the Merkle tree over it, and sign checkpoints of that tree.
 
-Nothing of it is on the append path. A checkpoint is signed only when the tree still begins with what was signed
-before, here and outside. A log that was cut, altered or put back is not signed over, and takes nothing in
-(`eventstore.log.intake_stop`) until an operator decides. A loss for good is said openly (`continue_from`): the
-checkpoints from then on belong to another branch, whose first one says what was lost.
+No part of it is on the append path. A checkpoint is signed only if the tree still begins with all earlier checkpoints,
+here and outside. A log that was cut, altered or replaced is not signed, and its intake stops
+(`eventstore.log.intake_stop`) until an operator decides. A permanent loss is recorded openly (`continue_from`): later
+checkpoints belong to another branch, and its first one names the loss.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -65,9 +65,9 @@ class SealRefused(OperatorError):
 
 
 class LogDiffers(SealRefused):
-    """The log does not continue what was signed: it was cut, altered, put back, or continued elsewhere.
+    """The log does not continue its signed checkpoints: it was cut, altered, replaced, or continued elsewhere.
 
-    `size` is that of the checkpoint that it does not continue, `note` the checkpoint.
+    `size` and `note` are those of the checkpoint that it does not continue.
     """
 
     def __init__(self, sentence: str, size: int, note: str) -> None:
@@ -77,11 +77,11 @@ class LogDiffers(SealRefused):
 
 
 class NothingOutside(SealRefused):
-    """The log has checkpoints, and no copy of one is outside: nothing shows that the log is the newest."""
+    """The log has checkpoints but no copy outside, so nothing shows that it is the newest log."""
 
 
 class Sealed(msgspec.Struct, frozen=True):
-    """The newest checkpoint, and whether it was made just now."""
+    """Newest checkpoint, and whether it is new."""
 
     checkpoint: Checkpoint
     note: str
@@ -90,7 +90,7 @@ class Sealed(msgspec.Struct, frozen=True):
 
 @contextmanager
 def sealing_lock(connection: Connection[Any], *, waits: bool) -> Iterator[bool]:
-    """Whether this connection is the log's only sealer while the block runs."""
+    """Yield whether this connection is the log's only sealer while the block runs."""
     function = "pg_advisory_lock" if waits else "pg_try_advisory_lock"
     is_held = bool(value_of(connection, f"SELECT {function}(%s)", locks.SEALER)) or waits
     try:
@@ -109,11 +109,11 @@ def seal(
     former_key: str | None = None,
     progress: Callable[[int], None] = lambda position: None,
 ) -> Sealed | None:
-    """Seal everything that is in the log now, and keep the checkpoint here and outside; None for an empty log.
+    """Seal all events of the log, and keep the checkpoint here and outside. Return None for an empty log.
 
-    For the holder of the sealing lock, with a connection in autocommit. Raises SealRefused, OutsideUnavailable: what
-    could not be kept outside is kept there the next time. A log that does not continue a signed checkpoint takes
-    nothing in from then on. `former_key` is the verifier key of what was signed before the key was changed.
+    For the holder of the sealing lock, with a connection in autocommit. Raises SealRefused, OutsideUnavailable. A copy
+    that cannot be kept outside now is kept there the next time. The intake of a log that does not continue a signed
+    checkpoint stops. `former_key` is the verifier key before a change of the key.
     """
     keys = (key.verifier, former_key) if former_key else (key.verifier,)
     with _stopping_intake(connection):
@@ -128,7 +128,7 @@ def seal(
             sealed = Sealed(log.before, log.newest, is_new=False)
         else:
             note = key.sign(size, range_root(tile_reader(connection), 0, size), at, branch=log.branch)
-            if not log.newest and not log.ends:  # whoever is killed in between has not left one in the database alone
+            if not log.newest and not log.ends:  # a process killed after this leaves no checkpoint without copy
                 wait_for_standby(connection)
                 with suppress(OutsideUnavailable):
                     outside.keep(size, note, branch=log.branch)
@@ -139,10 +139,10 @@ def seal(
 
 
 def compare_log(connection: Connection[Any], keys: Sequence[str], outside: Outside) -> None:
-    """Compare the log with its signed checkpoints, here and outside, as `seal` does; nothing is signed.
+    """Compare the log with its signed checkpoints, here and outside, as `seal` does; sign nothing.
 
-    `keys` are verifier keys beside those that the log knows. Raises SealRefused, OutsideUnavailable. A log that does
-    not continue its checkpoints takes nothing in from then on.
+    `keys` are further verifier keys. Raises SealRefused, OutsideUnavailable. The intake of a log that does not continue
+    its checkpoints stops.
     """
     with _stopping_intake(connection):
         _compared(connection, (*_known_keys(connection), *keys), outside, lambda position: None)
@@ -150,7 +150,7 @@ def compare_log(connection: Connection[Any], keys: Sequence[str], outside: Outsi
 
 @contextmanager
 def _stopping_intake(connection: Connection[Any]) -> Iterator[None]:
-    """Stop the intake of a log that differs. A comparison that refuses the log was made, too."""
+    """Stop the intake of a log that differs. A comparison that finds a difference also counts as made."""
     try:
         yield
     except NothingOutside:
@@ -166,7 +166,7 @@ def _stopping_intake(connection: Connection[Any]) -> Iterator[None]:
 
 
 class _Compared(msgspec.Struct, frozen=True):
-    """A log that continues its checkpoints: its events, its branch, the newest checkpoint, and what is outside."""
+    """Log that continues its checkpoints: its events, branch, newest checkpoint, and the copies outside."""
 
     head: int
     branch: int
@@ -178,9 +178,9 @@ class _Compared(msgspec.Struct, frozen=True):
 def _compared(
     connection: Connection[Any], keys: Sequence[str], outside: Outside, progress: Callable[[int], None]
 ) -> _Compared:
-    """Refuse a log that differs from checkpoints of any key that has signed it, then checkpoints of other keys.
+    """Refuse a log that differs from checkpoints of any key that has signed it, then checkpoints of unknown keys.
 
-    Where all copies outside are gone, a log that was not compared since the server has started is refused.
+    If all copies outside are gone, refuse a log that was not compared since the server has started.
     """
     known = (*_known_keys(connection), *keys)
     head = log_head(connection)
@@ -213,7 +213,7 @@ def _compared(
 
 
 def _known_keys(connection: Connection[Any]) -> list[str]:
-    """Verifier keys that have signed this log, or a seal of it."""
+    """Return the verifier keys that have signed this log."""
     return [verifier for (verifier,) in rows_of(connection, "SELECT verifier FROM log_keys")]
 
 
@@ -229,10 +229,10 @@ def continue_from(
     former_key: str | None = None,
     progress: Callable[[int], None] = lambda position: None,
 ) -> Sealed:
-    """Seal a log that has lost what was signed after a position, and say so in the checkpoint, forever.
+    """Seal a log that has lost signed events after a position, and record the loss in the checkpoint permanently.
 
-    Everything is hashed again, and intake continues. As `seal` otherwise. Raises SealRefused, too, where nothing that
-    was signed is lost, or where a checkpoint, here or outside, contradicts the position.
+    Everything is hashed again, and the intake continues. Otherwise as `seal`. Also raises SealRefused if no signed
+    event is lost, or if a checkpoint, here or outside, contradicts the position.
     """
     keys = (key.verifier, former_key) if former_key else (key.verifier,)
     notes = {note for _, note in outside.notes()} | {
@@ -263,7 +263,7 @@ def continue_from(
 
 
 def _lost_upto(read: ReadTile, head: int, position: int, signed: Sequence[Checkpoint]) -> int:
-    """The last position that was signed and is lost, without a continuation that says so. Raises SealRefused."""
+    """Return the last position that was signed and is lost without a continuation. Raises SealRefused."""
     continued = [checkpoint.continued for checkpoint in signed if checkpoint.continued]
     lost: list[int] = []
     kept = [0]
@@ -294,7 +294,7 @@ def _refuse_differing(
     place: str,
     progress: Callable[[int], None],
 ) -> None:
-    """Compare the log with a signed checkpoint; the stored tree grows as far as that. Raises LogDiffers."""
+    """Compare the log with a signed checkpoint; the stored tree grows up to its size. Raises LogDiffers."""
     if signed.size > head:
         raise LogDiffers(
             f"TRUNCATED: the log has {head} events, and {place} keeps a checkpoint of {signed.size}. If these events"
@@ -315,7 +315,7 @@ def _refuse_differing(
 def _refuse_other_branches(
     connection: Connection[Any], ends: Mapping[int, int], branch: int, outside: Outside, keys: Sequence[str]
 ) -> None:
-    """Nothing is signed on an older branch once there is a newer one, here or outside."""
+    """Refuse to sign on an older branch if there is a newer one, here or outside."""
     newest = max(ends, default=0)
     if newest > branch:
         note = outside.note(ends[newest], branch=newest)
@@ -336,9 +336,9 @@ def _refuse_other_branches(
 
 
 def sign_snapshot(connection: Connection[Any], key: LogKey, *, at: datetime) -> str:
-    """A signed checkpoint of exactly the events that the connection's transaction sees; it is kept nowhere.
+    """Return a signed checkpoint of exactly the events that the connection's transaction sees; it is not stored.
 
-    For a log that was sealed just now: that it continues what was signed is not looked at again.
+    For a log that was just sealed: it is not compared with its checkpoints again.
     """
     head = log_head(connection)
     tree = Tree.resumed(min(head, tree_size(connection)), tile_reader(connection))
@@ -353,13 +353,13 @@ def sign_snapshot(connection: Connection[Any], key: LogKey, *, at: datetime) -> 
 
 
 def newest_checkpoint(connection: Connection[Any], keys: Sequence[str]) -> Checkpoint | None:
-    """The newest one in the database. Raises SealRefused when another key has signed it."""
+    """Return the newest one in the database. Raises SealRefused if another key has signed it."""
     _, _, note = _newest(connection)
     return _read(note, keys) if note else None
 
 
 def read_leaves(connection: Connection[Any], after: int, upto: int) -> list[tuple[int, bytes]]:
-    """(position, hash of the leaf) of the events after one position and up to another, in order.
+    """Return (position, hash of the leaf) of the events after one position up to another, in order.
 
     A row in Postgres' binary COPY format is a leaf as `verifier.leaf_of` defines it.
     """
@@ -376,7 +376,7 @@ def read_leaves(connection: Connection[Any], after: int, upto: int) -> list[tupl
 
 
 def tile_reader(connection: Connection[Any]) -> Callable[[int, int], bytes]:
-    """Reads tiles of the stored tree, each once; one that is missing is empty."""
+    """Return a reader of the stored tree that caches its tiles; a missing one is empty."""
     known: dict[tuple[int, int], bytes] = {}
 
     def read(level: int, index: int) -> bytes:
@@ -391,17 +391,17 @@ def tile_reader(connection: Connection[Any]) -> Callable[[int, int], bytes]:
 
 
 def signed_size(connection: Connection[Any]) -> int:
-    """Number of events that the newest signed checkpoint covers. The stored tree may be ahead, and proves nothing."""
+    """Return the number of events under the newest signed checkpoint. The stored tree may be larger, unsigned."""
     return _newest(connection)[1]
 
 
 def tree_size(connection: Connection[Any]) -> int:
-    """How many events the stored tree holds."""
+    """Return the number of events in the stored tree."""
     return next((index * TILE + length // HASH_BYTES for index, length in rows_of(connection, _SELECT_TREE_SIZE)), 0)
 
 
 def _grow(connection: Connection[Any], upto: int, progress: Callable[[int], None]) -> int:
-    """Add the events up to a position to the stored tree, which may be ahead; its size then."""
+    """Add the events up to a position to the stored tree, which may be larger; return its size."""
     size = tree_size(connection)
     filled: list[tuple[int, int, bytes]] = []
     tree = Tree.resumed(size, tile_reader(connection), lambda *tile: filled.append(tile))
@@ -429,7 +429,7 @@ def copy_outside(connection: Connection[Any], outside: Outside) -> None:
 
 def _keep_outside(connection: Connection[Any], outside: Outside, branch: int, ends: Mapping[int, int]) -> None:
     rows = rows_of(connection, _SELECT_NOT_OUTSIDE, branch, ends.get(branch, 0))
-    if rows:  # what a failover loses must not be kept there
+    if rows:  # a copy outside of events that a failover loses would stop the intake
         wait_for_standby(connection)
     if branch and branch not in ends:
         for (note,) in rows_of(connection, _SELECT_CONTINUATION, branch):
@@ -441,7 +441,7 @@ def _keep_outside(connection: Connection[Any], outside: Outside, branch: int, en
 
 
 def _newest(connection: Connection[Any]) -> tuple[int, int, str]:
-    """Branch, size and note of the newest checkpoint in the database; (0, 0, "") without one."""
+    """Return branch, size and note of the newest checkpoint in the database; (0, 0, "") for none."""
     return next(((branch, size, note) for branch, size, note in rows_of(connection, _SELECT_NEWEST)), (0, 0, ""))
 
 

@@ -1,10 +1,10 @@
 """Statements that the ledger signs: certificates, as JSON objects that name the log's newest checkpoint.
 
-A signature says: this installation has stated this, when its log was what the checkpoint says. It does not say that
-the statement is right: whoever asks for it has found that out before.
+A signature proves that this installation made the statement when its log was as in the checkpoint. It does not prove
+that the statement is true: the caller checks that before.
 
-The key is where the sealer is, and not where requests come in from outside: `signed_statement` leaves the request in
-a table, the sealer seals the log up to now, signs, and leaves the answer there.
+The sealer holds the key; the processes that answer requests from outside do not. `signed_statement` writes the request
+into a table. The sealer seals the log, signs, and writes the answer there.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ from eventstore.proof.verifier import Checkpoint, Invalid, statement_text
 from eventstore.proof.verifier import check_statement as check_signed
 
 RESERVED = ("signed_at", "checkpoint", "verifier_key", "signature")
-"""The members that signing adds."""
+"""Members that signing adds."""
 
 ANSWER_TIMEOUT_S = 10.0
 _LOOK_EVERY_S = 0.1
 
 KEPT = timedelta(minutes=10)
-"""Age of a request from which on it is neither signed nor kept."""
+"""Age at which a request is neither signed nor kept."""
 
 _STATEMENT = "statement"
 _INSERT = "INSERT INTO statement_requests (id, body, requested_at, mac) VALUES (%s, %s, %s, %s)"
@@ -54,7 +54,7 @@ _FORGET = "DELETE FROM statement_requests WHERE requested_at < clock_timestamp()
 
 
 class WaitingStatement(msgspec.Struct, frozen=True):
-    """A request for a signature."""
+    """Request for a signature."""
 
     id: UUID
     body: str
@@ -67,9 +67,9 @@ class StatementRefused(LedgerError):
 
 
 def sign_statement(body: Mapping[str, Any], key: LogKey, checkpoint: str, *, at: datetime) -> dict[str, Any]:
-    """The body with `signed_at`, `checkpoint` (a signed note), `verifier_key` and `signature` added.
+    """Return the body with `signed_at`, `checkpoint` (a signed note), `verifier_key` and `signature`.
 
-    Raises ValueError for what is no JSON object, has a float in it (decimals are text), or one of these names.
+    Raises ValueError if the body is no JSON object, contains a float (decimals are text) or one of these names.
     """
     plain = msgspec.to_builtins(body, str_keys=True)
     if not isinstance(plain, dict) or any(name in plain for name in RESERVED):
@@ -85,7 +85,7 @@ def sign_statement(body: Mapping[str, Any], key: LogKey, checkpoint: str, *, at:
 
 
 def check_statement(statement: str | Mapping[str, Any], keys: Sequence[str]) -> Checkpoint:
-    """The checkpoint that a statement names, which one of the verifier keys has signed as well. Raises Invalid."""
+    """Return the checkpoint of a statement that one of the verifier keys has signed. Raises Invalid."""
     text = statement if isinstance(statement, str) else msgspec.json.encode(statement).decode()
     refusal = Invalid("there is no key to check the certificate with")
     for key in keys:
@@ -99,10 +99,10 @@ def check_statement(statement: str | Mapping[str, Any], keys: Sequence[str]) -> 
 async def signed_statement(
     ledger: Ledger, authority: AuthorityKey, body: Mapping[str, Any], *, within_s: float = ANSWER_TIMEOUT_S
 ) -> dict[str, Any]:
-    """Have a statement signed by the sealer, with a checkpoint of everything that is in the log now.
+    """Return the statement signed by the sealer, with a checkpoint of everything that is in the log now.
 
     For the event loop of an api process. Raises ValueError as `sign_statement` does, StatementRefused, and
-    StoreUnavailable when no sealer answers in time.
+    StoreUnavailable if no sealer answers in time.
     """
     if _has_float(body) or any(name in body for name in RESERVED):
         raise ValueError("A statement has no floats and none of the members that signing adds.")
@@ -122,7 +122,7 @@ async def signed_statement(
 
 
 def waiting_statements(connection: Connection[Any]) -> list[WaitingStatement]:
-    """What is to be signed, the oldest first."""
+    """Return the requests to sign, oldest first."""
     with connection.cursor(row_factory=class_row(WaitingStatement)) as cursor:
         return cursor.execute(_SELECT_WAITING).fetchall()
 
@@ -136,9 +136,9 @@ def sign_waiting(
     *,
     at: datetime,
 ) -> None:
-    """Sign these with a checkpoint that was made after they were asked for; forget what nobody fetched.
+    """Sign these requests with a checkpoint that is newer than they are, and delete old ones.
 
-    A request is signed if it bears a MAC of the api and is young: an older one could be a copy of a former request.
+    A request is signed only if it is recent and has a MAC of the api: an older one could be a copy.
     """
     for request in waiting:
         is_authentic = authority.is_mac(request.mac, _STATEMENT, str(request.id), request.body, request.requested_at)

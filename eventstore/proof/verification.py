@@ -1,7 +1,7 @@
-"""Verification of the log: every event hashed again, the tree compared with every signed checkpoint that is known.
+"""Verification of the log: every event is hashed again, and the tree is compared with all known signed checkpoints.
 
-What an attacker may have changed is not believed: the stored tree only serves to name the position of a change that
-the checkpoints give away. What no checkpoint covers is named, and never called proved.
+Data that an attacker may have changed is not trusted: the stored tree only locates a change that a checkpoint reveals.
+Events without checkpoint are reported as such and never count as proved.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ from eventstore.proof.sealing import CHUNK, read_leaves, tile_reader, tree_size
 from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of
 
 NEWEST_EVENTS = 6 * CHUNK
-"""How many events are hashed again when not all are."""
+"""Number of events to hash unless all are to be."""
 MAX_TOLD = 5
 """Most positions that are named. Further ones are counted."""
 
@@ -27,29 +27,29 @@ _SELECT_TILES = "SELECT index, hashes FROM log_tiles WHERE level = 0 AND index >
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """A signed note and where it was found, in words."""
+    """Signed note and its place, in words."""
 
     source: str
     note: str
 
 
 class Verified(msgspec.Struct, kw_only=True):
-    """What was looked at, and what is wrong, a sentence each."""
+    """Result of a verification; each problem is a sentence."""
 
     head: int
-    """How many events the log has, by its last position."""
+    """Number of events in the log, by its last position."""
     hashed: int = 0
     anchored: int = 0
-    """Up to which position a checkpoint agrees with the log."""
+    """Last position at which a checkpoint agrees with the log."""
     checkpoints: int = 0
-    """How many agree with the log."""
+    """Number of checkpoints that agree with the log."""
     continued: list[str] = []
-    """Losses that were said openly, a sentence each."""
+    """Losses that were recorded openly, a sentence each."""
     problems: list[str] = []
 
 
 class _Changes:
-    """Where the log, the stored tree and the checkpoints differ. The first positions are named, all are counted."""
+    """Differences between log, stored tree and checkpoints. The first positions are named, all are counted."""
 
     def __init__(self) -> None:
         self.altered: list[tuple[int, bytes, bytes]] = []
@@ -60,7 +60,7 @@ class _Changes:
         self.disagreeing: list[tuple[Checkpoint, str]] = []
 
     def miss(self, first: int, last: int) -> None:
-        """Positions from the first to the last have no event."""
+        """Record that positions from the first to the last have no event."""
         self.missing_count += max(0, last + 1 - first)
         self.missing += range(first, min(last, first + MAX_TOLD - len(self.missing) - 1) + 1)
 
@@ -78,10 +78,10 @@ def verify_events(
     whole: bool,
     progress: Callable[[int], None] = lambda position: None,
 ) -> Verified:
-    """Verify the log in the connection's transaction, which sees one moment, with note verifier keys.
+    """Verify the log in the connection's transaction, a snapshot, with note verifier keys.
 
-    `kept` are checkpoints from everywhere. Without `whole` only the newest events are hashed again, and what is
-    before them is taken from the stored tree.
+    `kept` are checkpoints from all places. Without `whole` only the newest events are hashed again; the stored tree
+    stands for the others.
     """
     head = log_head(connection)
     count = value_of(connection, "SELECT count(*) FROM events")
@@ -99,7 +99,7 @@ def verify_events(
         roots = [range_root(read, 0, size) for size in older]
     except TreeDamaged as damaged:
         verified.problems.append(f"UNSURE  {damaged}")
-        start, tree, older, roots = 0, Tree(), [], []  # the log says it all, and takes longer
+        start, tree, older, roots = 0, Tree(), [], []  # the log is enough, but slower
     for size, root in zip(older, roots, strict=True):
         _compare(root, checkpoints[size], changes, verified)
     for low in range(start, head, CHUNK):
@@ -127,7 +127,7 @@ def _hash_range(
 ) -> Tree | None:
     """Hash the events after `low` up to `high`; compare them with the stored tree, and the tree with checkpoints.
 
-    Return the tree that has grown over them. None, where an event is missing: no checkpoint agrees from there on.
+    Return the tree with these events, or None if an event is missing: then no later checkpoint agrees.
     """
     leaves = read_leaves(connection, low, high)
     verified.hashed += len(leaves)
@@ -152,27 +152,27 @@ def _hash_range(
 
 
 def _stored_leaves(connection: Connection[Any], low: int, high: int) -> dict[int, bytes]:
-    """Hashes of the stored tree by position, as many as there are of whole length."""
+    """Return hashes of the stored tree by position."""
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         tiles = cursor.execute(_SELECT_TILES, (low // TILE, -(-high // TILE))).fetchall()
     return dict(leaf for index, hashes in tiles for leaf in enumerate(split(hashes), index * TILE + 1))
 
 
 def wrong_rows(connection: Connection[Any], keys: Sequence[str]) -> Iterator[str]:
-    """Rows of checkpoints whose columns are not what their notes say: the sealer goes on by these columns."""
+    """Yield rows of checkpoints whose columns differ from their notes: the sealer relies on the columns."""
     query = "SELECT size, branch, continues, lost, note FROM log_checkpoints ORDER BY branch, size"
     for size, branch, continues, lost, note in rows_of(connection, query):
         try:
-            said = read_signed(note, keys)
+            checkpoint = read_signed(note, keys)
         except Invalid:
-            continue  # named with all the others that are not signed
-        loss = (said.continued.kept, said.continued.lost) if said.continued else (None, None)
-        if (said.size, said.branch, *loss) != (size, branch, continues, lost):
-            yield f"WARNED  the row of the checkpoint of {said.size} events is not what its note says"
+            continue  # reported with the other unsigned checkpoints
+        loss = (checkpoint.continued.kept, checkpoint.continued.lost) if checkpoint.continued else (None, None)
+        if (checkpoint.size, checkpoint.branch, *loss) != (size, branch, continues, lost):
+            yield f"WARNED  the row of the checkpoint of {checkpoint.size} events is not what its note says"
 
 
 def gaps(connection: Connection[Any]) -> Iterator[str]:
-    """Where the log or a stream is not dense, a sentence each; for a log without checkpoints."""
+    """Yield a sentence for each gap of the log or a stream; for a log without checkpoints."""
     count = value_of(connection, "SELECT count(*) FROM events")
     last = log_head(connection)
     if count != last:
@@ -193,38 +193,38 @@ def _compare(root: bytes, checkpoints: Sequence[tuple[Checkpoint, str]], changes
 def _checkpoints(
     kept: Iterable[Kept], keys: Sequence[str], problems: list[str]
 ) -> dict[int, list[tuple[Checkpoint, str]]]:
-    """The checkpoints that one of the keys has signed, by size; each of the others is named in `problems`."""
+    """Return the checkpoints that one of the keys has signed, by size; add others to `problems`."""
     by_size: dict[int, list[tuple[Checkpoint, str]]] = defaultdict(list)
     read: dict[str, Checkpoint] = {}
-    for one in kept:
+    for copy in kept:
         try:
-            if one.note not in read:
-                read[one.note] = read_signed(one.note, keys)
+            if copy.note not in read:
+                read[copy.note] = read_signed(copy.note, keys)
         except Invalid as error:
-            problems.append(f"NOT SIGNED  {one.source}: {error}")
+            problems.append(f"NOT SIGNED  {copy.source}: {error}")
         else:
-            by_size[read[one.note].size].append((read[one.note], one.source))
+            by_size[read[copy.note].size].append((read[copy.note], copy.source))
     return dict(sorted(by_size.items()))
 
 
 def _without_lost(
-    checkpoints: dict[int, list[tuple[Checkpoint, str]]], told: list[str]
+    checkpoints: dict[int, list[tuple[Checkpoint, str]]], losses: list[str]
 ) -> dict[int, list[tuple[Checkpoint, str]]]:
-    """The checkpoints, without those of events that were openly lost. A sentence for each loss goes into `told`."""
-    continued = sorted({one.continued for kept in checkpoints.values() for one, _ in kept if one.continued})
+    """Return the checkpoints except those of lost events; add a sentence for each loss to `losses`."""
+    continued = sorted({c.continued for kept in checkpoints.values() for c, _ in kept if c.continued})
     left: dict[int, list[tuple[Checkpoint, str]]] = {}
-    lost: dict[Continued, set[str]] = {one: set() for one in continued}
+    lost: dict[Continued, set[str]] = {loss: set() for loss in continued}
     for size, kept in checkpoints.items():
         for checkpoint, source in kept:
-            if loss := loss_of(checkpoint, continued):
-                lost[loss].add(f"{size} events ({source})")
+            if lost_by := loss_of(checkpoint, continued):
+                lost[lost_by].add(f"{size} events ({source})")
             else:
                 left.setdefault(size, []).append((checkpoint, source))
-    for one in continued:
-        sources = sorted(lost[one])
+    for loss in continued:
+        sources = sorted(lost[loss])
         more = f" and {len(sources) - MAX_TOLD} more" if len(sources) > MAX_TOLD else ""
-        spoke = f"; checkpoints of what was lost: {', '.join(sources[:MAX_TOLD])}{more}" if sources else ""
-        told.append(f"CONTINUED  {one}{spoke}")
+        lost_ones = f"; checkpoints of what was lost: {', '.join(sources[:MAX_TOLD])}{more}" if sources else ""
+        losses.append(f"CONTINUED  {loss}{lost_ones}")
     return left
 
 

@@ -4,12 +4,12 @@
 
 Auditors get it as a distribution of its own (`deploy/verifier/`), never with the proof that it checks.
 
-A proof holds the events of one account, their inclusion in the log's Merkle tree (RFC 6962), signed checkpoints of
-that tree (C2SP tlog-checkpoint, Ed25519) and the consistency of older checkpoints with the newest. Exit code 0 when
-everything holds and the key was given, 1 with a sentence for everything that does not. A key that comes with a file
-says who wants to have signed it, and no more. The ledger itself computes its tree with this file.
+A proof holds the events of one account and their inclusion in the log's Merkle tree (RFC 6962). It also holds signed
+checkpoints of that tree (C2SP tlog-checkpoint, Ed25519), and the consistency of older ones with the newest.
+The exit code is 0 if everything holds and the key was given. Otherwise it is 1, with a sentence for each problem.
+A key in the file itself proves nothing. The ledger also computes its tree with this file.
 
-A certificate is a JSON object that the ledger has signed, and that names the newest checkpoint of that moment.
+A certificate is a JSON object that the ledger has signed. It names the newest checkpoint of that moment.
 
 A leaf is one row of the log: the number of columns (2 bytes), then for each column its length (4 bytes, -1 for
 none) and its bytes. Numbers are big-endian; times are microseconds since 2000-01-01 UTC; texts are UTF-8.
@@ -37,12 +37,12 @@ MAX_MEMBER_BYTES = 64_000_000
 MAX_BYTES = 512_000_000
 """Most files of a proof, most bytes of one and of all, as the zip declares them. Larger proofs are not read."""
 MAX_SHOWN = 10
-"""Most numbers that one sentence lists."""
+"""Most numbers in a sentence."""
 COLUMNS = (
     *("position", "stream", "version", "topic", "recorded_at", "supplier"),
     *("caused_by", "command_id", "code_version", "state"),
 )
-"""The columns of a row, in the leaf's order."""
+"""Columns of a row, in the leaf's order."""
 _NUMBER_BYTES = {"position": 8, "version": 4, "recorded_at": 8}  # of the columns that are numbers
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - runs on Python 3.9
@@ -53,7 +53,7 @@ class Invalid(Exception):
 
 
 class Continued(NamedTuple):
-    """Said openly by the first checkpoint of a branch: what was signed from position `kept` up to `lost` is lost."""
+    """Loss that the first checkpoint of a branch records: signed events after `kept` up to `lost` are lost."""
 
     branch: int
     kept: int
@@ -81,7 +81,7 @@ class Checkpoint(NamedTuple):
 
 @contextmanager
 def _noted(wrong: "list[str]", place: str) -> "Iterator[None]":
-    """Add what does not hold to the sentences, and go on."""
+    """Add an Invalid error to the sentences, and continue."""
     try:
         yield
     except Invalid as error:
@@ -100,7 +100,7 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 
 
 def leaf_of(event: "dict[str, Any]") -> bytes:
-    """The leaf of an event as a proof holds it: a JSON object with the columns of its row. Raises Invalid."""
+    """Return the leaf of an event as a proof holds it: a JSON object with the columns of its row. Raises Invalid."""
     parts = [struct.pack(">h", len(COLUMNS))]
     try:
         for name in COLUMNS:
@@ -119,7 +119,7 @@ def leaf_of(event: "dict[str, Any]") -> bytes:
 
 
 def _climb(place: int, last: int, proof: Sequence[bytes]) -> "Iterator[tuple[bool, bytes]]":
-    """Each node of a proof, and whether it stands on the left, from a place up to the root. Raises Invalid."""
+    """Yield each node of a proof and whether it is on the left, from a place up to the root. Raises Invalid."""
     for node in proof:
         if last == 0:
             raise Invalid("the proof is too long")
@@ -133,7 +133,7 @@ def _climb(place: int, last: int, proof: Sequence[bytes]) -> "Iterator[tuple[boo
 
 
 def root_of_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes]) -> bytes:
-    """The root that a proof leads to, from a leaf's hash and its index from 0 (RFC 9162, 2.1.3.2). Raises Invalid."""
+    """Return the root of a proof, from a leaf's hash and its index from 0 (RFC 9162, 2.1.3.2). Raises Invalid."""
     if not 0 <= index < size:
         raise Invalid(f"there is no leaf {index} in a tree of {size}")
     root = leaf
@@ -143,7 +143,7 @@ def root_of_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes]
 
 
 def check_consistency(old: int, old_root: bytes, new: int, new_root: bytes, proof: Sequence[bytes]) -> None:
-    """Raises Invalid unless the old tree is the beginning of the new one (RFC 9162, 2.1.4.2)."""
+    """Raise Invalid unless the old tree is the beginning of the new tree (RFC 9162, 2.1.4.2)."""
     if old == new:
         if old_root != new_root or proof:
             raise Invalid(f"two trees of {old} events have different roots")
@@ -166,7 +166,7 @@ def check_consistency(old: int, old_root: bytes, new: int, new_root: bytes, proo
 
 
 def read_checkpoint(note: str, key: str, *, verify: Any = None) -> Checkpoint:
-    """A checkpoint signed by the key, NAME+HASH+KEY; `verify` may be a faster Ed25519 than ours. Raises Invalid."""
+    """Return a checkpoint signed by the key, NAME+HASH+KEY; `verify` may be a faster Ed25519. Raises Invalid."""
     name, key_id, public = read_key(key)
     try:
         text, signatures = note.split("\n\n", 1)
@@ -193,29 +193,29 @@ _CONTINUES = re.compile(r"continues from (\d{1,18}), lost (\d{1,18})–(\d{1,18}
 
 
 def _branch(lines: Sequence[str], time: str) -> "tuple[int, Continued | None]":
-    """The branch that a checkpoint belongs to, and what it says when it is the first of it. Raises Invalid."""
-    said = [line[7:] for line in lines if line.startswith("branch ")]
-    if not said:
+    """Return the branch of a checkpoint, and its loss if it is the first of the branch. Raises Invalid."""
+    named = [line[7:] for line in lines if line.startswith("branch ")]
+    if not named:
         return 0, None
-    if len(said) > 1 or not re.fullmatch("[1-9][0-9]{0,8}", said[0]):
+    if len(named) > 1 or not re.fullmatch("[1-9][0-9]{0,8}", named[0]):
         raise Invalid("this is no checkpoint: its branch cannot be read")
     match = next(filter(None, map(_CONTINUES.fullmatch, lines)), None)
     if match is None:
-        return int(said[0]), None
+        return int(named[0]), None
     kept, first, lost = map(int, match.group(1, 2, 3))
     if first != kept + 1 or lost < first:
         raise Invalid("this is no checkpoint: what it continues from cannot be read")
-    return int(said[0]), Continued(int(said[0]), kept, lost, match[4], time)
+    return int(named[0]), Continued(int(named[0]), kept, lost, match[4], time)
 
 
 def loss_of(checkpoint: Checkpoint, continued: "Sequence[Continued]") -> "Continued | None":
-    """Which continuation says openly that what the checkpoint speaks of is lost; None where none does."""
-    later = (one for one in continued if one.branch > checkpoint.branch)
-    return next((one for one in later if one.kept < checkpoint.size <= one.lost), None)
+    """Return the open loss that covers a checkpoint, or None."""
+    later = (loss for loss in continued if loss.branch > checkpoint.branch)
+    return next((loss for loss in later if loss.kept < checkpoint.size <= loss.lost), None)
 
 
 def read_key(key: str) -> "tuple[str, bytes, bytes]":
-    """(name, key id, public key) of a verifier key. Raises Invalid."""
+    """Return (name, key id, public key) of a verifier key. Raises Invalid."""
     try:
         name, key_hash, encoded = key.strip().split("+", 2)
         public = base64.b64decode(encoded, validate=True)
@@ -269,7 +269,7 @@ _BASE = _point((4 * pow(5, _P - 2, _P) % _P).to_bytes(32, "little"))
 
 
 def ed25519_verify(public: bytes, message: bytes, signature: bytes) -> bool:
-    """True when the holder of the public key has signed the message."""
+    """Return whether the holder of the public key has signed the message."""
     if len(public) != 32 or len(signature) != 64:
         return False
     a, r, s = _point(public), _point(signature[:32]), int.from_bytes(signature[32:], "little")
@@ -283,24 +283,24 @@ def ed25519_verify(public: bytes, message: bytes, signature: bytes) -> bool:
 # --- A certificate: a signed statement
 
 STATEMENT = b"importledger statement\n"
-"""Begins what a statement's signature signs, so that it is taken for nothing else."""
+"""Begin of the signed text of a statement, so that the signature is valid for nothing else."""
 
 
 def statement_text(statement: "dict[str, Any]") -> bytes:
-    """What is signed: all members but `signature`, as JSON in ASCII with sorted names and no blanks."""
+    """Return the signed text: all members but `signature`, as JSON in ASCII with sorted names and no blanks."""
     signed = {name: value for name, value in statement.items() if name != "signature"}
     return STATEMENT + json.dumps(signed, sort_keys=True, separators=(",", ":")).encode()
 
 
 def _once(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
-    """The members of an object: what is there twice is read differently by different readers. Raises Invalid."""
+    """Return the members of an object. Raises Invalid for a repeated one, which readers may read differently."""
     if len(dict(pairs)) != len(pairs):
         raise Invalid("a member of an object is there twice")
     return dict(pairs)
 
 
 def read_statement(text: str) -> "dict[str, Any]":
-    """The members of a statement, of which none is there twice. Raises Invalid."""
+    """Return the members of a statement, none of them repeated. Raises Invalid."""
     try:
         statement = json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
@@ -312,7 +312,7 @@ def read_statement(text: str) -> "dict[str, Any]":
 
 
 def check_statement(text: str, key: "str | None", *, verify: Any = None) -> "tuple[dict[str, Any], Checkpoint]":
-    """The statement and the checkpoint that it names, when the key, or else its own, signed both. Raises Invalid."""
+    """Return the statement and its checkpoint if the key, or else its own key, has signed both. Raises Invalid."""
     statement = read_statement(text)
     key = key or str(statement["verifier_key"])
     name, key_id, public = read_key(key)
@@ -335,7 +335,7 @@ def _check_certificate(file: Path, key: "str | None", against: Sequence[str]) ->
     if content.startswith(b"PK"):
         raise Invalid(f"{file} must be a whole zip file: it is damaged or its end is missing. Get it again")
     statement, named = check_statement(content.decode(), key)
-    said = [
+    holds = [
         f"certificate, {statement.get('signed_at')}: signed by {named.origin}",
         f"checkpoint of {named.size} events, {named.time}: signed by {named.origin}",
     ]
@@ -346,16 +346,16 @@ def _check_certificate(file: Path, key: "str | None", against: Sequence[str]) ->
             if kept.size != named.size:
                 raise Invalid(f"the certificate says nothing about {kept.size} events; `importledger verify` does")
             check_consistency(kept.size, kept.root, named.size, named.root, [])
-            said.append(f"checkpoint of {kept.size} events (kept by you): the same")
-    return said, wrong
+            holds.append(f"checkpoint of {kept.size} events (kept by you): the same")
+    return holds, wrong
 
 
 # --- A proof
 
 
 def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> "tuple[list[str], list[str]]":
-    """What holds and what does not, a sentence each. Raises Invalid where nothing can be said."""
-    said: list[str] = []
+    """Return sentences on what holds and on what does not. Raises Invalid if nothing can be checked."""
+    holds: list[str] = []
     wrong: list[str] = []
     _refuse_large(proof)
     try:
@@ -370,7 +370,7 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
         raise Invalid(f"this is no proof: {_reason(error)}") from error
     newest = read_checkpoint(notes[newest_size], key)
     wrong += _strangers(proof, index)
-    said.append(f"checkpoint of {newest.size} events, {newest.time}: signed by {newest.origin}")
+    holds.append(f"checkpoint of {newest.size} events, {newest.time}: signed by {newest.origin}")
     for event in events:
         position = event.get("position", 0)
         place = f"event {event.get('version')} of {event.get('stream')} at position {position}"
@@ -380,7 +380,7 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
             root = root_of_inclusion(leaf_hash(leaf_of(event)), position - 1, newest.size, inclusion.get(position, []))
             if root != newest.root:
                 raise Invalid("it is not what the tree holds there")
-            said.append(f"{place}: included")
+            holds.append(f"{place}: included")
     wrong += _left_out(events, inclusion)
     checkpoints: list[tuple[str, Checkpoint]] = []
     for kept, note in [*(("", note) for note in notes.values()), *((" (kept by you)", text) for text in against)]:
@@ -388,22 +388,22 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
             checkpoints.append((kept, read_checkpoint(note, key)))
     of_log = [old for kept, old in checkpoints if not kept and old.branch <= newest.branch and old.size <= newest.size]
     continued = [old.continued for old in of_log if old.continued]
-    said += [f"checkpoint: {one}" for one in continued]
+    holds += [f"checkpoint: {loss}" for loss in continued]
     for kept, old in checkpoints:
         with _noted(wrong, f"checkpoint{kept}"):
             if loss := loss_of(old, continued):
-                said.append(f"checkpoint of {old.size} events{kept}: {loss}")
+                holds.append(f"checkpoint of {old.size} events{kept}: {loss}")
                 continue
             if old.size not in consistency and old.size != newest.size:
                 raise Invalid(f"the proof says nothing about {old.size} events; ask for one with --against")
             check_consistency(old.size, old.root, newest.size, newest.root, consistency.get(old.size, []))
-            said.append(f"checkpoint of {old.size} events{kept}: the beginning of the tree of {newest.size}")
-    _check_payloads(proof, events, said, wrong)
-    return said, wrong
+            holds.append(f"checkpoint of {old.size} events{kept}: the beginning of the tree of {newest.size}")
+    _check_payloads(proof, events, holds, wrong)
+    return holds, wrong
 
 
 def _refuse_large(proof: zipfile.ZipFile) -> None:
-    """Raises Invalid for what would take memory or time without end, before any of it is read."""
+    """Raise Invalid for a proof that would need too much memory or time, before reading it."""
     sizes = [member.file_size for member in proof.infolist()]
     if len(sizes) > MAX_MEMBERS:
         raise Invalid(f"a proof must not have more than {MAX_MEMBERS} files")
@@ -412,7 +412,7 @@ def _refuse_large(proof: zipfile.ZipFile) -> None:
 
 
 def _left_out(events: "list[dict[str, Any]]", inclusion: "dict[int, Any]") -> "Iterator[str]":
-    """A sentence on what is missing: any event, events before the last of a stream, events that the index names."""
+    """Yield a sentence on each missing event: any, those before the last of a stream, those of the index."""
     if not events:
         yield "a proof must hold at least one event"
     versions: dict[str, set[int]] = {}
@@ -430,15 +430,15 @@ def _left_out(events: "list[dict[str, Any]]", inclusion: "dict[int, Any]") -> "I
         yield f"the events at positions {', '.join(map(str, missing[:MAX_SHOWN]))}{more} were left out"
 
 
-def _check_payloads(proof: zipfile.ZipFile, events: "list[Any]", said: "list[str]", wrong: "list[str]") -> None:
+def _check_payloads(proof: zipfile.ZipFile, events: "list[Any]", holds: "list[str]", wrong: "list[str]") -> None:
     payloads = set(re.findall('"payload_sha256":"([0-9a-f]{64})"', " ".join(event["state"] for event in events)))
     for digest in (name[len("payloads/") :] for name in proof.namelist() if name.startswith("payloads/")):
         is_right = digest in payloads and hashlib.sha256(proof.read(f"payloads/{digest}")).hexdigest() == digest
-        (said if is_right else wrong).append(f"payload {digest}: {'matches' if is_right else 'does not match'}")
+        (holds if is_right else wrong).append(f"payload {digest}: {'matches' if is_right else 'does not match'}")
 
 
 def _strangers(proof: zipfile.ZipFile, index: "dict[str, Any]") -> "list[str]":
-    """Files that are there twice, of which readers see one or the other, and files that nothing here vouches for."""
+    """Return sentences on repeated files, which readers may read differently, and on unknown files."""
     names = Counter(proof.namelist())
     known = {"README.txt", "log.vkey", "proof.json", "events.ndjson", *index["checkpoints"].values()}
     twice = sorted(name for name, times in names.items() if times > 1)
@@ -447,7 +447,7 @@ def _strangers(proof: zipfile.ZipFile, index: "dict[str, Any]") -> "list[str]":
 
 
 def _reason(error: Exception) -> str:
-    """The sentence for an error, without the bytes of the file that it may quote."""
+    """Return the sentence of an error, without the bytes of the file that it may quote."""
     if isinstance(error, UnicodeDecodeError):
         return "it is not UTF-8"
     if isinstance(error, OSError) and error.strerror:
@@ -461,19 +461,19 @@ def run() -> int:
     parser.add_argument("proof", help="the proof, a zip file, or the certificate, a JSON file")
     parser.add_argument("--key", metavar="VKEY", help="the verifier key, or a file with it, as the operator gave it")
     parser.add_argument("--against", action="append", default=[], help="a checkpoint that you have kept")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        key = _given_key(asked.key) if asked.key is not None else None
-        against = [Path(name).read_text("utf-8") for name in asked.against]
-        if zipfile.is_zipfile(asked.proof):
-            with zipfile.ZipFile(asked.proof) as proof:
-                said, wrong = check(proof, key, against)
+        key = _given_key(arguments.key) if arguments.key is not None else None
+        against = [Path(name).read_text("utf-8") for name in arguments.against]
+        if zipfile.is_zipfile(arguments.proof):
+            with zipfile.ZipFile(arguments.proof) as proof:
+                holds, wrong = check(proof, key, against)
         else:
-            said, wrong = _check_certificate(Path(asked.proof), key, against)
+            holds, wrong = _check_certificate(Path(arguments.proof), key, against)
     except Exception as error:  # of whatever is in a file that somebody else made
         print(f"NOT PROVED: {_shown(_reason(error))}", file=sys.stderr)
         return 1
-    for sentence in said:
+    for sentence in holds:
         print(_shown(sentence))
     if key is None:
         wrong.insert(0, "unknown signer: pass the key that the operator gave you with --key; the file's proves nothing")
@@ -483,7 +483,7 @@ def run() -> int:
 
 
 def _given_key(given: str) -> str:
-    """The verifier key: the last word of what was given, or of the file of that name. Raises Invalid."""
+    """Return the verifier key: the last word of the argument, or of the file of that name. Raises Invalid."""
     words = (Path(given).read_text("utf-8") if Path(given).is_file() else given).split()
     if not words or "+" not in words[-1]:
         raise Invalid(f"--key must be a verifier key (NAME+HASH+KEY) or a file that holds one; {given} is neither")
@@ -491,7 +491,7 @@ def _given_key(given: str) -> str:
 
 
 def _shown(sentence: str) -> str:
-    """With what a terminal would obey, or not show, escaped: the file was made by somebody else."""
+    """Return the text with control characters escaped: the file was made by somebody else."""
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in sentence)
 
 
