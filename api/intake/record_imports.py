@@ -1,7 +1,8 @@
 """Records that are attached to accounts: how they are read, judged and told apart, one at a time or in bulk."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -19,9 +20,9 @@ from market.rule import Severity
 from projections.platform.change import record_change
 from projections.platform.writing import PlatformChange
 from schemas.base import Problem, Wire
-from schemas.delivery_note import DeliveryNote, DeliveryNoteImport
-from schemas.energy_amount import EnergyAmount, EnergyAmountImport
-from schemas.invoice import MarketParticipantInvoice, MarketParticipantInvoiceImport
+from schemas.delivery_note import DeliveryNoteImport
+from schemas.energy_amount import EnergyAmountImport
+from schemas.invoice import MarketParticipantInvoiceImport
 from schemas.reading.meaning import meaning
 from schemas.reading.shape import Shape
 from schemas.sentence import Sentence
@@ -30,46 +31,41 @@ _canonical = msgspec.json.Encoder(order="sorted", decimal_format="number")
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A kind of record: its stream, its envelope, its field in there, what names it, what says it is cancelled."""
+    """A kind of record that is attached to accounts."""
 
     aggregate: Aggregate
     envelope: type[Wire]
     field: str
-    reference: Callable[[Any], tuple[str, ...]]
-    cancellation: tuple[str, ...]
+    """Field of the envelope that holds the record."""
+    identity: tuple[str, ...]
+    """Fields of the record that tell it from others of its account."""
+    cancellation: tuple[str, ...] = ()
+    """Fields that say whether it is cancelled."""
+
+    def reference(self, record: Any) -> tuple[str, ...]:
+        """The record's identity, as names of streams hold it."""
+        values = (getattr(record, name) for name in self.identity)
+        return tuple(str(value.timestamp()) if isinstance(value, datetime) else value for value in values)
 
 
-def _note_reference(note: DeliveryNote) -> tuple[str, ...]:
-    return (note.malo_number, note.edifact_reference_number, note.preceding_reference)
-
-
-def _amount_reference(amount: EnergyAmount) -> tuple[str, ...]:
-    return (
-        amount.malo_number,
-        amount.edifact_reference_number,
-        amount.preceding_reference,
-        amount.product_identifier,
-        amount.line_item_identifier,
-        str(amount.period_start_at.timestamp()),
-        str(amount.period_end_at.timestamp()),
-    )
-
-
-def _invoice_reference(invoice: MarketParticipantInvoice) -> tuple[str, ...]:
-    return (invoice.external_id,)
-
-
-NOTE = Kind(post_account.DELIVERY_NOTE, DeliveryNoteImport, "delivery_note", _note_reference, ("cancelled",))
+NOTE = Kind(
+    post_account.DELIVERY_NOTE,
+    DeliveryNoteImport,
+    "delivery_note",
+    ("malo_number", "edifact_reference_number", "preceding_reference"),
+    ("cancelled",),
+)
 AMOUNT = Kind(
     post_account.ENERGY_AMOUNT,
     EnergyAmountImport,
     "energy_amount",
-    _amount_reference,
+    (
+        *("malo_number", "edifact_reference_number", "preceding_reference", "product_identifier"),
+        *("line_item_identifier", "period_start_at", "period_end_at"),
+    ),
     ("cancelled", "cancelled_at", "cancelled_reference"),
 )
-INVOICE = Kind(
-    post_account.INVOICE, MarketParticipantInvoiceImport, "market_participant_invoice", _invoice_reference, ()
-)
+INVOICE = Kind(post_account.INVOICE, MarketParticipantInvoiceImport, "market_participant_invoice", ("external_id",))
 _SHAPES: dict[type[Wire], Shape[Any]] = {kind.envelope: Shape(kind.envelope) for kind in (NOTE, AMOUNT, INVOICE)}
 
 
@@ -111,7 +107,7 @@ class RecordImports:
         stream = stream_of(
             kind.aggregate, envelope.import_supplier, envelope.external_account_number, *kind.reference(record)
         )
-        content, cancellation = _digests(record, kind)
+        content, cancellation = (_sha256(part) for part in _parts(msgspec.to_builtins(record), kind))
         command = ImportRecord(
             account_number=account_number,
             payload_sha256=payload.sha256.hex(),
@@ -129,10 +125,8 @@ class RecordImports:
         if body is None:
             raise RecordDiffers
         stored = getattr(_SHAPES[kind.envelope].stored(body), kind.field)
-        (content, cancellation), (stored_content, stored_cancellation) = (
-            _meaning(attached.record, kind),
-            _meaning(stored, kind),
-        )
+        content, cancellation = _parts(meaning(attached.record), kind)
+        stored_content, stored_cancellation = _parts(meaning(stored), kind)
         if content != stored_content:
             raise RecordDiffers
         is_same = cancellation == stored_cancellation
@@ -157,18 +151,10 @@ def missing_account(status: str) -> Problem:
     return Problem("external_account_number", code, detail)
 
 
-def _meaning(record: Any, kind: Kind) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the record says, in two parts: all but its cancellation, and its cancellation."""
-    fields = meaning(record)
+def _parts(fields: dict[str, Any], kind: Kind) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split a record's fields into all but its cancellation, and its cancellation."""
     cancellation = {name: fields.pop(name, None) or None for name in kind.cancellation}
     return fields, cancellation
-
-
-def _digests(record: Any, kind: Kind) -> tuple[str, str]:
-    """Digests of the record as it is spelt: of all but its cancellation, and of its cancellation."""
-    fields = msgspec.to_builtins(record)
-    cancellation = {name: fields.pop(name, None) or None for name in kind.cancellation}
-    return _sha256(fields), _sha256(cancellation)
 
 
 def _sha256(value: Any) -> str:
