@@ -1,8 +1,8 @@
 """Make an answer that rests on a read as durable as one that rests on a write.
 
-A commit whose wait for its standby was cancelled is visible, and the primary alone may have it. An answer that rests on
-it would acknowledge what a failover loses. A log that takes nothing in may be the wrong one: what it holds is not
-acknowledged either.
+If the wait of a commit for its standby was cancelled, the commit is visible, but perhaps only on the primary. An answer
+that rests on it would acknowledge data that a failover loses. A log that does not accept events may be the wrong log:
+its content is not acknowledged either.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import Durability
 
 SETTLED_AFTER = timedelta(minutes=2)
-"""Longest time from an event's `recorded_at` to its commit, with the difference of two machines' clocks."""
+"""Longest time from an event's `recorded_at` to its commit, plus the difference between the clocks of two machines."""
 
 
 class Acknowledgements:
-    """Looks whether the log takes accounts in, once for many answers; waits for the standby where there must be one."""
+    """Checks that the log accepts accounts, once for many answers, and waits for the standby if one is required."""
 
     def __init__(self, ledger: Ledger, durability: Durability) -> None:
         self._ledger = ledger
@@ -28,13 +28,13 @@ class Acknowledgements:
         self._looks = SharedTurns(partial(asyncio.to_thread, ledger.require_intake))
         self._turns = SharedTurns(self._replicate)
         self._replicated_until: datetime | None = None
-        """Events that were committed before are on a standby."""
+        """Events that were committed before this time are on a standby."""
 
     async def confirm(self, changed_at: datetime | None = None) -> None:
         """Return when a standby has everything that was read before this call. Raises StoreUnavailable, IntakeStopped.
 
-        `changed_at` is when the data that was read changed last, for an answer that shows it and acknowledges nothing:
-        data that changed long ago needs no commit.
+        `changed_at` is the time of the last change of the data, for an answer that only shows it. Data that changed
+        long ago needs no wait.
         """
         if changed_at is None:
             await in_time(self._looks.turn())

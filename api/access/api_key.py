@@ -1,4 +1,4 @@
-"""The key that an organisation calls with: `ilk_<id>_<secret>`. Only the SHA-256 of the whole is kept."""
+"""The key of an organisation: `ilk_<id>_<secret>`. Only the SHA-256 of the whole key is stored."""
 
 import hashlib
 import re
@@ -7,11 +7,11 @@ import secrets
 import msgspec
 
 API_KEY = re.compile(r"ilk_([a-z0-9]{8})_[A-Za-z0-9_-]{43}\Z")
-"""A key, with its id."""
+"""Pattern of a key. Its group is the key's id."""
 
 
 class NewApiKey(msgspec.Struct, frozen=True):
-    """A fresh key: shown once, then only its digest is known."""
+    """A new key. It is shown once; afterwards only its digest is known."""
 
     key_id: str
     api_key: str
@@ -19,12 +19,12 @@ class NewApiKey(msgspec.Struct, frozen=True):
 
 
 def new_api_key() -> NewApiKey:
-    """A key of 256 random bits, which need no slow hash."""
+    """Return a key of 256 random bits. A slow hash is not needed for so many."""
     key_id = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz0123456789") for _ in range(8))
     api_key = f"ilk_{key_id}_{secrets.token_urlsafe(32)}"
     return NewApiKey(key_id, api_key, digest_of(api_key))
 
 
 def digest_of(api_key: str) -> str:
-    """The SHA-256 of a key, in hexadecimal: all that is kept of it."""
+    """Return the SHA-256 of a key in hexadecimal."""
     return hashlib.sha256(api_key.encode()).hexdigest()

@@ -1,8 +1,7 @@
-"""Who calls: keys, tokens, and what a role may do.
+"""Authentication of callers by keys and tokens, and the rights of roles.
 
-A key is `ilk_<id>_<secret>`; only the SHA-256 of the whole is kept (256 random bits need no slow hash). An access
-token is a JWT of 60 minutes, signed with HS256; role and suppliers are looked up with the key at every request, so
-that a revocation ends its tokens too.
+A key is `ilk_<id>_<secret>`. An access token is a JWT that is valid for 60 minutes, signed with HS256. Role and
+suppliers are looked up with the key on every request, so that revoking the key also revokes its tokens.
 """
 
 import hmac
@@ -34,9 +33,9 @@ _SCHEME = re.compile(r"(?:(token|bearer|jwt)\s+)?(\S+)\Z", re.IGNORECASE)
 
 WRITERS = frozenset({"importer", "operator"})
 DECIDERS = frozenset({"importer", "support", "operator"})
-"""Roles that may decide about an import; auditors only read."""
+"""Roles that may decide about an import. Auditors only read."""
 AUDITORS = frozenset({"auditor", "support", "operator"})
-"""Roles that may read histories and what differs between payloads."""
+"""Roles that may read histories and differences between payloads."""
 READERS = frozenset({"importer", "auditor", "support", "operator"})
 
 
@@ -57,9 +56,9 @@ class Authenticator:
         self._claims: dict[str, dict[str, Any]] = {}
 
     async def caller(self, request: Request, roles: frozenset[str]) -> Key:
-        """The key behind the Authorization header.
+        """Return the key of the Authorization header.
 
-        Raises ApiError 401, 403 when its role does not allow this, 429 when it makes too many requests.
+        Raises ApiError 401, 403 if its role does not allow the request, 429 if it makes too many requests.
         """
         header = field(request, b"authorization")
         if not header:
@@ -80,7 +79,7 @@ class Authenticator:
         return key
 
     async def confirm(self, key: Key) -> None:
-        """Raises ApiError 401 when the key was revoked, or may do other things than when its request was admitted."""
+        """Raise ApiError 401 if the key was revoked, or its rights changed since its request was admitted."""
         known = await self._valid_key(key.key_id)
         if known is key:
             return
@@ -88,7 +87,7 @@ class Authenticator:
             raise authentication_failed()
 
     async def key_of_secret(self, api_key: str) -> Key | None:
-        """The valid key with this secret."""
+        """Return the valid key with this secret."""
         match = API_KEY.match(api_key)
         if match is None:
             return None
@@ -98,12 +97,12 @@ class Authenticator:
         return key
 
     async def key_of_refresh_token(self, text: str) -> Key | None:
-        """The valid key behind a refresh token that has not expired."""
+        """Return the valid key of a refresh token that has not expired."""
         claims = self._verified(text)
         return await self._valid_key(claims["key"]) if claims and claims["use"] == "refresh" else None
 
     def expires_at(self, text: str) -> int | None:
-        """When a token of ours ends or has ended, in seconds since 1970; None for any other text."""
+        """Return when a token of ours expires, in seconds since 1970; None for any other text."""
         claims = self._claims_of(text)
         try:
             return int(claims["exp"]) if claims is not None else None
@@ -111,7 +110,7 @@ class Authenticator:
             return None
 
     def issue(self, key: Key, use: str = "access") -> Token:
-        """A token for this key: `access` for 60 minutes, `refresh` for 7 days."""
+        """Return a token for this key: `access` for 60 minutes, `refresh` for 7 days."""
         issued = int(time.time())
         claims = {
             "iss": ISSUER,
@@ -128,14 +127,14 @@ class Authenticator:
 
     @cached_property
     def _jwt(self) -> tuple[Any, Any]:
-        """The library, which is large and not read before the first token, and the key."""
+        """The library and the key for signing. The library is large, so it is imported with the first token."""
         from joserfc import jwt
         from joserfc.jwk import OctKey
 
         return jwt, OctKey.import_key(self._token_key)
 
     def _claims_of(self, text: str) -> dict[str, Any] | None:
-        """Claims of a token of ours, whether or not it has expired; None for any other text."""
+        """Return the claims of a token of ours, even if it has expired; None for any other text."""
         from joserfc.errors import JoseError
 
         jwt, key = self._jwt
@@ -171,7 +170,7 @@ class Authenticator:
 
 
 def authentication_failed() -> ApiError:
-    """The refusal of credentials that are wrong, or that have ended."""
+    """Return the refusal of invalid or expired credentials."""
     return _unauthenticated(
         Sentence("The credentials are not valid.", "Die Anmeldedaten sind ungültig."), code="authentication_failed"
     )

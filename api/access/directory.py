@@ -1,6 +1,6 @@
-"""Who may call and which suppliers there are, in memory: refreshed twice a second, by what is new in the log.
+"""Keys and suppliers in memory, refreshed twice a second with what is new in the log.
 
-A name that is not known here is looked up at once, so that a supplier or key can be used as soon as it exists.
+An unknown name is looked up at once, so that a supplier or key can be used as soon as it exists.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from telemetry.supervision import supervision
 REFRESH_S = 0.5
 ALL_SUPPLIERS = "*"
 OPERATOR = ""
-"""The organisation of what the operator of the service has sent."""
+"""Organisation of data that the operator of the service has sent."""
 KEEPER = "directory"
-"""Name of the task that keeps it fresh."""
+"""Name of the task that keeps the directory fresh."""
 
 
 class Key(msgspec.Struct, frozen=True):
-    """A key as the log has it."""
+    """A key with its rights, as the log has it."""
 
     key_id: str
     organisation: str
@@ -43,17 +43,17 @@ class Key(msgspec.Struct, frozen=True):
 
     @property
     def reach(self) -> frozenset[str] | None:
-        """The codes of the suppliers that the key may touch; None where it may touch all."""
+        """Codes of the suppliers that the key may access; None for all."""
         return None if ALL_SUPPLIERS in self.suppliers else frozenset(self.suppliers)
 
     @property
     def only_supplier(self) -> str:
-        """The one supplier that it may touch, for which whatever names no other was meant; "" where there are more."""
+        """The supplier, if the key has exactly one: requests that name no other are counted for it. Else ""."""
         return next(iter(self.suppliers)) if self.reach is not None and len(self.suppliers) == 1 else ""
 
     @property
     def owner(self) -> str:
-        """Organisation that its market data belongs to. An operator's key for all suppliers is the service's own."""
+        """Organisation that its market data belongs to. An operator's key for all suppliers belongs to the service."""
         return OPERATOR if self.role == "operator" and self.reach is None else self.organisation
 
     def may_touch(self, supplier: str) -> bool:
@@ -72,13 +72,13 @@ class Directory:
         self._turns = SharedTurns(self._read)
 
     async def supplier(self, code: str) -> KnownSupplier | None:
-        """The supplier; None for one that does not exist, of which the log has been asked."""
+        """Return the supplier; None if it does not exist. An unknown one is looked up in the log."""
         if code not in self._suppliers:
             await self.refresh()
         return self.known_supplier(code)
 
     def known_supplier(self, code: str) -> KnownSupplier | None:
-        """The supplier, as far as this process knows."""
+        """Return the supplier if this process knows it."""
         return self._suppliers.get(code)
 
     def key(self, key_id: str) -> Key | None:
@@ -98,7 +98,7 @@ class Directory:
             self._key_position = max(self._key_position, key.position)
 
     async def keep_fresh(self) -> None:
-        """Refresh for ever; the loss of the database is waited out."""
+        """Refresh again and again, also after the database was away."""
         while True:
             try:
                 await self.refresh()

@@ -1,6 +1,6 @@
-"""How many requests a second a key may make: shared by all api processes through Redis, per process without it.
+"""Limit the requests per second of a key: for all api processes through Redis, or per process without it.
 
-The generic cell rate algorithm: one number per key, the time at which its bucket would be full again. A second's
+The generic cell rate algorithm stores one number per key: the time at which its bucket will be full again. A second's
 worth of requests may come at once. Answers carry the fields of the IETF draft `ratelimit-headers`.
 """
 
@@ -22,7 +22,7 @@ from system.alone import without
 MAX_LOCAL_KEYS = 10_000
 TIMEOUT_S = 0.1
 BREAK_S = 2.0
-"""How long Redis is left alone after it has not answered."""
+"""Seconds without asking Redis after it did not answer."""
 
 logger = structlog.get_logger()
 
@@ -39,7 +39,7 @@ return full_at - now
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """One request of a key: whether it fits, how many more would, and when the bucket is full again, in seconds."""
+    """Result of one request: whether it fits, how many more would fit, and the seconds until the bucket is full again."""
 
     fits: bool
     remaining: int
@@ -47,7 +47,7 @@ class Taken(msgspec.Struct, frozen=True):
 
     @classmethod
     def at(cls, level_s: float, rate_per_s: int) -> "Taken":
-        """`level_s`: how far the bucket is filled, in seconds of its rate, this request included; 1 is full."""
+        """Return the result for a fill level in seconds of the rate, this request included. 1 is full."""
         if level_s <= 1.0:
             return cls(True, int((1.0 - level_s) * rate_per_s + 1e-6), level_s)
         return cls(False, 0, level_s - 1.0)
@@ -59,17 +59,17 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 class RateLimit:
-    """The buckets of all keys that have a rate: in Redis for all api processes, or in this one."""
+    """Buckets of all keys that have a rate: in Redis for all api processes, or in this process."""
 
     def __init__(self, redis_url: str | None) -> None:
         self._redis_url = redis_url
         self._redis: Any = None
         self._asks_again_at = 0.0
-        """While Redis does not answer, it is left alone until then."""
+        """Time of the next question, after Redis did not answer."""
         self._full_at: dict[str, float] = {}
 
     async def take(self, key: Key) -> Mapping[str, str]:
-        """Count a request; the header fields of its answer. Raises ApiError 429."""
+        """Count a request and return the header fields of its answer. Raises ApiError 429."""
         if not key.rate_per_s:
             return {}
         taken = Taken.at(await self._level(key), key.rate_per_s)
@@ -83,7 +83,7 @@ class RateLimit:
         return headers
 
     async def pace(self, key: Key, count: int) -> None:
-        """Count so many requests, and wait until they fit: lines of a bulk body are slowed down, not refused."""
+        """Count requests, and wait until they fit. Lines of a bulk body are slowed down, not refused."""
         if not key.rate_per_s:
             return
         while count > 0:
@@ -98,7 +98,7 @@ class RateLimit:
 
     async def _level(self, key: Key, count: int = 1) -> float:
         if self._redis_url is not None and time.monotonic() >= self._asks_again_at:
-            with without("opentelemetry"):  # the client of Redis is large, and few keys have a rate
+            with without("opentelemetry"):  # imported late: the client of Redis is large, and few keys have a rate
                 from redis.exceptions import RedisError
             try:
                 interval_us = count * 1_000_000 // key.rate_per_s

@@ -1,7 +1,7 @@
-"""Answering a GraphQL document: it is parsed, held against the schema, and executed.
+"""Answer GraphQL documents: parse, validate and execute them.
 
-What callers send holds secrets, and in the wrong place as easily as in the right one. So no error repeats anything
-that was sent: sentences are fixed, and `locations` says where to look.
+Callers may send secrets in the wrong place. So errors repeat nothing that was sent: sentences are fixed, and
+`locations` points to the place.
 """
 
 import time
@@ -27,7 +27,7 @@ from api.access.directory import Key
 from eventstore.errors import StoreUnavailable
 
 MAX_TOKENS = 250
-"""A document that asks for a token has about 30; what validation costs grows with their square."""
+"""Tokens of a document. A request for a token needs about 30; the cost of validation grows with the square."""
 MAX_DOCUMENT = 8_192
 MAX_REMEMBERED = 64
 
@@ -68,14 +68,14 @@ logger = structlog.get_logger()
 
 
 class TokenDocuments:
-    """Executes documents, whose one mutation obtains tokens."""
+    """Executes documents. Their only mutation obtains tokens."""
 
     def __init__(self, auth: Authenticator) -> None:
         self._auth = auth
         self._root = {"service": "importledger", "obtainToken": self._obtain_token}
 
     async def answer(self, query: str, variables: dict[str, Any] | None, operation_name: str | None) -> dict[str, Any]:
-        """Data or errors, as they are sent."""
+        """Return data or errors in the form in which they are sent."""
         document = _document(query)
         if isinstance(document, GraphQLError):
             return {"data": None, "errors": [document.formatted]}
@@ -83,7 +83,7 @@ class TokenDocuments:
         if not isinstance(result, ExecutionResult):
             result = await result
         if result.errors:
-            result = ExecutionResult(result.data, [_told(error) for error in result.errors])
+            result = ExecutionResult(result.data, [_shown(error) for error in result.errors])
         return dict(result.formatted)
 
     async def _obtain_token(self, info: GraphQLResolveInfo[Any], **arguments: dict[str, str | None]) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class TokenDocuments:
 
 @lru_cache(MAX_REMEMBERED)
 def _document(query: str) -> DocumentNode | GraphQLError:
-    """The parsed and validated document, or the errors that say why there is none."""
+    """Return the validated document, or the error that says why there is none."""
     if len(query) > MAX_DOCUMENT:
         return _error("GRAPHQL_VALIDATION_FAILED", f"A document has {MAX_DOCUMENT} characters at most.")
     try:
@@ -132,8 +132,8 @@ def _document(query: str) -> DocumentNode | GraphQLError:
     return document
 
 
-def _told(error: GraphQLError) -> GraphQLError:
-    """The error as the caller may see it: ours as it is, all others without what was sent or what broke."""
+def _shown(error: GraphQLError) -> GraphQLError:
+    """Return the error for the caller: ours as it is, others without any content or internal detail."""
     cause = error.original_error
     if error.extensions and "errorCode" in error.extensions:
         return error
@@ -146,7 +146,7 @@ def _told(error: GraphQLError) -> GraphQLError:
 
 
 def _error(code: str, description: str, cause: GraphQLError | None = None, kind: str = "VALIDATION") -> GraphQLError:
-    """An error with a code, at the place of what it was caused by."""
+    """Return an error with a code, at the place of its cause."""
     extensions = {"errorType": kind, "errorCode": code, "errorDescription": description}
     message = "Invalid data." if kind == "VALIDATION" else description
     if cause is None:

@@ -1,15 +1,14 @@
-"""Where the work on a request's body is done: a small one's together with others, a large one's in a thread.
+"""Judge bodies of requests: small ones in batches on the event loop, large ones in a thread.
 
-Work on small bodies that are there in the same turn of the event loop is done one step at a time, each step for all of
-them before the next: so its code stays in the processor's caches, which takes an eighth less than to bring each request
-to its end before the next. Nobody waits for anybody who is not there yet.
+Small bodies that arrive in the same turn of the event loop are judged in a batch, one step at a time: each step runs
+for all of them before the next step, so that its code stays in the CPU's caches. A batch never waits for a body that
+has not arrived.
 
-Work on a large body is done beside the event loop, so that the others' requests go on. One thread does all of it,
-another what is very large. With more of them no more is done, since only one has the interpreter at a time; the event
-loop waits for each of them, and memory is needed for what they all make.
+A large body is judged in a thread, so that other requests go on. One thread judges medium bodies, another very large
+ones. More threads would gain nothing, since only one at a time has the interpreter lock, and would need more memory.
 
-All steps of a body's work are done before another's begin, or those of so many that belong together: what is made of
-an account on the way takes six times its size, and goes with its work.
+All steps of a body run before another body begins, apart from those of its batch. Objects made of an account take six
+times its size, and are freed with it.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ _medium, _large = (ThreadPoolExecutor(1, name) for name in ("beside", "beside-la
 
 
 class _Turns:
-    """What is to be done together in the next turn of an event loop, in a context of its own."""
+    """The batch of the next turn of an event loop. It runs in a context of its own."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -60,7 +59,7 @@ class _Turns:
 
 
 def _goes_on(future: "asyncio.Future[T]", steps: Steps[T]) -> bool:
-    """Take the next step for whoever waits for it still; False after the last one."""
+    """Run the next step, unless its caller has gone. Return False after the last step."""
     try:
         if not future.done():
             next(steps)
@@ -70,10 +69,10 @@ def _goes_on(future: "asyncio.Future[T]", steps: Steps[T]) -> bool:
     except Exception as error:
         future.set_exception(error)
     except BaseException:
-        future.cancel()  # its work has not been done to its end
+        future.cancel()  # the work did not finish
         raise
     finally:
-        del future, steps  # the error holds this frame, and would be held by it
+        del future, steps  # the error refers to this frame: without this they would keep each other alive
     return False
 
 
@@ -81,7 +80,7 @@ _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary
 
 
 async def in_steps(body: bytes, steps: Steps[T]) -> T:
-    """What the work on this body gives, or raises; it must not depend on the caller's context."""
+    """Return or raise what the work on this body does. The work must not depend on the caller's context variables."""
     loop = asyncio.get_running_loop()
     if len(body) > MAX_AT_ONCE_BYTES:
         return await loop.run_in_executor(_medium if len(body) <= MAX_MEDIUM_BYTES else _large, to_the_end, steps)
@@ -92,7 +91,7 @@ async def in_steps(body: bytes, steps: Steps[T]) -> T:
 
 
 async def beside(body: bytes, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
-    """The same for work of one step."""
+    """Return what `work` returns, as `in_steps` does for work of several steps."""
     return await in_steps(body, _at_once(work, *arguments, **named))
 
 

@@ -1,4 +1,4 @@
-"""Reading from the database in the event loop: pools, and a bound on how long a request waits for an answer."""
+"""Read from the database in the event loop: pools, and a limit on the wait for an answer."""
 
 import asyncio
 import time
@@ -25,11 +25,11 @@ from eventstore.log.store_errors import store_errors
 T = TypeVar("T")
 
 KEPT = 2
-"""Connections of a pool for `read` that are made at once, and stay: to make one takes 20 ms and more."""
+"""Connections that a pool for `read` opens at once and keeps open, since opening one is slow."""
 
 
 def reading_pool(database_url: str, *, size: int, is_for_read: bool = False) -> AsyncConnectionPool:
-    """A pool that is opened with the application's lifespan; one for `read` has some at once and checks them seldom."""
+    """Return a closed pool. One for `read` keeps some connections open, and checks them seldom."""
     return AsyncConnectionPool(
         database_url,
         min_size=KEPT if is_for_read else 0,
@@ -45,9 +45,9 @@ def reading_pool(database_url: str, *, size: int, is_for_read: bool = False) -> 
 
 
 async def in_time(work: Awaitable[T], *, within_s: float = ANSWER_TIMEOUT_S) -> T:
-    """What the work gives. Raises StoreUnavailable when it takes too long, as it does while the database hangs.
+    """Return what the work returns. Raises StoreUnavailable if it takes too long, as it does while the database hangs.
 
-    The work is then left behind rather than waited for: the driver takes its time to give up a query.
+    The work is cancelled then, but not waited for: the driver takes its time to cancel a query.
     """
     task = asyncio.ensure_future(_awaited(work))
     done, _ = await asyncio.wait({task}, timeout=within_s)
@@ -60,7 +60,7 @@ async def in_time(work: Awaitable[T], *, within_s: float = ANSWER_TIMEOUT_S) -> 
 
 
 async def in_thread(work: Callable[..., T], *arguments: Any, **named: Any) -> T:
-    """What a blocking call gives. Raises StoreUnavailable when it takes too long."""
+    """Run a blocking call in a thread and return what it returns. Raises StoreUnavailable if it takes too long."""
     return await in_time(asyncio.to_thread(work, *arguments, **named))
 
 
@@ -70,10 +70,10 @@ async def read(
     *arguments: Any,
     within_s: float = ANSWER_TIMEOUT_S,
 ) -> T:
-    """Return what `query(connection, *arguments)` gives. Raises StoreUnavailable.
+    """Return what `query(connection, *arguments)` returns. Raises StoreUnavailable.
 
-    No other function of the api takes a connection of a pool, so that none is held while a client is waited for. Where
-    an unchecked connection turns out to be lost, the query is repeated on one that is checked.
+    No other function of the api takes a connection from a pool, so none is held while a client is waited for. If an
+    unchecked connection turns out to be lost, the query is repeated on a checked one.
     """
 
     async def work() -> T:
@@ -104,7 +104,7 @@ class _ReadingConnection(AsyncConnection[Any]):
 
 
 class _Lost:
-    """When the last query was begun whose connection was lost: what has not answered since then is checked."""
+    """Start of the last query whose connection was lost. Connections that have not answered since then are checked."""
 
     at = 0.0
 
@@ -113,7 +113,7 @@ _lost = _Lost()
 
 
 async def _check(connection: AsyncConnection[Any]) -> None:
-    """A connection that has answered a moment ago is taken at its word: to ask first is half of what a read costs."""
+    """Check a connection before its use, unless it answered a moment ago: a check costs half as much as a read."""
     assert isinstance(connection, _ReadingConnection)
     is_old = time.monotonic() - connection.answered_at > UNCHECKED_S or connection.answered_at <= _lost.at
     if is_old or is_read_only(connection):
@@ -131,7 +131,7 @@ _left_behind: set[asyncio.Task[Any]] = set()
 def _forget(task: asyncio.Task[Any]) -> None:
     _left_behind.discard(task)
     if not task.cancelled():
-        task.exception()  # nobody waits for it any more
+        task.exception()  # read it, so that asyncio does not report it
 
 
 async def _configure(connection: AsyncConnection) -> None:

@@ -1,7 +1,7 @@
-"""Every answer that is not a success: what each refusal looks like on the wire.
+"""Answers that are not a success: the form of each refusal on the wire.
 
-A body is `{detail, code}`; with problems it is `{detail, code, errors: [{detail, code, attr}]}`, and on the v2
-account endpoints the nested tree of the fields stands beside that.
+A body is `{detail, code}`. With problems it is `{detail, code, errors: [{detail, code, attr}]}`. The v2 account
+endpoints add the nested tree of fields.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,11 +46,11 @@ _UNAVAILABLE = Sentence(
 )
 _RETRY = {"Retry-After": "1"}
 RETRY_STOPPED = {"Retry-After": "30"}
-"""A stop lasts until a person has decided [seconds]."""
+"""Header for stopped intake [seconds]: the stop lasts until an operator decides."""
 
 
 class NotValid(Exception):
-    """The request's content is refused for these reasons, as far as an answer can list them.
+    """The content of the request is refused for these problems, as far as an answer can list them.
 
     `supplier` is "" while it is not known.
     """
@@ -67,19 +67,19 @@ class NotValid(Exception):
 
 
 def data_not_valid(*problems: Problem, supplier: str = "") -> NotValid:
-    """What refuses the data of a request that is no account."""
+    """Return the refusal of a body that is not an account."""
     detail = Sentence("The data could not be validated.", "Die Daten konnten nicht validiert werden.")
     return NotValid("validation_error", detail, problems, supplier=supplier)
 
 
 def query_not_valid(*problems: Problem) -> NotValid:
-    """What refuses the parameters of a query."""
+    """Return the refusal of query parameters."""
     detail = Sentence("The query could not be understood.", "Die Abfrage wurde nicht verstanden.")
     return NotValid("validation_error", detail, problems)
 
 
 def unknown_parameter(declared: tuple[str, ...]) -> Sentence:
-    """The sentence for a parameter that an operation does not declare."""
+    """Return the sentence for a parameter that an operation does not declare."""
     if not declared:
         return Sentence("There must be no parameters here.", "Hier darf es keine Parameter geben.")
     listed = ", ".join(declared)
@@ -91,7 +91,7 @@ def not_found(detail: Sentence = _DETAILS[404]) -> ApiError:
 
 
 def tree_of(problems: Sequence[Problem]) -> dict[str, Any]:
-    """The problems as a nested object keyed by field name and index, an array of sentences at each leaf."""
+    """Return the problems as a nested object by field name and index, with an array of sentences at each leaf."""
     root: dict[str, Any] = {}
     for problem in problems:
         node = root
@@ -109,7 +109,7 @@ def tree_of(problems: Sequence[Problem]) -> dict[str, Any]:
 
 
 def answered_error(request: Request, error: Exception) -> Response:
-    """Answer an error that is expected."""
+    """Return the answer to an expected error."""
     match error:
         case ApiError():
             return _answered(request, error.body, error.status, error.headers)
@@ -142,7 +142,7 @@ def answered_error(request: Request, error: Exception) -> Response:
 
 
 def unforeseen_error(request: Request, error: Exception) -> Response:
-    """What nobody has foreseen: 500, with the id by which the log tells more."""
+    """Return 500 for an unexpected error, with the request id under which the log has the details."""
     request_id = request.scope.get(REQUEST_ID) or new_request_id()
     logger.error("unexpected error", request_id=request_id, route=route_of(request.scope), exc_info=error)
     kind = type(error).__name__
@@ -157,7 +157,7 @@ def unforeseen_error(request: Request, error: Exception) -> Response:
 def _answered(
     request: Request, body: dict[str, Any], status: int, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """The refusal that this body tells, which is counted by its code."""
+    """Return the refusal with this body, and count it by its code."""
     measures().refused(body["code"])
     return spoken_response(request, body, status, headers)
 
@@ -176,9 +176,9 @@ HANDLERS: dict[Any, ErrorHandler] = {
 
 
 def answer_of(error: Exception) -> ErrorHandler | None:
-    """Return the handler of this error; None for one that nobody expected.
+    """Return the handler of an expected error; None for an unexpected one.
 
-    A driver's error is expected where the server is away or cannot write.
+    An error of the driver is expected if the server is away or cannot write.
     """
     if isinstance(error, psycopg.Error) and not is_unavailable(error):
         return None

@@ -1,4 +1,4 @@
-"""Server-Sent Events: what changes, told as it changes, to whoever stays connected."""
+"""Server-Sent Events: changes, sent to clients that stay connected."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ _END = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
 class ServerEvent(msgspec.Struct, frozen=True):
-    """One event: its name, its id, its data as one line of JSON."""
+    """An event: its name, its id, and its data as one line of JSON."""
 
     name: str
     id: str
@@ -28,7 +28,7 @@ class ServerEvent(msgspec.Struct, frozen=True):
 class EventStream(PrivateResponse):
     """Sends the events until there are no more, the client has gone, or the server stops.
 
-    None keeps the connection alive.
+    An event that is None sends a comment, which keeps the connection alive.
     """
 
     media_type = "text/event-stream"
@@ -40,20 +40,20 @@ class EventStream(PrivateResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        telling = asyncio.create_task(self._tell(send))
+        sending = asyncio.create_task(self._send_events(send))
         leaving = asyncio.create_task(_gone(until_stopping(receive, scope)))
         try:
-            await asyncio.wait({telling, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             leaving.cancel()
-            if not telling.done():
-                telling.cancel()
+            if not sending.done():
+                sending.cancel()
             with contextlib.suppress(asyncio.CancelledError, OSError):
-                await telling
-        if telling.cancelled():
+                await sending
+        if sending.cancelled():
             await send(_END)
 
-    async def _tell(self, send: Send) -> None:
+    async def _send_events(self, send: Send) -> None:
         async with contextlib.aclosing(self._events) as events:
             async for event in events:
                 chunk = event.encoded() if event else b": still here\n\n"

@@ -1,18 +1,18 @@
-"""Header fields of a request, as they arrived: the framework's mapping takes microseconds for one that is absent."""
+"""Header fields of a request as they arrived. Starlette's mapping takes microseconds for a field that is absent."""
 
 import re
 
 from starlette.requests import Request
 
 FIELDS = "importledger.fields"
-"""The key in the ASGI scope of the fields by name, once one has been asked for."""
+"""Key in the ASGI scope of the fields by name. It is set by the first call of `field`."""
 APPLIED = {"Preference-Applied": "return=representation"}
-"""What an answer says where a preference was obeyed."""
+"""Header of an answer for which a preference was obeyed."""
 _PREFERENCE = re.compile(r'\s*return\s*=\s*"?representation"?\s*(?:;.*)?\Z', re.IGNORECASE)
 
 
 def field(request: Request, name: bytes) -> str | None:
-    """The first field of this name, which is in lower case; None where there is none."""
+    """Return the first field of this name, which must be in lower case; None if there is none."""
     fields = request.scope.get(FIELDS)
     if fields is None:
         fields = request.scope[FIELDS] = dict(reversed(request.scope["headers"]))
@@ -21,7 +21,7 @@ def field(request: Request, name: bytes) -> str | None:
 
 
 def prefers_representation(request: Request) -> bool:
-    """Whether the header Prefer (RFC 7240) has `return=representation`; what is not understood is ignored."""
+    """Return True if the header Prefer (RFC 7240) has `return=representation`. Unknown preferences are ignored."""
     return field(request, b"prefer") is not None and any(
         _PREFERENCE.match(preference)
         for header in request.headers.getlist("prefer")

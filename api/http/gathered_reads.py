@@ -1,7 +1,7 @@
-"""Reads of one kind that come together go to the database as one: many ask for a status at the same time.
+"""Batch reads of one kind into one query, since many callers ask for a status at the same time.
 
-While the database or the event loop is busy, requests pile up. Asked one by one each would wait for a connection, a
-turn of the loop and a process of the database; asked together, a hundred cost little more than one.
+While the database or the event loop is busy, requests pile up. Single queries would each wait for a connection, a turn
+of the loop and a database process; one query for a hundred keys costs little more than for one.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 MAX_QUERIES = 2
-"""At once: where the answer to one takes long, the next is asked meanwhile. The others wait, and go together."""
+"""Queries at a time. If one takes long, the next is sent meanwhile. Other keys wait, and share a query."""
 MAX_KEYS = 500
-"""Of a query."""
+"""Keys per query. More wait for the next query."""
 
 
 class GatheredReads(Generic[K, V]):
-    """Looks values up by their keys with `query(connection, keys)`, which gives those that there are.
+    """Looks values up by key with `query(connection, keys)`, which returns the values that exist.
 
-    A query is sent after all that it answers was asked, so each answer is as new as one of its own would be.
+    A query is sent after all its keys were asked for, so each answer is as fresh as that of a query of its own.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class GatheredReads(Generic[K, V]):
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def read(self, key: K) -> V | None:
-        """The value of the key; None where there is none. Raises StoreUnavailable."""
+        """Return the value of the key; None if there is none. Raises StoreUnavailable."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[V | None] = loop.create_future()
         self._asked.append((key, answer))
@@ -55,10 +55,10 @@ class GatheredReads(Generic[K, V]):
             raise StoreUnavailable("the database does not answer in time") from error
 
     def _send(self) -> None:
-        """Ask for what has come in, where not too many queries are under way."""
+        """Send the next queries, up to the limit."""
         while self._asked and len(self._under_way) < MAX_QUERIES:
             asked, self._asked = self._asked[:MAX_KEYS], self._asked[MAX_KEYS:]
-            waiting = [(key, answer) for key, answer in asked if not answer.done()]  # who gave up needs no answer
+            waiting = [(key, answer) for key, answer in asked if not answer.done()]  # skip callers that gave up
             if waiting:
                 task = asyncio.ensure_future(self._answer(waiting))
                 self._under_way.add(task)
@@ -75,9 +75,9 @@ class GatheredReads(Generic[K, V]):
             if len(waiting) == 1:
                 _refuse(waiting, error)
                 return
-            for one in waiting:  # a key that the database cannot take fails alone
-                await self._answer([one])
-        except Exception as error:  # whatever it is, it is told to all who asked
+            for caller in waiting:  # a key that the database cannot take fails alone
+                await self._answer([caller])
+        except Exception as error:  # any error is raised to all callers
             _refuse(waiting, error)
         else:
             for key, answer in waiting:

@@ -1,18 +1,18 @@
-"""A transport whose writes go out in the loop's next turn, together with those of all other connections.
+"""A transport that sends writes in the loop's next turn, joined per connection.
 
-The server writes the head and the body of an answer one after the other, and the event loop sends each write as it
-comes: two calls of the system and two packets an answer, and each of them in the midst of what makes the next answer.
+uvicorn writes the head and the body of an answer separately, and the event loop sends each write at once: two system
+calls and two packets per answer.
 """
 
 import asyncio
 from typing import Any
 
 MAX_HELD_BYTES = 64 * 1024
-"""What is more is sent at once: until then nobody is told that the client does not read."""
+"""Bytes that are held back. More are sent at once, so that the transport notices a client that does not read."""
 
 
 class JoinedWrites(asyncio.Transport):
-    """Holds what is written until the loop's next turn. What a client is told and the order of it stay the same."""
+    """Holds writes until the loop's next turn. Their content and order stay the same."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class JoinedWrites(asyncio.Transport):
             self.send()
 
     def send(self) -> None:
-        """Send what is held, unless the connection has gone."""
+        """Send the bytes that are held, unless the connection is closing."""
         held, self._held = self._held, b""
         if held and not self._transport.is_closing():
             self._transport.write(held)
@@ -39,7 +39,7 @@ class JoinedWrites(asyncio.Transport):
         self.send()
         self._transport.close()
 
-    # What stays as it is.
+    # Methods that only pass on.
 
     def abort(self) -> None:
         self._transport.abort()

@@ -1,6 +1,6 @@
-"""In which language sentences are answered: English, or German for whoever prefers it (`Accept-Language`).
+"""Language of the sentences in answers: English, or German if the caller prefers it (`Accept-Language`).
 
-Only answers that hold sentences are asked about; codes, paths and values are the same in both languages.
+Only sentences differ. Codes, paths and values are the same in both languages.
 """
 
 import re
@@ -18,27 +18,27 @@ _RANGE = re.compile(r"([a-z]{1,8}(?:-[a-z0-9]{1,8})*|\*)(?:\s*;\s*q\s*=\s*([01](
 
 
 def preferred(header: str) -> Language:
-    """The language that a header prefers (RFC 9110, 12.5.4): by quality, then by order; English where it names none.
+    """Return the language that a header prefers (RFC 9110, 12.5.4): by quality, then by order [default: English].
 
-    A range stands for all of its regions: `de`, `de-DE` and `de-AT` are German. What is not understood is ignored.
+    A range stands for all of its regions: `de`, `de-DE` and `de-AT` are German. Malformed parts are ignored.
     """
     german, english = _weight(header, "de"), _weight(header, "en")
     return "de" if german > english else "en"
 
 
 def language_of(request: HTTPConnection) -> Language:
-    """The language that the request prefers."""
+    """Return the language that the request prefers."""
     headers = request.headers.getlist("accept-language")
     return preferred(",".join(headers)) if headers else "en"
 
 
 def language_headers(language: Language) -> dict[str, str]:
-    """What an answer with sentences says of its language."""
+    """Return the header fields of an answer that has sentences in this language."""
     return {"Content-Language": language, "Vary": "Accept-Language"}
 
 
 def _weight(header: str, language: Language) -> tuple[float, int]:
-    """How much the header prefers a language: by quality, then by order. A language that only `*` covers comes last."""
+    """Return the header's preference for a language as (quality, order). A language that only `*` covers comes last."""
     named: list[tuple[float, int]] = []
     by_star: list[tuple[float, int]] = []
     for place, part in enumerate(header.split(",")):
@@ -53,19 +53,19 @@ def _weight(header: str, language: Language) -> tuple[float, int]:
     return weight if weight[0] else (0.0, 0)
 
 
-def _speaking(language: Language) -> Callable[[Any], str]:
-    def said(value: Any) -> str:
+def _hook(language: Language) -> Callable[[Any], str]:
+    def text(value: Any) -> str:
         if isinstance(value, Sentence):
             return value.german if language == "de" else str(value)
         raise NotImplementedError(f"{type(value).__name__} cannot be answered")
 
-    return said
+    return text
 
 
-SPEAKING: dict[Language, Callable[[Any], str]] = {"en": _speaking("en"), "de": _speaking("de")}
-"""What an encoder makes of a `Sentence`, by language: the hook for what it does not know."""
+SPEAKING: dict[Language, Callable[[Any], str]] = {"en": _hook("en"), "de": _hook("de")}
+"""Hooks of encoders that turn a `Sentence` into text, by language."""
 
 JSON: dict[Language, msgspec.json.Encoder] = {
     language: msgspec.json.Encoder(decimal_format="string", enc_hook=hook) for language, hook in SPEAKING.items()
 }
-"""Encoders of answers; decimals as text."""
+"""Encoders of answers. Decimals become text."""

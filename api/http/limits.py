@@ -1,6 +1,6 @@
-"""Every limit that stands between one caller and the others, in one table; docs/reference/limits.md shows it.
+"""Every limit that keeps one caller from stopping the others, in one table; docs/reference/limits.md shows it.
 
-What the limit of a shape or of judging is, `schemas/` says, which knows nothing of HTTP; the table names those too.
+Limits of reading and judging are defined in `schemas/`, which does not depend on HTTP. The table lists those too.
 """
 
 import msgspec
@@ -24,69 +24,73 @@ MAX_REQUEST_LINE_BYTES = 8 * KIB
 MAX_HEADER_BYTES = 32 * KIB
 MAX_HEADER_FIELDS = 100
 MAX_UNHEARD_BYTES = 40 * KIB
-"""Bytes that may arrive before the parser can say what they are: an unfinished line of a header, or of a trailer."""
+"""Bytes without any report of the parser, as in an unfinished line of a header or a trailer. More are refused."""
 MAX_PIPELINED = 32
+"""Requests sent ahead of their answers. More close the connection."""
 MAX_PIECES, MIN_PIECE_BYTES = 4_096, 64
-"""After so many pieces of a body, the pieces must have this length on average, or come no faster than these."""
+"""Pieces of a body. After these, pieces must have MIN_PIECE_BYTES on average, or come no faster than PIECES_PER_S."""
 PIECES_PER_S = 2_000
 MAX_CONNECTIONS = 4_000
+"""Connections of a process. More are answered with 503."""
 BACKLOG = 2_048
-"""Connections that the system keeps until the server takes them."""
+"""Connections that the system queues until the server accepts them."""
 HEADER_TIMEOUT_S = 15.0
-"""For the header of a request, from the connection or from the header's first byte."""
+"""Longest time for the header of a request, from the connection or from the header's first byte."""
 READ_TIMEOUT_S = 30.0
-"""For the client to take what it has been sent, once the connection's buffer is full."""
+"""Longest time for the client to read, once the connection's buffer is full."""
 STOPPING_S = 1.0
-"""The same when the server stops."""
+"""The same time while the server stops."""
 KEEP_ALIVE_S = 75
+"""Time after which an idle connection is closed."""
 LINGER_S = 5.0
-"""For a refused client to read why, while what it still sends is thrown away."""
+"""Time for a refused client to read the answer. Data that still arrives is discarded."""
 
 MAX_BODY_BYTES = 10 * MIB
 MAX_HELD_BYTES = 128 * MIB
-"""Bodies that one process holds at a time; beyond that it says 503 before its memory grows."""
+"""Bytes of bodies that one process holds. Beyond that it answers 503."""
 MAX_DISCARDED_BYTES = 4 * MAX_BODY_BYTES
+"""Bytes of a refused body that are read and discarded. More abort the connection."""
 BODY_TIMEOUT_S = 30.0
 MAX_STRANGER_BODY_BYTES = 32 * KIB
-"""A body of somebody who has shown no credentials: a request for a token."""
+"""A body without credentials: a request for a token."""
 MAX_STRANGER_HELD_BYTES = 8 * MIB
 MAX_NETWORK_HELD_BYTES = 1 * MIB
-"""The same of one network: a /24, or a /64 of IPv6."""
+"""Bytes of such bodies of one network: a /24, or a /64 of IPv6."""
 STRANGER_BODY_TIMEOUT_S = 10.0
 MAX_AT_ONCE_BYTES = 32 * KIB
-"""Larger bodies are judged in a thread, so that the others' requests go on."""
+"""Larger bodies are judged in a thread, so that other requests go on."""
 MAX_TOGETHER = 32
-"""Small accounts of an api process that are read and not yet judged at a time."""
+"""Small accounts that an api process judges in one batch."""
 MAX_MEDIUM_BYTES = 256 * KIB
-"""Bodies that are still larger have a thread of their own: no other waits for them."""
+"""Larger bodies have a thread of their own, so that no other body waits for them."""
 MAX_LINE_BYTES = 10 * MIB
 MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE = 16, 8
-"""Bulk requests of a process at a time, and of one organisation; each holds a few batches."""
+"""Bulk requests of a process, and of one organisation. Each holds a few batches."""
 MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE = 200, 50
-"""Streams of events of a process at a time, and of one organisation; each asks the database once a second."""
+"""Event streams of a process, and of one organisation. Each reads the database once a second."""
 MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE = 200, 50
-"""Lists that a process sends at a time, and to one organisation; each holds two pages."""
+"""Lists that a process sends at a time, and to one organisation. Each holds two pages."""
 MAX_LIST_S = 3_600.0
-"""Longest time for sending one list [seconds]. It is cut off then, so that nobody keeps a place by reading slowly."""
+"""Longest time for sending one list [seconds]. It is cut off then, so that slow readers do not keep places."""
 MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES = 2 * 1000 * 1000, 20_000
-"""Of a source that is compared with a run: what is signed is answered with it. Its ledgers and paths are compared."""
+"""Size of a manifest that is compared with a run, and number of its ledgers and paths."""
 MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES = 4, 8 * MIB
-"""Batches of a bulk request that are prepared or wait, and bytes of their lines; a larger batch goes alone."""
+"""Batches of a bulk request that are prepared or wait, and bytes of their lines. A larger batch goes alone."""
 MAX_BATCH_PROBLEMS, FEW_PROBLEMS = 10_000, 50
-"""After so many problems of one batch of lines, each further line of it lists fewer: all of them are held at a time."""
+"""Problems of a batch of lines. After these, each further line lists only FEW_PROBLEMS, to save memory."""
 BULK_SILENCE_S = 60.0
-"""How long a bulk body may go without a byte."""
+"""Longest time between two pieces of a bulk body."""
 MAX_INFLATED_RATIO, MAX_INFLATED_BYTES = 500, 16 * MIB
-"""A body may be so many times as large as what was sent, and so many bytes beyond that."""
+"""A decompressed body may be so many times as large as the compressed one, plus so many bytes."""
 ZSTD_WINDOW_BYTES = 8 * MIB
-"""What every decoder should support (RFC 8878); more is memory that the sender decides about."""
+"""Window that every decoder should support (RFC 8878). Larger ones would let the sender choose our memory."""
 MAX_JUDGING_S = 60.0
-"""A helper that takes longer for a batch of lines is ended, and the batch is judged without it."""
+"""Longest time for a batch in a helper process. Then the helper is ended, and the api judges the batch."""
 MAX_ANSWER_BYTES = 2 * 1000 * 1000
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """A row: what is limited, to what, how beyond it is answered, what that protects."""
+    """A row: the name of a limit, its value, the answer beyond it, and the resource that it protects."""
 
     name: str
     value: str
@@ -152,5 +156,5 @@ LIMITS: tuple[Limit, ...] = tuple(Limit(*row.split(" | ")) for row in _ROWS.spli
 
 
 def problems_listed(so_far: int) -> int:
-    """How many problems a line of a batch may list, when the lines before it list so many."""
+    """Return how many problems a line may list, given the number that earlier lines of its batch list."""
     return MAX_PROBLEMS if so_far < MAX_BATCH_PROBLEMS else FEW_PROBLEMS

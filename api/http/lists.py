@@ -1,7 +1,7 @@
 """Answers of any length: lists, histories and downloads, read in pages and sent at the client's pace.
 
-A connection to the database is held while a page is read, never while a client is waited for. One page is read ahead,
-so that a slow reader costs the memory of two pages and a fast one does not wait for the database.
+A database connection is held while a page is read, never while a client is waited for. One page is read ahead: a slow
+reader costs the memory of two pages, and a fast one does not wait for the database.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ ARRAY: ListFormat[Any] = ListFormat(
 
 
 class Lists:
-    """Reads and sends lists. They have a pool of their own, and places of which no organisation takes all."""
+    """Reads and sends lists, with a pool of their own. No organisation takes all places."""
 
     def __init__(self, pool: AsyncConnectionPool) -> None:
         self.pool = pool
@@ -105,7 +105,7 @@ class Lists:
                 yield (b"" if before is text_format.between else text_format.head) + text_format.tail
 
     async def _pages(self, query: PageQuery[P, T], page: Page[T, P]) -> AsyncGenerator[Sequence[T]]:
-        """Yield the items of each page, while the next one is being read."""
+        """Yield the items of each page while the next one is being read."""
         items, place = page
         while place is not None:
             coming = asyncio.create_task(_patiently(partial(read, self.pool, query, place, within_s=LATER_PAGE_S)))
@@ -115,7 +115,7 @@ class Lists:
             finally:
                 coming.cancel()
                 await asyncio.wait({coming})
-                _ = coming.cancelled() or coming.exception()  # nobody may be left to read it
+                _ = coming.cancelled() or coming.exception()  # read it, so that asyncio does not report it
         yield items
 
 
@@ -153,7 +153,7 @@ class _ListAnswer(PrivateResponse):
             except (
                 *UNREAD,
                 ApiError,
-            ) as error:  # an answer without its end is closed by the server, so that the client notices
+            ) as error:  # the server closes an unfinished answer, so that the client notices
                 logger.warning("a list was cut off", reason=type(error).__name__)
             except StopAsyncIteration:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,4 +1,4 @@
-"""Networks that requests come from: limits count by them, since one host may have many addresses."""
+"""Networks that requests come from. Limits count by network, since one host may have many addresses."""
 
 import ipaddress
 
@@ -6,22 +6,22 @@ from starlette.requests import Request
 
 
 def peer_of(request: Request) -> str:
-    """The address from which the request came: of the client, or of a proxy."""
+    """Return the address that the request came from: of the client, or of a proxy."""
     return request.client.host if request.client else ""
 
 
 def host_of(address: str) -> str:
-    """The address as limits of one host count it: an IPv6 host has all of its /64, a mapped address is its IPv4."""
+    """Return the host of an address: the /64 of an IPv6 address, the IPv4 address of a mapped one."""
     return _network_of(address, 32)
 
 
 def network_of(address: str) -> str:
-    """The /24 or /64 of the address."""
+    """Return the /24 or /64 of the address."""
     return _network_of(address, 24)
 
 
 def parsed_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The address, a mapped one as its IPv4 address; None for text that is none."""
+    """Return the address, a mapped one as its IPv4 address; None if the text is not an address."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,6 +1,6 @@
-"""Routing on the raw path, so that an identifier may contain anything, a slash included, when percent-encoded.
+"""Routing by raw path, so that a percent-encoded identifier may contain anything, also a slash.
 
-A path without identifiers is looked up instead of searched for, and is answered without the framework's layers.
+A path without identifiers is found in a dictionary, and answered without Starlette's layers.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -19,11 +19,11 @@ from api.http.errors import HANDLERS, answer_of, not_found, unforeseen_error
 from api.http.responses import release
 
 ANSWER_HEADERS = "importledger.answer_headers"
-"""The key in the ASGI scope of header fields that the answer is to carry."""
+"""Key in the ASGI scope of header fields for the answer."""
 
 
 class RawPath:
-    """ASGI middleware: the router gets the path as it was sent."""
+    """ASGI middleware that gives the router the path as it was sent."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -35,7 +35,7 @@ class RawPath:
 
 
 class RawPathApplication(Starlette):
-    """An application with these routes and our error table, which answers a path without identifiers by itself."""
+    """Application with these routes and our error handlers. It answers paths without identifiers itself."""
 
     def __init__(self, routes: Sequence[Route], **more: Any) -> None:
         super().__init__(routes=routes, exception_handlers=HANDLERS, middleware=[Middleware(RawPath)], **more)
@@ -58,7 +58,7 @@ class RawPathApplication(Starlette):
 
 
 def identifier(request: Request, name: str) -> str:
-    """A path parameter as the text that it encodes. Raises ApiError 404 for what cannot be an identifier."""
+    """Return a path parameter, decoded. Raises ApiError 404 if it cannot be an identifier."""
     try:
         text = unquote_to_bytes(request.path_params[name]).decode()
     except UnicodeDecodeError:
@@ -69,11 +69,11 @@ def identifier(request: Request, name: str) -> str:
 
 
 class Endpoint:
-    """A handler as an ASGI application: the framework's error handling stands around the whole app already."""
+    """A handler as an ASGI application. Starlette handles errors around the whole application only."""
 
     def __init__(self, handler: Callable[[Request], Awaitable[Response]], path: str | None = None) -> None:
         self.path = path
-        """The route's path, with names for what differs; the log shows it."""
+        """Path of the route, with the names of its parameters. The log shows it."""
         self._handler = handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,9 +81,9 @@ class Endpoint:
         await response(scope, receive, send)
 
     async def refusing(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Call the handler, and answer what it or its answer raises before anything is sent.
+        """Call the handler, and answer errors that it or its answer raises before anything is sent.
 
-        What nobody expected, or comes after that, is raised as well: the server logs where it came from.
+        Unexpected errors, and those that come later, are also raised, so that the server logs them.
         """
         request, is_begun = Request(scope, receive, send), False
 
@@ -97,7 +97,7 @@ class Endpoint:
             await response(scope, receive, sending)
         except Exception as error:
             handler = None if is_begun else answer_of(error)
-            answering = handler or unforeseen_error  # in a thread, since it may have a thousand problems to tell
+            answering = handler or unforeseen_error  # in a thread, since the answer may list a thousand problems
             refusal = await run_in_threadpool(answering, request, error)
             if not is_begun:
                 await refusal(scope, receive, send)
@@ -115,12 +115,12 @@ class Endpoint:
 
 
 def both_forms(path: str, handler: Callable[[Request], Awaitable[Response]], *methods: str) -> Iterator[Route]:
-    """The route with and without its trailing slash: a POST cannot be redirected."""
+    """Yield the routes with and without a trailing slash, since a POST cannot be redirected."""
     endpoint = Endpoint(handler, path)
     yield Route(path, endpoint, methods=list(methods))
     yield Route(path.rstrip("/"), endpoint, methods=list(methods))
 
 
 def only_form(path: str, handler: Callable[[Request], Awaitable[Response]], *methods: str) -> Iterator[Route]:
-    """The route of a file, which has no other form."""
+    """Yield the route of a file, which has no other form."""
     yield Route(path, Endpoint(handler, path), methods=list(methods))

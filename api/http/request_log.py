@@ -1,10 +1,10 @@
-"""What surrounds every request: its id, which the answer carries, its measures, its span, and one line of the log.
+"""Middleware around every request: its id, its measures, its span, and one line of the log.
 
-A line has method, route, status, duration_ms, request_id, organisation; no path and no value. Lines and measures
-gather for a moment and are told together: on the hot path they cost some microseconds.
+A line has method, route, status, duration_ms, request_id and organisation; no path and no value. Lines and measures are
+collected for a moment and written together, which costs some microseconds per request.
 
-The id of a request is its X-Request-Id if the caller gave a UUID, with or without hyphens; else one of ours. It is
-also in the metadata of the events that the request causes. Events are never erased, so the forms that are taken have no
+The id of a request is its X-Request-Id if the caller gave a UUID, with or without hyphens; else one of ours. It is also
+in the metadata of the events that the request causes. Events are never erased, so only forms are accepted that have no
 room for a person's name, address or telephone number.
 """
 
@@ -27,7 +27,7 @@ from telemetry.spans import spans
 
 REQUEST_ID = "importledger.request_id"
 ORGANISATION = "importledger.organisation"
-"""Keys in the ASGI scope: what the request is called, and whose key it came with."""
+"""Keys in the ASGI scope: the id of the request, and the organisation of its key."""
 HEADER = b"x-request-id"
 _USABLE = re.compile(rb"(?:[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|[0-9A-Fa-f]{32})\Z")
 """Hexadecimal digits of other lengths are refused: some IBANs, and telephone numbers, consist of them."""
@@ -35,10 +35,11 @@ _prefix = secrets.token_hex(4)
 _numbers = count(1)
 
 GATHER_S = 0.05
+"""Seconds for which lines and measures are collected."""
 
 
 class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told of a request. No route: nothing is there; no status: the client went away before an answer."""
+    """Line of the log. Without a route nothing was found; without a status the client left before an answer."""
 
     event: str = "request"
     level: str = "info"
@@ -51,7 +52,7 @@ class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
     organisation: str | None
 
     def readable(self) -> str:
-        """The line as text for people."""
+        """Return the line as text for people."""
         moment = f"{self.timestamp:%Y-%m-%dT%H:%M:%S.%fZ}"
         return (
             f"{moment} {self.method} {self.route or '-'} {self.status or '-'} {self.duration_ms} ms"
@@ -60,7 +61,7 @@ class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestLog:
-    """ASGI middleware around everything, the framework's own error handling included. Without `write`, no lines."""
+    """ASGI middleware around everything, also Starlette's error handling. Without `write` it writes no lines."""
 
     def __init__(
         self,
@@ -116,12 +117,12 @@ class RequestLog:
 
 
 def new_request_id() -> str:
-    """One that no other request has."""
+    """Return an id that no other request has."""
     return f"{_prefix}{next(_numbers):08x}"
 
 
 def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The caller's, from a header whose names are in lower case; a new one where it is missing or cannot be used."""
+    """Return the caller's id from a header with names in lower case, or a new one if it is missing or not accepted."""
     for name, value in headers:
         if name == HEADER:
             return value.decode() if _USABLE.match(value) else new_request_id()
@@ -129,7 +130,7 @@ def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 def route_of(scope: MutableMapping[str, Any]) -> str | None:
-    """Path of the route with names for what differs. Logs show it instead of the path, which may hold a secret."""
+    """Return the path of the route with the names of its parameters. Logs show it, since paths may hold secrets."""
     route: str | None = getattr(scope.get("endpoint"), "path", None)
     return route
 

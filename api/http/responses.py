@@ -1,4 +1,4 @@
-"""Answers as JSON, and how a request's body is read."""
+"""Answers as JSON, and the reading of request bodies."""
 
 import asyncio
 from codecs import BOM_UTF8
@@ -31,7 +31,7 @@ from schemas.sentence import Sentence
 
 
 def refuse_large_answer(body: bytes) -> None:
-    """Raises ApiError 413 where an answer that gives back what was sent would be too large."""
+    """Raise ApiError 413 if an answer that repeats the content of a request would be too large."""
     if len(body) > MAX_ANSWER_BYTES:
         most = MAX_ANSWER_BYTES
         raise ApiError(
@@ -47,7 +47,7 @@ _PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
 class PrivateResponse(Response):
-    """An answer that may hold personal data: no cache keeps it, and no browser guesses what it is."""
+    """An answer that may hold personal data. No cache keeps it, and no browser guesses its type."""
 
     def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
         super().init_headers({**_PRIVATE, **(headers or {})})
@@ -58,7 +58,7 @@ class JsonResponse(PrivateResponse):
 
 
 class NothingResponse(JsonResponse):
-    """`{}`, which most requests are answered with."""
+    """`{}`, the answer to most requests."""
 
     def __init__(self, status: int) -> None:
         self.status_code = status
@@ -71,7 +71,7 @@ _OF_NOTHING = JsonResponse(b"{}").raw_headers
 
 
 def encoded(body: Any, language: Language = "en") -> bytes:
-    """A body as JSON; decimals as text, sentences in this language."""
+    """Return a body as JSON, with decimals as text and sentences in this language."""
     return JSON[language].encode(body)
 
 
@@ -82,13 +82,13 @@ def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | Non
 def spoken_response(
     request: Request, body: Any, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """A body that holds sentences, in the language that the caller prefers."""
+    """Return a body with sentences in the language that the caller prefers."""
     language = language_of(request)
     return JsonResponse(encoded(body, language), status, {**(headers or {}), **language_headers(language)})
 
 
 class Held:
-    """Bytes of a request's body that are held for somebody: an organisation, or a network of strangers."""
+    """Bytes of a request's body that are held for an organisation, or for a network of strangers."""
 
     def __init__(self, room: "Room", somebody: str) -> None:
         self.room = room
@@ -99,11 +99,11 @@ class Held:
 
 
 class Room:
-    """The bodies of one kind of caller: how large and slow each may be, and how many bytes of them are held.
+    """Room for bodies of one kind of caller: the size and time of each, and the bytes that are held.
 
-    Held bytes belong to requests that are not answered yet. If there is no room for a body, another one is
-    cut: of the organisation or network that holds most, the one that has been arriving for longest. So nobody keeps
-    others out by sending slowly.
+    Bytes are held until the request is answered. If there is no room for a body, another one is cut: of the
+    organisation or network that holds most, the one that has been arriving for longest. So slow senders do not keep
+    others out.
     """
 
     def __init__(self, *, of_body: int, of_all: int, timeout_s: float, of_one: int | None = None) -> None:
@@ -115,10 +115,12 @@ class Room:
         self._bytes: Counter[str] = Counter()
         self._total = 0
         self._held: dict[str, list[Held]] = {}
-        """In the order in which they began."""
+        """In the order of their start."""
 
     def held(self, request: Request, address: str = "") -> Held:
-        """Return what is held for the request, nothing at first. `address` is the client's [default: the peer's]."""
+        """Return the record of the request's bytes, a new one at first. `address` is the client's [default: the
+        peer's].
+        """
         held: Held | None = request.scope.get(HELD)
         if held is None:
             held = Held(self, request.scope.get(ORGANISATION) or network_of(address or peer_of(request)))
@@ -127,7 +129,7 @@ class Room:
         return held
 
     def add(self, request: Request, count: int) -> None:
-        """Hold so many bytes more. Raises ApiError 503 when it would be too much, and no slower body can be cut."""
+        """Hold more bytes. Raises ApiError 503 if there is no room, and no slower body can be cut."""
         held = self.held(request)
         while (crowd := self._crowd(held.somebody, count)) is not None:
             slowest = next((other for other in self._held[crowd] if other.cut is not None and other.bytes), held)
@@ -140,7 +142,7 @@ class Room:
         self._total += count
 
     def _crowd(self, somebody: str, count: int) -> str | None:
-        """Return the organisation or network whose bodies leave no room for so many bytes of somebody."""
+        """Return the organisation or network whose bodies leave no room for these bytes; None if there is room."""
         if self._bytes[somebody] + count > self._of_one:
             return somebody
         if self._total + count > self._of_all:
@@ -148,7 +150,7 @@ class Room:
         return None
 
     def release(self, held: Held) -> None:
-        """Hold nothing more for a request."""
+        """Release all bytes of a request."""
         self._bytes[held.somebody] -= held.bytes
         self._total -= held.bytes
         held.bytes, held.cut = 0, None
@@ -162,33 +164,33 @@ class Room:
 
 HELD = "importledger.held"
 WHOLE_BODY = "importledger.whole_body"
-"""Keys in the ASGI scope: what is held for a request, and that nothing of its body is still to arrive."""
+"""Keys in the ASGI scope: the record of held bytes, and True if the whole body has arrived."""
 CALLERS = Room(of_body=MAX_BODY_BYTES, of_all=MAX_HELD_BYTES, timeout_s=BODY_TIMEOUT_S)
-"""For bodies of callers who have shown their credentials."""
+"""For bodies of callers with valid credentials."""
 STRANGERS = Room(
     of_body=MAX_STRANGER_BODY_BYTES,
     of_one=MAX_NETWORK_HELD_BYTES,
     of_all=MAX_STRANGER_HELD_BYTES,
     timeout_s=STRANGER_BODY_TIMEOUT_S,
 )
-"""For bodies of all others: they have room of their own, so that they take none from callers."""
+"""For bodies of all others. They have their own room, and take none from callers."""
 
 
 def too_busy(*, closes: bool = False) -> ApiError:
-    """The refusal of a body for which there is no room. It closes the connection of one that still arrives."""
+    """Return the refusal of a body for which there is no room. It closes a connection on which the body still arrives."""
     return ApiError(503, _TOO_BUSY, headers={"Retry-After": "1"} | ({"Connection": "close"} if closes else {}))
 
 
 def release(scope: Scope) -> None:
-    """Let go of what is held for a request, when it has been answered."""
+    """Release the bytes of a request that has been answered."""
     if (held := scope.pop(HELD, None)) is not None:
         held.room.release(held)
 
 
 async def read_body(request: Request, room: Room = CALLERS, *, address: str = "", is_form: bool = False) -> bytes:
-    """The bytes of a JSON body, or of a form. `address` is the client's [default: the peer's].
+    """Return the bytes of a JSON body, or of a form. `address` is the client's [default: the peer's].
 
-    Raises ApiError for a wrong content type or coding, and for too many or too slow bytes.
+    Raises ApiError for a wrong content type or coding, and for a body that is too large or too slow.
     """
     content_type = field(request, b"content-type")
     if content_type is not None and not (_is_form(content_type) if is_form else _is_json(content_type)):
@@ -225,9 +227,9 @@ async def read_body(request: Request, room: Room = CALLERS, *, address: str = ""
 
 
 async def _received(request: Request, room: Room) -> bytes:
-    """The body without a byte order mark, or ApiError 413.
+    """Return the body without a byte order mark. Raises ApiError 413.
 
-    A body that is too large is read to its end and dropped, so that the client reads the answer.
+    A body that is too large is read to its end and discarded, so that the client reads the answer.
     """
     chunks: list[bytes] = []
     size = 0
@@ -268,7 +270,7 @@ _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
 def _is_json(content_type: str) -> bool:
-    if content_type == "application/json":  # as most say it
+    if content_type == "application/json":  # the usual case
         return True
     kind = _kind_of(content_type)
     return kind == "application/json" or kind.endswith("+json")

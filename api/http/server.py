@@ -1,8 +1,8 @@
-"""The HTTP server: uvicorn with limits before anything is parsed, and with patience that ends.
+"""The HTTP server: uvicorn with limits before anything is parsed, and with timeouts.
 
-A connection can neither fill the memory nor keep the others waiting: its request line, header and data sent ahead are
-bounded (`api/http/limits.py`), and a client that sends or reads too slowly loses its connection.
-The class leans on uvicorn's own; `pyproject.toml` holds its version, and `tests/api/http/test_server.py` each limit.
+A connection can neither fill the memory nor keep others waiting. Its request line, header and data sent ahead are
+limited (`api/http/limits.py`), and a client that sends or reads too slowly loses its connection. The class depends on
+internals of uvicorn: `pyproject.toml` pins its version, and `tests/api/http/test_server.py` tests each limit.
 """
 
 import asyncio
@@ -91,18 +91,18 @@ refused: a proxy could have judged one of them and this server the other.
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 """Fields that say where a body ends."""
 _HOST = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:%\[\]-]* *")
-"""Characters of a host and a port (RFC 3986). An empty one is allowed: a request may be for no host in particular."""
+"""Characters of a host and a port (RFC 3986). An empty host is allowed: the request is for no host in particular."""
 _UNKNOWN_LENGTH = 2**62
 _LINE_ENDS = len(" " + " HTTP/1.1")
 _FIELD_ENDS = len(": \r\n")
 
 
 class _Refused(Exception):
-    """Stops the parsing of what a client sends. The refusal has been written by then."""
+    """Stops the parsing of a refused request. Its refusal has been written by then."""
 
 
 def _fault_of(version: str, method: bytes, fields: Sequence[tuple[bytes, bytes]]) -> Sentence | None:
-    """The reason to refuse a head that proxies and this server could read differently; None for any other."""
+    """Return the reason to refuse a head that proxies and this server could read differently; None for any other."""
     if version not in ("1.0", "1.1"):
         return _NO_VERSION
     if method == b"CONNECT":
@@ -130,7 +130,7 @@ def _fault_of(version: str, method: bytes, fields: Sequence[tuple[bytes, bytes]]
 
 
 class _EndingCycle(RequestResponseCycle):
-    """An answer to HTTP/1.0, which knows neither chunks nor 100 Continue: it ends with its connection."""
+    """An answer to HTTP/1.0, which has neither chunks nor 100 Continue: it ends with its connection."""
 
     async def receive(self) -> ASGIReceiveEvent:
         self.waiting_for_100_continue = False
@@ -147,7 +147,9 @@ class _EndingCycle(RequestResponseCycle):
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, which itself takes a header of any length, and waits for ever for one that never ends."""
+    """uvicorn's protocol with limits. By itself it accepts a header of any length, and never gives up on an unfinished
+    one.
+    """
 
     _is_in_header = False
     _is_in_body = False
@@ -157,13 +159,13 @@ class GuardedProtocol(HttpToolsProtocol):
     _line_bytes = 0
     _header_bytes = 0
     _unheard_bytes = 0
-    """What has arrived since the parser last said anything: it keeps an unfinished field to itself."""
+    """Bytes since the parser's last report. It buffers an unfinished field without a report."""
     _piece = b""
-    """What is being parsed: in a request that is refused early, the header stands in it unread."""
+    """Bytes that are being parsed. If a request is refused early, its header is still unread in there."""
     _pieces = 0
     _body_bytes = 0
     _body_began = 0.0
-    """When the body turned out not to arrive at once: since then it has a timer."""
+    """Time at which the body turned out to arrive in several pieces, and its timer started."""
     _discarded_bytes = 0
 
     def connection_made(self, transport: Any) -> None:
@@ -185,7 +187,9 @@ class GuardedProtocol(HttpToolsProtocol):
             if not self._is_refused:
                 self._answer(400, _NO_HTTP, "parse_error")
         if self._is_in_header and "header" not in self._timers and not self._is_refused:
-            self._start("header", HEADER_TIMEOUT_S, self.transport.abort)  # most headers arrive whole, and need none
+            self._start(
+                "header", HEADER_TIMEOUT_S, self.transport.abort
+            )  # most headers arrive whole, and need no timer
         if self._is_in_body and "body" not in self._timers:
             self._body_began = self.loop.time()
             self._start("body", BODY_TIMEOUT_S, self._look_at_body)
@@ -194,8 +198,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def _feed(self, data: bytes) -> None:
         """Parse these bytes, and ignore every upgrade, as RFC 9110 section 7.8 allows.
 
-        The parser ends such a request with its head. A new one parses that again without the upgrade, to read the body:
-        the first skips everything after the head of a connection that is to close.
+        The parser ends such a request with its head. To read the body, a new parser reads that head again without the
+        upgrade. The first parser would skip everything after the head of a connection that is to close.
         """
         while data:
             try:
@@ -215,7 +219,7 @@ class GuardedProtocol(HttpToolsProtocol):
             fields.append(b"connection: close\r\n")
         return b"%b / HTTP/1.1\r\n%b\r\n" % (self.parser.get_method(), b"".join(fields))
 
-    # What the parser says.
+    # Reports of the parser.
 
     def on_message_begin(self) -> None:
         if self._is_head_repeated:
@@ -224,7 +228,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._is_in_header = True
         self._line_bytes = self._header_bytes = self._pieces = self._body_bytes = self._discarded_bytes = 0
         self._stop("header")
-        self._unset_keepalive_if_required()  # not before: blank lines between two requests are no request
+        self._unset_keepalive_if_required()  # not on blank lines between two requests
 
     def on_url(self, url: bytes) -> None:
         if self._is_head_repeated:
@@ -244,7 +248,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self._header_bytes += len(name) + len(value) + _FIELD_ENDS
         if self._header_bytes > MAX_HEADER_BYTES or len(self.headers) >= MAX_HEADER_FIELDS:
             self._refuse_header()
-        HttpToolsProtocol.on_header(self, name, value)  # `super()` costs more than what it calls, for each field
+        HttpToolsProtocol.on_header(
+            self, name, value
+        )  # `super()` would cost more than the method itself, for each field
 
     def on_headers_complete(self) -> None:
         if self._is_head_repeated:
@@ -255,13 +261,13 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse(400, fault, "parse_error")
         self._is_in_header, self._is_in_body = False, True
         self._stop("header")
-        self._unset_keepalive_if_required()  # an answer may have ended since the head began
+        self._unset_keepalive_if_required()  # the previous answer may have ended since the head began
         if len(self.pipeline) >= MAX_PIPELINED:
             self._refuse(503, _PIPELINED, CODES[503])
         self.scope[GONE] = self.transport.is_closing  # type: ignore[literal-required]
         super().on_headers_complete()
         if self.scope["http_version"] == "1.0":
-            self.cycle.__class__ = _EndingCycle  # made by the method above, and not started yet
+            self.cycle.__class__ = _EndingCycle  # the method above made the cycle, and has not started it
 
     def on_body(self, body: bytes) -> None:
         self._unheard_bytes = 0
@@ -275,14 +281,14 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         so_far: bytes | bytearray = cycle.body
         if not so_far:
-            cycle.body = b""  # type: ignore[assignment]  # what comes in one piece is not copied
+            cycle.body = b""  # type: ignore[assignment]  # a body in one piece is not copied
         elif isinstance(so_far, bytes):
             cycle.body = bytearray(so_far)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         if self.parser.should_upgrade():
-            return  # its body follows, see `_feed`
+            return  # the body follows, see `_feed`
         self._unheard_bytes = 0
         self._is_in_body = False
         self._stop("body")
@@ -290,16 +296,16 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        if self.cycle.response_complete and self.cycle.body:  # another request may have come by now
-            self.cycle.body = bytearray()  # nobody reads it any more, and the connection may stay
+        if self.cycle.response_complete and self.cycle.body:  # the cycle may already be that of the next request
+            self.cycle.body = bytearray()  # free the memory: the connection may stay open
         super().on_response_complete()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close an idle connection, also when its client has not read its last answer."""
+        """Close an idle connection, even if its client has not read the last answer."""
         self._start("reading", READ_TIMEOUT_S, self.transport.abort)
         super().timeout_keep_alive_handler()
 
-    # What the transport says.
+    # Reports of the transport.
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -315,10 +321,10 @@ class GuardedProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
-    # What the server says.
+    # Calls of the server.
 
     def shutdown(self) -> None:
-        """Called when the server stops: endless answers are told to end, and a client that does not read is cut off."""
+        """End endless answers, and cut off clients that do not read. Called when the server stops."""
         if (stopping := self.app_state.get(STATE)) is not None:
             stopping.set()
         if "reading" in self._timers:
@@ -331,7 +337,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._refuse(431, _LARGE_HEADER, CODES[431])
 
     def _refuse_in_a_hurry(self) -> None:
-        """Refuse a body of many small pieces at once. Single lines, sent as they come about, are few a second."""
+        """Refuse a body of many small pieces at once. Single lines that are sent as they occur are few per second."""
         took_s = self.loop.time() - self._body_began if "body" in self._timers else 0.0
         if self._pieces > MAX_PIECES + PIECES_PER_S * took_s:
             self._refuse(400, _SMALL_PIECES, "parse_error")
@@ -341,9 +347,9 @@ class GuardedProtocol(HttpToolsProtocol):
         raise _Refused
 
     def _answer(self, status: int, detail: Sentence, code: str) -> None:
-        """Say why, take nothing more, and close: at once when the client has read that, or after a while.
+        """Send the refusal, read nothing more, and close: at once when the client has read it, or after a while.
 
-        Requests that came before on this connection are answered first; then it closes without a word.
+        Earlier requests of this connection are answered first. Then it closes without a refusal.
         """
         self._is_refused = True
         self._stop("header")
@@ -352,9 +358,9 @@ class GuardedProtocol(HttpToolsProtocol):
             if self._is_in_header or self.pipeline or cycle.response_started:
                 cycle.keep_alive = False
                 return
-            cycle.disconnected = True  # its body is the one that is refused
+            cycle.disconnected = True  # the body of this request is refused
             cycle.message_event.set()
-        elif self._is_in_body:  # the request has its answer
+        elif self._is_in_body:  # the request was answered already
             self.transport.close()
             return
         measures().answered("other", None, status, 0.0)
@@ -363,25 +369,25 @@ class GuardedProtocol(HttpToolsProtocol):
         body = JSON[language].encode({"detail": detail, "code": code})
         head = f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
         head += "".join(f"{name.lower()}: {value}\r\n" for name, value in language_headers(language).items())
-        head += f"{HEADER.decode()}: {new_request_id()}\r\n"  # the header with the caller's may not have been read
+        head += f"{HEADER.decode()}: {new_request_id()}\r\n"  # the caller's id may not have been read
         self.transport.write(f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
         self.flow.resume_reading()
         self.loop.call_later(LINGER_S, self.transport.close)
 
     def _language(self) -> Language:
-        """The language that the client prefers, as far as its header has arrived."""
+        """Return the language that the client prefers, as far as its header has arrived."""
         fields = [value for name, value in self.headers or () if name.lower() == b"accept-language"]
         if not fields and (match := _ACCEPT_LANGUAGE.search(self._piece)):
             fields = [match[1]]
         return preferred(",".join(field.decode("latin-1") for field in fields))
 
     def _discard(self, count: int) -> None:
-        """Throw away what arrives after an answer: a client that is cut off before it has sent all cannot read why."""
+        """Discard bytes after an answer. A client that is cut off before it has sent everything cannot read the answer."""
         self._discarded_bytes += count
         if self._discarded_bytes > MAX_DISCARDED_BYTES and not self.transport.is_closing():
             self.transport.abort()
 
-    # Patience.
+    # Timers.
 
     def _start(self, timer: str, seconds: float, then: Callable[[], None]) -> None:
         """Call `then` after this time, unless the timer is stopped or started again before."""
@@ -393,7 +399,7 @@ class GuardedProtocol(HttpToolsProtocol):
             handle.cancel()
 
     def _look_at_body(self) -> None:
-        """Cut off a body that is still coming in after its answer. Before the answer, the handler watches the time."""
+        """Cut off a body that still arrives after its answer. Before the answer, the handler watches the time."""
         if self.cycle is None or self.cycle.response_complete:
             self.transport.abort()
         else:
@@ -412,19 +418,19 @@ def serve(
     counts: SharedCounts | None = None,
     headers: Sequence[tuple[str, str]] = (),
 ) -> None:
-    """Serve until SIGTERM or SIGINT; what is being answered is answered first. Every answer carries the headers.
+    """Serve until SIGTERM or SIGINT. Current requests are answered first. Every answer carries the headers.
 
-    `fds` are listening sockets that this process shares with others, in place of host and port. Their
-    connections are shared out evenly among processes that tell their `counts`.
+    `fds` are listening sockets that this process shares with others, instead of host and port. Their connections are
+    shared evenly among the processes that report their `counts`.
     """
     for fd in fds:
-        os.set_inheritable(fd, False)  # whoever is started here must not hold the port
+        os.set_inheritable(fd, False)  # child processes must not hold the port
     config = configuration(app, host=host, port=port, headers=headers)
     SharingServer(config, counts).run([socket.socket(fileno=fd) for fd in fds] or None)
 
 
 def configuration(app: ASGIApp, *, host: str, port: int, headers: Sequence[tuple[str, str]] = ()) -> uvicorn.Config:
-    """How the server is set up: with our protocol and its limits, and those that uvicorn keeps itself."""
+    """Return the server's configuration: our protocol, and the limits that uvicorn keeps itself."""
     return uvicorn.Config(
         app,
         host=host,

@@ -1,7 +1,7 @@
-"""Taking connections from a socket that several processes share, so that each of them gets its part.
+"""Accept connections from a socket that several processes share, so that each gets its share.
 
-The event loop by itself takes all connections that wait: the process that wakes first had them all, and as importers
-keep their connections, one core did the work while the others rested (decision 23).
+An event loop accepts all waiting connections. The process that wakes first would get all of them, and since importers
+keep their connections, one core would work while the others rest (decision 23).
 """
 
 import asyncio
@@ -17,16 +17,16 @@ from api.http.limits import BACKLOG
 from system.shared_counts import SharedCounts
 
 PAUSE_S = 0.001
-"""For so long a process that has more connections than another leaves the next one to it."""
+"""Seconds for which a process leaves the next connection to another one that has fewer."""
 EXHAUSTED_PAUSE_S = 1.0
-"""How long none are taken when the system has no room for another one."""
+"""Seconds without accepting, when the system has no room for another connection."""
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 logger = structlog.get_logger()
 
 
 class SharingServer(uvicorn.Server):
-    """uvicorn's server, which takes its part of the connections of shared sockets, as the counts say."""
+    """uvicorn's server, which accepts its share of the connections of shared sockets."""
 
     def __init__(self, config: uvicorn.Config, counts: SharedCounts | None) -> None:
         super().__init__(config)
@@ -36,17 +36,17 @@ class SharingServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup([] if sockets else None)
         if sockets and self.started:
-            self._listeners = [Listener(one, self._protocol, self._is_ahead) for one in sockets]
+            self._listeners = [Listener(listening, self._protocol, self._is_ahead) for listening in sockets]
 
     async def on_tick(self, counter: int) -> bool:
-        self._is_ahead()  # others see that it lives, and when clients have gone
+        self._is_ahead()  # so that others see that this process lives, and when clients left
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._counts is not None:
             self._counts.leave()
-        for one in self._listeners:
-            await one.stop()
+        for listener in self._listeners:
+            await listener.stop()
         await super().shutdown(sockets)
 
     def _protocol(self) -> asyncio.Protocol:
@@ -58,7 +58,7 @@ class SharingServer(uvicorn.Server):
         return made
 
     def _is_ahead(self, connecting: int = 0) -> bool:
-        """Whether another process has fewer connections than this one, which tells how many it has."""
+        """Report this process's number of connections. Return True if another process has fewer."""
         if self._counts is None:
             return False
         count = len(self.server_state.connections) + connecting
@@ -68,9 +68,9 @@ class SharingServer(uvicorn.Server):
 
 
 class Listener:
-    """Takes connections from a listening socket one by one; where it is ahead of others, it lets them go first.
+    """Accepts connections from a listening socket one by one, and pauses while this process has more than others.
 
-    `is_ahead` is told how many connections are taken, and not made yet.
+    `is_ahead` gets the number of connections that are accepted, but not yet set up.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Listener:
         self._loop.add_reader(listening, self._look)
 
     async def stop(self) -> None:
-        """Take none any more, and return when those that were taken are made: the server knows of all of them then."""
+        """Accept no more. Returns when all accepted connections are set up, so that the server knows them."""
         if self._resuming is not None:
             self._resuming.cancel()
         self._loop.remove_reader(self._listening)
@@ -111,7 +111,7 @@ class Listener:
         self._resuming = self._loop.call_later(pause_s, self._resume)
 
     def _resume(self) -> None:
-        """Take what nobody else has taken meanwhile."""
+        """Accept connections that no other process accepted meanwhile."""
         self._resuming = None
         self._loop.add_reader(self._listening, self._look)
         self._take()
@@ -119,16 +119,16 @@ class Listener:
     def _take(self) -> None:
         try:
             connection, _ = self._listening.accept()
-        except OSError as error:  # most often another process was faster, or the client has gone
+        except OSError as error:  # usually another process was faster, or the client left
             if error.errno in _EXHAUSTED:
-                logger.warning("no connection can be taken", reason=str(error))
+                logger.warning("cannot accept connections", reason=str(error))
                 self._pause(EXHAUSTED_PAUSE_S)
             return
         connecting = self._loop.create_task(self._connected(connection))
-        self._connecting.add(connecting)  # the loop itself keeps no task alive
+        self._connecting.add(connecting)  # the loop keeps only a weak reference
         connecting.add_done_callback(self._connecting.discard)
 
     async def _connected(self, connection: socket.socket) -> None:
         connection.setblocking(False)
-        with suppress(OSError):  # it may be gone already
+        with suppress(OSError):  # the client may have left
             await self._loop.connect_accepted_socket(self._protocol, connection)

@@ -1,4 +1,4 @@
-"""Turns of one piece of work, one at a time: callers that come during a turn share the next one."""
+"""Share runs of one piece of work: callers that come during a run share the next one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,9 +13,9 @@ class SharedTurns:
         self._next: asyncio.Task[None] | None = None
 
     async def turn(self) -> None:
-        """Return after a turn that began after this call. Raises what the work raises there.
+        """Return after a run that began after this call. Raises the errors of that run.
 
-        A caller that stops waiting does not end the turn.
+        A caller that is cancelled does not cancel the run.
         """
         if self._next is None:
             self._next = asyncio.create_task(self._after(self._running))
@@ -30,6 +30,6 @@ class SharedTurns:
 
 
 def _retrieve(turn: asyncio.Task[None]) -> None:
-    """Read the error, so that asyncio does not report one that nobody waits for any more."""
+    """Read the error, so that asyncio does not report it when no caller is left."""
     if not turn.cancelled():
         turn.exception()

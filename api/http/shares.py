@@ -1,4 +1,4 @@
-"""Places for requests that last: so many in a process, and of one organisation so many that others find some."""
+"""Places for long requests: a limit for the process, and a lower one for each organisation."""
 
 import contextlib
 from collections import Counter
@@ -10,20 +10,20 @@ from schemas.sentence import Sentence
 
 
 class Occupant(Protocol):
-    """Caller or user who holds a place, while they have the power to."""
+    """Caller or user who holds a place."""
 
     @property
     def organisation(self) -> str: ...
 
     async def confirm(self) -> None:
-        """Raises ApiError when the occupant no longer has the power with which the request was admitted.
+        """Raise ApiError if the occupant has lost the rights with which the request was admitted.
 
-        Requests that last call it before each thing that they write or send.
+        Long requests call it before each piece that they write or send.
         """
 
 
 class Shares:
-    """Who holds how many places."""
+    """Counts the places of each organisation."""
 
     def __init__(self, most: int, of_one: int, full: Sentence, *, retry_after_s: int = 1) -> None:
         self._most = most
@@ -33,17 +33,17 @@ class Shares:
         self._held: Counter[str] = Counter()
 
     def refuse_full(self, organisation: str) -> None:
-        """Raises ApiError 503 when all places are taken, or all that this organisation may have."""
+        """Raise ApiError 503 if all places are taken, or all places of this organisation."""
         if self._held.total() >= self._most or self._held[organisation] >= self._of_one:
             raise ApiError(503, self._full, headers={"Retry-After": str(self._retry_after_s)})
 
     @contextlib.contextmanager
     def place(self, organisation: str) -> Iterator[None]:
-        """A place until the end of the block. Raises ApiError 503."""
+        """Hold a place until the end of the block. Raises ApiError 503."""
         self.refuse_full(organisation)
         self._held[organisation] += 1
         try:
             yield
         finally:
             self._held[organisation] -= 1
-            self._held += Counter()  # leaves out who holds none
+            self._held += Counter()  # removes organisations without places

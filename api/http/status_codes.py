@@ -1,4 +1,4 @@
-"""The HTTP status codes that refuse, and the exception that ends a request with one."""
+"""HTTP status codes of refusals, and the exception that ends a request with one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,11 +23,11 @@ CODES = {
     503: "service_unavailable",
 }
 STOPPED = "intake_stopped"
-"""The other code of a 503: nothing is taken in until an operator decides."""
+"""Second code of a 503: no accounts are accepted until an operator decides."""
 FAILING = "part_failing"
-"""The code of a 503 of `/readyz` alone: creates succeed, and another part of the service fails."""
+"""Code of a 503 of `/readyz` only: creates succeed, and another part of the service fails."""
 STARTING = "log_not_compared"
-"""The code of a 503 of `/readyz` alone: the relay has not compared the log since the database has started."""
+"""Code of a 503 of `/readyz` only: the relay has not compared the log since the database started."""
 INTAKE_STOPPED = Sentence(
     "Intake is stopped: the log does not continue what was signed, and an operator must decide. Nothing was stored;"
     " repeating the request later is safe.",
@@ -37,7 +37,7 @@ INTAKE_STOPPED = Sentence(
 
 
 def sentence_of(refusal: Refused) -> Sentence:
-    """Why the log refuses a command, in both languages."""
+    """Return the reason of the log's refusal in both languages."""
     return Sentence(str(refusal), refusal.german)
 
 

@@ -1,4 +1,4 @@
-"""Tells answers that may go on for hours when to end: the server stops and must not be held up, or nobody listens."""
+"""End answers that may last for hours: when the server stops, or when the client has gone."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,27 +6,28 @@ from collections.abc import Callable
 from starlette.types import Message, Receive, Scope
 
 STATE = "stopping"
-"""Under this name the application's state holds the event that the server sets (`api/http/server.py`)."""
+"""Key in the application's state of the event that the server sets when it stops (`api/http/server.py`)."""
 
 
 GONE = "importledger.gone"
-"""Under this name a request's scope holds how to ask whether its client has gone, which reading alone would tell."""
+"""Key in a request's scope of a function that returns whether the client has gone. ASGI reports that to readers only.
+"""
 
 
 def is_in_vain(scope: Scope) -> bool:
-    """Whether the server stops, or the client has gone."""
+    """Return True if the server stops, or the client has gone."""
     stopping: asyncio.Event | None = scope.get("state", {}).get(STATE)
     return (stopping is not None and stopping.is_set()) or asks_whether_gone(scope)()
 
 
 def asks_whether_gone(scope: Scope) -> Callable[[], bool]:
-    """What says whether the client has gone, at any time after the request as well."""
-    is_gone: Callable[[], bool] = scope.get(GONE, bool)  # False of a client whose server does not say
+    """Return a function that returns True once the client has gone. It also works after the request."""
+    is_gone: Callable[[], bool] = scope.get(GONE, bool)  # False if the server does not report it
     return is_gone
 
 
 def until_stopping(receive: Receive, scope: Scope) -> Receive:
-    """`receive`, which tells of a disconnect also when the server stops. Only one task at a time may wait for it."""
+    """Return `receive`, with a disconnect also when the server stops. Only one task at a time may wait for it."""
     stopping: asyncio.Event | None = scope.get("state", {}).get(STATE)
     if stopping is None:
         return receive
