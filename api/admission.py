@@ -1,10 +1,9 @@
-"""What stands before every handler that needs a token: credentials, role, supplier, and for a POST its body.
+"""Checks before every handler that needs a token: credentials, role, supplier, and the body of a POST.
 
-A POST that repeats an Idempotency-Key gets the first answer again.
-
-A key is the caller's own name for a request (IETF draft `idempotency-key-header`); it counts within organisation,
-method and path. The same key with the same body gets the first answer again, with another body 422. Only answers
-that changed something are remembered, in the transaction that changed it; a refused request is judged anew.
+A POST that repeats an Idempotency-Key gets the first answer again. A key is the caller's own name for a request (IETF
+draft `idempotency-key-header`), within organisation, method and path. The same key with the same body gets the first
+answer again, with another body 422. Only answers that changed something are remembered, in the transaction that changed
+it. A refused request is judged again.
 """
 
 import hashlib
@@ -54,27 +53,26 @@ _KEY = re.compile(r'"?([!#-\[\]-~ ]{1,255})"?\Z')
 
 
 class Call(msgspec.Struct):
-    """A request of a known caller. `body` is empty for a GET, and once a handler has let go of it.
+    """A request of a known caller. `body` is empty for a GET, and after a handler has dropped it.
 
-    `name` names the request when it came with an Idempotency-Key, and is "" otherwise; `run` is the one that it
-    belongs to. `subjects` holds the supplier and number of the account that it is about, once a handler has found
-    that the caller may name them.
+    `name` names the request if it came with an Idempotency-Key, else it is "". `run` is the run that it belongs to.
+    `subjects` holds supplier and number of its account, once a handler has found that the caller may name them.
     """
 
     key: Key
     confirm: Callable[[], Coroutine[Any, Any, None]]
-    """Raises ApiError when the key no longer has the power with which this call was admitted."""
+    """Raises ApiError if the key has lost the rights with which this call was admitted."""
     body: bytes = b""
     name: str = ""
     run: str = ""
     subjects: list[tuple[str, str]] = []
     digest: bytes = b""
-    """Of a body that is gone."""
+    """SHA-256 of a body that was dropped."""
     is_stored: bool = False
-    """True where the call has written what its answer acknowledges. Else the answer rests on a read."""
+    """True if the call has written what its answer acknowledges. Else the answer rests on a read."""
 
     def concerns(self, supplier: str, external: str) -> None:
-        """Say which account the request is about: where it is refused, this account's attempts tell of it."""
+        """Note the account of the request. If it is refused, it is listed among the account's refused attempts."""
         self.subjects.append((supplier, external))
 
     @property
@@ -86,7 +84,7 @@ class Call(msgspec.Struct):
         return f"{self.key.organisation}:{self.key.key_id}"
 
     def answer(self, status: int, body: bytes) -> Answer | None:
-        """The answer to remember with the events of this call; None where the request has no Idempotency-Key."""
+        """Return the answer to store with the events of this call; None if the request has no Idempotency-Key."""
         return Answer(command_id_of(self.name), self.request_sha256, status, body) if self.name else None
 
     @property
@@ -94,7 +92,7 @@ class Call(msgspec.Struct):
         return self.digest or hashlib.sha256(self.body).digest()
 
     def let_go(self) -> None:
-        """Drop the body: what waits for its commit keeps nothing alive that others could have in the caches."""
+        """Drop the body, to save memory while the call waits for its commit."""
         if self.name:
             self.digest = self.request_sha256
         self.body = b""
@@ -104,7 +102,7 @@ Handler = Callable[[Request, Call], Awaitable[Response]]
 
 
 class Admission:
-    """Puts the checks that an operation asks for in front of its handler."""
+    """Puts the checks of an operation before its handler."""
 
     def __init__(self, services: Services) -> None:
         self._auth = services.auth
@@ -114,9 +112,9 @@ class Admission:
         self._acknowledgements = services.acknowledgements
 
     def handler(self, operation: Operation, endpoint: Any) -> Callable[[Request], Awaitable[Response]]:
-        """The operation's method of this endpoint, as a handler of requests.
+        """Return the operation's method of this endpoint as a handler of requests.
 
-        Callers of its roles are admitted. Suppliers of other organisations do not exist for them.
+        Callers of its roles are admitted. For them, suppliers of other organisations do not exist.
         """
         method: Callable[..., Awaitable[Response]] = operation.handler.__get__(endpoint)
         roles = operation.roles
@@ -140,7 +138,7 @@ class Admission:
     async def _posted(self, operation: Operation, handler: Handler, request: Request, call: Call) -> Response:
         """Read the body, and answer once per Idempotency-Key. Refusals are counted and noted.
 
-        An answer that acknowledges what was there before is confirmed.
+        An answer that rests on a read is confirmed.
         """
         call.body = await read_body(request)
         await call.confirm()
@@ -176,7 +174,7 @@ class Admission:
             self._attempts.note(name, *call.subjects[-1], code, names_of(problems))
 
     async def _answered_once(self, handler: Handler, request: Request, call: Call) -> Response:
-        """The remembered answer, or the handler's; looked up again afterwards, since a twin may have been faster."""
+        """Return the stored answer, or the handler's. Looks again afterwards, since a twin may have been faster."""
         if (first := await self._remembered(request, call)) is not None:
             return first
         try:
@@ -192,9 +190,9 @@ class Admission:
         return await self._remembered(request, call) or answered
 
     async def _remembered(self, request: Request, call: Call) -> Response | None:
-        """The first answer to this call, whatever is preferred now: a repeat is told what it was told at first.
+        """Return the first answer to this call, whatever it prefers now.
 
-        Raises ApiError 422 when it was another request that it answered.
+        Raises ApiError 422 if the first request was another one.
         """
         first = await read(self._pool, remembered_answer, call.name)
         if first is None:
@@ -206,9 +204,9 @@ class Admission:
 
 
 def _refuse_undeclared(request: Request, declared: tuple[str, ...]) -> None:
-    """Raises NotValid for parameters that the operation does not declare, and for those that are given twice.
+    """Raise NotValid for parameters that the operation does not declare, and for repeated ones.
 
-    Without a mistyped one the answer would be to another question, and `?mod=validate` would create accounts.
+    Otherwise a mistyped parameter would change the meaning: `?mod=validate` would create accounts.
     """
     if not request.scope["query_string"]:
         return

@@ -29,13 +29,12 @@ def create_app(
     look: Callable[..., None] = lambda *looks: None,
     **settings: Any,
 ) -> Starlette:
-    """The service's HTTP side on this database. Opens nothing before its lifespan begins.
+    """Return the service's HTTP side on this database. Opens nothing before its lifespan begins.
 
-    `settings` are those of `Services`: rates are shared through Redis, where there is one. `request_key` makes the MACs
-    that the relay checks; without one, nobody but this process believes them. In `roles_file` a supervisor says which
-    roles die whenever they are started. `/readyz` looks whether the durability that was asked for is there.
-    `open_ledger` opens the log when it may be written to. `address_of` returns the client's address, where a trusted
-    proxy forwards requests. `expose` gives what `/metrics` shows.
+    `settings` are those of `Services`. Rates are shared through Redis, if there is one. `request_key` makes the MACs
+    that the relay checks; without one, only this process accepts them. In `roles_file` a supervisor lists roles that
+    die after every start. `/readyz` checks the required durability. `open_ledger` opens the log when it may be written
+    to. `address_of` returns the client's address, behind a trusted proxy too. `expose` returns the text of `/metrics`.
     """
     services = Services(database_url, token_key, redis_url, operations=OPERATIONS, **settings)
 
@@ -52,7 +51,7 @@ def create_app(
 
 
 def _operations(services: Services) -> Iterator[Route]:
-    """The routes of all operations, in their order."""
+    """Yield the routes of all operations, in their order."""
     endpoints = {endpoint.__name__: endpoint(services) for endpoint in ENDPOINTS}
     admission = Admission(services)
     for operation in OPERATIONS:
@@ -62,7 +61,7 @@ def _operations(services: Services) -> Iterator[Route]:
 
 
 def _pages(services: Services, expose: Expose | None) -> Iterator[Route]:
-    """The routes of pages and what belongs to them, which the description leaves out."""
+    """Yield the routes of pages and their files, which the description leaves out."""
     guide = Guide()
     yield from both_forms("/docs/assets/{name}", guide.asset, "GET")
     yield from only_form("/docs/account.json", guide.account, "GET")

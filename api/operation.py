@@ -1,4 +1,4 @@
-"""What an endpoint is: a row beside its handler, from which its route, its rights and its description are made."""
+"""Description of an endpoint: a row at its handler, from which its route, its rights and its documentation are made."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterator
@@ -97,19 +97,19 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     example: Any = None
     """A body that is accepted; every operation that takes one has it."""
     examples: dict[str, Any] = {}
-    """Further ones, by name."""
+    """Further examples, by name."""
     query: tuple[Parameter, ...] = ()
     refuses: tuple[int, ...] = ()
-    """Statuses of refusals beside those that every endpoint of its kind has."""
+    """Statuses of refusals, in addition to those of every endpoint of its kind."""
     prefers: bool = False
-    """Whether `Prefer: return=representation` makes a difference."""
+    """True if `Prefer: return=representation` makes a difference."""
     is_slashed: bool = True
     media: str = ""
-    """The media type of the answer, where it is not JSON."""
+    """Media type of the answer, if it is not JSON."""
     is_ndjson: bool = False
-    """Whether body and answer are lines of JSON; the handler reads such a body itself, as it comes in."""
+    """True if body and answer are lines of JSON. The handler reads such a body itself."""
     last_line: type | None = None
-    """Type of the last line of an answer in lines, where it differs from the others."""
+    """Type of the last line of an answer in lines, if it differs from the others."""
 
     @property
     def endpoint(self) -> str:

@@ -1,4 +1,4 @@
-"""What the endpoints work with: made once by the application, and handed to each endpoint's class."""
+"""Objects that endpoints work with, made once by the application."""
 
 import asyncio
 import contextlib
@@ -60,30 +60,30 @@ class Services:
         self.limit = RateLimit(redis_url)
         self.auth = Authenticator(self.directory, token_key, self.limit)
         self.authority = AuthorityKey(request_key or secrets.token_urlsafe(32))
-        """Makes and checks the MACs of what must not be written by any other process."""
+        """Makes and checks the MACs of data that no other process may write."""
         self.refusals = RefusalCounts(self.ledger, interval_s=refusals_interval_s)
         self.attempts = RefusedAttempts(self.ledger)
         self.runs = RunCounts(self.ledger, self.refusals)
         self.workshop = Workshop()
         self.operations = operations
-        """Every endpoint of the service, for what describes it."""
+        """Every endpoint of the service, for its description."""
         self.roles_file = roles_file
-        """The file in which a supervisor names the roles that die every time they are started; None without one."""
+        """File in which a supervisor lists roles that die after every start; None without a supervisor."""
         self.is_sandbox = is_sandbox
         self.durability = durability
         self.address_of = address_of
         self._open_ledger = open_ledger
 
     def look(self) -> None:
-        """Tell how the pools of reads are."""
+        """Report the state of the pools for reads."""
         measures().pool("reads", self.pool.get_stats())
         measures().pool("lists", self.lists.pool.get_stats())
 
     @contextlib.asynccontextmanager
     async def running(self, look: Callable[..., None] = lambda *looks: None) -> AsyncIterator[None]:
-        """Open the pools and run what is kept fresh beside the requests, until the application ends.
+        """Open the pools and run background tasks until the application ends.
 
-        `look` is told what can be looked at.
+        `look` gets functions that report metrics.
         """
         look(self.ledger.look, self.look)
         self._open_ledger(self.ledger)

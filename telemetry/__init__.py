@@ -1,1 +1,1 @@
-"""What can be seen of the service from outside: measures and traces. Free where nobody asks for them."""
+"""Measures and traces of the service. They cost nothing where nobody reads them."""

@@ -22,10 +22,10 @@ _writing = threading.Lock()
 
 
 class CountsFile:
-    """The values of one process in the client's file format; stands in for its `MmapedDict`. One thread at a time."""
+    """The values of one process in the client's file format; replaces its `MmapedDict`. For one thread at a time."""
 
     def __init__(self, filename: str) -> None:
-        """Continue with what the file holds. Counts begin again at zero where it is damaged or cannot be read."""
+        """Continue with the content of the file. Counts begin at zero if it is damaged or cannot be read."""
         self._filename = filename
         self._fd: int | None = None
         self._content, self._places = _read(filename)
@@ -33,7 +33,7 @@ class CountsFile:
         _files.append(self)
 
     def read_value(self, key: str) -> tuple[float, float]:
-        """The value of this key and its time, zero for a new one."""
+        """Return the value of this key and its time, zero for a new one."""
         value, at = _VALUE.unpack_from(self._content, self._place(key))
         return value, at
 
@@ -46,13 +46,13 @@ class CountsFile:
         """Copy the values to the file, as far as there is room. Other threads may count meanwhile."""
         if self._is_written:
             return
-        self._is_written = True  # before the copy: what is counted meanwhile is written the next time
+        self._is_written = True  # before the copy, so that later counts are written the next time
         content = memoryview(bytes(self._content))
         try:
             if self._fd is None:
                 self._fd = os.open(self._filename, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             _write_all(self._fd, content[_HEAD:], _HEAD)
-            _write_all(self._fd, content[:_HEAD], 0)  # last: a reader never sees a length without what it counts
+            _write_all(self._fd, content[:_HEAD], 0)  # last, so that a reader never sees a length without its values
         except OSError:
             self._is_written = False
 
@@ -79,7 +79,7 @@ def write_counts() -> None:
 
 
 def _read(filename: str) -> tuple[bytearray, dict[str, int]]:
-    """The content of a file and the place of each value in it."""
+    """Return the content of a file and the place of each value in it."""
     with contextlib.suppress(OSError, ValueError, RuntimeError, struct.error), open(filename, "rb") as file:
         content = bytearray(file.read())
         used = _SIZE.unpack_from(content, 0)[0]

@@ -1,6 +1,6 @@
-"""One line per thing that happened, on standard error: JSON, or coloured text on a terminal. Ids yes, values never.
+"""One line per event on standard error: JSON, or coloured text on a terminal. Lines have ids, never personal values.
 
-Every entry point calls `begin_process` first. All lines then pass `redaction.shown`, those of libraries as well, and
+Every entry point calls `begin_process` first. All lines then pass `redaction.shown`, also those of libraries, and
 errors are reported without local variables (`redaction.traced`).
 """
 
@@ -24,20 +24,22 @@ from redaction.traced import trace_without_values, traced
 REPEATS_S = 60.0
 """Seconds between two lines that report how often a line was repeated."""
 MAX_REPEATS = 1_000
-"""Different lines whose repetitions are counted. The least recently seen is forgotten first."""
+"""Different lines whose repetitions are counted. Beyond that, the least recently seen one is forgotten."""
 
 _encode_lines = msgspec.json.Encoder().encode_lines
 _decode_line = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class Unfailing:
-    """A stream whose errors are ignored: on a full disk the line is lost, and the answer to the client is not."""
+    """A stream that ignores errors: on a full disk the line is lost, and the answer to the client is not."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        with contextlib.suppress(OSError, ValueError):  # a full disk, or closed at the end of the process
+        with contextlib.suppress(
+            OSError, ValueError
+        ):  # a full disk, or a stream that is closed at the end of the process
             self._stream.write(text)
         return len(text)
 
@@ -47,7 +49,7 @@ class Unfailing:
 
 
 class JsonLines:
-    """A stream whose lines become JSON objects where they are not: for what libraries and Python itself print."""
+    """A stream that turns lines into JSON objects if they are none: for text that libraries and Python print."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = Unfailing(stream)
@@ -70,7 +72,7 @@ class JsonLines:
 
 
 def line_as_json(line: str, **more: str) -> str:
-    """Return a line that is a JSON object as it is, any other as one, without what a log must not hold."""
+    """Return a JSON object as it is, and any other line as one, without secrets and personal data."""
     with contextlib.suppress(msgspec.DecodeError, UnicodeError):
         _decode_line(line)
         return line
@@ -79,23 +81,23 @@ def line_as_json(line: str, **more: str) -> str:
 
 
 class LibraryHandler(logging.Handler):
-    """Logs what libraries log (uvicorn, dramatiq, psycopg, asyncio, warnings) as lines of ours."""
+    """Logs the records of libraries (uvicorn, dramatiq, psycopg, asyncio, warnings) as our lines."""
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
-        said = _message_of(record)
-        # Libraries repeat the error below their first line, with all that it quotes.
+        message = _message_of(record)
+        # Libraries repeat the error below their first line, with all its values.
         more = {} if error is None else {"exc_info": error}
-        said = said if error is None else said.split("\n", 1)[0]
+        message = message if error is None else message.split("\n", 1)[0]
         level = max(record.levelno, logging.DEBUG)
-        structlog.get_logger().log(level, said, logger=record.name, template=str(record.msg), **more)
+        structlog.get_logger().log(level, message, logger=record.name, template=str(record.msg), **more)
 
 
 def _message_of(record: logging.LogRecord) -> str:
     if isinstance(record.msg, BaseException):
         return said_by(record.msg)
     if isinstance(record.args, tuple):
-        record.args = tuple(said_by(one) if isinstance(one, BaseException) else one for one in record.args)
+        record.args = tuple(said_by(part) if isinstance(part, BaseException) else part for part in record.args)
     try:
         return record.getMessage()
     except Exception:  # arguments that do not fit their text
@@ -105,19 +107,19 @@ def _message_of(record: logging.LogRecord) -> str:
 class Repeats:
     """Shows a line once. Its repetitions are counted, and shown as one line per interval.
 
-    Lines are the same when their texts are: numbers make no difference. Of a library, logger and template count.
+    Lines are equal if their texts are; numbers are ignored. For lines of libraries, logger and template are compared.
     """
 
     def __init__(self, interval_s: float = REPEATS_S) -> None:
         self._interval_s = interval_s
         self._shown: dict[int, tuple[float, int]] = {}
-        """By a hash of the line, since lines may be long: when it was shown, and how often it was left out since."""
+        """Time of the last display, and number of repetitions since, by a hash of the line."""
 
     def __call__(self, _: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        """Raises DropEvent for a repetition within the interval."""
+        """Raise DropEvent for a repetition within the interval."""
         template = line.pop("template", None)
-        told = {name: line.get(name) for name in ("logger", "exception")} | {"event": template} if template else line
-        key = hash(tuple(f"{name}={one}" for name, one in told.items() if not isinstance(one, int | float)))
+        kind = {name: line.get(name) for name in ("logger", "exception")} | {"event": template} if template else line
+        key = hash(tuple(f"{name}={value}" for name, value in kind.items() if not isinstance(value, int | float)))
         at, (shown_at, left_out) = time.monotonic(), self._shown.pop(key, (-inf, 0))
         is_repeated = at - shown_at < self._interval_s
         self._shown[key] = (shown_at, left_out + 1) if is_repeated else (at, 0)
@@ -130,47 +132,47 @@ class Repeats:
         return line
 
 
-def tell_error(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """`exc_info` as text, without values."""
-    told = line.pop("exc_info", None)
-    error = told if isinstance(told, BaseException) else sys.exc_info()[1] if told else None
+def trace_error(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Replace `exc_info` by a trace without values."""
+    given = line.pop("exc_info", None)
+    error = given if isinstance(given, BaseException) else sys.exc_info()[1] if given else None
     if error is not None:
         line["exception"] = traced(error)
     return line
 
 
 def clean(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """The line without secrets and addresses."""
-    return {_clean_name(name): one if type(one) is int else cleaned_value(one) for name, one in line.items()}
+    """Return the line without secrets and addresses."""
+    return {_clean_name(name): value if type(value) is int else cleaned_value(value) for name, value in line.items()}
 
 
 @lru_cache(maxsize=256)
 def _clean_name(name: str) -> str:
-    """Names stand in our code, so there are few; whatever else somebody made to one is cleaned like a value."""
+    """Return the name without secrets. There are few names, since they stand in our code."""
     return cleaned(name)
 
 
 def is_for_people(form: str) -> bool:
-    """Return True where lines are text for people: for `text`, and for `auto` on a terminal."""
+    """Return True if lines are text for people: for `text`, and for `auto` on a terminal."""
     return form == "text" or (form == "auto" and sys.stderr.isatty())
 
 
 def tells(level: str) -> bool:
-    """Return True where this level logs more than faults."""
+    """Return True if this level logs more than faults."""
     return level in ("debug", "info")
 
 
 class GatheredLine(Protocol):
-    """A line that gathers with others of its kind: a Struct whose fields are those of the line."""
+    """A line that is collected with others of its kind: a Struct with the fields of the line."""
 
     def readable(self) -> str:
-        """The line as text for people, without its end."""
+        """Return the line as text for people, without its end."""
 
 
 def write_lines(form: str) -> Callable[[Sequence[GatheredLine]], None]:
-    """Writes many lines at once, past the processors: what could have to be cleaned in them has been.
+    """Return a function that writes many lines at once, without the processors. Their values are clean already.
 
-    Each is one line for people, too, whatever an importer calls his accounts.
+    Each line stays one line, whatever names importers send.
     """
     stream = Unfailing(sys.stderr)
 
@@ -189,20 +191,20 @@ _begun_with = ["warning", "auto"]
 
 
 def arguments_for_children() -> list[str]:
-    """Level and form, for a child that logs as this process does."""
+    """Return level and form, for a child process that logs as this one does."""
     return [*_begun_with]
 
 
 def form_of_log() -> str:
-    """Form that this process was given for its log: text, json or auto."""
+    """Return the form of this process's log: text, json or auto."""
     return _begun_with[1]
 
 
 def begin_process(level: str, form: str = "auto", *, is_role: bool = False) -> None:
-    """Let this process log, warn and fail without values. Every entry point calls it first.
+    """Set up logging, warnings and traces without values. Every entry point calls it first.
 
-    Another call changes level and form. For a role with the form `json`, whatever else is printed on standard error
-    becomes a JSON object as well.
+    Another call changes level and form. For a role with the form `json`, all other text on standard error becomes JSON
+    objects too.
     """
     _begun_with[:] = [level, form]
     threshold = getattr(logging, level.upper())
@@ -211,7 +213,7 @@ def begin_process(level: str, form: str = "auto", *, is_role: bool = False) -> N
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
-            tell_error,
+            trace_error,
             clean,
             structlog.processors.add_log_level,
             Repeats(),
@@ -227,9 +229,9 @@ def begin_process(level: str, form: str = "auto", *, is_role: bool = False) -> N
     root.setLevel(max(threshold, logging.WARNING))
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     logging.captureWarnings(True)
-    trace_without_values(_tell_uncaught)
+    trace_without_values(_log_uncaught)
     sys.stderr = cast(TextIO, JsonLines(stream)) if is_role and form == "json" else stream
 
 
-def _tell_uncaught(where: str, error: BaseException) -> None:
+def _log_uncaught(where: str, error: BaseException) -> None:
     structlog.get_logger().critical(where, exc_info=error)

@@ -1,57 +1,57 @@
-"""What is counted and timed, and where it goes: nowhere, until a role says that it is measured.
+"""Counts and times of the service. They go nowhere until a role installs a listener.
 
-Whoever does something worth counting tells it here, and knows nothing of who listens. No value of an importer is told:
-routes, codes, states and sizes alone.
+Code that has something to count calls `measures()`, and does not depend on the listener. Values of importers are never
+passed: only routes, codes, states and sizes.
 """
 
 from collections.abc import Mapping
 
 
 class Measures:
-    """Hears of everything and keeps nothing: for verbs, tests, and roles that are not measured."""
+    """Listener that ignores everything: for verbs, tests, and roles without metrics."""
 
     def answered(self, method: str, route: str | None, status: int | None, took_s: float) -> None:
-        """A request was answered. No route: nothing is there; no status: the client went away before."""
+        """A request was answered. Without a route nothing was found; without a status the client left before."""
 
     def settle(self) -> None:
-        """Let others see what was told: whoever answers requests says so now and then."""
+        """Make counts visible to other processes. Called now and then by the code that answers requests."""
 
     def refused(self, code: str) -> None:
-        """A request, or a line of a bulk body, was refused for this."""
+        """A request, or a line of a bulk body, was refused with this code."""
 
     def accepted(self, mode: str, outcome: str) -> None:
-        """An account was taken in (`create`, `dry_run`): `staged`, `replaced`, or `unchanged`."""
+        """An account was accepted (`create`, `dry_run`): `staged`, `replaced`, or `unchanged`."""
 
     def appended(self, events: int, took_s: float) -> None:
-        """So many events went into the log in one transaction; the time holds the wait for the log's lock."""
+        """Events were appended in one transaction. The time includes the wait for the log's lock."""
 
     def rung(self, bell: str, streams: int) -> None:
-        """A message for so many streams was sent."""
+        """A message for some streams was sent."""
 
     def waiting(self, bell: str, messages: int) -> None:
-        """So many messages wait for a worker."""
+        """Messages are waiting for a worker."""
 
     def processed(self, imports: int, took_s: float) -> None:
-        """A worker has brought so many imports to their end together."""
+        """A worker has completed imports in one batch."""
 
     def ended(self, status: str, imports: int) -> None:
-        """So many imports have ended in this state."""
+        """Imports have ended in this state."""
 
-    def pool(self, name: str, said: Mapping[str, int]) -> None:
-        """What a pool of connections says of itself (psycopg_pool's `get_stats`)."""
+    def pool(self, name: str, stats: Mapping[str, int]) -> None:
+        """State of a pool of connections (psycopg_pool's `get_stats`)."""
 
     def queued(self, appends: int) -> None:
-        """So many appends wait for the writer of the log."""
+        """Appends are waiting for the writer of the log."""
 
 
 _listening = [Measures()]
 
 
 def measures() -> Measures:
-    """Who is told now."""
+    """Return the listener of this process."""
     return _listening[0]
 
 
 def measure_with(listener: Measures) -> None:
-    """From now on, this one is told. For entry points, once."""
+    """Install the listener of this process. For entry points, once."""
     _listening[0] = listener

@@ -1,7 +1,7 @@
-"""Spans by OpenTelemetry, exported as its standard variables say (OTEL_EXPORTER_OTLP_ENDPOINT and the others).
+"""Spans by OpenTelemetry, exported as its standard variables say (OTEL_EXPORTER_OTLP_ENDPOINT and others).
 
-Whoever calls decides whether a request is traced: a `traceparent` that is sampled is. Of requests without one, every
-hundredth begins a trace, unless OTEL_TRACES_SAMPLER says otherwise: that decision costs nothing where it is no.
+The caller decides whether a request is traced: a sampled `traceparent` is traced. Of requests without one, every
+hundredth begins a trace, unless OTEL_TRACES_SAMPLER is set. Requests without a trace cost almost nothing.
 """
 
 import random
@@ -22,7 +22,7 @@ from telemetry.spans import RequestSpan, Spans
 
 SHARE_OF_ROOTS = 0.01
 MAX_LINKS = 512
-"""More than the imports that a worker takes at a time, each of which may be of another trace."""
+"""Links of a span. A worker's batch has fewer imports, each of which may belong to another trace."""
 
 _CARRIED = (b"traceparent", b"tracestate")
 _propagator = TraceContextTextMapPropagator()
@@ -34,7 +34,7 @@ class _Request(RequestSpan):
         self.traceparent = traceparent_of(span)
 
     def end(self, method: str, route: str | None, status: int | None, request_id: str) -> None:
-        """No path and no value: a route, and the id by which the log tells more."""
+        """End the span, with its route and the id under which the log has the request; without path and values."""
         span = self._span
         span.update_name(f"{method} {route}" if route else method)
         span.set_attribute("http.request.method", method)
@@ -49,14 +49,14 @@ class _Request(RequestSpan):
 
 
 class OpenTelemetry(Spans):
-    """Keeps spans and sends them in the background."""
+    """Collects spans and sends them in the background."""
 
     is_on = True
 
     def __init__(self, exporter: SpanExporter, attributes: Mapping[str, str], *, has_own_sampler: bool = False) -> None:
         self._has_own_sampler = has_own_sampler
         self._provider = TracerProvider(
-            sampler=None if has_own_sampler else ParentBased(ALWAYS_ON),  # None: as the environment says
+            sampler=None if has_own_sampler else ParentBased(ALWAYS_ON),  # None: read from the environment
             resource=Resource.create(dict(attributes)),
             span_limits=SpanLimits(max_links=MAX_LINKS),
             shutdown_on_exit=False,
@@ -65,11 +65,13 @@ class OpenTelemetry(Spans):
         self._tracer = self._provider.get_tracer("importledger")
 
     def of_request(self, headers: Sequence[tuple[bytes, bytes]]) -> RequestSpan | None:
-        """None where the caller, or chance, or the sampler decides against it."""
+        """Return None if the caller, chance, or the sampler decides against a trace."""
         context = None
         for name, _ in headers:
             if name == b"traceparent":
-                carrier = {one.decode("latin-1"): value.decode("latin-1") for one, value in headers if one in _CARRIED}
+                carrier = {
+                    field.decode("latin-1"): value.decode("latin-1") for field, value in headers if field in _CARRIED
+                }
                 context = _propagator.extract(carrier, Context())
                 break
         is_root = context is None or not get_current_span(context).get_span_context().is_valid
@@ -80,12 +82,12 @@ class OpenTelemetry(Spans):
 
     @contextmanager
     def of_work(self, name: str, traceparents: Sequence[str]) -> Iterator[str]:
-        """No span where nothing of the work was traced before."""
+        """Make no span if no part of the work was traced before."""
         contexts = [
-            get_current_span(_propagator.extract({"traceparent": one}, Context())).get_span_context()
-            for one in dict.fromkeys(traceparents)
+            get_current_span(_propagator.extract({"traceparent": traceparent}, Context())).get_span_context()
+            for traceparent in dict.fromkeys(traceparents)
         ]
-        links = [Link(one) for one in contexts if one.is_valid]
+        links = [Link(context) for context in contexts if context.is_valid]
         if not links:
             yield ""
             return
@@ -97,13 +99,13 @@ class OpenTelemetry(Spans):
 
 
 def traceparent_of(span: Span) -> str:
-    """A span's place in its trace, as W3C writes it."""
+    """Return a span's place in its trace in W3C's form."""
     context = span.get_span_context()
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
 
 
 def exporter_of(kind: Literal["otlp", "console"]) -> SpanExporter:
-    """Sends by OTLP over HTTP, or prints."""
+    """Return an exporter that sends OTLP over HTTP, or prints."""
     return (
         OTLPSpanExporter()
         if kind == "otlp"

@@ -1,7 +1,7 @@
-"""The measures as Prometheus reads them, by its official client: in this process, or in files that several share.
+"""Measures for Prometheus, by its official client: in memory, or in files that several processes share.
 
-Below a supervisor, all roles write into one folder (the client's multiprocess mode), each under its own name, so that
-any of them can answer for all and a role that is started again goes on counting. Alone, a role keeps them in memory.
+Below a supervisor, all roles write into one folder (the client's multiprocess mode), each under its own name. So any
+role can answer for all, and a role that restarts continues its counts. A single role keeps its counts in memory.
 """
 
 import os
@@ -22,7 +22,7 @@ from telemetry.counts_file import count_in_files, write_counts
 from telemetry.measures import Measures
 
 MAX_CODES = 300
-"""Codes are ours, and there are fewer; beyond that a code is `other`."""
+"""Codes of refusals with a series of their own. More are counted as `other`."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _APPEND_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
@@ -30,17 +30,17 @@ _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 400, 800)
 
 
 class _Counted(MultiProcessCollector):
-    """What the processes of a folder have counted."""
+    """Counts of all processes of a folder."""
 
     def collect(self) -> Iterable[Metric]:
-        """Without files that are empty still: a process that starts makes them so, and the client cannot read them."""
+        """Merge the files, without empty ones: a starting process creates those, and the client cannot read them."""
         write_counts()
         files = [str(file) for file in Path(self._path).glob("*.db") if file.stat().st_size]
         return self.merge(files, accumulate=True)  # type: ignore[no-untyped-call, no-any-return]
 
 
 class PrometheusMeasures(Measures):
-    """Keeps all in metrics whose labels are bounded, whatever a stranger sends."""
+    """Counts everything in metrics with a limited number of labels, whatever strangers send."""
 
     def __init__(self, role: str) -> None:
         registry = self.registry = CollectorRegistry()
@@ -66,18 +66,18 @@ class PrometheusMeasures(Measures):
         self._ended = Counter("imports_ended", "Imports that have ended, by state.", ("status",), **ours)
         per_role: Any = {"multiprocess_mode": "mostrecent", **ours}
         self._connections = Gauge("pool_connections", "Connections of a pool.", ("role", "pool", "state"), **per_role)
-        self._pool_waiting = Gauge("pool_waiting", "Who waits for a connection.", ("role", "pool"), **per_role)
+        self._pool_waiting = Gauge("pool_waiting", "Callers that wait for a connection.", ("role", "pool"), **per_role)
         self._pool_wait_s = Counter("pool_wait_seconds", "Time spent waiting for one.", ("role", "pool"), **ours)
         self._pool_errors = Counter("pool_errors", "Waits that ended without one.", ("role", "pool"), **ours)
         self._queued = Gauge("append_queue", "Appends that wait for the log's writer.", ("role",), **per_role)
         self._memory = Gauge("process_memory_bytes", "Memory of a role's process.", ("role",), **per_role)
         self._processor = Gauge("process_cpu_seconds", "Processor time of it.", ("role",), **per_role)
         self._codes: set[str] = set()
-        self._pool_said: dict[str, tuple[int, int]] = {}
+        self._pool_stats: dict[str, tuple[int, int]] = {}
         self._of_request: dict[tuple[str, str | None, int | None], tuple[Counter, Histogram]] = {}
 
     def answered(self, method: str, route: str | None, status: int | None, took_s: float) -> None:
-        known = method if method in _METHODS else "other"  # any other word would make a series
+        known = method if method in _METHODS else "other"  # any other method would make a series
         counted = self._of_request.get((known, route, status))
         if counted is None:
             named = route or "none"
@@ -119,19 +119,19 @@ class PrometheusMeasures(Measures):
         self._ended.labels(status).inc(imports)
         self.settle()
 
-    def pool(self, name: str, said: Mapping[str, int]) -> None:
-        size, free = said.get("pool_size", 0), said.get("pool_available", 0)
-        for state, count in (("used", size - free), ("idle", free), ("max", said.get("pool_max", 0))):
+    def pool(self, name: str, stats: Mapping[str, int]) -> None:
+        size, free = stats.get("pool_size", 0), stats.get("pool_available", 0)
+        for state, count in (("used", size - free), ("idle", free), ("max", stats.get("pool_max", 0))):
             self._connections.labels(self._role, name, state).set(count)
-        self._pool_waiting.labels(self._role, name).set(said.get("requests_waiting", 0))
-        before = self._pool_said.get(name, (0, 0))
-        now = said.get("requests_wait_ms", 0), said.get("requests_errors", 0)
+        self._pool_waiting.labels(self._role, name).set(stats.get("requests_waiting", 0))
+        before = self._pool_stats.get(name, (0, 0))
+        now = stats.get("requests_wait_ms", 0), stats.get("requests_errors", 0)
         self._pool_wait_s.labels(self._role, name).inc(max(0, now[0] - before[0]) / 1000)
         self._pool_errors.labels(self._role, name).inc(max(0, now[1] - before[1]))
-        self._pool_said[name] = now
+        self._pool_stats[name] = now
 
     def queued(self, appends: int) -> None:
-        """Also what the process itself takes: it is asked as often as this."""
+        """Also set memory and CPU time of the process, which are needed as often."""
         self._queued.labels(self._role).set(appends)
         used = resource.getrusage(resource.RUSAGE_SELF)
         self._memory.labels(self._role).set(_resident_bytes())
@@ -140,9 +140,9 @@ class PrometheusMeasures(Measures):
 
 
 def begin_measures(role: str, *, is_shared: bool) -> PrometheusMeasures:
-    """The measures of this process, a role of this name: in the folder that PROMETHEUS_MULTIPROC_DIR names, if shared.
+    """Return the measures of this process, a role of this name. Shared ones go to PROMETHEUS_MULTIPROC_DIR.
 
-    The name must be no other process's: two would write into one file.
+    The name must be unique: two processes would write into one file.
     """
     if is_shared:
         count_in_files()
@@ -151,7 +151,7 @@ def begin_measures(role: str, *, is_shared: bool) -> PrometheusMeasures:
 
 
 def exposed(measures: PrometheusMeasures, shared: Path | None) -> CollectorRegistry:
-    """All that is to be shown: of every process that shares the folder, or of this one."""
+    """Return all metrics: of every process that shares the folder, or of this one."""
     if shared is None:
         PlatformCollector(registry=measures.registry)
         ProcessCollector(registry=measures.registry)
@@ -170,6 +170,6 @@ def _resident_bytes() -> int:
 
 
 def shown_as(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
-    """The metrics as text and their media type, for an Accept header."""
+    """Return the metrics as text and their media type, for an Accept header."""
     encode, media = choose_encoder(accept)
     return encode(registry), media

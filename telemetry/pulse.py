@@ -1,4 +1,4 @@
-"""What has to be looked at to be known (pools, queues), looked at every so often by a thread of its own."""
+"""Collect metrics that nobody reports (pools, queues), in a thread at an interval."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -8,19 +8,20 @@ import structlog
 from telemetry.supervision import supervision
 
 EVERY_S = 5.0
+"""Seconds between two rounds."""
 
 logger = structlog.get_logger()
 
 
 def start_pulse(looks: Sequence[Callable[[], None]], stop: threading.Event) -> threading.Thread:
-    """Look now, and every few seconds until `stop` is set."""
+    """Call each function now, and every few seconds until `stop` is set."""
 
     def look() -> None:
         while True:
-            for one in looks:
+            for report in looks:
                 try:
-                    one()
-                except Exception as error:  # it only looks: what it looks at is told of elsewhere
+                    report()
+                except Exception as error:  # the failure itself is reported elsewhere
                     logger.debug("not measured", reason=type(error).__name__)
             if stop.wait(EVERY_S):
                 return

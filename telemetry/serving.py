@@ -1,4 +1,4 @@
-"""A port of its own for `/metrics`, and nothing else: plain HTTP in a thread, for a network that only operators see."""
+"""A port for `/metrics` only: plain HTTP in a thread, for a network of operators."""
 
 import socket
 from collections.abc import Callable, Iterable, Sequence
@@ -10,7 +10,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from telemetry.supervision import supervision
 
 Expose = Callable[[str], tuple[bytes, str]]
-"""The metrics and their media type, for an Accept header."""
+"""Returns the metrics and their media type, for an Accept header."""
 CLIENT_TIMEOUT_S = 10.0
 
 
@@ -18,7 +18,7 @@ class _Handler(WSGIRequestHandler):
     timeout = CLIENT_TIMEOUT_S
 
     def log_message(self, *_: Any) -> None:
-        """Nothing: scrapes are no requests of anybody."""
+        """Log nothing: scrapes are no requests of users."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -27,13 +27,13 @@ class _Server(ThreadingMixIn, WSGIServer):
     def __init__(self, listening: socket.socket) -> None:
         super().__init__(listening.getsockname()[:2], _Handler, bind_and_activate=False)
         self.socket.close()
-        listening.setblocking(False)  # several processes share it: who comes late finds nobody
+        listening.setblocking(False)  # several processes share it: another one may have accepted the connection
         self.socket = listening
         self.server_name, self.server_port = "", listening.getsockname()[1]
         self.setup_environ()
 
     def handle_error(self, *_: Any) -> None:
-        """A client that goes away is no error of ours."""
+        """Ignore clients that go away."""
 
 
 def serve_metrics(listening: Sequence[socket.socket], expose: Expose) -> None:
@@ -53,7 +53,7 @@ def serve_metrics(listening: Sequence[socket.socket], expose: Expose) -> None:
 
 def serve_beside(listening: Sequence[socket.socket], name: str, answer: Callable[..., Iterable[bytes]]) -> None:
     """Answer on these sockets by a WSGI application, in threads of this name, until the process ends."""
-    for one in listening:
-        server = _Server(one)
+    for opened in listening:
+        server = _Server(opened)
         server.set_app(answer)
         supervision.thread(name, partial(server.serve_forever, 0.5))

@@ -1,7 +1,7 @@
-"""Traces, and who keeps them: nobody, until a role says that it is traced.
+"""Traces. Spans go nowhere until a role installs a keeper.
 
-A request's span is known to the events that it causes (their metadata hold its `traceparent`), and the span of the
-worker that brings an import to its end is linked to the one that has staged it.
+The metadata of an event hold the `traceparent` of its request. The span of the worker that completes an import is
+linked to the request that has staged it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,40 +9,40 @@ from contextlib import contextmanager
 
 
 class RequestSpan:
-    """The span of one request; `traceparent` is its place in the trace, as W3C writes it."""
+    """Span of one request. `traceparent` is its place in the trace in W3C's form."""
 
     traceparent = ""
 
     def end(self, method: str, route: str | None, status: int | None, request_id: str) -> None:
-        """The request was answered."""
+        """End the span with the answer of the request."""
 
 
 class Spans:
-    """Makes no span: for verbs, tests, and roles that are not traced."""
+    """Makes no spans: for verbs, tests, and roles without traces."""
 
     is_on = False
 
     def of_request(self, headers: Sequence[tuple[bytes, bytes]]) -> RequestSpan | None:
-        """The span of a request with this header; None for one that is not traced."""
+        """Return the span of a request with this header; None if it is not traced."""
         return None
 
     @contextmanager
     def of_work(self, name: str, traceparents: Sequence[str]) -> Iterator[str]:
-        """A span around a piece of work that is linked to these; gives its `traceparent`, "" where there is none."""
+        """Put a span around work that is linked to these. Yields its `traceparent`, "" if there is none."""
         yield ""
 
     def close(self) -> None:
-        """Send what has not been sent."""
+        """Send the spans that have not been sent."""
 
 
 _keeping = [Spans()]
 
 
 def spans() -> Spans:
-    """Who keeps them now."""
+    """Return the keeper of this process."""
     return _keeping[0]
 
 
 def trace_with(keeper: Spans) -> None:
-    """From now on, this one keeps them. For entry points, once."""
+    """Install the keeper of this process. For entry points, once."""
     _keeping[0] = keeper

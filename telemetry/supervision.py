@@ -1,6 +1,6 @@
-"""One supervisor for all work that has to go on for as long as its process: threads, tasks, and parts of them.
+"""Supervise work that lasts as long as its process: threads, tasks, and parts of them.
 
-Work that fails unexpectedly is started again after a pause, and is known as a trouble, with its last error, until it
+Work that fails unexpectedly is restarted after a pause. It is reported as a trouble, with its last error, until it
 works again. A test finds threads that are started elsewhere.
 """
 
@@ -32,7 +32,7 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     times: int
     """Failures in a row."""
     is_waiting: bool
-    """Whether it only waits for a server that is away."""
+    """True if the work only waits for a server that is away."""
 
 
 class _Failing(msgspec.Struct):
@@ -43,7 +43,7 @@ class _Failing(msgspec.Struct):
 
 
 class Supervision:
-    """The work of this process, and what fails of it. Thread-safe."""
+    """Work of this process, and its failures. Thread-safe."""
 
     def __init__(self) -> None:
         self._failing: dict[str, _Failing] = {}
@@ -63,7 +63,7 @@ class Supervision:
         while True:
             try:
                 work()
-            except Exception as error:  # unexpected: the supervisor is here for it
+            except Exception as error:  # unexpected: this is what the supervisor is for
                 if stop.wait(self.failed(name, error)):
                     return
             else:
@@ -99,29 +99,29 @@ class Supervision:
             self.works(name)
 
     def failed(self, name: str, error: Exception, *, is_waiting: bool = False, is_logged: bool = False) -> float:
-        """Note a failure, and log it unless it was logged a moment ago; return the pause before the next try."""
-        now, said = time.monotonic(), said_by(error)
-        if is_waiting:  # its kind is "not there"
-            said = said.removeprefix(f"{type(error).__name__}: ")
+        """Note a failure, and log it unless it was logged a moment ago. Return the pause before the next try."""
+        now, text = time.monotonic(), said_by(error)
+        if is_waiting:  # the kind of error adds nothing then
+            text = text.removeprefix(f"{type(error).__name__}: ")
         with self._lock:
             before = self._known(name)
             times = before.trouble.times + 1 if before else 1
-            trouble = Trouble(name=name, error=said, times=times, is_waiting=is_waiting)
+            trouble = Trouble(name=name, error=text, times=times, is_waiting=is_waiting)
             pause_s = min(FIRST_PAUSE_S * 2.0 ** min(times - 1, 10), LONGEST_PAUSE_S)
-            is_new = before is None or before.trouble.error != said
+            is_new = before is None or before.trouble.error != text
             is_due = not is_logged and (is_new or before is None or now - before.logged_at >= LOGGED_EVERY_S)
             logged_at = now if is_due or before is None else before.logged_at
             self._failing[name] = _Failing(trouble, now, now + pause_s, logged_at)
         if is_new:
             self.changed.set()
         if is_due and is_waiting:
-            logger.warning(f"{name} waits", reason=said, times=times)
+            logger.warning(f"{name} waits", reason=text, times=times)
         elif is_due:
-            logger.error("work failed", work=name, reason=said, times=times, exc_info=error if is_new else None)
+            logger.error("work failed", work=name, reason=text, times=times, exc_info=error if is_new else None)
         return pause_s
 
     def works(self, name: str) -> None:
-        """Note that the work succeeds. It costs nothing while nothing is wrong."""
+        """Note that the work succeeds. This is cheap while nothing fails."""
         if name in self._failing:
             with self._lock:
                 failing = self._failing.pop(name, None)
@@ -130,7 +130,7 @@ class Supervision:
                 logger.info("work succeeds again", work=name, times=failing.trouble.times)
 
     def waits_no_more(self, name: str) -> None:
-        """Note that the server answers for which the work has only waited."""
+        """Note that the server answers for which the work has waited."""
         failing = self._failing.get(name)
         if failing is not None and failing.trouble.is_waiting:
             self.works(name)
@@ -143,7 +143,7 @@ class Supervision:
     def troubles(self) -> list[Trouble]:
         """Return what fails at present, by name."""
         with self._lock:
-            return [one.trouble for name in sorted(self._failing) if (one := self._known(name)) is not None]
+            return [failing.trouble for name in sorted(self._failing) if (failing := self._known(name)) is not None]
 
     def _known(self, name: str) -> _Failing | None:
         failing = self._failing.get(name)
@@ -153,4 +153,4 @@ class Supervision:
 
 
 supervision = Supervision()
-"""The one of this process."""
+"""The supervision of this process."""

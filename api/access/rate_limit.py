@@ -39,7 +39,7 @@ return full_at - now
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """Result of one request: whether it fits, how many more would fit, and the seconds until the bucket is full again."""
+    """Result of one request: whether it fits, how many more would fit, and the seconds until the bucket is full."""
 
     fits: bool
     remaining: int
@@ -76,8 +76,8 @@ class RateLimit:
         headers = taken.headers(key.rate_per_s)
         if not taken.fits:
             detail = Sentence(
-                f"This key makes more than {key.rate_per_s} requests a second.",
-                f"Dieser Schlüssel stellt mehr als {key.rate_per_s} Anfragen je Sekunde.",
+                f"This key must make at most {key.rate_per_s} requests per second.",
+                f"Dieser Schlüssel darf höchstens {key.rate_per_s} Anfragen je Sekunde stellen.",
             )
             raise ApiError(429, detail, headers=headers)
         return headers

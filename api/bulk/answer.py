@@ -1,10 +1,11 @@
-"""The answer to a bulk request: receipts as NDJSON, sent while the body still comes in.
+"""The answer to a bulk request: receipts as NDJSON, sent while the body still arrives.
 
-Batches are prepared side by side and settled in order. The number that waits between the two is bounded: a client that
-does not read receipts stops the settling, then the preparing, then the reading. A body that does not come whole gets no
-summary. If it is refused after its beginning, or its key is revoked, that refusal is the last line. Lines with a
-receipt stay stored; so it is with a body during which the server stops or the client goes: of the lines that have
-arrived by then, no more are begun.
+Batches are prepared side by side and settled in order. The number between the two steps is limited: a client that does
+not read receipts stops the settling, then the preparing, then the reading.
+
+A body that does not arrive whole gets no summary. If it is refused after its beginning, or its key is revoked, that
+refusal is the last line. Lines with a receipt stay stored, also when the server stops or the client goes. Of the other
+lines that have arrived by then, no more are begun.
 """
 
 import asyncio
@@ -38,17 +39,17 @@ _NO_LINE = Sentence("The body must have at least one line.", "Der Inhalt muss mi
 
 
 class BulkWork(Protocol):
-    """The work of one request, a batch of lines after the other."""
+    """The work of one request, batch by batch."""
 
     async def prepare(self, lines: Sequence[Line]) -> Any:
-        """All that can be done for a batch before those in front of it have ended; several at a time."""
+        """Do everything for a batch that does not depend on earlier batches. Several batches are prepared at a time."""
 
     async def settle(self, prepared: Any) -> list[Receipt]:
-        """Carry the batch out, in order; a receipt for each line. What receipts say is durable."""
+        """Carry the batch out, in order, and return a receipt for each line. Receipts state only durable results."""
 
 
 class BulkAnswer(PrivateResponse):
-    """Reads the body and answers it; used once."""
+    """Reads the body and answers it. Used once."""
 
     media_type = "application/x-ndjson"
 
@@ -65,9 +66,9 @@ class BulkAnswer(PrivateResponse):
         self._has_begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises ApiError and LedgerError as long as nothing was answered.
+        """Send the answer. Raises ApiError and LedgerError while nothing was sent.
 
-        Afterwards an ApiError is the last line, and others end the answer without one.
+        Afterwards an ApiError becomes the last line, and other errors end the answer without one.
         """
         with self._workshop.places.place(self._occupant.organisation):
             body = BulkBody(until_stopping(receive, scope), self._inflater, partial(is_in_vain, scope))
@@ -102,7 +103,7 @@ class BulkAnswer(PrivateResponse):
         await send({"type": "http.response.body", "body": chunk, "more_body": not is_last})
 
     async def _receipts(self, body: BulkBody, tally: Tally) -> AsyncGenerator[bytes]:
-        """Receipts, in a chunk for each batch, or in several where they are large."""
+        """Yield receipts, one chunk per batch, or several for large receipts."""
         queue: asyncio.Queue[asyncio.Task[object] | BaseException | None] = asyncio.Queue()
         room = _Room()
         reading = asyncio.create_task(self._read(body, queue, room))
@@ -128,7 +129,7 @@ class BulkAnswer(PrivateResponse):
     async def _read(
         self, body: BulkBody, queue: "asyncio.Queue[asyncio.Task[object] | BaseException | None]", room: "_Room"
     ) -> None:
-        """Queue the preparation of each batch, as there is room for it; last None, or the error that cut the body."""
+        """Queue the preparation of each batch when there is room. Last comes None, or the error that cut the body."""
         try:
             async with contextlib.aclosing(body.batches()) as batches:
                 async for batch in batches:
@@ -143,21 +144,21 @@ class BulkAnswer(PrivateResponse):
 
 
 class _Room:
-    """Bounds how many bytes of batches are on their way; they leave in the order in which they entered."""
+    """Limits the bytes of batches between reading and settling. Batches leave in the order in which they entered."""
 
     def __init__(self) -> None:
         self._sizes: list[int] = []
         self._left = asyncio.Event()
 
     async def enter(self, size: int) -> None:
-        """Wait until there is room for a batch of so many bytes."""
+        """Wait until there is room for a batch of this size."""
         while self._sizes and (len(self._sizes) >= MAX_BULK_AHEAD or sum(self._sizes) + size > MAX_BULK_AHEAD_BYTES):
             self._left.clear()
             await self._left.wait()
         self._sizes.append(size)
 
     def leave(self) -> None:
-        """Make room: the batch that entered first has ended."""
+        """Make room: the oldest batch has ended."""
         self._sizes.pop(0)
         self._left.set()
 

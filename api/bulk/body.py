@@ -1,7 +1,7 @@
-"""The body of a bulk request: batches of lines, while it is still coming in.
+"""The body of a bulk request: batches of lines, while it still arrives.
 
-A batch ends when it is large enough, or when nothing more comes for a moment: whoever sends slowly gets receipts
-all the same. Nothing is read while nobody takes batches: that is the back-pressure.
+A batch ends when it is large enough, or when nothing arrives for a moment, so that slow senders get receipts too.
+Nothing is read while no batch is taken: that is the back-pressure.
 """
 
 import asyncio
@@ -18,17 +18,17 @@ from schemas.sentence import Sentence
 MAX_BATCH_LINES = 200
 MAX_BATCH_BYTES = 2 * 1024 * 1024
 PAUSE_S = 0.01
-"""How long a batch waits for more lines."""
+"""Seconds for which a batch waits for more lines."""
 
 
 _ENDS_EARLY = Sentence(
-    "The body must not end in the middle of what is compressed.",
-    "Der Inhalt darf nicht mitten in dem enden, was komprimiert ist.",
+    "A compressed body must not end early.",
+    "Ein komprimierter Inhalt darf nicht vorzeitig enden.",
 )
 
 
 class BodyCut(Exception):
-    """The body does not go on: the client has gone, or the server stops."""
+    """The body ends early: the client has gone, or the server stops."""
 
 
 class BulkBody:
@@ -47,7 +47,7 @@ class BulkBody:
         return self._splitter.count
 
     async def batches(self) -> AsyncGenerator[list[Line]]:
-        """Raises BodyCut after the last whole line of a body that is cut, ApiError for what is no such body."""
+        """Yield batches. Raises BodyCut after the last whole line of a body that is cut, ApiError for invalid data."""
         batch: list[Line] = []
         size = 0
         coming = asyncio.ensure_future(self._next_lines())
@@ -72,7 +72,7 @@ class BulkBody:
                     if len(batch) >= MAX_BATCH_LINES or size >= MAX_BATCH_BYTES:
                         yield batch
                         batch, size = [], 0
-                        if self._is_in_vain():  # of what has arrived, there may be thousands of lines
+                        if self._is_in_vain():  # thousands of lines may have arrived
                             raise BodyCut("The client went away, or the server stops.")
                 coming = asyncio.ensure_future(self._next_lines())
         finally:
@@ -81,7 +81,7 @@ class BulkBody:
             yield batch
 
     async def _next_lines(self) -> Iterator[Line] | None:
-        """The lines of the next piece; None at the end."""
+        """Return the lines of the next piece; None at the end."""
         piece = await self._next_piece()
         if piece is not None:
             return self._splitter.feed(piece)
@@ -91,7 +91,7 @@ class BulkBody:
         return iter(last) if last else None
 
     async def _next_piece(self) -> bytes | None:
-        """Return the next piece that is decompressed; None at the end. Raises ApiError."""
+        """Return the next decompressed piece; None at the end. Raises ApiError."""
         while True:
             if isinstance(self._inflater, Plain):
                 piece = next(self._pieces, None)
@@ -107,8 +107,8 @@ class BulkBody:
                 message: Message = await self._receive()
         except TimeoutError:
             detail = Sentence(
-                f"Nothing of the body has come for {BULK_SILENCE_S:.0f} seconds.",
-                f"Seit {BULK_SILENCE_S:.0f} Sekunden ist nichts vom Inhalt angekommen.",
+                f"The body must not pause for more than {BULK_SILENCE_S:.0f} seconds.",
+                f"Der Inhalt darf nicht länger als {BULK_SILENCE_S:.0f} Sekunden unterbrochen sein.",
             )
             raise ApiError(408, detail) from None
         if message["type"] == "http.disconnect":

@@ -61,7 +61,7 @@ class _Members:
                 piece, left = self._step(self._member, rest)
             except (zlib.error, zstandard.ZstdError) as error:
                 detail = Sentence(
-                    f"The body is not valid {self._coding}: {error}.", f"Der Inhalt ist kein gültiges {self._coding}."
+                    f"The body must be valid {self._coding}: {error}.", f"Der Inhalt muss gültiges {self._coding} sein."
                 )
                 raise ApiError(400, detail, code="parse_error") from error
             rest = rest[len(rest) - left :]
@@ -78,8 +78,8 @@ class _Members:
         self._given += size
         if self._given > MAX_INFLATED_BYTES + MAX_INFLATED_RATIO * self._taken:
             detail = Sentence(
-                f"The body becomes more than {MAX_INFLATED_RATIO} times as large when it is decompressed.",
-                f"Der Inhalt wird beim Entpacken mehr als {MAX_INFLATED_RATIO}-mal so groß.",
+                f"A compressed body must not become more than {MAX_INFLATED_RATIO} times as large.",
+                f"Ein komprimierter Inhalt darf höchstens {MAX_INFLATED_RATIO}-mal so groß werden.",
             )
             raise ApiError(413, detail, headers={"Connection": "close"})
 

@@ -1,6 +1,6 @@
-"""Judging the lines of a batch: all that needs processor time and no database, in whichever process there is time.
+"""Judge the lines of a batch: the work that needs CPU time and no database, in any process.
 
-What goes in and what comes out are Structs that travel between processes.
+Input and output are Structs that can be sent between processes.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ logger = structlog.get_logger()
 
 
 class Question(msgspec.Struct, frozen=True):
-    """Lines to be judged; `terms` are those of the suppliers that the caller may touch."""
+    """Lines to judge. `terms` are those of the suppliers that the caller may access."""
 
     lines: list[bytes]
     terms: dict[str, Terms]
@@ -39,9 +39,9 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """A line that was judged: why it is refused (`code`, "" for no reason), or the command that stages it.
+    """A judged line: why it is refused (`code`, "" if it is not), or the command that stages it.
 
-    `supplier` and `external` are "" where the line does not say them, or not to this caller.
+    `supplier` and `external` are "" if the line does not state them, or the caller may not access the supplier.
     """
 
     supplier: str = ""
@@ -54,7 +54,7 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 def judge_lines(question: Question) -> list[Judged]:
-    """The lines of the question, each by itself. Never raises for a line."""
+    """Return a judgement for each line of the question. Never raises for a line."""
     judgements: list[Judged] = []
     listed = 0
     for line in question.lines:
@@ -73,22 +73,22 @@ def _judged_safely(line: bytes, question: Question, most: int) -> Judged:
         return Judged(
             code="request_too_large", errors=(Problem("non_field_errors", "request_too_large", error.detail),)
         )
-    except Exception as error:  # one line is no reason to lose the others
+    except Exception as error:  # one line must not lose the others
         logger.exception("a line could not be judged", reason=type(error).__name__)
         return Judged(code="error", errors=(Problem("non_field_errors", "error", unexpected(error)),))
 
 
 def unexpected(error: Exception) -> Sentence:
-    """What is answered for a line whose judging has failed unexpectedly."""
+    """Return the sentence for a line whose judging failed unexpectedly."""
     kind = type(error).__name__
     return Sentence(
-        f"An unexpected error occurred: {kind}. Tell the platform team.",
+        f"An unexpected error occurred: {kind}. Contact the platform team.",
         f"Ein unerwarteter Fehler ist aufgetreten: {kind}. Bitte dem Plattform-Team melden.",
     )
 
 
 def judge_line(line: bytes, question: Question, most: int = MAX_PROBLEMS) -> Judged:
-    """Judge a line as the single endpoints judge a body; list so many problems. Raises NotJson, TooMuchWork."""
+    """Judge a line as single endpoints judge a body. List at most `most` problems. Raises NotJson, TooMuchWork."""
     submission = sent_submission(line, with_digest=question.mode != "validate")
     account = submission.account
     supplier = account.import_supplier if submission.states("import_supplier") else ""

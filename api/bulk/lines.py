@@ -1,4 +1,6 @@
-"""Lines of a body that comes in pieces: numbered from 1, blank ones counted and left out, too long ones let go."""
+"""Split a body that arrives in pieces into lines: numbered from 1, without blank lines, without the text of too long
+ones.
+"""
 
 import re
 from codecs import BOM_UTF8
@@ -13,33 +15,33 @@ from api.intake.typed_names import typed_number
 _BLANKS = b" \t\r"
 _NOT_BLANK = re.compile(rb"[^ \t\r\n][^\n]*")
 _SLICE_BYTES = 64 * 1024
-"""A piece may be large, and every line of it a few bytes: so much is split at a time."""
+"""Bytes that are split at a time: a piece may be large, with lines of a few bytes."""
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A line that is not blank, without outer blanks; `body` is None for one that is too long."""
+    """A line that is not blank, without outer blanks. `body` is None for a line that is too long."""
 
     number: int
     body: bytes | None
 
 
 async def typed_number_of(line: Line) -> str:
-    """The external account number in a line that could not be read."""
+    """Return the external account number in a line that could not be read."""
     body = line.body or b""
     return await beside(body, typed_number, body)
 
 
 class LineSplitter:
-    """Takes pieces, gives lines. Holds one unfinished line at most, and none of one that is too long."""
+    """Takes pieces, yields lines. Holds at most one unfinished line, and none that is too long."""
 
     def __init__(self) -> None:
         self.count = 0
-        """Lines so far, blank ones as well."""
+        """Number of lines so far, blank ones included."""
         self._pieces: list[bytes] = []
         self._held = 0
 
     def feed(self, piece: bytes) -> Iterator[Line]:
-        """The lines that end in this piece."""
+        """Yield the lines that end in this piece."""
         for at in range(0, len(piece), _SLICE_BYTES):
             first, end, rest = piece[at : at + _SLICE_BYTES].partition(b"\n")
             self._hold(first)
@@ -52,7 +54,7 @@ class LineSplitter:
             self._hold(last)
 
     def _whole(self, lines: bytes) -> Iterator[Line]:
-        """The lines that are not blank. Runs of blank ones are counted at once: there may be millions of them."""
+        """Yield the lines that are not blank. Runs of blank lines are counted at once: there may be millions."""
         at = 0
         for line in _NOT_BLANK.finditer(lines):
             self.count += lines.count(b"\n", at, line.start()) + 1
@@ -61,7 +63,7 @@ class LineSplitter:
         self.count += lines.count(b"\n", at)
 
     def close(self) -> Iterator[Line]:
-        """The last line, where the body does not end with a line feed."""
+        """Yield the last line, if the body does not end with a line feed."""
         if self._held:
             yield from self._end()
 

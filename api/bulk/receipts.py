@@ -1,4 +1,4 @@
-"""The receipts of a bulk answer, one for each line, and its last line."""
+"""Receipts of a bulk answer, one for each line, and its last line."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -17,44 +17,44 @@ ReceiptStatus = Literal["PENDING", "VALID", "IMPORTED", "REFUSED"]
 
 
 class Receipt(Wire, frozen=True, kw_only=True):
-    """What became of a line: `code` and `errors` say why it was REFUSED, `replayed` that it was there before."""
+    """Result of a line. `code` and `errors` say why it was REFUSED, `replayed` that it was accepted before."""
 
     line: int
-    """Number of the line from 1, blank ones counted (Zeilennummer)."""
+    """Number of the line from 1, blank lines counted (Zeilennummer)."""
     external_account_number: str
-    """The account's identifier in the old system; empty where the line does not say it."""
+    """The account's identifier in the old system; empty if the line does not state it."""
     status: ReceiptStatus
-    """What became of the line (Ergebnis): PENDING, VALID, IMPORTED or REFUSED."""
+    """Result of the line (Ergebnis): PENDING, VALID, IMPORTED or REFUSED."""
     replayed: bool = False
-    """Whether it was accepted before (Wiederholung)."""
+    """True if the line was accepted before (Wiederholung)."""
     service_identifier: str | None = None
     """Number of the account (Vertragskontonummer); null while there is none."""
     code: str | None = None
-    """Why it was refused (Fehlercode); null where it was not."""
+    """Reason of the refusal (Fehlercode); null if the line was not refused."""
     warnings: tuple[Problem, ...] = ()
-    """What was warned of (Warnungen)."""
+    """Warnings (Warnungen)."""
     errors: tuple[Problem, ...] = ()
-    """Why it was refused (Fehler)."""
+    """Errors, the reasons of the refusal (Fehler)."""
 
 
 class Summary(Wire, frozen=True, kw_only=True):
-    """How many lines there were, blank ones as well, and what became of them."""
+    """Number of lines, blank ones included, and of each result."""
 
     lines: int
-    """Lines of the body, blank ones as well (Anzahl der Zeilen)."""
+    """Lines of the body, blank ones included (Anzahl der Zeilen)."""
     accepted: int
-    """How many were accepted (angenommen)."""
+    """Number of accepted lines (angenommen)."""
     replayed: int
-    """How many were accepted before (wiederholt)."""
+    """Number of lines that were accepted before (wiederholt)."""
     refused: int
-    """How many were refused (abgelehnt)."""
+    """Number of refused lines (abgelehnt)."""
 
 
 class BulkEnd(Wire, frozen=True, kw_only=True):
-    """The last line of an answer to a body that came whole."""
+    """Last line of an answer to a body that arrived whole."""
 
     summary: Summary
-    """What became of the lines (Zusammenfassung)."""
+    """Results of all lines (Zusammenfassung)."""
 
 
 class Tally:
@@ -98,14 +98,14 @@ def refused(
 
 
 async def numbered(receipt: Receipt, line: Line) -> Receipt:
-    """The receipt, of a refused line with the account number as the line writes it, whatever else is wrong with it."""
+    """Return the receipt. A refused line gets the account number as it was written, whatever else is wrong with it."""
     if receipt.external_account_number or receipt.status != "REFUSED":
         return receipt
     return msgspec.structs.replace(receipt, external_account_number=await typed_number_of(line))
 
 
 def whole(code: str, detail: Sentence) -> tuple[Problem, ...]:
-    """A problem of the line as a whole."""
+    """Return a problem of the line as a whole."""
     return (Problem("non_field_errors", code, detail),)
 
 
@@ -113,14 +113,14 @@ TOO_LONG = "request_too_large"
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """What is counted and kept of a receipt that refuses: see `places_of` and `names_of`."""
+    """Parts of a refusing receipt that are counted and stored: see `places_of` and `names_of`."""
 
     places: set[str]
     names: tuple[str, ...]
 
 
 def refusals_of(receipts: Sequence[Receipt]) -> dict[int, Refusal]:
-    """The refused receipts by line number. With many errors this takes a while: call it in a thread."""
+    """Return the refusals by line number. With many errors this takes a while: call it in a thread."""
     return {
         receipt.line: Refusal(places_of(receipt.errors), names_of(receipt.errors))
         for receipt in receipts
@@ -129,12 +129,12 @@ def refusals_of(receipts: Sequence[Receipt]) -> dict[int, Refusal]:
 
 
 def warned_of(receipts: Sequence[Receipt]) -> dict[int, set[str]]:
-    """The places of the warnings of validated lines, by line number. Call it in a thread, as `refusals_of`."""
+    """Return the places of the warnings of valid lines, by line number. Call it in a thread, as `refusals_of`."""
     return {r.line: places_of(r.warnings) for r in receipts if r.status == "VALID" and r.warnings}
 
 
 def encode_receipts(receipts: Sequence[Receipt], language: Language) -> list[bytes]:
-    """The receipts as lines, in chunks of some 64 KiB. Of many errors it takes a while: call it in a thread."""
+    """Return the receipts as lines, in chunks of some 64 KiB. With many errors this is slow: call it in a thread."""
     chunks, chunk = [], bytearray()
     for receipt in receipts:
         chunk += encode_line(receipt, language) + b"\n"
@@ -145,5 +145,5 @@ def encode_receipts(receipts: Sequence[Receipt], language: Language) -> list[byt
 
 
 def encode_line(line: Any, language: Language = "en") -> bytes:
-    """A line of an answer, without its end."""
+    """Return a line of an answer, without its end."""
     return JSON[language].encode(line)

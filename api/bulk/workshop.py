@@ -1,7 +1,7 @@
-"""What all bulk requests of an api process share: helper processes that judge, threads, and places.
+"""Resources that all bulk requests of an api process share: helper processes, threads, and places.
 
-Batches are judged in helper processes where there is much to do, since the event loop then has the whole of its own
-processor; in a thread before, and where a helper is lost.
+Helper processes judge batches when there is much to do, so that the event loop has a CPU core to itself. Before that,
+and if a helper is lost, a thread judges them.
 """
 
 import asyncio
@@ -26,19 +26,20 @@ from telemetry.log import arguments_for_children, begin_process
 THREADS = 4
 HELPERS = min(2, usable_cores())
 WORTH_IT = 3
-"""Batches that a process has judged before it starts helpers: for a few lines they would come too late."""
+"""Batches that a process judges before it starts helpers. For a few lines they would start too late."""
 NICENESS = 2
-"""A book that comes in keeps neither workers nor other requests from a processor; it waits for them."""
+"""CPU niceness of helpers: bulk imports wait for workers and other requests."""
 COUNT_PATIENCE_S = 15.0
-"""Longest wait of receipts for the counts of their run, in seconds. Afterwards the request ends without them."""
+"""Longest wait of receipts for the counts of their run [seconds]. Afterwards the request ends without them."""
 
 T = TypeVar("T")
 logger = structlog.get_logger()
 
 _FULL = Sentence(
-    f"The service takes {MAX_BULK_AT_ONCE} bulk requests at a time, {MAX_BULK_OF_ONE} of an organisation; others wait.",
-    f"Der Dienst nimmt {MAX_BULK_AT_ONCE} Sammelimporte gleichzeitig an, {MAX_BULK_OF_ONE} einer Organisation;"
-    " weitere warten.",
+    f"The service accepts at most {MAX_BULK_AT_ONCE} bulk requests at a time, {MAX_BULK_OF_ONE} of an organisation."
+    " Repeat the request later.",
+    f"Der Dienst nimmt höchstens {MAX_BULK_AT_ONCE} Sammelimporte gleichzeitig an, {MAX_BULK_OF_ONE} einer"
+    " Organisation. Bitte die Anfrage später wiederholen.",
 )
 
 
@@ -54,12 +55,12 @@ class Workshop:
         self._is_closed = False
 
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
-        """What a blocking call gives, which knows for which request it works."""
+        """Return what a blocking call returns. It runs in the context of its request."""
         known = partial(copy_context().run, work, *arguments)
         return await asyncio.get_running_loop().run_in_executor(self._threads, known)
 
     async def judge(self, question: Question) -> Sequence[Judged]:
-        """A judgement for each line."""
+        """Return a judgement for each line."""
         self._batches += 1
         if self._helpers is None and self._batches > WORTH_IT and not self._is_closed:
             self._helpers = spawned(HELPERS, _begin, (*arguments_for_children(), os.getpid()))
@@ -68,7 +69,7 @@ class Workshop:
         if helpers is not None and self._started is not None and self._started.done():
             try:
                 return await asyncio.wrap_future(helpers.submit(_judge_in_time, question))
-            except Exception as error:  # one has died, has taken too long, or failed: the batch is judged here
+            except Exception as error:  # a helper died, took too long, or failed: judge the batch here
                 logger.warning("a helper has failed", reason=type(error).__name__)
                 if isinstance(error, BrokenExecutor) and self._helpers is helpers:
                     self._helpers = None
@@ -89,7 +90,7 @@ def _begin(level: str, form: str, parent: int) -> None:
 
 
 def _judge_in_time(question: Question) -> Sequence[Judged]:
-    """The judgements. Ends the helper when they take too long: the api judges without it then."""
+    """Return the judgements. Ends the helper if they take too long: the api then judges the batch itself."""
     signal.setitimer(signal.ITIMER_REAL, MAX_JUDGING_S)
     try:
         return judge_lines(question)

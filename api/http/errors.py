@@ -74,14 +74,14 @@ def data_not_valid(*problems: Problem, supplier: str = "") -> NotValid:
 
 def query_not_valid(*problems: Problem) -> NotValid:
     """Return the refusal of query parameters."""
-    detail = Sentence("The query could not be understood.", "Die Abfrage wurde nicht verstanden.")
+    detail = Sentence("The query is not valid.", "Die Abfrage ist ungültig.")
     return NotValid("validation_error", detail, problems)
 
 
 def unknown_parameter(declared: tuple[str, ...]) -> Sentence:
     """Return the sentence for a parameter that an operation does not declare."""
     if not declared:
-        return Sentence("There must be no parameters here.", "Hier darf es keine Parameter geben.")
+        return Sentence("The query must not have any parameters.", "Die Abfrage darf keine Parameter haben.")
     listed = ", ".join(declared)
     return Sentence(f"A parameter must be one of {listed}.", f"Ein Parameter muss einer von {listed} sein.")
 
@@ -147,8 +147,8 @@ def unforeseen_error(request: Request, error: Exception) -> Response:
     logger.error("unexpected error", request_id=request_id, route=route_of(request.scope), exc_info=error)
     kind = type(error).__name__
     detail = Sentence(
-        f"An unexpected error occurred: {kind}. Tell the platform team the request id.",
-        f"Ein unerwarteter Fehler ist aufgetreten: {kind}. Bitte dem Plattform-Team die request_id nennen.",
+        f"An unexpected error occurred: {kind}. Send the request id to the platform team.",
+        f"Ein unerwarteter Fehler ist aufgetreten: {kind}. Bitte dem Plattform-Team die request_id mitteilen.",
     )
     code = error.code if isinstance(error, StreamUnreadable) else "error"
     return _answered(request, {"detail": detail, "code": code, "request_id": request_id}, 500)

@@ -100,13 +100,13 @@ class Limit(msgspec.Struct, frozen=True):
 
 _BUSY, _TOO_LARGE = "503 `service_unavailable`", "413 `request_too_large`"
 _ROWS = f"""\
-request line | 8 KiB | 414 `uri_too_long` | memory, before anybody is known
+request line | 8 KiB | 414 `uri_too_long` | memory, before credentials are checked
 header of a request | 32 KiB | 431 `header_too_large` | the same
 fields of a header | {MAX_HEADER_FIELDS} | 431 `header_too_large` | the same
 trailers after a body | none | 400 `parse_error` | the same
 requests sent ahead of their answers | {MAX_PIPELINED} | the connection is closed | memory of one connection
 pieces of a body | {MAX_PIECES:,} and {PIECES_PER_S:,}/s; any number of {MIN_PIECE_BYTES} bytes each | \
-400 `parse_error` | the others' waiting
+400 `parse_error` | waiting of others
 connections of a process | {MAX_CONNECTIONS:,} | 503 | memory of all connections
 time for a header | {HEADER_TIMEOUT_S:.0f} s | the connection is closed | connections
 time to take a piece of an answer | {READ_TIMEOUT_S:.0f} s | the connection is closed | connections, memory
@@ -117,39 +117,39 @@ bodies that a process holds | 128 MiB | {_BUSY}: the slowest of the organisation
 body without credentials (a token's request) | 32 KiB | {_TOO_LARGE} | memory
 time for such a body | {STRANGER_BODY_TIMEOUT_S:.0f} s | 408 `request_timeout` | other token requests
 such bodies that a process holds | 8 MiB, of a /24 or an IPv6 /64 1 MiB | {_BUSY}: the slowest is cut first | \
-the room for importers' bodies, others' tokens and sign-ins
+room for importers' bodies, tokens and sign-ins
 nesting of a body | {MAX_DEPTH} levels | 400 `parse_error` | the stack
-items of an array | {MAX_ITEMS:,} | 400 `max_length` | processor
+items of an array | {MAX_ITEMS:,} | 400 `max_length` | CPU
 objects and arrays of a body | {MAX_CONTAINERS:,} | {_TOO_LARGE} | memory
 values of a body | {MAX_VALUES:,} | {_TOO_LARGE} | memory
 numbers with a fraction or exponent in a body | {MAX_DECIMALS:,} | {_TOO_LARGE} | memory
-processor time for reading a body | {MAX_SCAN_S} s + {MAX_WALK_S} s | {_TOO_LARGE} | the others' waiting
-processor time for asking the market's rules | {MAX_RULES_S} s | {_TOO_LARGE} | the others' waiting
-body that is judged at once | 32 KiB | larger ones in a thread | the others' waiting
+CPU time for reading a body | {MAX_SCAN_S} s + {MAX_WALK_S} s | {_TOO_LARGE} | waiting of others
+CPU time for the market's rules | {MAX_RULES_S} s | {_TOO_LARGE} | waiting of others
+body that is judged at once | 32 KiB | larger ones are judged in a thread | waiting of others
 accounts that are read and not yet judged | {MAX_TOGETHER} up to 32 KiB, 1 up to 256 KiB, 1 larger | they wait | memory
-line of a bulk body | 10 MiB | that line alone: `request_too_large` | memory
+line of a bulk body | 10 MiB | that line only: `request_too_large` | memory
 bulk requests of a process | {MAX_BULK_AT_ONCE}, of an organisation {MAX_BULK_OF_ONE} | {_BUSY} | \
-memory, the others' share
-batches of a bulk request on their way | {MAX_BULK_AHEAD}, 8 MiB | its body is read no further | memory
-silence of a bulk body | {BULK_SILENCE_S:.0f} s | 408 `request_timeout`, or no summary | places
+memory, share of others
+batches of a bulk request on their way | {MAX_BULK_AHEAD}, 8 MiB | reading pauses | memory
+pause of a bulk body | {BULK_SILENCE_S:.0f} s | 408 `request_timeout`, or no summary | places
 growth of a compressed bulk body | {MAX_INFLATED_RATIO} times, and 16 MiB | {_TOO_LARGE}, or no summary | \
-processor, memory
+CPU, memory
 window of a zstd body | 8 MiB | 400 `parse_error` | memory
-time for judging a batch of lines in a helper | {MAX_JUDGING_S:.0f} s | it is judged without | places
+time for judging a batch of lines in a helper | {MAX_JUDGING_S:.0f} s | the api process judges it | places
 streams of a run's events of a process | {MAX_FOLLOWING_AT_ONCE}, of an organisation {MAX_FOLLOWING_OF_ONE} | \
-{_BUSY} | the database, the others' share
+{_BUSY} | the database, share of others
 lists, histories and downloads that a process sends at a time | \
-{MAX_LISTS_AT_ONCE}, to an organisation {MAX_LISTS_OF_ONE} | {_BUSY} | memory, the others' share
-time for sending one of these | {MAX_LIST_S / 60:.0f} minutes | it is cut off | the others' share
-new runs of a supplier in a day (UTC) | 1,000 | 429, in bulk that line alone: `too_many_runs` | the others' waiting
-runs of a supplier that workers add up at a time | {MAX_OPEN} | {_BUSY} | the workers, the others' share
+{MAX_LISTS_AT_ONCE}, to an organisation {MAX_LISTS_OF_ONE} | {_BUSY} | memory, share of others
+time for sending one of these | {MAX_LIST_S / 60:.0f} minutes | it is cut off | share of others
+new runs of a supplier in a day (UTC) | 1,000 | 429, in bulk that line only: `too_many_runs` | waiting of others
+runs of a supplier that workers add up at a time | {MAX_OPEN} | {_BUSY} | the workers, share of others
 manifest that is compared with a run | 2 MB, {MAX_MANIFEST_PLACES:,} ledgers and paths | {_TOO_LARGE} | \
-processor, memory
-problems that an answer lists | {MAX_PROBLEMS:,} | 400, `errors_truncated` | processor, the answer's size
+CPU, memory
+problems that an answer lists | {MAX_PROBLEMS:,} | 400, `errors_truncated` | CPU, size of the answer
 problems that a receipt lists | the same, or {FEW_PROBLEMS} after {MAX_BATCH_PROBLEMS:,} of its batch | \
-`errors_truncated` as its last error | memory, the others' waiting
-bytes of these problems | {MAX_PROBLEM_BYTES:,} | 400, `errors_truncated` | the answer's size
-name in a problem's path | {MAX_STEP} characters | it is cut | the answer's size
+`errors_truncated` as its last error | memory, waiting of others
+bytes of these problems | {MAX_PROBLEM_BYTES:,} | 400, `errors_truncated` | size of the answer
+name in a problem's path | {MAX_STEP} characters | it is cut | size of the answer
 answer that is no stream | 2 MB | {_TOO_LARGE}; a difference is cut | memory, the network
 """
 LIMITS: tuple[Limit, ...] = tuple(Limit(*row.split(" | ")) for row in _ROWS.splitlines())

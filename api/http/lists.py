@@ -42,7 +42,10 @@ PAUSE_S = 1.0
 UNREAD = (StoreUnavailable, psycopg.OperationalError, PoolTimeout)
 """Errors of the database's connection, after which a page can be read again."""
 
-_FULL = Sentence("Too many lists are being read at the moment.", "Im Augenblick werden zu viele Listen gelesen.")
+_FULL = Sentence(
+    "Too many lists are read at the moment. Repeat the request later.",
+    "Im Augenblick werden zu viele Listen gelesen. Bitte die Anfrage später wiederholen.",
+)
 
 logger = structlog.get_logger()
 

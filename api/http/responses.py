@@ -37,8 +37,8 @@ def refuse_large_answer(body: bytes) -> None:
         raise ApiError(
             413,
             Sentence(
-                f"What is answered with its content has at most {most} bytes.",
-                f"Was mit seinem Inhalt beantwortet wird, hat höchstens {most} Bytes.",
+                f"An answer that repeats a payload must have at most {most} bytes.",
+                f"Eine Antwort, die einen Inhalt wiederholt, darf höchstens {most} Bytes haben.",
             ),
         )
 
@@ -177,7 +177,7 @@ STRANGERS = Room(
 
 
 def too_busy(*, closes: bool = False) -> ApiError:
-    """Return the refusal of a body for which there is no room. It closes a connection on which the body still arrives."""
+    """Return the refusal of a body for which there is no room. If the body still arrives, its connection is closed."""
     return ApiError(503, _TOO_BUSY, headers={"Retry-After": "1"} | ({"Connection": "close"} if closes else {}))
 
 
@@ -195,7 +195,7 @@ async def read_body(request: Request, room: Room = CALLERS, *, address: str = ""
     content_type = field(request, b"content-type")
     if content_type is not None and not (_is_form(content_type) if is_form else _is_json(content_type)):
         media = _FORMS[0] if is_form else "application/json"
-        raise ApiError(415, Sentence(f"The body is expected as {media}.", f"Der Inhalt wird als {media} erwartet."))
+        raise ApiError(415, Sentence(f"The Content-Type must be {media}.", f"Der Content-Type muss {media} sein."))
     coding = field(request, b"content-encoding")
     if coding is not None and coding.strip().lower() not in ("", "identity"):
         raise ApiError(415, _NO_ENCODING, headers={"Accept-Encoding": "identity"})
@@ -258,10 +258,13 @@ async def _received(request: Request, room: Room) -> bytes:
 
 
 _NO_ENCODING = Sentence(
-    "The body is expected as it is, without Content-Encoding.",
-    "Der Inhalt wird unverändert erwartet, ohne Content-Encoding.",
+    "The body must be sent without Content-Encoding.",
+    "Der Inhalt muss ohne Content-Encoding gesendet werden.",
 )
-_TOO_BUSY = Sentence("The service has too much to do at the moment.", "Der Dienst hat im Augenblick zu viel zu tun.")
+_TOO_BUSY = Sentence(
+    "The service is overloaded at the moment. Repeat the request later.",
+    "Der Dienst ist im Augenblick überlastet. Bitte die Anfrage später wiederholen.",
+)
 _TOO_SLOW = Sentence("The body did not arrive in time.", "Der Inhalt kam nicht rechtzeitig an.")
 _GONE = Sentence("The client went away.", "Der Client hat die Verbindung beendet.")
 

@@ -63,8 +63,8 @@ _LARGE_HEADER = Sentence(
 )
 _LATE_FIELDS = Sentence("Fields must not follow the body.", "Felder dürfen nicht auf den Inhalt folgen.")
 _PIPELINED = Sentence(
-    "Requests must not be sent so far ahead of their answers.",
-    "Anfragen dürfen nicht so weit vor ihren Antworten gesendet werden.",
+    f"At most {MAX_PIPELINED} requests must be sent ahead of their answers.",
+    f"Höchstens {MAX_PIPELINED} Anfragen dürfen vor ihren Antworten gesendet werden.",
 )
 _SMALL_PIECES = Sentence(
     "The body must be sent in larger pieces.", "Der Inhalt muss in größeren Stücken gesendet werden."
@@ -113,8 +113,8 @@ def _fault_of(version: str, method: bytes, fields: Sequence[tuple[bytes, bytes]]
         if name in SINGLE:
             if name in singles:
                 return Sentence(
-                    f"A request must not have two fields {name.decode()}.",
-                    f"Eine Anfrage darf {name.decode()} nicht zweimal haben.",
+                    f"A request must not have two header fields {name.decode()}.",
+                    f"Eine Anfrage darf das Header-Feld {name.decode()} nicht zweimal haben.",
                 )
             singles.add(name)
         elif name == b"host":
@@ -147,9 +147,7 @@ class _EndingCycle(RequestResponseCycle):
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits. By itself it accepts a header of any length, and never gives up on an unfinished
-    one.
-    """
+    """uvicorn's protocol with limits. By itself it accepts any header, and never gives up on an unfinished one."""
 
     _is_in_header = False
     _is_in_body = False
@@ -382,7 +380,7 @@ class GuardedProtocol(HttpToolsProtocol):
         return preferred(",".join(field.decode("latin-1") for field in fields))
 
     def _discard(self, count: int) -> None:
-        """Discard bytes after an answer. A client that is cut off before it has sent everything cannot read the answer."""
+        """Discard bytes after an answer. A client that is cut off while it sends cannot read the answer."""
         self._discarded_bytes += count
         if self._discarded_bytes > MAX_DISCARDED_BYTES and not self.transport.is_closing():
             self.transport.abort()

@@ -1,7 +1,7 @@
-"""Append counts to the log, each batch exactly once, also where the outcome of an append is unknown.
+"""Append counts to the log, each batch exactly once, even if the outcome of an append is unknown.
 
-A batch of counts is a stream of its own, under a name that is drawn when it is taken. It is repeated under the same
-name until it is certain that it is stored: a stream that has its batch takes no second one.
+A batch of counts is a stream of its own, with a random name. It is repeated under the same name until it is certainly
+stored: a stream that has its batch accepts no second one.
 """
 
 import asyncio
@@ -23,29 +23,29 @@ RETRY_S = 0.2
 
 
 def batch_name() -> str:
-    """A name for a batch of counts that no other batch has."""
+    """Return a name for a batch of counts that no other batch has."""
     return secrets.token_hex(8)
 
 
 class CountAppends:
-    """Appends what `take` returns, by stream; `take` is called when everything before is stored."""
+    """Appends the commands that `take` returns, by stream. `take` is called when all earlier ones are stored."""
 
     def __init__(
         self, ledger: Ledger, take: Callable[[], Awaitable[Mapping[str, Command]]], *, interval_s: float, name: str
     ) -> None:
-        """`name` is that of the work, for its troubles."""
+        """`name` is the name of the work for reports of failures."""
         self._ledger = ledger
         self._name = name
         self._take = take
         self._interval_s = interval_s
         self._doubtful: Mapping[str, Command] = {}
-        """Batches that were taken and may or may not be stored."""
+        """Batches whose outcome is unknown."""
         self._turns = SharedTurns(self._append)
 
     async def append(self, *, within_s: float = ANSWER_TIMEOUT_S) -> None:
         """Return when everything that was counted before this call is stored. Raises LedgerError.
 
-        While the store is unavailable, it is tried again for so many seconds.
+        While the store is unavailable, it tries again until the time is over.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + within_s
@@ -64,7 +64,7 @@ class CountAppends:
             await self.append_or_log()
 
     async def append_or_log(self) -> None:
-        """Append; what is not stored soon is kept for the next time."""
+        """Append. Counts that cannot be stored now are kept for the next time."""
         try:
             await self.append()
         except (LedgerError, psycopg.Error) as error:
@@ -80,5 +80,5 @@ class CountAppends:
 
     def _store(self, commands: Mapping[str, Command], *, is_repeated: bool) -> None:
         self._ledger.execute_many(commands, at=now(), by="api")
-        if is_repeated:  # what is there already may be on the primary alone
+        if is_repeated:  # an earlier append may be on the primary only
             self._ledger.wait_for_standby()

@@ -1,4 +1,4 @@
-"""Records that are attached to accounts: how they are read, judged and told apart, one at a time or in bulk."""
+"""Records that are attached to accounts: reading, judging and telling them apart, one at a time or in bulk."""
 
 import hashlib
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ _SHAPES: dict[type[Wire], Shape[Any]] = {kind.envelope: Shape(kind.envelope) for
 
 
 class Attached(msgspec.Struct, frozen=True):
-    """A record that may be attached: its stream, the command that does it, and what is written with its event."""
+    """A record to attach: its stream, the command, and the data that is written with its event."""
 
     stream: str
     command: ImportRecord
@@ -83,26 +83,26 @@ class Attached(msgspec.Struct, frozen=True):
 
 
 class RecordImports:
-    """What the endpoints and bulk imports of records have in common."""
+    """Steps that the endpoints and bulk imports of records share."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
     def examined(self, body: bytes, kind: Kind) -> tuple[Any, Sequence[Problem]]:
-        """The envelope and its misfits. Raises NotJson."""
+        """Return the envelope and its misfits. Raises NotJson."""
         return _SHAPES[kind.envelope].examine(body)
 
     def judged(
         self, envelope: Any, misfits: Sequence[Problem], terms: Terms, kind: Kind
     ) -> tuple[list[Problem], tuple[str, ...]]:
-        """What refuses the record, and the paths of fields that are left out."""
+        """Return the problems that refuse the record, and the paths of fields that are left out."""
         counting, dropped = without_dropped(misfits, terms)
         breaches = POST_ACCOUNT_BOOKS[kind.envelope].breaches(envelope, now(), counting)
         errors = [b.problem for b in breaches if terms.is_strict or b.severity is Severity.ERROR]
         return [*counting, *errors], dropped
 
     def attached(self, envelope: Any, kind: Kind, body: bytes, account_number: str, dropped: Sequence[str]) -> Attached:
-        """The record of the envelope, to be attached to this account."""
+        """Return the record of the envelope, ready to be attached to this account."""
         record, payload = getattr(envelope, kind.field), Payload.of(body)
         stream = stream_of(
             kind.aggregate, envelope.import_supplier, envelope.external_account_number, *kind.reference(record)
@@ -119,7 +119,7 @@ class RecordImports:
         return Attached(stream, command, record, payload, account_number)
 
     def as_stored(self, attached: Attached, kind: Kind) -> ImportRecord:
-        """The command with the digests of what is stored where that means the same. Raises RecordDiffers."""
+        """Return the command with the digests of the stored record, if both mean the same. Raises RecordDiffers."""
         known: Record = self._ledger.load([attached.stream])[attached.stream].state
         body = self._ledger.payloads({attached.stream: known.payload_sha256}).get(attached.stream)
         if body is None:
@@ -138,7 +138,7 @@ class RecordImports:
 
 
 def missing_account(status: str) -> Problem:
-    """Why nothing can be attached to the account of an import in this state, "NEW" for one that is not there."""
+    """Return the problem of an account that has no number in this state. "NEW" is an account that does not exist."""
     if status == "NEW":
         code = "import_process_does_not_exist"
         detail = Sentence("There is no import of this account.", "Zu diesem Konto gibt es keinen Import.")

@@ -1,4 +1,4 @@
-"""Count what is refused, by supplier, and append it to the log once a minute at most."""
+"""Count refusals by supplier, and append the counts to the log at most once a minute."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -17,12 +17,12 @@ OTHER = "other"
 
 
 def places_of(problems: Iterable[Problem]) -> set[str]:
-    """The problems of one request by code and place, as they are counted."""
+    """Return the problems of one request as they are counted: by code and place, each once."""
     return {problem_name(problem.code, place_of(problem.attr)) for problem in problems}
 
 
 class RefusalCounts(CountAppends):
-    """The counts of one api process; a crash loses the last minute's."""
+    """Counts of one api process. A crash loses those of the last minute."""
 
     def __init__(self, ledger: Ledger, *, interval_s: float = INTERVAL_S) -> None:
         super().__init__(ledger, self._taken, interval_s=interval_s, name="refusals")
@@ -30,11 +30,11 @@ class RefusalCounts(CountAppends):
         self._since = now()
 
     def count(self, supplier: str, places: Iterable[str]) -> None:
-        """Count each of these places of one request once."""
+        """Count each of these places of a request once."""
         self.add(supplier, dict.fromkeys(places, 1))
 
     def add(self, supplier: str, numbers: Mapping[str, int]) -> None:
-        """Count each of these places so many times."""
+        """Add to the count of each of these places."""
         counts = self._counts.setdefault(supplier, Counter())
         for name, number in numbers.items():
             counts[name if name in counts or len(counts) < MAX_PLACES else OTHER] += number

@@ -1,6 +1,6 @@
-"""Notes which accounts were refused, beside the requests: written once a second, in one transaction.
+"""Note which accounts were refused. Notes are written once a second, in one transaction.
 
-A crash loses the last second's. A flood is bounded: what does not fit into a second's room is counted, not kept.
+A crash loses the last second. A flood is limited: attempts beyond ROOM are counted, but not kept.
 """
 
 import asyncio
@@ -22,20 +22,20 @@ from schemas.reading.places import documented_path
 
 INTERVAL_S = 1.0
 ROOM = 2_000
-"""Attempts that are kept between two writes."""
+"""Attempts that are kept between two writes. More are counted and logged."""
 
 logger = structlog.get_logger()
 
 
 def names_of(problems: Sequence[Problem]) -> tuple[str, ...]:
-    """The problems of an attempt as they are kept: codes and paths, without any name that is not documented."""
+    """Return the problems of an attempt as they are stored: codes and paths, without any undocumented name."""
     return tuple(
         dict.fromkeys(problem_name(p.code, documented_path(p.attr)[:MAX_PATH]) for p in problems[:MAX_PROBLEMS])
     )
 
 
 class RefusedAttempts:
-    """The attempts of one api process that are not stored yet."""
+    """Attempts of one api process that are not stored yet."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -43,9 +43,9 @@ class RefusedAttempts:
         self._left_out = 0
 
     def note(self, operation: str, supplier: str, external: str, code: str, problems: Sequence[str]) -> None:
-        """Remember that a request about this account was refused now, for problems of these names (`names_of`).
+        """Note that a request about this account was refused now, for problems with these names (`names_of`).
 
-        Nothing where no number can be stored.
+        Does nothing if the account number cannot be stored.
         """
         number = storable_number(external)
         if not number:
@@ -63,15 +63,15 @@ class RefusedAttempts:
         )
 
     async def keep_writing(self) -> None:
-        """Store what has been noted, again and again."""
+        """Store the notes at every interval."""
         while True:
             await asyncio.sleep(INTERVAL_S)
             await self.write()
 
     async def write(self) -> None:
-        """Store what has been noted since the last time. What cannot be stored is kept for the next time.
+        """Store the notes since the last time. Notes that cannot be stored now are kept for the next time.
 
-        An attempt keeps its id, so that one whose write has an unknown outcome is stored once.
+        An attempt keeps its id, so that it is stored once even if the outcome of a write is unknown.
         """
         waiting, self._waiting = self._waiting, {}
         if self._left_out:

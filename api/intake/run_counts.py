@@ -1,6 +1,6 @@
-"""Count what is sent under a run and leaves no account behind.
+"""Count lines and requests of a run that do not create an account.
 
-Requests without a run are counted by supplier alone (`refusal_counts.py`).
+Requests without a run are counted by supplier only (`refusal_counts.py`).
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from projections.views.import_run import not_in_run
 
 INTERVAL_S = 1.0
 MAX_ACCOUNTS = 2_000
-"""Accounts that one event names."""
+"""Accounts per event. More are split over several events."""
 
 
 class _Count(msgspec.Struct):
@@ -35,10 +35,10 @@ class _Count(msgspec.Struct):
 
 
 class RunCounts(CountAppends):
-    """The counts of one api process.
+    """Counts of one api process.
 
-    Receipts of bulk requests wait for `append`. Counts of single requests are appended every second: a crash loses the
-    last second's.
+    Receipts of bulk requests wait for `append`. Counts of single requests are appended every second; a crash loses the
+    last second.
     """
 
     def __init__(self, ledger: Ledger, refusals: RefusalCounts, *, interval_s: float = INTERVAL_S) -> None:
@@ -57,7 +57,7 @@ class RunCounts(CountAppends):
         _add_places(count.counts, places)
 
     def validate(self, supplier: str, run: str, warnings: Collection[str] = ()) -> None:
-        """Count a line that was valid and is not kept, and each place of its warnings once."""
+        """Count a valid line that is not kept, and each place of its warnings once."""
         if run:
             count = self._of(supplier, run, "validate")
             count.valid += 1
@@ -65,7 +65,7 @@ class RunCounts(CountAppends):
             _add_places(count.warnings, warnings)
 
     async def join(self, supplier: str, run: str, mode: Mode, externals: Sequence[str]) -> None:
-        """Add accounts that were there before to the run, those left out that are known to belong to it."""
+        """Add accounts that existed before to the run, except those that are known to belong to it."""
         for external in await asyncio.to_thread(self._new_in_run, supplier, run, externals):
             self._of(supplier, run, mode).accounts[external] = None
 
@@ -77,7 +77,7 @@ class RunCounts(CountAppends):
         return self._runs.setdefault((supplier, run, mode), _Count(now()))
 
     async def _taken(self) -> Mapping[str, Command]:
-        """Take the counts. Counts of new runs beyond the limit go to the supplier alone."""
+        """Take the counts. Those of new runs beyond the limit go to the supplier only."""
         asked = {(supplier, run) for supplier, run, _ in self._runs}
         admitted = await self.names.admitted(asked)
         commands: dict[str, Command] = {}

@@ -1,4 +1,4 @@
-"""Names of runs: the query parameter, and the limit of new names for a supplier in a day.
+"""Names of runs: the query parameter, and the limit of new names of a supplier per day.
 
 Each name is kept forever, and a projection follows it.
 """
@@ -19,26 +19,26 @@ from projections.views.import_run import RunKey, known_runs, runs_since
 from schemas.sentence import Sentence
 
 MAX_NEW = 1_000
-"""New names of a supplier in a day, in UTC."""
+"""New names of a supplier per day, in UTC. More are refused."""
 MAX_KNOWN = 100_000
-"""Names that a process remembers."""
+"""Names that a process remembers. Beyond that it forgets all of them."""
 TOO_MANY = "too_many_runs"
 TOO_MANY_DETAIL = Sentence(
-    f"A supplier must not have more than {MAX_NEW:,} new runs in a day (UTC). Use the name of a run that there is.",
+    f"A supplier must not have more than {MAX_NEW:,} new runs in a day (UTC). Use the name of an existing run.",
     f"Ein Lieferant darf an einem Tag (UTC) höchstens {MAX_NEW} neue Läufe haben. Bitte einen bestehenden Lauf nennen.",
 )
 
 RUN = Parameter(
     name="run",
-    description="A name for what is sent together, over any number of requests. It is kept in clear for ever: no"
-    " place for personal data.",
+    description="Name of the requests that belong together. It is stored permanently in plain text: it must not hold"
+    " personal data.",
     schema={"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
 )
 RUN_NAME = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,64}\Z")
 
 
 def named_run(request: Request) -> str:
-    """The run that a request names; "" for none. Raises ApiError 400."""
+    """Return the run that a request names; "" for none. Raises ApiError 400."""
     if not request.scope["query_string"]:
         return ""
     name = request.query_params.get("run")
@@ -58,24 +58,24 @@ def named_run(request: Request) -> str:
 
 
 class RunNames:
-    """Admits the names of runs. Names that other processes admit count after a second or two."""
+    """Admits names of runs. Names that other processes admit count after a second or two."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._known: set[RunKey] = set()
         self._day = date.min
         self._new: Counter[str] = Counter()
-        """Names that this process has admitted today, by supplier."""
+        """Number of names that this process has admitted today, by supplier."""
 
     async def admitted(self, names: Collection[RunKey]) -> set[RunKey]:
-        """Return the names (supplier, run) that may be used. A name must exist, or be new within the limit."""
+        """Return the names (supplier, run) that may be used: those that exist, and new ones within the limit."""
         unknown = sorted({*names} - self._known)
         if unknown:
             await asyncio.to_thread(self._learn, unknown)
         return self._known.intersection(names)
 
     async def refuse_new(self, supplier: str, run: str) -> None:
-        """Raises ApiError 429 for a name that is new and beyond the limit."""
+        """Raise ApiError 429 for a name that is new and beyond the limit."""
         if run and not await self.admitted([(supplier, run)]):
             tomorrow = datetime.combine(now().date() + timedelta(days=1), time(), UTC)
             seconds = round((tomorrow - now()).total_seconds()) + 1

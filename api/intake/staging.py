@@ -1,4 +1,4 @@
-"""From a judged account to the command that stages it, and to what its importer is warned of."""
+"""Turn a judged account into the command that stages it, and into warnings for its importer."""
 
 import market
 from eventstore.aggregates.import_process import StageImport
@@ -19,16 +19,16 @@ _LEFT_OUT = Sentence(
 
 
 def not_ongoing(status: str) -> tuple[Problem, Sentence]:
-    """What refuses an account of a supplier that is paused or closed: the problem, and its sentence alone."""
+    """Return the refusal of an account whose supplier is paused or closed: the problem, and its sentence."""
     detail = Sentence(
-        f"The import supplier is {status}; it takes no accounts now.",
-        f"Der Lieferant ist im Status {status}; er nimmt jetzt keine Konten an.",
+        f"The import supplier must be ongoing to accept accounts. It is {status}.",
+        f"Der Lieferant muss im Status ongoing sein, um Konten anzunehmen. Er ist im Status {status}.",
     )
     return Problem("import_supplier", "import_supplier_migration_not_ongoing", detail), detail
 
 
 def staging_of(judged: Judgement, payload: Payload, run: str = "") -> StageImport:
-    """The command that keeps this payload and has it processed, under a run where one is named."""
+    """Return the command that stores this payload for processing, under a run if one is named."""
     task = judged.submission.task
     start, end = task.schedule_window_start, task.schedule_window_end
     return StageImport(
@@ -47,6 +47,6 @@ def staging_of(judged: Judgement, payload: Payload, run: str = "") -> StageImpor
 
 
 def warnings_of(judged: Judgement) -> tuple[Problem, ...]:
-    """What the market warns of, and each field that is left out."""
+    """Return the warnings of the market's rules, and one for each field that is left out."""
     left_out = (Problem(path, UNKNOWN_FIELD, _LEFT_OUT) for path in judged.dropped_fields)
     return (*judged.warnings, *left_out)[:MAX_PROBLEMS]

@@ -1,4 +1,4 @@
-"""The account number that a refused body was meant for, however it is written: support looks for what was typed."""
+"""The account number in a refused body, however it is written. Support searches for the number that was sent."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ MAX_NUMBER = 128
 
 
 class _Names(msgspec.Struct):
-    """Fields that name an account, bare or wrapped. Raw: whatever else stands there takes no memory."""
+    """Fields that name an account, bare or wrapped. Raw, so that other content takes no memory."""
 
     external_account_number: msgspec.Raw = msgspec.Raw(b'""')
     payload: msgspec.Raw = msgspec.Raw(b"{}")
@@ -18,7 +18,7 @@ _number = msgspec.json.Decoder(str | int).decode
 
 
 def typed_number(body: bytes | None) -> str:
-    """The external account number in a body, as `storable_number` keeps it; "" where there is none."""
+    """Return the external account number in a body, as `storable_number` keeps it; "" if there is none."""
     return _number_in(body or b"") or _number_in(body or b"", is_wrapped=True)
 
 
@@ -31,9 +31,9 @@ def _number_in(body: bytes | msgspec.Raw, *, is_wrapped: bool = False) -> str:
 
 
 def storable_number(text: str) -> str:
-    """The number as refused attempts are stored and found by: without blanks around it, and not longer than any may be.
+    """Return the number as refused attempts are stored and found: without outer blanks, cut to MAX_NUMBER characters.
 
-    "" for text that Postgres cannot store: attempts are stored together, and one of these would stop all of them.
+    "" for text that Postgres cannot store: attempts are stored together, and such a text would stop all of them.
     """
     number = text.strip()[:MAX_NUMBER].strip()
     try:
