@@ -37,7 +37,7 @@ from eventstore.errors import AlreadyImported, ImportInProgress, VersionConflict
 from eventstore.log.payloads import Payload
 from market.judging import Judgement, Occasion, Terms, judge_in_steps
 from projections.queries.history import status_then
-from projections.queries.missing_documents import misses_documents, naming_documents, says
+from projections.queries.missing_documents import misses_documents, naming_documents
 from projections.views.import_supplier import KnownSupplier
 from projections.views.search_at_once import noted_of
 from schemas.account import WrappedAccount
@@ -121,7 +121,7 @@ class AccountImport:
             raise not_found()
         await self._acknowledgements.confirm(status.modified_at)
         if misses_documents(status):
-            named = await in_thread(naming_documents, self._ledger, supplier, {external: status}, says)
+            named = await in_thread(naming_documents, self._ledger, supplier, {external: status})
             status = named[external]
         return json_response(status) if status.latest_error is None else spoken_response(request, with_sentence(status))
 

@@ -22,7 +22,7 @@ from eventstore.clock import now
 from eventstore.errors import AccountErased, Refused
 from eventstore.log.ledger import Decision, Loaded
 from market.judging import Terms
-from projections.platform.writing import changing
+from projections.platform.change import changing
 from projections.views.import_supplier import KnownSupplier
 from schemas.base import Problem
 from schemas.reading.problems import bounded, is_stated

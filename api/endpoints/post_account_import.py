@@ -27,7 +27,7 @@ from eventstore.aggregates.post_account import RecordDiffers
 from eventstore.clock import now
 from eventstore.errors import Refused
 from market.judging import Terms
-from projections.platform.writing import changing
+from projections.platform.change import changing
 from schemas.base import Problem
 from schemas.delivery_note import DeliveryNoteImport
 from schemas.echo import echo

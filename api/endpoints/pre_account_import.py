@@ -30,8 +30,7 @@ from eventstore.log.answers import Answer
 from eventstore.log.payloads import Payload
 from market.participant import FEE_BOOK, PARTICIPANT_BOOK
 from market.rule import RuleBook
-from projections.platform.change import participant_change, price_sheet_change
-from projections.platform.writing import changing
+from projections.platform.change import changing, participant_change, price_sheet_change
 from schemas.base import Problem, Wire
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import FeeImport, PriceSheet

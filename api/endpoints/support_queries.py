@@ -18,7 +18,7 @@ from api.http.responses import json_response, spoken_response
 from api.operation import STATUS, V1, V2, Parameter, operation
 from api.services import Services
 from eventstore.aggregates.import_process import STATUSES
-from projections.queries.missing_documents import misses_documents, naming_documents, says
+from projections.queries.missing_documents import misses_documents, naming_documents
 from projections.views.account_search import MAX_FOUND, found_accounts
 from projections.views.error_statistics import supplier_errors
 from projections.views.import_progress import supplier_progress
@@ -233,7 +233,7 @@ class SupportQueries:
         page = await read(self._pool, imports_page, supplier, wanted)
         statuses = {one.external_account_number: one for one in page.imports}
         if any(map(misses_documents, page.imports)):
-            statuses = await in_thread(naming_documents, self._ledger, supplier, statuses, says)
+            statuses = await in_thread(naming_documents, self._ledger, supplier, statuses)
         told = [with_sentence(one) for one in statuses.values()]
         return spoken_response(request, told, headers=next_page(request, page.next_after))
 

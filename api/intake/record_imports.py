@@ -17,8 +17,7 @@ from eventstore.log.payloads import Payload
 from market.judging import MAX_NAMES_KEPT, Terms, without_dropped
 from market.post_account import POST_ACCOUNT_BOOKS
 from market.rule import Severity
-from projections.platform.change import record_change
-from projections.platform.writing import PlatformChange
+from projections.platform.change import PlatformChange, record_change
 from schemas.base import Problem, Wire
 from schemas.delivery_note import DeliveryNoteImport
 from schemas.energy_amount import EnergyAmountImport

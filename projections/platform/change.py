@@ -1,7 +1,12 @@
-"""What an event changes in the platform's records, live and when they are made anew. Pure."""
+"""Changes of the platform's records: what an event changes, live and when they are rebuilt; and how it is written."""
 
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
+
+import msgspec
+from psycopg import Connection
+from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregates.import_process import ImportProcessed, SubjectErased
 from eventstore.aggregates.import_process import identity_of as import_identity
@@ -10,15 +15,19 @@ from eventstore.aggregates.participant import identity_of as participant_identit
 from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported, identity_of
 from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.events import Recorded
-from projections.platform.rows import (
-    erased_row,
-    participant_rows_of,
-    price_sheet_rows_of,
-    record_rows_of,
-    rows_of,
+from eventstore.log import locks
+from eventstore.log.copy_format import BIGINT, copy_written, text
+from eventstore.log.ledger import Beside
+from projections.platform.rows import erased_row, rows_of, rows_under
+from projections.platform.tables import (
+    ACCOUNT_TABLE,
+    MARKET_TABLES,
+    PARTICIPANT_TABLE,
+    PRICE_SHEET_TABLE,
+    RECORD_TABLES,
+    TABLES,
+    table_columns,
 )
-from projections.platform.tables import ACCOUNT_TABLE, PARTICIPANT_TABLE, RECORD_TABLES, TABLES
-from projections.platform.writing import PlatformChange
 from schemas.base import Wire
 from schemas.delivery_note import DeliveryNoteImport
 from schemas.energy_amount import EnergyAmountImport
@@ -27,6 +36,19 @@ from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import PriceSheet
 from schemas.reading.shape import Shape
 from schemas.submission import stored_account
+
+PlatformRows = Mapping[str, Sequence[bytes]]
+"""Rows in COPY's format by table name, in the order of `table_columns`."""
+
+_COLUMNS = {table.name: tuple(name for name, _ in table_columns(table)) for table in (*TABLES, *MARKET_TABLES)}
+
+
+class PlatformChange(msgspec.Struct, frozen=True):
+    """What an event changes in the platform's tables: rows to delete, by table and column values; rows to copy then."""
+
+    deleted: Sequence[tuple[str, Mapping[str, str]]] = ()
+    copied: PlatformRows = {}
+
 
 _ENVELOPES: dict[str, tuple[Shape[Any], str]] = {
     "delivery-note": (Shape(DeliveryNoteImport), "delivery_note"),
@@ -65,7 +87,9 @@ def record_change(record: Wire, recorded: Recorded, account_number: str) -> Plat
     assert isinstance(event, RecordImported | RecordCancellationChanged)
     return PlatformChange(
         deleted=() if is_new else [(table.name, key) for table in RECORD_TABLES[type(record)].all()],
-        copied=record_rows_of(record, account_number, reference, event.imported_at),
+        copied=rows_under(
+            RECORD_TABLES[type(record)], record, (text(account_number), text(reference)), event.imported_at
+        ),
     )
 
 
@@ -78,15 +102,21 @@ def participant_change(participant: MarketParticipant, recorded: Recorded) -> Pl
     is_new = isinstance(event, ParticipantImported)
     return PlatformChange(
         deleted=() if is_new else [(table.name, key) for table in PARTICIPANT_TABLE.all()],
-        copied=participant_rows_of(participant, organisation, event.imported_at),
+        copied=rows_under(
+            PARTICIPANT_TABLE, participant, (text(organisation), BIGINT[participant.code]), event.imported_at
+        ),
     )
 
 
 def price_sheet_change(sheet: PriceSheet, recorded: Recorded) -> PlatformChange:
     """A sheet is imported once, and never changed."""
     assert isinstance(recorded.event, PriceSheetImported)
-    organisation = recorded.stream.split("/", 2)[1]
-    return PlatformChange(copied=price_sheet_rows_of(sheet, organisation, recorded.event.imported_at))
+    key = (
+        text(recorded.stream.split("/", 2)[1]),
+        BIGINT[sheet.market_participant_code],
+        text(sheet.document_number),
+    )
+    return PlatformChange(copied=rows_under(PRICE_SHEET_TABLE, sheet, key, recorded.event.imported_at))
 
 
 def _erasure(stream: str, account_number: str, at: datetime) -> PlatformChange:
@@ -103,3 +133,39 @@ def _record_in(stream: str, body: bytes) -> Wire:
     record = getattr(shape.stored(body), field)
     assert isinstance(record, Wire)
     return record
+
+
+def apply_change(connection: Connection[Any], change: PlatformChange, *, schema: str = "platform") -> None:
+    """Delete from and COPY into the tables of the schema, in the connection's transaction."""
+    connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (locks.PLATFORM,))
+    with connection.cursor() as cursor:
+        for table, key in change.deleted:
+            places = SQL(" AND ").join(SQL("{} = %s").format(Identifier(column)) for column in key)
+            cursor.execute(SQL("DELETE FROM {} WHERE {}").format(Identifier(schema, table), places), [*key.values()])
+    copy_platform_rows(connection, schema, change.copied)
+
+
+def copy_platform_rows(connection: Connection[Any], schema: str, rows: PlatformRows) -> None:
+    """COPY rows into the tables of the schema, one COPY a table."""
+    with connection.cursor() as cursor:
+        for table, written in rows.items():
+            copy_written(cursor, schema, table, _COLUMNS[table], written)
+
+
+def copying(rows: PlatformRows) -> Beside:
+    """What `Ledger.execute_many` is to write beside its events: these rows."""
+    return lambda connection, events: apply_change(connection, PlatformChange(copied=rows))
+
+
+def changing(change: Callable[[Recorded], PlatformChange]) -> Beside:
+    """What a `Ledger` is to write beside its events: what each of them changes, one COPY a table."""
+
+    def write(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+        changes = [change(recorded) for recorded in events]
+        copied: dict[str, list[bytes]] = {}
+        for one in changes:
+            for table, rows in one.copied.items():
+                copied.setdefault(table, []).extend(rows)
+        apply_change(connection, PlatformChange([place for one in changes for place in one.deleted], copied))
+
+    return write

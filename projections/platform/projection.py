@@ -14,7 +14,7 @@ from eventstore.aggregates.participant import identity_of as participant_identit
 from eventstore.aggregates.price_sheet import PRICE_SHEET
 from eventstore.events import Recorded
 from eventstore.operations.rights import Rights
-from projections.platform.change import platform_change
+from projections.platform.change import PlatformChange, apply_change, copy_platform_rows, platform_change
 from projections.platform.json_columns import TABLE_OF_FIELD
 from projections.platform.tables import (
     ACCOUNT_TABLE,
@@ -25,7 +25,6 @@ from projections.platform.tables import (
     primary_key,
     table_columns,
 )
-from projections.platform.writing import PlatformChange, apply_change, copy_platform_rows
 from projections.versions.projection import Projection, Rows, delete_rows
 from projections.versions.reading import Seen
 

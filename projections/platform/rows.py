@@ -28,8 +28,6 @@ from projections.platform.json_columns import JSONB, encode_json
 from projections.platform.tables import (
     ACCOUNT_TABLE,
     MARKET_ROOTS,
-    PARTICIPANT_TABLE,
-    PRICE_SHEET_TABLE,
     RECORD_TABLES,
     Column,
     Table,
@@ -37,8 +35,6 @@ from projections.platform.tables import (
 )
 from schemas.account import Account
 from schemas.base import Wire, instant
-from schemas.market_participant import MarketParticipant
-from schemas.price_sheet import PriceSheet
 
 WrittenRows = dict[str, list[bytes]]
 """Rows as COPY takes them, one after the other, by table name; columns in the tables' order."""
@@ -67,20 +63,10 @@ def rows_of(account: Account, account_number: str, created_at: datetime) -> Writ
     return undated_rows_of(account, account_number).at(created_at)
 
 
-def record_rows_of(record: Wire, account_number: str, reference: str, recorded_at: datetime) -> WrittenRows:
-    """The rows of a delivery note, energy amount or invoice; `reference` is the end of its stream id."""
-    return _rows(RECORD_TABLES[type(record)], record, text(account_number) + text(reference), recorded_at)
-
-
-def participant_rows_of(participant: MarketParticipant, organisation: str, recorded_at: datetime) -> WrittenRows:
-    """The rows of an organisation's market participant and of whom to contact there."""
-    return _rows(PARTICIPANT_TABLE, participant, text(organisation) + BIGINT[participant.code], recorded_at)
-
-
-def price_sheet_rows_of(sheet: PriceSheet, organisation: str, recorded_at: datetime) -> WrittenRows:
-    """The rows of an organisation's price sheet and of its prices."""
-    key = text(organisation) + BIGINT[sheet.market_participant_code] + text(sheet.document_number)
-    return _rows(PRICE_SHEET_TABLE, sheet, key, recorded_at)
+def rows_under(root: Table, value: Wire, key: Sequence[bytes], at: datetime) -> WrittenRows:
+    """The rows of a record or market object and of what is below it; `key` are the values of the root's key columns."""
+    writer, place = _WRITERS[root.name], b"".join(key)
+    return {root.name: [writer.own(root.head + place + _INSTANT[at], value)], **writer.below(value, place)}
 
 
 def erased_row(account_number: str, supplier: str, external: str, erased_at: datetime) -> bytes:
@@ -99,11 +85,6 @@ class _Writer(msgspec.Struct, frozen=True):
 
     own: Callable[[bytes, Any], bytes]
     below: Callable[[Any, bytes], WrittenRows]
-
-
-def _rows(root: Table, value: Wire, key: bytes, at: datetime) -> WrittenRows:
-    writer = _WRITERS[root.name]
-    return {root.name: [writer.own(root.head + key + _INSTANT[at], value)], **writer.below(value, key)}
 
 
 _INSTANT = remembered("timestamptz", instant)

@@ -16,7 +16,7 @@ from eventstore.aggregates import customer_mail, disclosure, import_process
 from eventstore.errors import StreamUnreadable
 from eventstore.events import Recorded, Unreadable, aggregate_of, recorded_of, subject_of
 from eventstore.log.columns import SELECT_EVENTS
-from eventstore.log.private import decrypted, has_private
+from eventstore.log.private import decrypted
 from projections.views.account_record import SELECT_RECORDS
 from projections.views.import_status import IMPORT_STATUS, LEAVES_STATUS, status_of_row
 from schemas.base import Wire, instant
@@ -294,11 +294,7 @@ async def status_then(
     connection: AsyncConnection[Any], supplier: str, external: str, upto: int | None
 ) -> ImportStatus | None:
     """The v2 status record up to a position; None when there was no import."""
-    counting: list[Recorded] = []
-    async for recorded in import_history(connection, supplier, external, upto):
-        if not counting or IMPORT_STATUS.values(recorded, 0) is not None:
-            counting[1:] = [recorded]
-    return status_record(counting)
+    return status_record(of_import(await newest_of_import(connection, supplier, external, upto, limit=2)))
 
 
 async def events_since_staged(connection: AsyncConnection[Any], supplier: str, external: str) -> list[Recorded]:
@@ -328,9 +324,9 @@ async def _streamed(
     """The events that a query gives, with what importers chose where the person's key is there."""
     async with connection.cursor(binary=True, row_factory=dict_row) as cursor:
         await cursor.execute(_SELECT_KEYS, (parameters["streams"],))
-        keys = await cursor.fetchall()
+        keys = _keys(await cursor.fetchall())
         async for row in cursor.stream(query, parameters, size=_ROWS_AT_ONCE):
-            yield _opened([recorded_of(row)], keys)[0]
+            yield _opened(recorded_of(row), keys)
 
 
 def read_account_history(
@@ -345,23 +341,18 @@ def read_history(connection: Connection[Any], streams: list[str], upto: int | No
     parameters = {"upto": upto, "streams": streams}
     with connection.cursor(binary=True, row_factory=dict_row) as cursor:
         events = [recorded_of(row) for row in cursor.execute(_SELECT_EVENTS, parameters)]
-        if closed := _closed(events):
-            return _opened(events, cursor.execute(_SELECT_KEYS, (closed,)).fetchall())
-        return events
+        keys = _keys(cursor.execute(_SELECT_KEYS, ([*{_subject_of(event) for event in events}],)).fetchall())
+    return [_opened(event, keys) for event in events]
 
 
-def _closed(events: list[Recorded]) -> list[str]:
-    """The import streams of the persons whose keys are needed to read these events whole."""
-    return list({_subject_of(recorded) for recorded in events if has_private(recorded.event)})
+def _keys(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {row["stream"]: row["key"] for row in rows}
 
 
-def _opened(events: list[Recorded], rows: list[dict[str, Any]]) -> list[Recorded]:
-    """The events with what importers chose, of those whose keys are there."""
-    keys = {row["stream"]: row["key"] for row in rows}
-    return [
-        msgspec.structs.replace(one, event=decrypted(one.event, one.stream, keys.get(_subject_of(one))))
-        for one in events
-    ]
+def _opened(recorded: Recorded, keys: dict[str, Any]) -> Recorded:
+    """The event with the importer's own words, where the person's key is there."""
+    event = decrypted(recorded.event, recorded.stream, keys.get(_subject_of(recorded)))
+    return msgspec.structs.replace(recorded, event=event)
 
 
 def _subject_of(recorded: Recorded) -> str:

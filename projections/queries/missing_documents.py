@@ -4,7 +4,7 @@ So a path is told while the payload is there, and is gone with the person.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -12,22 +12,11 @@ from eventstore.aggregates.import_process import ImportProcess, stream_of
 from eventstore.log.ledger import Ledger
 from schemas.sentence import Sentence
 from schemas.status import AnyImportStatus, ImportStatus
+from schemas.submission import stored_account
 
 CODE = "path_does_not_exist_in_file_store"
 
 _PLACE = re.compile(rf"{CODE}@statements\.(\d{{1,5}})\.statement_path")
-
-
-class _Statement(msgspec.Struct, frozen=True):
-    statement_path: str = ""
-
-
-class _Account(msgspec.Struct, frozen=True):
-    statements: tuple[_Statement, ...] = ()
-    payload: "_Account | None" = None
-
-
-_decode = msgspec.json.Decoder(_Account).decode
 
 
 def misses_documents(status: ImportStatus) -> bool:
@@ -35,32 +24,15 @@ def misses_documents(status: ImportStatus) -> bool:
     return status.latest_error is not None and CODE in status.latest_error.detail
 
 
-def says(before: str, paths: Sequence[str]) -> Sentence:
-    """The sentence of an error, followed by the paths of the missing documents."""
-    return Sentence(
-        "{before}. There is no document at {paths}.",
-        "{before}. Es gibt kein Dokument unter {paths}.",
-        before=before,
-        paths=", ".join(paths),
-    )
-
-
-def says_in_english(before: str, paths: Sequence[str]) -> str:
-    return str(says(before, paths))
-
-
 def naming_documents(
-    ledger: Ledger,
-    supplier: str,
-    statuses: Mapping[str, AnyImportStatus],
-    says: Callable[[str, Sequence[str]], str] = says_in_english,
+    ledger: Ledger, supplier: str, statuses: Mapping[str, AnyImportStatus]
 ) -> dict[str, AnyImportStatus]:
     """The statuses, by external account number, with the missing documents named in `latest_error.detail`."""
     streams = {stream_of(supplier, external): external for external, one in statuses.items() if misses_documents(one)}
     if not streams:
         return dict(statuses)
     bodies = staged_bodies(ledger, list(streams))
-    named = {streams[stream]: _naming(statuses[streams[stream]], body, says) for stream, body in bodies}
+    named = {streams[stream]: _naming(statuses[streams[stream]], body) for stream, body in bodies}
     return {**statuses, **named}
 
 
@@ -77,14 +49,10 @@ def staged_bodies(ledger: Ledger, streams: list[str]) -> Iterator[tuple[str, byt
 
 def document_paths(body: bytes) -> tuple[str, ...]:
     """The paths of an account's documents, in the order of its statements."""
-    try:
-        account = _decode(body)
-    except (msgspec.DecodeError, msgspec.ValidationError):
-        return ()
-    return tuple(statement.statement_path for statement in (account.payload or account).statements)
+    return tuple(statement.statement_path for statement in stored_account(body).statements)
 
 
-def _naming(status: AnyImportStatus, body: bytes, says: Callable[[str, Sequence[str]], str]) -> AnyImportStatus:
+def _naming(status: AnyImportStatus, body: bytes) -> AnyImportStatus:
     error = status.latest_error
     assert error is not None
     paths = document_paths(body)
@@ -92,5 +60,10 @@ def _naming(status: AnyImportStatus, body: bytes, says: Callable[[str, Sequence[
     missing = [paths[number] for number in numbers if number < len(paths)]
     if not missing:
         return status
-    detail = says(error.detail, missing)
+    detail = Sentence(
+        "{before}. There is no document at {paths}.",
+        "{before}. Es gibt kein Dokument unter {paths}.",
+        before=error.detail,
+        paths=", ".join(missing),
+    )
     return msgspec.structs.replace(status, latest_error=msgspec.structs.replace(error, detail=detail))

@@ -22,8 +22,7 @@ from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from projections import PROJECTIONS
-from projections.platform.change import platform_change
-from projections.platform.writing import apply_change
+from projections.platform.change import apply_change, platform_change
 from projections.queries.history import account_streams
 from projections.unlogged.refused_attempts import DELETE_ATTEMPTS
 from projections.unlogged.typed_reasons import DELETE_REASONS

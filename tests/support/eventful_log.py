@@ -16,8 +16,7 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from projections import INLINE
-from projections.platform.change import participant_change, price_sheet_change
-from projections.platform.writing import changing
+from projections.platform.change import changing, participant_change, price_sheet_change
 from projections.retention.erasure import erase, erase_contacts
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import PriceSheet

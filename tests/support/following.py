@@ -12,8 +12,7 @@ from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from projections import FOLLOWING
-from projections.platform.change import record_change
-from projections.platform.writing import changing
+from projections.platform.change import changing, record_change
 from schemas.delivery_note import DeliveryNoteImport
 from schemas.reading.shape import Shape
 from tests.support.make import an_account, encoded

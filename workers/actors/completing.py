@@ -17,8 +17,8 @@ from eventstore.aggregates.import_process import CompleteImport, FailImport, ide
 from eventstore.clock import now
 from eventstore.errors import LedgerError, Refused, StoreUnavailable
 from eventstore.log.ledger import Ledger, Loaded
+from projections.platform.change import copying
 from projections.platform.rows import UndatedRows
-from projections.platform.writing import copying
 from projections.views.import_supplier import KnownSupplier
 from workers.actors.references import Referring
 from workers.actors.starting import Started

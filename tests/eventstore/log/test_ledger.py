@@ -31,7 +31,7 @@ from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from eventstore.log.recorder import Append
 from projections import INLINE
-from projections.platform.writing import copying
+from projections.platform.change import copying
 from tests.support.make import NOON, OTHER_DIGEST, stage, staged, start
 from tests.support.times import set_log_time
 
