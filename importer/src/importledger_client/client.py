@@ -84,13 +84,14 @@ class Client:
         """
         body = protocol.body_of(account)
         headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
-        self._transport.request("POST", protocol.CREATE, body, headers, {"run": run} if run else None)
+        params = {"run": run} if run else None
+        self._transport.request("POST", protocol.CREATE, content=body, headers=headers, params=params)
         return protocol.receipt_of(body, "PENDING")
 
     def validate(self, account: Account) -> Receipt:
         """Check an account without storing it. Raises Refused with every `.errors`."""
         body = protocol.body_of(account)
-        self._transport.request("POST", protocol.VALIDATE, body)
+        self._transport.request("POST", protocol.VALIDATE, content=body)
         return protocol.receipt_of(body, "VALID")
 
     def status(self, supplier: str, number: str) -> ImportStatus:
@@ -154,7 +155,7 @@ class Client:
 
     def failures(self, supplier: str, run: str, *, status: str = "ERRORED") -> Generator[Failure, None, None]:
         """Yield the accounts of a run that have ended in this status, with number and error."""
-        with self._transport.stream(place("runs", supplier, run, "imports"), {"status": status}) as answer:
+        with self._transport.stream(place("runs", supplier, run, "imports"), params={"status": status}) as answer:
             for line in lines_of(answer.iter_bytes()):
                 if line.strip():
                     yield understood(_FAILURE, line)
@@ -196,7 +197,7 @@ class Client:
         self, method: str, path: str, body: bytes | None, on_progress: Callable[[JobProgress], None] | None
     ) -> dict[str, Any]:
         """Repeat a request until the job has ended. Until then, the answers are its progress."""
-        while (answer := self._transport.request(method, path, body)).status == ADDING_UP:
+        while (answer := self._transport.request(method, path, content=body)).status == ADDING_UP:
             progress = understood(_JOB_PROGRESS, answer.content)
             if on_progress:
                 on_progress(progress)
@@ -209,7 +210,10 @@ class Client:
         while not batch.is_complete:
             before = len(batch.receipts)
             try:
-                with self._transport.once("POST", protocol.BULK, batch.content(), batch.headers, query) as answer:
+                content, headers = batch.content(), batch.headers
+                with self._transport.once(
+                    "POST", protocol.BULK, content=content, headers=headers, params=query
+                ) as answer:
                     collections.deque(map(batch.take, lines_of(answer.iter_bytes())), maxlen=0)
                 batch.check()
             except LATER as problem:

@@ -24,6 +24,11 @@ from importledger_client.values import clean
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
+_NO_VALUE = "may mean no value: list it in `empty` of the mapping, or in `texts` if it is text."
+_ROUNDED = (
+    "Excel writes for a long number and which has lost digits: export the column as text, or list the value in `texts`"
+    " of the mapping if it is text."
+)
 
 
 class MappedSource(Source):
@@ -118,8 +123,7 @@ class MappedSource(Source):
 
     def _cleaned(self, alias: str, table: Table, wanted: set[tuple[str, str]]) -> Iterator[tuple[int, Row]]:
         """Yield the rows without empty cells, and without blanks around texts. Adds doubts at the end."""
-        doubtful: dict[str, str] = {}
-        rounded: dict[str, str] = {}
+        found: dict[tuple[str, str], str] = {}
         texts = {column for table, column, _ in text_columns(self._plan.account) if table == alias}
         empty = frozenset(self._plan.empty)
         for number, row in table.rows():
@@ -130,20 +134,13 @@ class MappedSource(Source):
                     self._emptied[alias, column] += 1
                     continue
                 cells[column] = value
-                if column not in doubtful and (alias, column) in wanted and self._plan.is_doubtful(value):
-                    doubtful[column] = f"{table.place(number)} has {value}"
+                if (alias, column) in wanted and self._plan.is_doubtful(value):
+                    found.setdefault((column, _NO_VALUE), f"{table.place(number)} has {value}")
                 if column in texts and self._plan.is_rounded(value):
-                    rounded.setdefault(column, f"{table.place(number)} has {value}")
+                    found.setdefault((column, _ROUNDED), f"{table.place(number)} has {value}")
             yield number, cells
         self.doubts += [
-            f"column {named(alias, column)}: {found}, which may mean no value: list it in `empty` of the mapping, or"
-            " in `texts` if it is text."
-            for column, found in doubtful.items()
-        ]
-        self.doubts += [
-            f"column {named(alias, column)}: {found}, which Excel writes for a long number and which has lost digits:"
-            " export the column as text, or list the value in `texts` of the mapping if it is text."
-            for column, found in rounded.items()
+            f"column {named(alias, column)}: {first}, which {why}" for (column, why), first in found.items()
         ]
 
     def _dates_in_texts(self) -> Iterator[str]:

@@ -92,36 +92,24 @@ class Transport:
         self._closing.set()
         self._http.close()
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        query: Mapping[str, str] | None = None,
-    ) -> Answer:
-        """Return a successful answer. Raises the error of any other."""
+    def request(self, method: str, path: str, **options: Any) -> Answer:
+        """Return a successful answer. `options` are those of httpx. Raises the error of any other answer."""
 
         def attempt() -> Answer:
-            with self.once(method, path, body, headers, query) as answer:
+            with self.once(method, path, **options) as answer:
                 return Answer(answer.status_code, whole_of(answer.iter_bytes()))
 
         return self._repeated(attempt)
 
     @contextlib.contextmanager
-    def stream(self, path: str, query: Mapping[str, str]) -> Iterator[httpx.Response]:
+    def stream(self, path: str, **options: Any) -> Iterator[httpx.Response]:
         """Give the successful answer to a GET while it is still coming in."""
         with contextlib.ExitStack() as stack:
-            yield self._repeated(lambda: stack.enter_context(self.once("GET", path, query=query)))
+            yield self._repeated(lambda: stack.enter_context(self.once("GET", path, **options)))
 
     @contextlib.contextmanager
     def once(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        query: Mapping[str, str] | None = None,
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **options: Any
     ) -> Iterator[httpx.Response]:
         """Send a request once, and give its successful answer as a stream.
 
@@ -133,7 +121,7 @@ class Transport:
             traceparent = self._traceparent() if callable(self._traceparent) else self._traceparent
             if traceparent:
                 sent["traceparent"] = traceparent
-            with self._http.stream(method, path, content=body, headers=sent, params=query) as answer:
+            with self._http.stream(method, path, headers=sent, **options) as answer:
                 self._is_known = True
                 if answer.is_success:
                     yield answer

@@ -1,21 +1,16 @@
-"""`importbook profile`: show statistics of a book, and what the service would refuse."""
+"""`importbook profile`: show statistics of a book, without the service."""
 
-import collections
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from importledger_client.answers import FieldError
-from importledger_client.commands import NOTHING_DONE, OK, common
-from importledger_client.display import Pace, Progress, number
-from importledger_client.errors import ImportLedgerError
+from importledger_client.commands import NOTHING_DONE, OK, SOMETHING_WRONG, common
+from importledger_client.display import number
 from importledger_client.failures import neutral, shown
 from importledger_client.manifest import NoAccount
 from importledger_client.profile import MOST_COUNTED, PathProfile, Profile
-from importledger_client.sources import Source, account_in, for_supplier
-from importledger_client.tally import Tally, kinds_of
+from importledger_client.sources import account_in
 
 LONGEST_SHOWN = 24
 
@@ -24,70 +19,34 @@ LONGEST_SHOWN = 24
 @common.files_argument
 @common.book_supplier_option
 @common.mapping_option
-@common.reaches_the_service
-def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, access: common.Access) -> int:
-    """Show statistics of a book, and what would be refused.
+def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None) -> int:
+    """Show statistics of a book, without the service.
 
     Prints for each path the share of accounts with a value, the number of values and of different ones, their length,
-    range and most frequent ones. DUPLICATES counts values that several accounts share although they should not. The
-    service checks the accounts, and stores nothing.
+    range and most frequent ones. DUPLICATES counts values that several accounts share although they should not. Exit
+    code 1 if a line is no account.
     """
+    found, bad, console = Profile(), 0, common.out()
     sources = common.sources_of(files, mapping, supplier)
-    found, tally, warned, console = Profile(), Tally(), Tally(), common.out()
-    lines = _lines(sources, supplier, found, tally)
-    unchecked = _validate(lines, tally, warned, access)
-    if not found.accounts and not tally.accounts:
+    for source in sources:
+        for line in source.lines():
+            try:
+                if line.errors:
+                    raise NoAccount(line.errors[0].detail)
+                found.add(account_in(line.content))
+            except NoAccount as error:
+                bad += 1
+                common.say(common.err(), f"{source.name}, line {line.number} is no account: {error}")
+    if not found.accounts and not bad:
         common.say(common.err(), "There was nothing to look at.")
         return NOTHING_DONE
     _show(console, found)
     for source in sources:
         for sentence in (*source.written(), *source.left_open()):
             common.say(console, sentence)
-    if unchecked:
-        common.say(console, f"The accounts were not checked by the service: {unchecked}")
-    _show_problems(console, "would be refused", tally, found)
-    _show_problems(console, "with warnings", warned, found)
     words = common.words_of(mapping=str(mapping or ""), supplier=supplier, mode="validate")
-    common.next_step(console, "push", *files, *words, *access.words)
-    return OK
-
-
-def _lines(sources: Sequence[Source], supplier: str | None, found: Profile, tally: Tally) -> Iterator[bytes]:
-    """Yield the accounts, and add them to the profile."""
-    for source in sources:
-        for line in source.lines():
-            content = account_in(line.content)
-            content = for_supplier(content, supplier) if supplier else content
-            try:
-                if line.errors:
-                    raise NoAccount(line.errors[0].detail)
-                found.add(content)
-            except NoAccount as error:
-                problem = FieldError("", "parse_error", f"Line {line.number} is no account: {error}.")
-                tally.add(kinds_of(line.external, content, line.errors or [problem]))
-            else:
-                yield content
-
-
-def _validate(lines: Iterator[bytes], tally: Tally, warned: Tally, access: common.Access) -> str:
-    """Read all lines, and let the service check them. Returns the reason if it did not, or ""."""
-    try:
-        client = access.client()
-        pace, done = Pace(), 0
-        with Progress(common.err()) as progress:
-            for batch in client.push_batches(lines, mode="validate"):
-                done += len(batch.lines)
-                for content, receipt in zip(batch.lines, batch.receipts, strict=True):
-                    if receipt.is_refused:
-                        errors = receipt.errors or (FieldError("", receipt.code or "refused", ""),)
-                        tally.add(kinds_of(receipt.external_account_number, content, errors))
-                    if receipt.warnings:
-                        warned.add(kinds_of(receipt.external_account_number, content, receipt.warnings))
-                progress.show(pace.line("profile", done, tally.accounts, None))
-    except ImportLedgerError as error:
-        collections.deque(lines, maxlen=0)
-        return str(error)
-    return ""
+    common.next_step(console, "push", *files, *words)
+    return SOMETHING_WRONG if bad else OK
 
 
 def _show(console: Console, found: Profile) -> None:
@@ -116,13 +75,3 @@ def _line(path: PathProfile, accounts: int) -> str:
 def _short(text: str) -> str:
     plain = " ".join(neutral(shown(text)).split())
     return plain if len(plain) <= LONGEST_SHOWN else plain[: LONGEST_SHOWN - 1] + "…"
-
-
-def _show_problems(console: Console, title: str, tally: Tally, found: Profile) -> None:
-    if not tally.accounts:
-        return
-    share = 100 * tally.accounts / max(found.accounts, tally.accounts)
-    common.say(console, f"{title}: {number(tally.accounts)} accounts ({share:.1f} %)")
-    for kind in tally.most():
-        sample = tally.samples[kind]
-        common.say(console, f"{number(tally.numbers[kind]):>9}  {kind[0]}  {kind[1]}  {sample.number}".rstrip())
