@@ -73,7 +73,7 @@ def whole_dictionary(file: Path) -> bytes:
     except OSError as error:
         raise DamagedInstallation(f"{file} cannot be read: {error.strerror}. Install this version again.") from error
     if hashlib.sha256(content).hexdigest() != DICTIONARY_SHA256:
-        raise DamagedInstallation(f"{file} is not what this version came with. Install this version again.")
+        raise DamagedInstallation(f"{file} was changed after its installation. Install this version again.")
     return content
 
 

@@ -226,7 +226,7 @@ def read_payload(stream: str, sha256: bytes, content: bytes, key: bytes | None) 
     Raises PayloadErased, and ValueError if the digest differs or only a newer version can read it.
     """
     if not is_readable(content, key):
-        raise PayloadErased(f"payload of {stream} cannot be read: its key is not there")
+        raise PayloadErased(f"payload of {stream} cannot be read: its key is missing")
     try:
         if content.startswith(_ENCRYPTED):
             nonce, encrypted = content[1 : 1 + _NONCE_BYTES], content[1 + _NONCE_BYTES :]

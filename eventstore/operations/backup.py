@@ -225,7 +225,7 @@ def read_manifest(folder: Path) -> BackupManifest:
     for name, part in manifest.parts.items():
         file = folder / f"{name}.copy.zst"
         if not file.exists() or _digest(file) != part.sha256:
-            raise BackupError(f"{file} is missing or not as it was written. Take another backup.")
+            raise BackupError(f"{file} is missing or was altered. Use another backup.")
     return manifest
 
 
@@ -255,7 +255,7 @@ def restore(
             _load_part(connection, keys or folder, name, part, None)
         key = _file_key(connection) if manifest.is_encrypted else None
         if "events" not in manifest.parts:
-            raise BackupError(f"{folder} holds keys and no log: it must come after --keys.")
+            raise BackupError(f"{folder} holds keys and no log: pass it with --keys.")
         for name, part in manifest.parts.items():
             if name not in newer:
                 _load_part(connection, folder, name, part, key)
@@ -274,7 +274,7 @@ def _parts_of_keys(keys: Path) -> dict[str, Part]:
     """Return the parts. Raises BackupError for a folder that holds the log: both folders look alike."""
     manifest = read_manifest(keys)
     if "events" in manifest.parts:
-        raise BackupError(f"{keys} holds a log and no keys alone: --keys must name a folder that backup --keys made.")
+        raise BackupError(f"{keys} holds a log: --keys must name a folder that `backup --keys` has written.")
     return manifest.parts
 
 

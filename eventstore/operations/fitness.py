@@ -99,7 +99,7 @@ def _refuse_loss(connection: Connection[Any], durability: Durability) -> None:
     if durability == "replicated" and not _is_replicated(connection):
         raise UnsafeStore(
             "IMPORTLEDGER_DURABILITY is replicated, and no synchronous standby is connected: set "
-            "synchronous_standby_names, wait for a standby, or say local."
+            "synchronous_standby_names, wait for a standby, or use local."
         )
 
 

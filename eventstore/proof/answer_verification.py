@@ -53,9 +53,9 @@ ORDER BY numbered.position, number
 
 _SENTENCES = {
     "altered": "WARNED  position {position} ({stream}): the remembered answer is not the one that was given",
-    "missing": "WARNED  position {position} ({stream}): the remembered answer is not there, nor was it erased",
-    "unerased": "WARNED  position {position} ({stream}): the person was erased, and the answer is there all the same",
-    "unspoken": "WARNED  a remembered answer is there that no event speaks of",
+    "missing": "WARNED  position {position} ({stream}): the remembered answer is missing and was not erased",
+    "unerased": "WARNED  position {position} ({stream}): the person was erased but the answer is still there",
+    "unspoken": "WARNED  a remembered answer has no event",
 }
 
 

@@ -204,12 +204,12 @@ class Archive:
             if (self.contents.kind, self.contents.format) != ("archive", FORMAT):
                 raise Invalid(f"it is no archive of format {FORMAT}")
             if self.contents.position != self.checkpoint.size:
-                raise Invalid("its checkpoint speaks of another position")
+                raise Invalid("its checkpoint must be of the same position")
             for name in _PARTS:
                 if self._digest(name) != self.contents.parts.get(name):
-                    raise Invalid(f"{name} is not what was signed")
+                    raise Invalid(f"{name} was altered after it was signed")
         except _UNREADABLE as error:
-            raise ArchiveDamaged(f"it cannot be believed: {error}") from error
+            raise ArchiveDamaged(f"it is not valid: {error}") from error
 
     def close(self) -> None:
         self._zip.close()
@@ -232,7 +232,7 @@ class Archive:
             if digest is not None and (event["stream"], digest) not in present:
                 wanted.append((event["stream"], digest))
         if events != self.contents.events or len(present) != self.contents.payloads:
-            raise ArchiveDamaged(f"it has {events} events and {len(present)} payloads, not what it says")
+            raise ArchiveDamaged(f"it has {events} events and {len(present)} payloads, not the numbers that it states")
         for stream, digest in wanted:
             if not any(f"{stream.split('/', 1)[1]}/".startswith(f"{subject}/") for subject in erased):
                 raise ArchiveDamaged(f"the payload {digest[:12]}… of {stream} is not in it")

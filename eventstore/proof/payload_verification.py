@@ -173,10 +173,10 @@ def missing_payloads(connection: Connection[Any]) -> VerifiedPayloads:
     with connection.cursor(row_factory=tuple_row) as cursor:
         for position, stream in cursor.execute(_SELECT_WITHOUT_PAYLOAD, values):
             verified.problems.append(
-                f"PAYLOAD  position {position} ({stream}): its payload is not there, nor was it erased"
+                f"PAYLOAD  position {position} ({stream}): its payload is missing and was not erased"
             )
         for (stream,) in cursor.execute(_SELECT_UNERASED, values):
-            verified.problems.append(f"PAYLOAD  {stream} was erased, and has a payload or a key all the same")
+            verified.problems.append(f"PAYLOAD  {stream} was erased but still has a payload or a key")
         if archives:
             [verified.detached] = cursor.execute(_COUNT_DETACHED, values).fetchone() or (0,)
     return verified

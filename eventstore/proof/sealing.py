@@ -124,7 +124,7 @@ def seal(
         connection.execute(_KEEP_KEY, {"origin": key.name, "verifier": key.verifier, "at": at})
         if log.before is not None and log.before.size == size:
             if log.before.origin != key.name:
-                raise SealRefused("The former key has signed everything already. Seal again when there is a new event.")
+                raise SealRefused("The previous key has signed all events. Seal again after a new event.")
             sealed = Sealed(log.before, log.newest, is_new=False)
         else:
             note = key.sign(size, range_root(tile_reader(connection), 0, size), at, branch=log.branch)
@@ -190,7 +190,7 @@ def _compared(
         raise NothingOutside(
             f"{outside.url} keeps no checkpoint, and the log has one of {signed} events. Set"
             " IMPORTLEDGER_CHECKPOINTS_URL to where they are kept, or put them back there. If they are lost,"
-            " `importledger seal --accept --reason TEXT` takes the log as it is."
+            " `importledger seal --accept --reason TEXT` accepts the log."
         )
     _refuse_other_branches(connection, ends, branch, outside, known)
     if kept := ends.get(branch):
@@ -244,7 +244,7 @@ def continue_from(
         head = log_head(connection)
         if not head:
             raise SealRefused(
-                "The log is empty: restore a backup, or take accounts in with `importledger seal --accept`."
+                "The log is empty: restore a backup, or accept accounts with `importledger seal --accept`."
             )
         if not 0 <= position <= head:
             raise SealRefused(f"The log has {head} events: it cannot continue from position {position}.")
@@ -273,15 +273,18 @@ def _lost_upto(read: ReadTile, head: int, position: int, signed: Sequence[Checkp
         is_there = checkpoint.size <= head and range_root(read, 0, checkpoint.size) == checkpoint.root
         (kept if is_there else lost).append(checkpoint.size)
     if not lost:
-        raise SealRefused("The log continues all that was signed: nothing is lost. `importledger seal` goes on.")
+        raise SealRefused(
+            "The log continues all signed checkpoints: nothing is lost. `importledger seal` needs no --continue-from."
+        )
     if max(kept) > position:
         raise SealRefused(
-            f"The log leads to the signed checkpoint of {max(kept)} events: it continues from {max(kept)} or later."
+            f"The log contains the signed checkpoint of {max(kept)} events: --continue-from must be {max(kept)} or"
+            " later."
         )
     if min(lost) <= position:
         raise SealRefused(
-            f"The log does not lead to the signed checkpoint of {min(lost)} events: it continues from before that, and "
-            f"from {max(kept)} or later."
+            f"The log does not contain the signed checkpoint of {min(lost)} events: --continue-from must be less, and"
+            f" {max(kept)} or more."
         )
     return max(lost)
 
@@ -298,7 +301,7 @@ def _refuse_differing(
     if signed.size > head:
         raise LogDiffers(
             f"TRUNCATED: the log has {head} events, and {place} keeps a checkpoint of {signed.size}. If these events"
-            " are lost for good, `importledger seal --continue-from` goes on openly.",
+            " are lost permanently, run `importledger seal --continue-from`.",
             signed.size,
             note,
         )
@@ -306,7 +309,7 @@ def _refuse_differing(
     if range_root(tile_reader(connection), 0, signed.size) != signed.root:
         raise LogDiffers(
             f"The log does not continue the checkpoint of {signed.size} events that was signed at {signed.time}: it was"
-            " altered, or put back and gone on with. Run `importledger verify --all`.",
+            " altered, or restored from an older state and continued. Run `importledger verify --all`.",
             signed.size,
             note,
         )
@@ -329,8 +332,8 @@ def _refuse_other_branches(
         lost = value_of(connection, "SELECT coalesce(max(lost), 0) FROM log_checkpoints WHERE branch > %s", older)
         if ends[older] > lost:
             raise SealRefused(
-                f"The log goes on elsewhere as it was before the loss: {outside.url} keeps a checkpoint of"
-                f" {ends[older]} events of branch {older}, and what was lost was signed up to {lost}. Stop the former"
+                f"Another server continues the log from before the loss: {outside.url} keeps a checkpoint of"
+                f" {ends[older]} events of branch {older}, and the recorded loss ends at {lost}. Stop the former"
                 " primary."
             )
 

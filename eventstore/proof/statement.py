@@ -73,9 +73,9 @@ def sign_statement(body: Mapping[str, Any], key: LogKey, checkpoint: str, *, at:
     """
     plain = msgspec.to_builtins(body, str_keys=True)
     if not isinstance(plain, dict) or any(name in plain for name in RESERVED):
-        raise ValueError(f"A statement is an object without {', '.join(RESERVED)}.")
+        raise ValueError(f"A statement must be an object without {', '.join(RESERVED)}.")
     if _has_float(plain):
-        raise ValueError("A statement has no floats: say decimals as text.")
+        raise ValueError("A statement must not have floats: write decimals as text.")
     statement: dict[str, Any] = plain | {
         "signed_at": f"{at:%Y-%m-%dT%H:%M:%SZ}",
         "checkpoint": checkpoint,
@@ -105,7 +105,7 @@ async def signed_statement(
     StoreUnavailable if no sealer answers in time.
     """
     if _has_float(body) or any(name in body for name in RESERVED):
-        raise ValueError("A statement has no floats and none of the members that signing adds.")
+        raise ValueError("A statement must have no floats and none of the members that signing adds.")
     request = uuid4()
     deadline = time.monotonic() + within_s
     await asyncio.to_thread(_ask, ledger, authority, request, msgspec.json.encode(body).decode())

@@ -6,8 +6,8 @@ Auditors get it as a distribution of its own (`deploy/verifier/`), never with th
 
 A proof holds the events of one account and their inclusion in the log's Merkle tree (RFC 6962). It also holds signed
 checkpoints of that tree (C2SP tlog-checkpoint, Ed25519), and the consistency of older ones with the newest.
-The exit code is 0 if everything holds and the key was given. Otherwise it is 1, with a sentence for each problem.
-A key in the file itself proves nothing. The ledger also computes its tree with this file.
+The exit code is 0 if everything holds and the key was given, or 1 with a sentence for each problem. A key in the file
+itself proves nothing. The ledger also computes its tree with this file.
 
 A certificate is a JSON object that the ledger has signed. It names the newest checkpoint of that moment.
 
@@ -114,7 +114,7 @@ def leaf_of(event: "dict[str, Any]") -> bytes:
             content = value.to_bytes(size, "big", signed=True) if size else value.encode()
             parts += [struct.pack(">i", len(content)), content]
     except (KeyError, ValueError, AttributeError, OverflowError, TypeError) as error:
-        raise Invalid(f"an event is not whole: {error!r}") from error
+        raise Invalid(f"an event is incomplete: {error!r}") from error
     return b"".join(parts)
 
 
@@ -295,7 +295,7 @@ def statement_text(statement: "dict[str, Any]") -> bytes:
 def _once(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
     """Return the members of an object. Raises Invalid for a repeated one, which readers may read differently."""
     if len(dict(pairs)) != len(pairs):
-        raise Invalid("a member of an object is there twice")
+        raise Invalid("a member of an object must not be repeated")
     return dict(pairs)
 
 
@@ -307,7 +307,7 @@ def read_statement(text: str) -> "dict[str, Any]":
         raise Invalid("this is no certificate: it is not JSON") from error
     members = dict(statement) if isinstance(statement, dict) else {}
     if not all(isinstance(members.get(name), str) for name in ("checkpoint", "signature", "verifier_key")):
-        raise Invalid("this is no certificate: checkpoint, signature and verifier_key belong to one")
+        raise Invalid("this is no certificate: it must have checkpoint, signature and verifier_key")
     return members
 
 
@@ -379,7 +379,7 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
                 raise Invalid(f"{', '.join(more)} does not belong to it")
             root = root_of_inclusion(leaf_hash(leaf_of(event)), position - 1, newest.size, inclusion.get(position, []))
             if root != newest.root:
-                raise Invalid("it is not what the tree holds there")
+                raise Invalid("it differs from the event in the tree")
             holds.append(f"{place}: included")
     wrong += _left_out(events, inclusion)
     checkpoints: list[tuple[str, Checkpoint]] = []
@@ -441,9 +441,9 @@ def _strangers(proof: zipfile.ZipFile, index: "dict[str, Any]") -> "list[str]":
     """Return sentences on repeated files, which readers may read differently, and on unknown files."""
     names = Counter(proof.namelist())
     known = {"README.txt", "log.vkey", "proof.json", "events.ndjson", *index["checkpoints"].values()}
-    twice = sorted(name for name, times in names.items() if times > 1)
+    repeated = [f"{name} must not be repeated" for name in sorted(names) if names[name] > 1]
     strange = [name for name in names if name not in known and not name.startswith("payloads/")]
-    return [f"{name} is there twice" for name in twice] + [f"{name} does not belong to the proof" for name in strange]
+    return repeated + [f"{name} does not belong to the proof" for name in strange]
 
 
 def _reason(error: Exception) -> str:

@@ -73,7 +73,7 @@ def test_the_continued_log_is_sealed_and_told_from_then_on(log: Log) -> None:
 @pytest.mark.parametrize(
     ("position", "said"),
     [
-        (299, "leads to the signed checkpoint of 300 events: it continues from 300 or later"),
+        (299, "contains the signed checkpoint of 300 events: --continue-from must be 300 or later"),
         (481, "The log has 480 events: it cannot continue from position 481"),
     ],
 )
@@ -87,7 +87,9 @@ def test_what_the_checkpoints_contradict_is_not_signed(log: Log, position: int, 
 
 def test_an_altered_log_is_not_continued_from_after_the_change(log: Log) -> None:
     edited("caused_by", "'nobody'")(log)
-    with pytest.raises(SealRefused, match="does not lead to the signed checkpoint of 300 events: it continues from be"):
+    with pytest.raises(
+        SealRefused, match="does not contain the signed checkpoint of 300 events: --continue-from must be"
+    ):
         continued(log, 450)
 
 
@@ -132,7 +134,7 @@ def test_a_former_primary_that_goes_on_signing_is_noticed(log: Log) -> None:
     failed_over(log)
     continued(log)
     log.outside.keep(601, KEY.sign(601, bytes(32), NOON))
-    with pytest.raises(SealRefused, match="The log goes on elsewhere as it was before the loss"):
+    with pytest.raises(SealRefused, match="Another server continues the log from before the loss"):
         log.seal()
     assert_found(log.problems(), r"TRUNCATED  .*601 exists")
 

@@ -105,7 +105,7 @@ def test_a_shorter_or_another_log_takes_nothing_in(log: Log, service: Any, diffe
 def test_intake_continues_when_the_log_is_continued_openly(log: Log, service: Any) -> None:
     put_back(log)
     refused(log)
-    with pytest.raises(SealRefused, match="it continues from 300 or later"):
+    with pytest.raises(SealRefused, match="--continue-from must be 300 or later"):
         continue_from(service, KEY, log.outside, 299, "put back", at=NOON)
     assert intake_stop(service) is not None
     continue_from(service, KEY, log.outside, 450, "put back", at=NOON, by="operator:anna")

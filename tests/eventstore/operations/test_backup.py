@@ -42,8 +42,8 @@ def test_the_manifest_is_signed_with_a_checkpoint_of_exactly_what_is_in_the_back
 @pytest.mark.parametrize(
     ("named", "keys", "said"),
     [
-        ("keys", "log", "log holds a log and no keys alone"),
-        ("log", "log", "log holds a log and no keys alone"),
+        ("keys", "log", "log holds a log: --keys must name a folder"),
+        ("log", "log", "log holds a log: --keys must name a folder"),
         ("keys", "keys", "keys holds keys and no log"),
     ],
 )

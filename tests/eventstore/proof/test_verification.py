@@ -237,18 +237,18 @@ TAMPERINGS: dict[Callable[[Log], None], str] = {
     payload_and_digest_edited: r"ALTERED  position 100 [\s\S]*PAYLOAD  position 100 ",
     payload_edited: r"PAYLOAD  payload of import/NORDWIND/BENCH-0000100 does not match its digest",
     payload_of_another: r"PAYLOAD  payload of import/NORDWIND/BENCH-0000100 does not match its digest",
-    payload_deleted: r"PAYLOAD  position 100 .* not there, nor was it erased",
-    payload_key_deleted: r"PAYLOAD  payload of .* its key is not there",
-    erased_without_an_event: r"PAYLOAD  position 100 .* nor was it erased",
+    payload_deleted: r"PAYLOAD  position 100 .* missing and was not erased",
+    payload_key_deleted: r"PAYLOAD  payload of .* its key is missing",
+    erased_without_an_event: r"PAYLOAD  position 100 .* was not erased",
     tree_edited: r"UNSURE  position 2 .*the stored tree itself was altered",
     checkpoint_edited: r"NOT SIGNED  in the database, 300: .*signature .* is wrong",
     checkpoints_deleted: r"UNANCHORED",
     answer_edited("body", "'{}'"): r"WARNED  position 601 \(supplier/ANSWERED\): the remembered answer is not the one",
     answer_edited("status", "200"): r"WARNED  position 601 .*is not the one",
     answer_edited("request_sha256", "'x'"): r"WARNED  position 601 .*is not the one",
-    answer_removed: r"WARNED  position 601 \(supplier/ANSWERED\): the remembered answer is not there",
-    answer_invented: r"WARNED  a remembered answer is there that no event speaks of",
-    answer_given_to_another_request: r"WARNED  position 601 .*is not there[\s\S]*WARNED  a remembered answer is there",
+    answer_removed: r"WARNED  position 601 \(supplier/ANSWERED\): the remembered answer is missing",
+    answer_invented: r"WARNED  a remembered answer has no event",
+    answer_given_to_another_request: r"WARNED  position 601 .*is missing[\s\S]*WARNED  a remembered answer has",
     payload_smuggled_in: r"WARNED  payload 2d711642b726… of import/NORDWIND/BENCH-0000100: no event speaks of it",
     payload_of_an_unknown_stream: r"WARNED  payload .* of import/NORDWIND/NOBODY: no event speaks of it",
     key_forged: r"WARNED  the access key k2 of Nordwind is one that no event speaks of",
@@ -316,10 +316,10 @@ def event_with_two_topics(members: dict[str, list[str]]) -> None:
 @pytest.mark.parametrize(
     ("tamper", "said"),
     [
-        (added("events.ndjson", "{}"), "events.ndjson is there twice"),
+        (added("events.ndjson", "{}"), "events.ndjson must not be repeated"),
         (added("VERDICT.pdf", "all is well"), "VERDICT.pdf does not belong to the proof"),
         (event_embellished, "paid does not belong to it"),
-        (event_with_two_topics, "a member of an object is there twice"),
+        (event_with_two_topics, "a member of an object must not be repeated"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -389,7 +389,7 @@ def test_the_answers_of_an_erased_person_are_rightly_gone_and_wrongly_there(log:
     with psycopg.connect(log.urls.service) as connection:
         assert verify_answers(connection).problems == []
     log.admin.execute("INSERT INTO remembered_answers SELECT * FROM hidden")
-    assert_found(log.problems(), r"WARNED  position 100 .*the person was erased, and the answer is there all the same")
+    assert_found(log.problems(), r"WARNED  position 100 .*the person was erased but the answer is still there")
 
 
 @pytest.mark.promise("verify-all-finds-remembered")
@@ -426,7 +426,7 @@ def test_another_key_is_found(log: Log) -> None:
 
 
 def test_a_new_key_goes_on_openly_from_what_the_former_one_has_signed(log: Log) -> None:
-    with pytest.raises(SealRefused, match="has signed everything already"):
+    with pytest.raises(SealRefused, match="has signed all events"):
         log.seal(OTHER_KEY, former_key=KEY.verifier)
     log.add(301, 310)
     with pytest.raises(SealRefused, match="Is it the right sealing key"):
@@ -559,7 +559,7 @@ def test_an_erased_person_who_is_put_back_is_found(log: Log) -> None:
     log.admin.execute("CREATE TABLE hidden AS SELECT * FROM payloads")
     erased(log)
     log.admin.execute("INSERT INTO payloads SELECT * FROM hidden WHERE stream LIKE '%%0000100' ON CONFLICT DO NOTHING")
-    assert_found(log.problems(), r"PAYLOAD  import/NORDWIND/BENCH-0000100 was erased, and has a payload")
+    assert_found(log.problems(), r"PAYLOAD  import/NORDWIND/BENCH-0000100 was erased but still has a payload")
 
 
 def test_the_database_itself_refuses_to_change_a_checkpoint(log: Log) -> None:

@@ -141,7 +141,7 @@ def test_a_payload_that_is_missing_without_an_archive_is_still_a_problem(place: 
     archived(place)
     typed("archive", "attach", SUPPLIER)
     rows.execute("DELETE FROM payloads WHERE stream = %s", (f"import/{SUPPLIER}/{EXTERNALS[0]}",))
-    assert "its payload is not there, nor was it erased" in typed("verify", "--all", code=1)
+    assert "its payload is missing and was not erased" in typed("verify", "--all", code=1)
 
 
 @pytest.mark.promise("archive-finished-supplier-holds")
