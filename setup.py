@@ -1,4 +1,4 @@
-"""What is made along with a wheel: the guide in api/guide/, manual pages, completions. Else see pyproject.toml."""
+"""Build steps of a wheel: the guide in api/guide/, manual pages and completions. All else is in pyproject.toml."""
 
 import importlib.util
 import os
@@ -21,16 +21,15 @@ def are_there(*modules: str) -> bool:
 
 
 class BuildWithGuide(build_py):
-    """Without a generator or without docs/ the package is made as it is, and the service says what is missing."""
+    """Build step. Without Sphinx or docs/ the package has no guide, and the service reports it."""
 
     def run(self) -> None:
-        if self.editable_mode:  # `make setup` makes the guide, and nobody installs manual pages from here
+        if self.editable_mode:  # `make setup` builds the guide; manual pages are not installed
             return
         if GUIDE.exists() and are_there("sphinx", "myst_parser", "furo"):
             runpy.run_path(str(GUIDE))["build"]()
         if MANUALS.exists() and are_there("click_man", "click", "structlog", "msgspec"):
-            # In a process of its own: the command's modules are read, and must not stay in this one. They ask which
-            # version they are of.
+            # In a process of its own, since it imports the modules of the command, which read their version.
             self.run_command("egg_info")
             subprocess.run([sys.executable, str(MANUALS), str(SHARED)], cwd=ROOT, env=os.environ, check=True)
             files = [path for path in (ROOT / SHARED).rglob("*") if path.is_file()]

@@ -29,7 +29,7 @@ from projections.retention.archiving import (
 from projections.versions.build import administrator
 
 _SCHEMES = ("file", "s3", "gs", "az")
-_READERS = [one.name for one in PROJECTIONS if one.reads_payloads and not one.is_inline]
+_READERS = [view.name for view in PROJECTIONS if view.reads_payloads and not view.is_inline]
 
 
 class SupplierFirst(click.Group):
@@ -92,12 +92,12 @@ def archive_one(code: str, url: str, as_json: bool) -> None:
             connection, ledger, code, url, (sealed.checkpoint, sealed.note), key,
             at=now(), by=caused_by(), progress=progress,
         )  # fmt: skip
-    told = {"supplier": code, "url": archived.url, "sha256": archived.sha256, "position": archived.position}
+    result = {"supplier": code, "url": archived.url, "sha256": archived.sha256, "position": archived.position}
     sentence = (
         f"{code} is archived in {archived.url}, up to position {archived.position:,}; {archived.payloads:,} payloads "
         f"lie there, {detached:,} were detached now."
     )
-    print_result(sentence, told | {"payloads": archived.payloads, "detached": detached}, as_json=as_json)
+    print_result(sentence, result | {"payloads": archived.payloads, "detached": detached}, as_json=as_json)
 
 
 @archive.command("verify")
@@ -114,12 +114,12 @@ def verify_archive(code: str, as_json: bool) -> None:
         with read_back(archived, [sealing_key(settings).verifier]) as opened:
             checked = check_archive(connection, opened)
     contents = checked.contents
-    told = {"supplier": code, "url": archived.url, "position": contents.position, "events": contents.events}
+    result = {"supplier": code, "url": archived.url, "position": contents.position, "events": contents.events}
     sentence = (
         f"{archived.url} is as it was signed: {contents.events:,} events proved up to position {contents.position:,}, "
         f"{checked.opened:,} payloads match their digests, {checked.erased:,} are of persons who were erased."
     )
-    print_result(sentence, told | {"payloads": checked.opened, "erased": checked.erased}, as_json=as_json)
+    print_result(sentence, result | {"payloads": checked.opened, "erased": checked.erased}, as_json=as_json)
 
 
 @archive.command("attach")
@@ -139,5 +139,5 @@ def attach(code: str, as_json: bool) -> None:
             return
         with archiving_alone(connection, code), read_back(archived, [sealing_key(settings).verifier]) as opened:
             inserted = attach_archive(connection, ledger, code, opened, at=now(), by=caused_by())
-    told = {"supplier": code, "url": archived.url, "payloads": inserted, "is_changed": True}
-    print_result(f"{inserted:,} payloads of {code} are back from {archived.url}.", told, as_json=as_json)
+    result = {"supplier": code, "url": archived.url, "payloads": inserted, "is_changed": True}
+    print_result(f"{inserted:,} payloads of {code} are back from {archived.url}.", result, as_json=as_json)

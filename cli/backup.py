@@ -41,8 +41,8 @@ def backup(folder: Path, keys: Path | None, without_keys: bool, as_json: bool) -
     manifest = back_up(url, folder, keys=keys, has_keys=not without_keys, sign=sign)
     counts = {name: part.rows for name, part in manifest.parts.items()}
     rows = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
-    told = {"folder": str(folder), "position": manifest.position, "rows": counts, "warning": why_unsigned}
-    print_result(f"{folder} holds the log up to position {manifest.position}: {rows}.", told, as_json=as_json)
+    result = {"folder": str(folder), "position": manifest.position, "rows": counts, "warning": why_unsigned}
+    print_result(f"{folder} holds the log up to position {manifest.position}: {rows}.", result, as_json=as_json)
     if why_unsigned and not as_json:
         click.echo(why_unsigned, err=True)
     if own := own_checkpoint(folder):

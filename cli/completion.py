@@ -1,4 +1,4 @@
-"""The verb that prints what makes a shell complete the command's verbs and options."""
+"""The verb `completion`, which prints the script for completion of verbs and options in a shell."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -23,7 +23,7 @@ def completion(shell: str) -> None:
 
 
 def script(shell: str) -> str:
-    """What the shell reads; it then asks the command itself, which so never differs from it."""
+    """The completion script. It runs the command itself, so that both always agree."""
     kind = get_completion_class(shell)
     assert kind is not None
     maker = kind(click.Command("importledger"), {}, "importledger", _VARIABLE)

@@ -1,4 +1,4 @@
-"""Cancel and retry imports, one or many of a supplier, and erase a person; with who and why in the log."""
+"""The verbs `cancel`, `retry` and `erase`. The log records the operator and the reason."""
 
 from collections.abc import Sequence
 
@@ -137,7 +137,7 @@ def _externals(ledger: Ledger, supplier: str, status: str, code: str | None) -> 
 def _decide(
     ledger: Ledger, supplier: str, externals: Sequence[str], command: Command, done: str, *, as_json: bool
 ) -> None:
-    """Decide in parts, so that no transaction is long; exit code 1 when any was refused."""
+    """Execute the command in batches, so that transactions stay short. Exit code 1 when any import was refused."""
     changed, refusals = 0, []
     for start in range(0, len(externals), IMPORTS_AT_ONCE):
         streams = [stream_of(supplier, external) for external in externals[start : start + IMPORTS_AT_ONCE]]
@@ -145,14 +145,14 @@ def _decide(
             changed += outcome.recorded is not None
             if outcome.refusal:
                 refusals.append(_why(outcome.refusal, done))
-    told = {"imports": len(externals), "changed": changed, "refused": len(refusals)}
-    print_result(f"{changed} of {len(externals)} imports {done}.", told, as_json=as_json)
+    result = {"imports": len(externals), "changed": changed, "refused": len(refusals)}
+    print_result(f"{changed} of {len(externals)} imports {done}.", result, as_json=as_json)
     if refusals:
         raise click.ClickException(f"{len(refusals)} refused: {refusals[0]}")
 
 
 def _why(refusal: Refused, done: str) -> str:
-    """Return the refusal in the words of the verb that was typed."""
+    """The refusal in the words of the verb."""
     if isinstance(refusal, IllegalTransition):
         return f"an import that is {refusal.status} cannot be {done}."
     return str(refusal)

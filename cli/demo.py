@@ -1,4 +1,4 @@
-"""`importledger demo`: a book's way from export to certificate, on a service of its own, by the importer's commands."""
+"""The verb `demo`, which imports a sample book with the importer's commands, from export to certificate."""
 
 import contextlib
 import io
@@ -112,7 +112,7 @@ def _prepare(admin_url: str) -> tuple[str, SignInLink]:
 
 @contextlib.contextmanager
 def _importing(base_url: str, api_key: str, folder: Path) -> Iterator[None]:
-    """The importer's working folder and environment."""
+    """Run the block in the importer's working folder and environment."""
     folder.mkdir(exist_ok=True)
     before = Path.cwd()
     os.environ |= {"IMPORTLEDGER_URL": base_url, "IMPORTLEDGER_KEY": api_key}
@@ -124,7 +124,7 @@ def _importing(base_url: str, api_key: str, folder: Path) -> Iterator[None]:
 
 
 def _shown(console: Console, accounts: int, seed: int) -> bool:
-    """Every step of an importer, with its command; whether each ended as it should."""
+    """Run each step of an importer with its command. Return True if all ended as expected."""
     started = time.monotonic()
     book = ["generate", "--accounts", str(accounts), "--seed", str(seed), "--supplier", SUPPLIER]
     refused = 1 if accounts >= 50 else 0
@@ -146,7 +146,7 @@ def _shown(console: Console, accounts: int, seed: int) -> bool:
 
 
 def _run(words: Sequence[str], output: str) -> int:
-    """A verb of importbook in this process, and its exit code. It is a distribution of its own: only this needs it."""
+    """Run a verb of importbook, which is a distribution of its own, in this process. Return its exit code."""
     from importledger_client.commands.main import run
 
     if not output:
@@ -168,7 +168,7 @@ def curl_lines(base_url: str, api_key: str, external: str) -> list[str]:
 
 
 def _free_port(wanted: int) -> int:
-    """The wanted port, or any free one where that is taken: a demonstration should not fail on it."""
+    """The wanted port, or any free one where it is taken."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

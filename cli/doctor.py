@@ -1,4 +1,4 @@
-"""The verb `doctor`: one page of what is good, what is not, and what to type."""
+"""The verb `doctor`, which checks an installation and names the command or setting that helps."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -59,7 +59,7 @@ def doctor(backups: Path | None, *, as_json: bool) -> int:
 
 
 def examine(backups: Path | None = None) -> Iterator[Finding]:
-    """All findings. What cannot be looked at is a finding as well."""
+    """All findings. A check that fails is a finding too."""
     try:
         settings = Settings.from_environment()
         settings.refuse_incomplete()
@@ -84,12 +84,12 @@ def examine(backups: Path | None = None) -> Iterator[Finding]:
             try:
                 yield from check(look)
             except psycopg.Error as error:
-                yield wrong(check.__name__, f"This cannot be looked at: {reason_of(error)}.")
+                yield wrong(check.__name__, f"This cannot be checked: {reason_of(error)}.")
 
 
 def _show(finding: Finding) -> None:
-    """The same line on a terminal, in colour unless NO_COLOR is set."""
-    from rich.console import Console  # it is large, and most verbs show no colour
+    """Print a finding on a terminal, in colour unless NO_COLOR is set."""
+    from rich.console import Console  # large, and most verbs print no colour
     from rich.text import Text
 
     line = Text(_line(finding))

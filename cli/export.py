@@ -1,4 +1,4 @@
-"""`importledger export`: write a supplier's history into a file."""
+"""The verb `export`, which writes the history of a supplier to a file."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -44,9 +44,9 @@ def export_history(
         connection.execute("SET statement_timeout = 0")
         end = write_export(connection, output, header, bounds, payloads=payloads)
         more, elsewhere = told_of_detached(connection, supplier_code, end.detached)
-    told = {"file": str(output), "supplier": supplier_code, "events": end.events, "payloads": end.payloads}
+    result = {"file": str(output), "supplier": supplier_code, "events": end.events, "payloads": end.payloads}
     sentence = f"{output} has {end.events} events and {end.payloads} payloads of {supplier_code}.{more}"
-    print_result(sentence, told | elsewhere, as_json=as_json)
+    print_result(sentence, result | elsewhere, as_json=as_json)
 
 
 def _first(connection: Connection[Any], moment: AsOf) -> int | None:

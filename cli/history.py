@@ -93,8 +93,10 @@ def history(
                 upto = position_of(as_of)
                 events = read_history(connection, [stream], upto)
         if not events:
-            told = f"import of {external} for {supplier_code}" if external is not None else f"event of {supplier_code}"
-            raise click.ClickException(f"There was no {told} then.")
+            subject = (
+                f"import of {external} for {supplier_code}" if external is not None else f"event of {supplier_code}"
+            )
+            raise click.ClickException(f"There was no {subject} then.")
         if versions is not None:
             _print_difference(ledger, of_import(events), versions, as_json=as_json)
             return
@@ -118,9 +120,9 @@ def _print_event(recorded: Recorded, *, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(entry))
         return
-    said = " ".join(f"{name}={text_of(value)}" for name, value in entry.data.items())
+    fields = " ".join(f"{name}={text_of(value)}" for name, value in entry.data.items())
     kind, at = entry.stream.split("/", 1)[0], text_of(entry.at)
-    click.echo(f"{entry.position:>8}  {at}  {kind} {entry.event:<18} {entry.by}  {said}")
+    click.echo(f"{entry.position:>8}  {at}  {kind} {entry.event:<18} {entry.by}  {fields}")
 
 
 def _print_payload(ledger: Ledger, recorded: Recorded) -> None:

@@ -1,4 +1,4 @@
-"""Checks that the supplier or import that an operator has typed exists; if not, it names one that is spelt alike."""
+"""Checks that a supplier or import exists; an error names one with a similar spelling."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -21,7 +21,7 @@ LIMIT 1
 
 
 class NotThere(OperatorError):
-    """There is nothing of this name; the message names it."""
+    """A supplier, import or stream of this name does not exist."""
 
 
 def require_supplier(connection: Connection[Any], code: str) -> None:
@@ -51,7 +51,7 @@ def require_stream(connection: Connection[Any], stream: str) -> None:
 
 
 def nearest(typed: str, present: Iterable[str]) -> str:
-    """`, but there is X` for a name that differs in case or is spelt alike; "" where there is none."""
+    """`, but there is X` for a similar name or another case; "" where there is none."""
     by_lower = {name.lower(): name for name in present}
     matches = get_close_matches(typed.lower(), by_lower, n=1, cutoff=0.8)
     return f", but there is {by_lower[matches[0]]}" if matches else ""

@@ -1,4 +1,4 @@
-"""The command `importledger`: what every verb has around it. The verbs are listed in `cli.verbs`."""
+"""The command `importledger`, with the handling of errors for every verb. The verbs are listed in `cli.verbs`."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from system.interpreter import load_without_searching
 from telemetry.log import begin_process
 
 ROLES = (["up"], ["api"], ["relay"], ["worker"])
-"""Verbs that continue until they are stopped, and whose lines a program reads."""
+"""Verbs that run until they are stopped, and whose log a program reads."""
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
@@ -26,16 +26,16 @@ show_examples(importledger)
 
 
 INTERRUPTED = 130
-"""Exit code of a process that SIGINT ends, as shells have it."""
+"""Exit code after SIGINT, as in shells."""
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Return whether Ctrl-C caused it. click raises Abort for that, for the end of its input and for a "no" alike."""
+    """Return True if Ctrl-C caused it. click raises Abort for Ctrl-C, the end of input and the answer "no"."""
     return isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt)
 
 
 def main() -> None:
-    """Run a verb; what goes wrong is one sentence and exit code 1; an interrupted verb ends with 130."""
+    """Run a verb. Errors print one sentence and exit with 1; an interrupt exits with 130."""
     try:
         is_role = sys.argv[1:2] in ROLES
         form = os.environ.get("IMPORTLEDGER_LOG_FORMAT", "auto") if is_role else "auto"
@@ -51,23 +51,23 @@ def main() -> None:
             sys.exit(INTERRUPTED)
         print_line("importledger: Not confirmed: nothing was done.", err=True)
         sys.exit(1)
-    except BrokenPipeError:  # whoever reads our output has heard enough
+    except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except DamagedInstallation as error:  # before anything that needs the file is imported
+    except DamagedInstallation as error:  # raised before modules that need the file are imported
         print_line(f"importledger: {error}", err=True)
         sys.exit(1)
     except Exception as error:
-        from cli.service.failures import tell_failure  # it imports the libraries whose errors it knows
+        from cli.service.failures import print_failure  # it imports the libraries whose errors it knows
 
-        tell_failure(error)
+        print_failure(error)
         sys.exit(1)
     else:
         sys.exit(code if isinstance(code, int) else 0)
 
 
 def run() -> None:
-    """Run a verb in a process of its own, and end that."""
+    """Run a verb, and end the process."""
     ending = Ending()
     load_without_searching()
     try:

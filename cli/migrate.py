@@ -1,4 +1,4 @@
-"""The verb `migrate`, which brings the database to what this version needs, and says first what that will do."""
+"""The verb `migrate`, which migrates the database, and shows the plan first."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ NOTHING_TO_DO, CAN_BE_ROLLED, MUST_STOP = 0, 2, 3
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What `migrate` of this version does to a database."""
+    """Plan of a migration to this version."""
 
     schema: str | None
     pending: list[Pending]
@@ -26,14 +26,16 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def why_not_rolled(self) -> list[str]:
-        """Why processes of the version before must be stopped; empty where they need not be."""
-        reasons = [f"{one.name}: {one.why_not_rolled}" for one in self.pending if one.why_not_rolled]
-        anew = [one.says for one in self.projections if not one.can_be_rolled]
+        """Reasons to stop processes of the previous version; empty where they may continue."""
+        reasons = [
+            f"{migration.name}: {migration.why_not_rolled}" for migration in self.pending if migration.why_not_rolled
+        ]
+        anew = [view.says for view in self.projections if not view.can_be_rolled]
         return reasons + [f"{says}, and processes of the version before do not write to it" for says in anew]
 
     @property
     def has_work(self) -> bool:
-        return bool(self.pending or [one for one in self.projections if one.change != "outdated"])
+        return bool(self.pending or [view for view in self.projections if view.change != "outdated"])
 
     @property
     def exit_code(self) -> int:
@@ -51,21 +53,21 @@ class Plan(msgspec.Struct, frozen=True):
         }
 
     def lines(self) -> list[str]:
-        """The same in words, a line each."""
-        views = [f"  {one.says}" for one in self.projections]
+        """The plan in words, a line each."""
+        views = [f"  {view.says}" for view in self.projections]
         if not self.has_work:
             return [f"The database is as this version needs it ({NEWEST}): there is nothing to do.", *views]
-        told = [f"`importledger migrate` takes the database from {self.schema or 'nothing'} to {NEWEST}:"]
-        told += [f"  {one.name}" for one in self.pending] + views
+        result = [f"`importledger migrate` takes the database from {self.schema or 'nothing'} to {NEWEST}:"]
+        result += [f"  {migration.name}" for migration in self.pending] + views
         if not self.why_not_rolled:
             return [
-                *told,
+                *result,
                 "It can be rolled: migrate while the service runs, then replace one process after the other.",
             ]
-        is_api_too = any(one.change == "new" and not one.can_be_rolled for one in self.projections)
+        is_api_too = any(view.change == "new" and not view.can_be_rolled for view in self.projections)
         stopped = "api, relay and workers" if is_api_too else "relay and workers"
-        told.append(f"It cannot be rolled: stop {stopped} before, and start them with the new version.")
-        return told + [f"  {reason}" for reason in self.why_not_rolled]
+        result.append(f"It cannot be rolled: stop {stopped} before, and start them with the new version.")
+        return result + [f"  {reason}" for reason in self.why_not_rolled]
 
 
 @click.command()
@@ -105,6 +107,6 @@ def migrate(is_check: bool, as_json: bool) -> int:
 
 
 def plan_of(connection: psycopg.Connection[Any]) -> Plan:
-    """What `migrate` would do. Changes nothing. Raises MigrationError where the database is newer."""
+    """The plan of a migration, without changes. Raises MigrationError where the database is newer."""
     pending = pending_migrations(connection)
     return Plan(max(known_migrations(connection), default=None), pending, projection_changes(connection))

@@ -71,10 +71,10 @@ def projections(context: click.Context, as_json: bool) -> None:
     for standing in standings:
         lag_s = max(0.0, (now() - standing.lag_since).total_seconds()) if standing.lag_since else 0.0
         if as_json:
-            told = {**msgspec.to_builtins(standing), "lag_events": standing.lag, "lag_s": lag_s}
+            result = {**msgspec.to_builtins(standing), "lag_events": standing.lag, "lag_s": lag_s}
             print_line(
                 msgspec.json.encode(
-                    {name: told[name] for name in told if name not in ("lag", "lag_since", "definition")}
+                    {name: result[name] for name in result if name not in ("lag", "lag_since", "definition")}
                 )
             )
         else:
@@ -109,18 +109,18 @@ def verify(projection: Projection | None, is_all: bool, show: int, as_json: bool
         raise click.UsageError("Name one projection, or give --all.")
     wrong = 0
     with administrator(admin_url()) as connection:
-        for one in PROJECTIONS if projection is None else [projection]:
-            with alone(connection, one), progress_bar("events", title=one.name, total=head(connection)) as progress:
-                comparison = verify_projection(admin_url(), connection, one, limit=show, progress=progress)
+        for view in PROJECTIONS if projection is None else [projection]:
+            with alone(connection, view), progress_bar("events", title=view.name, total=head(connection)) as progress:
+                comparison = verify_projection(admin_url(), connection, view, limit=show, progress=progress)
             wrong += comparison.count > 0
             parked = f", {comparison.parked} streams are parked" if comparison.parked else ""
-            told = {"name": one.name, **_counts(comparison), "parked": comparison.parked, "first": comparison.first}
-            sentence = f"{one.name}: {_summary(comparison) if comparison.count else 'is what the log says'}{parked}"
-            print_result(sentence, told, as_json=as_json)
+            result = {"name": view.name, **_counts(comparison), "parked": comparison.parked, "first": comparison.first}
+            sentence = f"{view.name}: {_summary(comparison) if comparison.count else 'is what the log says'}{parked}"
+            print_result(sentence, result, as_json=as_json)
             for difference in () if as_json else comparison.first:
                 _print_difference(difference)
     if wrong:
-        raise click.ClickException(f"{wrong} projections are not what the log says. `projections rebuild` mends them.")
+        raise click.ClickException(f"{wrong} projections differ from the log. `projections rebuild` repairs them.")
 
 
 @projections.command()
@@ -144,10 +144,10 @@ def rebuild(
     chosen: Sequence[Projection] = PROJECTIONS if projection is None else [projection]
     with administrator(admin_url()) as connection:
         if is_outdated:
-            chosen = [one for one in PROJECTIONS if live_version(connection, one.name).is_outdated(one)]
-        for one in chosen:
-            with alone(connection, one):
-                _rebuild(connection, one, jobs, stays=stays, as_json=as_json)
+            chosen = [view for view in PROJECTIONS if live_version(connection, view.name).is_outdated(view)]
+        for view in chosen:
+            with alone(connection, view):
+                _rebuild(connection, view, jobs, stays=stays, as_json=as_json)
     if not chosen and not as_json:
         print_line("No projection is outdated.")
 
@@ -158,27 +158,27 @@ def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, 
         built = build_version(admin_url(), connection, projection, jobs=jobs, progress=progress)
     took_s = max(time.monotonic() - began, 0.001)
     parked = parked_streams(connection, name, built.version)
-    told = {"name": name, "version": built.version, "events": total, "seconds": took_s, "parked": len(parked)}
+    result = {"name": name, "version": built.version, "events": total, "seconds": took_s, "parked": len(parked)}
     if not as_json:
         print_line(f"{name}: version {built.version} built, {total:,} events, {total / took_s:,.0f} a second")
         if parked:
             print_line(f"{name}: {len(parked)} streams could not be taken in and are parked: {text_of(parked[0])} …")
-    former, said = live_version(connection, name), "the former version was of another form"
+    former, summary = live_version(connection, name), "the previous version had another definition"
     if not former.is_outdated(projection):
-        # Of one moment: the new version is brought to that of the live one, and that is undone.
+        # Compare as of one moment: the new version catches up with the live one, and that is rolled back.
         with side_by_side(admin_url(), connection, projection, built):
             comparison = compare(connection, projection, projection.home, built.schema, limit=0)
-        told |= _counts(comparison)
-        said = _summary(comparison)
+        result |= _counts(comparison)
+        summary = _summary(comparison)
     if stays:
-        sentence = f"{name}: {said}; `projections switch {name} --to {built.version}` makes it live"
-        print_result(sentence, told | {"is_switched": False}, as_json=as_json)
+        sentence = f"{name}: {summary}; `projections switch {name} --to {built.version}` makes it live"
+        print_result(sentence, result | {"is_switched": False}, as_json=as_json)
         return
     position = switch_to(connection, projection, built.version)
     drop_versions(connection, projection, unfinished=False)
-    told |= {"is_switched": True, "position": position, "former": former.version}
-    sentence = f"{name}: {said}; switched at position {position:,}, version {former.version} is kept"
-    print_result(sentence, told, as_json=as_json)
+    result |= {"is_switched": True, "position": position, "former": former.version}
+    sentence = f"{name}: {summary}; switched at position {position:,}, version {former.version} is kept"
+    print_result(sentence, result, as_json=as_json)
 
 
 @projections.command()
@@ -193,16 +193,16 @@ def switch(projection: Projection, version: int, as_json: bool) -> None:
     with administrator(admin_url()) as connection, alone(connection, projection):
         former = live_version(connection, projection.name)
         if former.version == version:
-            told = {"name": projection.name, "version": version, "is_changed": False}
-            print_result(f"{projection.name}: version {version} is live already.", told, as_json=as_json)
+            result = {"name": projection.name, "version": version, "is_changed": False}
+            print_result(f"{projection.name}: version {version} is live already.", result, as_json=as_json)
             return
         position = switch_to(connection, projection, version)
         drop_versions(connection, projection, unfinished=False)
-    told = {"name": projection.name, "version": version, "position": position, "former": former.version}
+    result = {"name": projection.name, "version": version, "position": position, "former": former.version}
     sentence = (
         f"{projection.name}: version {version} is live at position {position:,}, version {former.version} is kept"
     )
-    print_result(sentence, told | {"is_changed": True}, as_json=as_json)
+    print_result(sentence, result | {"is_changed": True}, as_json=as_json)
 
 
 @projections.command()
@@ -244,8 +244,8 @@ def heal(supplier: str, external: str | None, as_json: bool) -> None:
         for projection in PROJECTIONS:
             healed = heal_streams(connection, projection, streams)
             failed += healed.is_parked
-            told = {"name": healed.name, "says": healed.says, "is_parked": healed.is_parked}
-            print_result(f"{healed.name}: {healed.says}", told, as_json=as_json)
+            result = {"name": healed.name, "says": healed.says, "is_parked": healed.is_parked}
+            print_result(f"{healed.name}: {healed.says}", result, as_json=as_json)
     if failed:
         record = "record" if external is None else "account"
         raise click.ClickException(f"{failed} projections cannot take the {record} in.")
@@ -263,11 +263,11 @@ def _print_difference(difference: Difference) -> None:
     key = " ".join(f"{name}={text_of(value)}" for name, value in difference.key.items())
     before, after = difference.before, difference.after
     if before is None or after is None:
-        said = f"only in {'log' if before is None else 'table'}"
+        text = f"only in {'log' if before is None else 'table'}"
     else:
-        said = "; ".join(
+        text = "; ".join(
             f"{name} table: {text_of(before[name])} log: {text_of(after[name])}" for name in difference.columns
         )
-    click.echo(f"  {difference.table} {key}: {said}")
+    click.echo(f"  {difference.table} {key}: {text}")
     if difference.cause:
         click.echo(f"    {difference.cause}")

@@ -46,15 +46,15 @@ def proof(
             raise click.ClickException("The log is empty: there is nothing to prove.")
         continued = _continuations(connection, key)
         checkpoints = [(file, _checkpoint(file, key)) for file in against]
-        # What speaks of a part that was openly lost is not consistent with the log; the verifier says so.
-        kept = {named.size: read_note(file) for file, named in checkpoints if not loss_of(named, continued)}
+        # A checkpoint of a part that was openly lost is not consistent with the log; the verifier reports it.
+        consistent = {named.size: read_note(file) for file, named in checkpoints if not loss_of(named, continued)}
         newest = (sealed.checkpoint, sealed.note)
-        made = write_proof(connection, output, streams, newest, key.verifier, kept=kept, payloads=payloads)
+        made = write_proof(connection, output, streams, newest, key.verifier, kept=consistent, payloads=payloads)
         more, elsewhere = told_of_detached(connection, supplier_code, made.detached)
-    told = {"file": str(output), "events": made.events, "payloads": made.payloads, "size": made.size}
+    result = {"file": str(output), "events": made.events, "payloads": made.payloads, "size": made.size}
     sentence = f"{output} proves {made.events} events in a log of {made.size:,}, with {made.payloads} payloads.{more}"
     check = f"Check it anywhere: importledger-verify {output.name} --key '{key.verifier}'"
-    print_result(f"{sentence}\n{check}", told | elsewhere | {"key": key.verifier}, as_json=as_json)
+    print_result(f"{sentence}\n{check}", result | elsewhere | {"key": key.verifier}, as_json=as_json)
 
 
 def _continuations(connection: Connection[Any], key: LogKey) -> list[Continued]:

@@ -1,4 +1,4 @@
-"""`importledger replay`: run today's code and rules over the history in a file, and name what would end differently."""
+"""The verb `replay`, which runs today's code and rules over an exported history and names differences."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -48,10 +48,10 @@ def replay(file: Path, as_json: bool) -> None:
     Each event in FILE that would be decided differently is named; exit code 1 then.
     """
     replayed = _replayed(file, as_json=as_json)
-    told = f"{replayed.events} events of {replayed.streams} streams replayed, {replayed.payloads} payloads judged again"
+    counted = f"{replayed.events} events of {replayed.streams} streams replayed, {replayed.payloads} payloads judged"
     partial = f", {replayed.partial_streams} streams begin before the file" if replayed.partial_streams else ""
     counts = msgspec.to_builtins(replayed)
-    print_result(f"{told}{partial}: {replayed.different} would end differently.", counts, as_json=as_json)
+    print_result(f"{counted}{partial}: {replayed.different} would end differently.", counts, as_json=as_json)
     if replayed.different:
         sys.exit(1)
 

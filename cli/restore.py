@@ -45,7 +45,7 @@ from projections.versions.install import migrate_all
 from projections.versions.versions import make_anew
 
 FEW_EVENTS = 10_000
-"""Up to so many events, this process makes the views sooner than processes that have to be started."""
+"""Events up to which this process builds the views faster than new processes would."""
 _AGAIN = "erased before the restore"
 _SELECT_SIGNER = """
 SELECT split_part(note, E'\\n', 1), count(*) OVER () FROM log_checkpoints ORDER BY branch DESC, size DESC LIMIT 1
@@ -93,7 +93,7 @@ def restore(
     trusted = [*keys, *([here.verifier] if here else [])]
     _refuse_unsigned(own, against, keys, trusted or [signed.key for signed in (own, of_keys) if signed])
     report = Report(as_json=as_json)
-    report.told |= {"folder": str(folder), "position": manifest.position}
+    report.result |= {"folder": str(folder), "position": manifest.position}
     with _empty_database(settings, data_dir) as (service_url, admin_url):
         ended = restore_log(admin_url, folder, manifest, keys=key_folder)
         report.say(f"The log is restored up to position {manifest.position}.")
@@ -102,16 +102,16 @@ def restore(
             jobs = 1 if manifest.position <= FEW_EVENTS else 2
             for projection in PROJECTIONS:
                 make_anew(admin_url, connection, projection, jobs=jobs)
-        report.say("The views and the platform's records are made anew.")
+        report.say("The views and the platform's records are rebuilt.")
         _tell_access(access, report)
-        report.told["erased_again"] = list(_erased_again(admin_url, report))
-        report.told["warning"] = _missing_key(service_url, target, own)
-        if report.told["warning"]:
-            report.say(report.told["warning"])
+        report.result["erased_again"] = list(_erased_again(admin_url, report))
+        report.result["warning"] = _missing_key(service_url, target, own)
+        if report.result["warning"]:
+            report.say(report.result["warning"])
         if verify or against:
             if not trusted and (signed := own or of_keys):
                 trusted = [signed.key]
-                report.told["key"] = signed.key
+                report.result["key"] = signed.key
                 report.say(
                     "The verifier key came with the backup. Compare it with yours, or name yours with --key: "
                     f"{signed.key}"
@@ -132,7 +132,7 @@ class Report:
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
-        self.told: dict[str, Any] = {"is_verified": None, "problems": []}
+        self.result: dict[str, Any] = {"is_verified": None, "problems": []}
 
     def say(self, sentence: str) -> None:
         if not self._as_json:
@@ -140,7 +140,7 @@ class Report:
 
     def end(self) -> None:
         if self._as_json:
-            print_result("", self.told, as_json=True)
+            print_result("", self.result, as_json=True)
 
 
 @contextlib.contextmanager
@@ -196,7 +196,7 @@ def _refuse_unsigned(
 
 
 def _tell_access(access: RestoredAccess, report: Report) -> None:
-    report.told["access"] = msgspec.to_builtins(access)
+    report.result["access"] = msgspec.to_builtins(access)
     if access.ended_again:
         report.say(f"{access.ended_again} powers that ended after the backup are ended again.")
     keys, users = access.unconfirmed_keys, access.disabled_users
@@ -212,7 +212,7 @@ def _tell_access(access: RestoredAccess, report: Report) -> None:
 
 
 def _erased_again(admin_url: str, report: Report) -> Iterator[dict[str, str]]:
-    """Erase again whoever was erased by the keys, and not yet by the log, which may be older."""
+    """Erase persons again whom the keys show as erased, and the log, which may be older, does not."""
     ledger = Ledger(admin_url, views=INLINE)
     try:
         with ledger.connection() as connection:
@@ -239,7 +239,7 @@ def _erased_again(admin_url: str, report: Report) -> Iterator[dict[str, str]]:
 
 
 def _missing_key(database_url: str, target: Settings, own: OwnCheckpoint | None) -> str | None:
-    """What to do where the key that has signed the restored log is not here; None where it is, or nothing is signed."""
+    """Instructions where the key that signed the restored log is missing; None where it is not needed."""
     key = known_key(target)
     with psycopg.connect(database_url) as connection, connection.cursor(row_factory=tuple_row) as cursor:
         newest = cursor.execute(_SELECT_SIGNER).fetchone()
@@ -257,7 +257,7 @@ def _missing_key(database_url: str, target: Settings, own: OwnCheckpoint | None)
 
 
 def _is_signed(own: OwnCheckpoint, keys: Sequence[str]) -> bool:
-    """Whether one of the verifier keys has signed it, and not only a key that came along with the backup."""
+    """Return True if one of these verifier keys signed it, and not only a key that came with the backup."""
     try:
         read_signed(own.note, keys)
     except Invalid:
@@ -266,7 +266,7 @@ def _is_signed(own: OwnCheckpoint, keys: Sequence[str]) -> bool:
 
 
 def _problems(service_url: str, kept: Sequence[Kept], keys: Sequence[str], position: int) -> tuple[list[str], str]:
-    """What is wrong with everything that was restored, a sentence each; and how much that was, in words."""
+    """Problems of the restored log, payloads and answers, a sentence each; and their counts in words."""
     with psycopg.connect(service_url) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL TIME ZONE 'UTC'")
@@ -296,7 +296,7 @@ def _different_views(admin_url: str) -> list[str]:
 
 
 def _tell_problems(problems: Sequence[str], counts: str, report: Report) -> None:
-    report.told |= {"is_verified": not problems, "problems": list(problems)}
+    report.result |= {"is_verified": not problems, "problems": list(problems)}
     for sentence in problems:
         click.echo(sentence, err=True)
     if problems:
@@ -329,7 +329,7 @@ def _tell_comparison(admin_url: str, target: Settings, position: int, report: Re
             not_compared = str(error)
         if not_compared:
             connection.execute("DELETE FROM log_comparisons")
-    report.told |= {"intake_stopped": stopped, "not_compared": not_compared}
+    report.result |= {"intake_stopped": stopped, "not_compared": not_compared}
     if stopped:
         report.say(
             f"INTAKE IS STOPPED  {stopped}\nIf the later events cannot be had any more, go on"

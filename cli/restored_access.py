@@ -1,6 +1,6 @@
 """Access after a restore: the backup does not show keys that were revoked later, nor later users and passwords.
 
-Events of the folder of keys that ended access after the backup are repeated. All other access waits for an operator:
+Events in the folder of keys that ended access after the backup are repeated. All other access waits for an operator:
 keys for `key confirm`, users for `user enable` and a new password.
 """
 
@@ -25,7 +25,7 @@ _SELECT_HOLDERS = "SELECT DISTINCT stream FROM events WHERE topic IN ('key_creat
 
 
 class RestoredAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of accesses that were ended again, and ids that wait to be confirmed, with their organisations."""
+    """Number of keys and users whose access was ended again; ids that wait for confirmation, with organisations."""
 
     ended_again: int
     unconfirmed_keys: dict[str, str]
@@ -33,9 +33,9 @@ class RestoredAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def restored_access(admin_url: str, ended: Sequence[tuple[str, Event]], *, is_confirmed: bool) -> RestoredAccess:
-    """Repeat these events, and hold all other access unless it is confirmed.
+    """Repeat these events, and hold back all other access unless it is confirmed.
 
-    The views must be rebuilt afterwards: until then no key is known, so that none is valid for a moment.
+    Rebuild the views afterwards: until then no key is known, so none is valid meanwhile.
     """
     ledger = Ledger(admin_url, views=())
     try:
@@ -47,7 +47,7 @@ def restored_access(admin_url: str, ended: Sequence[tuple[str, Event]], *, is_co
 
 
 def _ended_again(ledger: Ledger, stream: str, event: Event) -> bool:
-    """Return False for a key or user that the restored log does not know, or of whom it knows."""
+    """Return False for a key or user that the restored log does not have, or whose access has ended there."""
     name, by = stream.split("/", 1)[1], caused_by()
     try:
         match event:

@@ -53,8 +53,8 @@ def seal(former_key: str | None, position: int | None, accept: bool, reason: str
     if sealed is None:
         raise click.ClickException("The log is empty: there is nothing to seal.")
     if as_json:
-        told = {"size": sealed.checkpoint.size, "root": sealed.checkpoint.root.hex(), "time": sealed.checkpoint.time}
-        click.echo(json.dumps(told | {"is_new": sealed.is_new, "key": key.verifier, "note": sealed.note}))
+        result = {"size": sealed.checkpoint.size, "root": sealed.checkpoint.root.hex(), "time": sealed.checkpoint.time}
+        click.echo(json.dumps(result | {"is_new": sealed.is_new, "key": key.verifier, "note": sealed.note}))
         return
     click.echo(sealed.note, nl=False)
     click.echo(f"Verifier key: {key.verifier}", err=True)
@@ -74,8 +74,8 @@ def _accept(reason: str, *, as_json: bool) -> None:
                 " `importledger seal --continue-from` seals it."
             )
     size, stopped_at = (stop.size, stop.stopped_at) if stop else (None, None)
-    told = {"is_accepted": True, "size": size, "stopped_at": stopped_at}
-    print_result(f"Intake continues. {sentence}", told, as_json=as_json)
+    result = {"is_accepted": True, "size": size, "stopped_at": stopped_at}
+    print_result(f"Intake continues. {sentence}", result, as_json=as_json)
 
 
 def sealed_now(

@@ -1,4 +1,4 @@
-"""Finding what a customer speaks of: accounts by what people know of them, and attempts that were refused."""
+"""The verb `search`, which finds accounts and refused attempts."""
 
 from collections.abc import Sequence
 
@@ -57,5 +57,5 @@ def _print(accounts: Sequence[FoundAccount], attempts: Sequence[Attempt], *, as_
             click.echo(msgspec.json.encode({"refused": attempt}))
             continue
         number, at = text_of(attempt.external_account_number), text_of(attempt.attempted_at.replace(microsecond=0))
-        told = text_of(" ".join(attempt.problems))
-        print_line(f"{attempt.supplier}  {number}  refused {at}  {attempt.operation}  {attempt.code}  {told}")
+        problems = text_of(" ".join(attempt.problems))
+        print_line(f"{attempt.supplier}  {number}  refused {at}  {attempt.operation}  {attempt.code}  {problems}")

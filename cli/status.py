@@ -48,8 +48,8 @@ def status(
         require_supplier(connection, supplier_code)
         upto = position_of(as_of)
         statuses = read_statuses(connection, supplier_code, upto)
-    told = statuses if as_list else dict(sorted(Counter(statuses.values()).items()))
-    click.echo(msgspec.json.encode(told) if as_json else _lines(told))
+    result = statuses if as_list else dict(sorted(Counter(statuses.values()).items()))
+    click.echo(msgspec.json.encode(result) if as_json else _lines(result))
 
 
 def _print_refusals(supplier_code: str, *, as_json: bool) -> None:
@@ -59,5 +59,5 @@ def _print_refusals(supplier_code: str, *, as_json: bool) -> None:
             click.echo(msgspec.json.encode(row) if as_json else "{number:>8}  {code}  {path}".format(**row))
 
 
-def _lines(told: Mapping[str, Any]) -> str:
-    return "\n".join(f"{text_of(name):<20} {text_of(said)}" for name, said in told.items())
+def _lines(result: Mapping[str, Any]) -> str:
+    return "\n".join(f"{text_of(name):<20} {text_of(said)}" for name, said in result.items())

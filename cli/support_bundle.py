@@ -1,4 +1,4 @@
-"""The verb `support-bundle`: what somebody who helps needs to know of an installation, and nothing of persons."""
+"""The verb `support-bundle`, which writes facts about an installation for support, without personal data."""
 
 import json
 import os
@@ -29,7 +29,7 @@ from redaction.private_files import open_private
 from redaction.shown import cleaned
 
 MAX_TAIL_BYTES = 2_000_000
-"""Of each log, from its end."""
+"""Bytes of the end of each log."""
 _LIBRARIES = ("psycopg", "starlette", "uvicorn", "msgspec", "dramatiq", "redis", "eventsourcing", "cryptography")
 _KEPT = frozenset(
     {
@@ -38,10 +38,10 @@ _KEPT = frozenset(
         *("imports", "streams", "supplier", "role", "exception"),
     }
 )
-"""What is kept of a line of ours; account numbers and organisations are not."""
+"""Fields of our own log lines that a bundle holds: no account numbers and organisations."""
 _STREAM = re.compile(rf"\b({'|'.join(AGGREGATES)})/.*", re.DOTALL)
 _HEALED = re.compile(r"(projections heal) .*", re.DOTALL)
-"""A stream's id, and what names an account in a command: both hold external account numbers, which may hold blanks."""
+"""Ids of streams and arguments of commands hold external account numbers, which may have blanks."""
 _QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`|=\([^)\n]*\)")
 _FRAME = re.compile(r'^\s*(File "[^"]*", line \d+, in \S+|[\w.]+(?=:)|[\w.]+$)', re.M)
 _POSTGRES = re.compile(r"^\S+ \S+ \S+ \[\d+\] (?:LOG|WARNING|ERROR|FATAL|PANIC|HINT):  .*$")
@@ -81,7 +81,7 @@ def support_bundle(output: Path | None, logs: tuple[Path, ...], *, as_json: bool
 
 
 def contents(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator[tuple[str, str]]:
-    """The files of a bundle: name and text. What cannot be found out is said in its place."""
+    """The files of a bundle: name and text. A missing part is replaced by the reason."""
     yield "versions.json", _json(versions_here())
     yield "settings.json", _json(shown_settings(environment))
     findings = [finding_for_support(finding) for finding in examine()]
@@ -91,46 +91,46 @@ def contents(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator
 
 
 def versions_here() -> dict[str, str]:
-    """The program's, Python's and the libraries' versions, and the machine's kind."""
-    told = {"importledger": CODE_VERSION, "python": platform.python_version(), "system": platform.platform()}
+    """Versions of the program, Python and libraries, and the system."""
+    result = {"importledger": CODE_VERSION, "python": platform.python_version(), "system": platform.platform()}
     for library in _LIBRARIES:
         try:
-            told[library] = version(library)
+            result[library] = version(library)
         except PackageNotFoundError:
-            told[library] = "missing"
-    return told | {"cores": str(os.cpu_count() or 0)}
+            result[library] = "missing"
+    return result | {"cores": str(os.cpu_count() or 0)}
 
 
 def line_for_support(line: str) -> str | None:
-    """What is kept of a line of a log; None for one that may hold anything."""
+    """The known fields of a log line; None for a line of another form, which may hold personal data."""
     try:
-        told = json.loads(line)
+        result = json.loads(line)
     except ValueError:
         return _without_names(line) if _POSTGRES.match(line) else None
-    if not isinstance(told, dict):
+    if not isinstance(result, dict):
         return None
-    kept: dict[str, Any] = {
-        name: value for name, value in told.items() if name in _KEPT and isinstance(value, str | int | float | None)
+    fields: dict[str, Any] = {
+        name: value for name, value in result.items() if name in _KEPT and isinstance(value, str | int | float | None)
     }
     for name in ("event", "reason"):
-        if isinstance(kept.get(name), str):
-            kept[name] = _without_names(kept[name])
-    if isinstance(kept.get("exception"), str):
-        kept["exception"] = "; ".join(match[1] for match in _FRAME.finditer(kept["exception"]))
-    return json.dumps(kept)
+        if isinstance(fields.get(name), str):
+            fields[name] = _without_names(fields[name])
+    if isinstance(fields.get("exception"), str):
+        fields["exception"] = "; ".join(match[1] for match in _FRAME.finditer(fields["exception"]))
+    return json.dumps(fields)
 
 
 def tail_for_support(file: Path) -> str:
-    """The end of a log, line by line as `line_for_support` has it, and how many lines were left out."""
+    """The end of a log by `line_for_support`, and the number of lines that were left out."""
     with file.open("rb") as source:
         source.seek(max(0, file.stat().st_size - MAX_TAIL_BYTES))
         lines = source.read(MAX_TAIL_BYTES).decode("utf-8", "replace").splitlines()
-    kept = [one for line in lines if (one := line_for_support(line)) is not None]
-    return "\n".join([*kept, f"({len(lines) - len(kept)} lines of another form are left out)", ""])
+    kept_lines = [text for text in map(line_for_support, lines) if text is not None]
+    return "\n".join([*kept_lines, f"({len(lines) - len(kept_lines)} lines of another form are left out)", ""])
 
 
 def _of_database() -> Iterator[tuple[str, str]]:
-    """Migrations, counts and lags, and the server's settings that matter."""
+    """Migrations, counts, lags, and settings of the database server."""
     try:
         with psycopg.connect(database_url(), autocommit=True, connect_timeout=5) as connection:
             connection.execute("SET statement_timeout = '10s'")
@@ -152,7 +152,7 @@ def _counts(overview: Vitals) -> Any:
 
 
 def _of_logs(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator[tuple[str, str]]:
-    """The ends of the logs that were named, and of the embedded Postgres."""
+    """The ends of the given logs and of the embedded Postgres."""
     try:
         folder = Settings.from_environment(environment).data_dir
     except SettingError:
@@ -169,7 +169,7 @@ def _of_logs(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator
 
 
 def finding_for_support(finding: Finding) -> Finding:
-    """A finding of doctor that names nobody's account."""
+    """A finding of doctor without account numbers."""
     todo = _HEALED.sub(r"\1 …", finding.todo) if finding.todo else None
     return msgspec.structs.replace(finding, says=_STREAM.sub(r"\1/…", cleaned(finding.says)), todo=todo)
 
@@ -178,5 +178,5 @@ def _without_names(text: str) -> str:
     return _STREAM.sub(r"\1/…", _QUOTED.sub("…", cleaned(text)))
 
 
-def _json(told: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(told), indent=2).decode() + "\n"
+def _json(result: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(result), indent=2).decode() + "\n"

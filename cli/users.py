@@ -31,7 +31,7 @@ from workers.operations import (
 )
 
 _ALL = 10**9
-"""Users of a list: every one."""
+"""Number of users in a list: all."""
 _role = click.option("--role", type=click.Choice(ROLES), required=True, help="Role of the user.")
 _email = click.argument("email")
 
@@ -84,11 +84,11 @@ def list_all(as_json: bool) -> None:
     with _users():
         listed = answer_of(users_page, "", "", _ALL)
     for one in sorted(listed, key=lambda user: (user.email.lower(), user.user_id)):
-        told = msgspec.to_builtins(one)
+        result = msgspec.to_builtins(one)
         if as_json:
-            print_line(msgspec.json.encode(told))
+            print_line(msgspec.json.encode(result))
         else:
-            print_line("  ".join(text_of(value) for value in told.values()))
+            print_line("  ".join(text_of(value) for value in result.values()))
 
 
 @user.command("link")
@@ -124,8 +124,8 @@ def change(email: str, role: UserRole, codes: tuple[str, ...], as_json: bool) ->
             known = answer_of(user_listed, user_id)
             codes = tuple(known.suppliers) if known else ()
         done = change_role(ledger, user_id, role, codes, by=caused_by())
-    told = {"user_id": user_id, "role": role, "suppliers": codes, "is_changed": done}
-    print_result(f"{email} is {role}{'' if done else ' already'}.", told, as_json=as_json)
+    result = {"user_id": user_id, "role": role, "suppliers": codes, "is_changed": done}
+    print_result(f"{email} is {role}{'' if done else ' already'}.", result, as_json=as_json)
 
 
 @user.command("disable")
@@ -164,12 +164,12 @@ def _change(email: str, command: DisableUser | EnableUser, state: str, *, as_jso
     with _users() as ledger:
         user_id = _id_of(ledger, email)
         is_changed = change_user(ledger, user_id, command, by=caused_by())
-    told = {"user_id": user_id, "is_changed": is_changed}
-    print_result(f"{email} {state}{'' if is_changed else ', as before'}.", told, as_json=as_json)
+    result = {"user_id": user_id, "is_changed": is_changed}
+    print_result(f"{email} {state}{'' if is_changed else ', as before'}.", result, as_json=as_json)
 
 
 def console_address(settings: Settings) -> str:
-    """Where the console is reached: as it is set, or where the service on the data folder listens."""
+    """Address of the console: that of the settings, or of the service on the data folder."""
     if settings.console.url:
         return settings.console.url
     connections = DataFolder(settings.data_dir).read_connections() or {}
@@ -222,6 +222,6 @@ def _require(ledger: Ledger, codes: tuple[str, ...]) -> None:
 
 def _tell_link(sentence: str, link: SignInLink, *, as_json: bool) -> None:
     address = link.address(console_address(Settings.from_environment()))
-    told = {"user_id": link.user_id, "link": address, "expires_at": text_of(link.expires_at)}
+    result = {"user_id": link.user_id, "link": address, "expires_at": text_of(link.expires_at)}
     until = f"This link signs in once, until {text_of(link.expires_at)}:"
-    print_result(f"{sentence}\n{until}\n{address}", told, as_json=as_json)
+    print_result(f"{sentence}\n{until}\n{address}", result, as_json=as_json)

@@ -58,9 +58,9 @@ def verify(
     trusted = keys or (known_verifier(settings),)
     forged, unreadable = list[str](), list[str]()
     signed = _certificates(certificates, trusted, forged)
-    # Before the snapshot: the log goes on, and is sealed.
-    kept = [*signed, *_kept_outside(settings, against, unreadable)]
-    check = check_log(database_url(), trusted, kept, progress_bar("events"), whole=whole, jobs=jobs)
+    # Read before the snapshot: the log grows and is sealed meanwhile.
+    checkpoints = [*signed, *_kept_outside(settings, against, unreadable)]
+    check = check_log(database_url(), trusted, checkpoints, progress_bar("events"), whole=whole, jobs=jobs)
     problems = unreadable + check.problems
     if as_json:
         report = _report(check) | {"problems": forged + problems}

@@ -1,4 +1,4 @@
-"""The data folder of one service: what lies in it, who holds it, and where its sockets are."""
+"""The data folder of one service: its files, its lock and the folder of its sockets."""
 
 import contextlib
 import fcntl
@@ -40,7 +40,7 @@ class DataFolder:
                 pass
         except OSError as error:
             raise FolderUnreachable(
-                f"Nothing can be written to {self.path}: {error.strerror}. Mend its rights or make room, or choose "
+                f"Nothing can be written to {self.path}: {error.strerror}. Correct its rights or make room, or choose "
                 "another --data-dir."
             ) from error
         if user.uid is not None:
@@ -53,7 +53,7 @@ class DataFolder:
         (self.path / "secrets").mkdir(mode=0o700, exist_ok=True)
 
     def lock(self) -> None:
-        """Hold the folder for this process. Raises FolderInUse; a killed holder's lock is free."""
+        """Lock the folder for this process. Raises FolderInUse. The lock of a killed process is free."""
         file = (self.path / "lock").open("a+")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -81,14 +81,14 @@ class DataFolder:
         return file.read_text()
 
     def known_secret(self, name: str) -> str | None:
-        """A secret that was made before; None where it was not."""
+        """A secret that exists; None for one that was not made yet."""
         try:
             return (self.path / "secrets" / name).read_text()
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def socket_folder(self, user: RunAs) -> Path:
-        """A folder for sockets that only the servers' user may enter; elsewhere where its path cannot be one."""
+        """A folder for sockets that only the servers' user may enter; a temporary one where the path is too long."""
         run = self.path / "run"
         if len(os.fsencode(run)) > SOCKET_PATH_MAX or "," in str(run):
             run = (
@@ -97,17 +97,17 @@ class DataFolder:
         return user.own(run)
 
     def write_connections(self, connections: dict[str, str]) -> None:
-        """Write down for the command line how to reach the running service."""
+        """Write the URLs of the running service for the command line."""
         file = self.path / "secrets" / "connections.json"
         _private(file.with_suffix(".unfinished"), json.dumps(connections)).rename(file)
 
     @property
     def roles_file(self) -> Path:
-        """Where the api processes read which roles die whenever they are started."""
+        """File from which the api processes read the roles that keep dying."""
         return self.path / "secrets" / "dying_roles.json"
 
     def empty_metrics(self) -> Path:
-        """The folder in which the roles of a service count together, emptied of what those before have counted."""
+        """Return the folder of the roles' metrics, after deleting those of earlier processes."""
         folder = self.path / "metrics"
         folder.mkdir(mode=0o700, exist_ok=True)
         for file in folder.glob("*.db"):
@@ -115,7 +115,7 @@ class DataFolder:
         return folder
 
     def write_dying_roles(self, dying: dict[str, str]) -> None:
-        """Write down for the api processes each dying role and its last line. On a full disk nothing is written."""
+        """Write each dying role and its last line for the api processes. On a full disk nothing is written."""
         with contextlib.suppress(OSError):
             _private(self.roles_file.with_suffix(".unfinished"), json.dumps(dying)).rename(self.roles_file)
 

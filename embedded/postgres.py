@@ -27,32 +27,31 @@ ADMIN_ROLE = "importledger_admin"
 SERVICE_ROLE = "importledger"
 DATABASE = "importledger"
 START_TIMEOUT_S = 60.0
-"""What was left of a crash is read again meanwhile: 1 GB of log takes 3 s where the disk is quick."""
+"""Seconds for the start, which includes recovery after a crash."""
 LEAST_CONNECTIONS = 200
-"""This Postgres allows so many, or more where the roles may need them."""
+"""Least number of connections; more where the roles may need them."""
 
 _OPTIONS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
-    "max_wal_size": "1GB",  # with more, fewer pages are written whole, and more is read again after a crash
-    "wal_compression": "off",  # compressing a page takes longer than writing it, and large logs write many
+    "max_wal_size": "1GB",  # a larger one writes fewer whole pages, and makes recovery longer
+    "wal_compression": "off",  # compressing a page takes longer than writing it
     "checkpoint_timeout": "15min",
-    "default_statistics_target": "30",  # tables that grow are counted again each minute, with a third of the rows
+    "default_statistics_target": "30",  # growing tables are analysed each minute, with a third of the rows
     "log_line_prefix": "%m [%p] ",
     "log_checkpoints": "off",
-    # Errors of statements speak of values, and are told to whoever sent the statement: this log needs the others.
+    # Errors of statements quote values and reach the client: this log needs only the others.
     "log_min_messages": "log",
     "log_min_error_statement": "panic",
     "log_error_verbosity": "terse",
     "log_parameter_max_length_on_error": "0",
 }
 _BUFFERS_MB = (256, 1024)
-"""At least and at most for what Postgres keeps of its files in memory of its own."""
+"""Least and largest `shared_buffers`, in MB."""
 _BUFFERS_PART = 16
-"""The part of the machine's memory that they take in between: the roles, and other programs, have the rest."""
+"""Divisor of the machine's memory for `shared_buffers` between these bounds."""
 if sys.platform == "linux":
-    # After a crash the whole folder is flushed before the log is read again: in one call, not in one for each of a
-    # thousand files, which takes seconds.
+    # After a crash the whole folder is flushed before recovery: in one call, not one for each of a thousand files.
     _OPTIONS["recovery_init_sync_method"] = "syncfs"
 
 MALLOC = {
@@ -60,9 +59,9 @@ MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": f"{4 << 20}",
     "MALLOC_TOP_PAD_": f"{1 << 20}",
 }
-"""Of the C library's environment, in bytes: a server process keeps so much memory for its next statement.
+"""Environment of the C library, in bytes: memory that a server process keeps for its next statement.
 
-Without it each append gives its memory back to the system in the end, and the next one asks for it page by page.
+Without it each append returns its memory to the system, and the next one requests it page by page.
 """
 
 
@@ -71,16 +70,16 @@ class NotStarted(OperatorError):
 
 
 def buffers_mb(memory: int) -> int:
-    """`shared_buffers` where there are so many bytes of memory. Pure.
+    """`shared_buffers` in MB for this memory in bytes. Pure.
 
-    1 GB has the indexes of a million accounts that each new one goes to, which are read from files again with less.
+    1 GB holds the indexes of a million accounts; with less they are read from files.
     """
     least, most = _BUFFERS_MB
     return min(max(memory // _BUFFERS_PART >> 20, least), most)
 
 
 class PostgresUrls(msgspec.Struct, frozen=True):
-    """How to connect: as the role of each kind of process, as one that is all of them, and as the schema's owner."""
+    """URLs of the database: for each kind of process, for a role with the rights of all, and for the owner."""
 
     service: str
     admin: str
@@ -100,11 +99,11 @@ class EmbeddedPostgres:
 
     @staticmethod
     def options() -> dict[str, str]:
-        """What this Postgres is set to on this machine, whichever folder it is in and however many connect to it."""
+        """Options on this machine, which do not depend on the folder and the number of connections."""
         return _OPTIONS | {"shared_buffers": f"{buffers_mb(usable_memory())}MB"}
 
     def prepare(self) -> None:
-        """Make the cluster if there is none. An unfinished one, from a start that was cut off, is made anew."""
+        """Create the cluster if there is none. An unfinished one, of an interrupted start, is created again."""
         if self.data.exists():
             return
         shutil.rmtree(self._folder.path / "postgres-new", ignore_errors=True)
@@ -128,15 +127,15 @@ class EmbeddedPostgres:
         unfinished.rename(self.data)
 
     def command(self) -> list[str]:
-        folder = str(self._sockets).replace('"', '""')  # a list for Postgres: quotes keep blanks and commas together
+        folder = str(self._sockets).replace('"', '""')  # a list for Postgres, in which blanks and commas need quotes
         options = self.options() | {"max_connections": str(self._connections), "unix_socket_directories": f'"{folder}"'}
         arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
         return [str(self._program("postgres")), "-D", str(self.data), *arguments]
 
     def stop_leftover(self) -> None:
-        """End a postmaster that a killed supervisor has left behind, and wait for it; take its cluster over.
+        """Stop a postmaster that a killed supervisor left behind, and make our user the owner of its cluster.
 
-        It runs as whoever owns the cluster: `nobody`, before servers had a user of their own.
+        The postmaster runs as the owner of the cluster.
         """
         if (self.data / "postmaster.pid").exists():
             owner = self.data.stat()
@@ -151,7 +150,7 @@ class EmbeddedPostgres:
         self._user.take_all(self.data)
 
     def wait_until_ready(self) -> None:
-        """Returns when connections are taken. Raises NotStarted after a minute."""
+        """Return when Postgres accepts connections. Raises NotStarted after a minute."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
             try:
@@ -164,7 +163,7 @@ class EmbeddedPostgres:
                 time.sleep(0.05)
 
     def create_database(self) -> PostgresUrls:
-        """Make the service's roles and database where they are missing; returns how to connect."""
+        """Create missing roles and the database of the service. Return the URLs."""
         with psycopg.connect(self._url(ADMIN_ROLE, "postgres", "postgres_admin"), autocommit=True) as connection:
             known = {name for (name,) in connection.execute("SELECT rolname FROM pg_roles")}
             for kind, role in {"service": SERVICE_ROLE, **ROLES}.items():
@@ -200,7 +199,7 @@ class EmbeddedPostgres:
 
 
 def _last_line(text: str) -> str:
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it said nothing")
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "there is no output")
 
 
 def _wheel_folder() -> Path:

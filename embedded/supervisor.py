@@ -1,6 +1,6 @@
-"""Runs programs as children: starts them in order, restarts what dies, stops all in reverse order.
+"""Runs programs as children: starts them in order, restarts those that die, stops all in reverse order.
 
-Children are told by the system when the supervisor dies, so that nothing is left behind by a `kill -9`.
+The system signals the children when the supervisor dies, so that `kill -9` leaves no process behind.
 """
 
 import contextlib
@@ -32,8 +32,8 @@ MAX_RESTART_S = 5.0
 STEADY_AFTER_S = 10.0
 POLL_S = 0.1
 MAX_LINE_BYTES = 65_536
-DEATHS_TOLD = 3
-"""So many deaths in a row, each before STEADY_AFTER_S have passed, are told to whoever asks whether all is ready."""
+MAX_EARLY_DEATHS = 3
+"""Early deaths in a row, each within STEADY_AFTER_S, after which `/readyz` names the role."""
 OUTPUT_ENDS_S = 0.5
 MAX_LAST_WORDS = 300
 _PR_SET_PDEATHSIG = 1
@@ -42,7 +42,7 @@ logger = structlog.get_logger()
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):
-    """What to run, as whom, and how it is asked to stop; `stop_after_s` is when it is killed instead."""
+    """A program: command, user, stop signal, and the seconds after which it is killed (`stop_after_s`)."""
 
     name: str
     command: Sequence[str]
@@ -51,9 +51,9 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     stop_signal: int = signal.SIGTERM
     stop_after_s: float = 15.0
     pass_fds: tuple[int, ...] = ()
-    """Open files of ours that it gets under the same numbers."""
+    """File descriptors that it inherits."""
     log: str | None = None
-    """A file for its output, which is cleaned on the way; None: ours, where every line away from a terminal is JSON."""
+    """File of its output, with personal data removed; None for our own standard error, in the form of our log."""
 
 
 class _Child:
@@ -63,7 +63,7 @@ class _Child:
         self.delay_s = FIRST_RESTART_S
         self.started_at = 0.0
         self.early_deaths = 0
-        """How often in a row it has died soon after its start."""
+        """Early deaths in a row."""
         self.last_line = ""
         self.process: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
@@ -101,25 +101,25 @@ class _Child:
             code = self.process.returncode if self.process else None
             self.early_deaths = self.early_deaths + 1 if now - self.started_at < STEADY_AFTER_S else 0
             self._await_output()
-            said = {"name": self.program.name, "code": code, "last_line": self.last_line}
-            logger.warning("program ended", **said, restart_in_s=self.delay_s)
-            if self.early_deaths == DEATHS_TOLD:
-                logger.error("role dies whenever it is started", **said)
+            details = {"name": self.program.name, "code": code, "last_line": self.last_line}
+            logger.warning("program ended", **details, restart_in_s=self.delay_s)
+            if self.early_deaths == MAX_EARLY_DEATHS:
+                logger.error("role dies whenever it is started", **details)
             self.restart_at = now + self.delay_s
         elif now >= self.restart_at:
             self.restart_at = 0.0
             self.delay_s = min(MAX_RESTART_S, self.delay_s * 2)
             self.start()
 
-    def ask_to_stop(self) -> None:
+    def request_stop(self) -> None:
         if self.is_alive() and self.process:
             self.process.send_signal(self.program.stop_signal)
 
-    def wait_until_stopped(self, asked_at: float) -> None:
+    def wait_until_stopped(self, requested_at: float) -> None:
         if self.process is None:
             return
         try:
-            self.process.wait(max(0.0, asked_at + self.program.stop_after_s - time.monotonic()))
+            self.process.wait(max(0.0, requested_at + self.program.stop_after_s - time.monotonic()))
         except subprocess.TimeoutExpired:
             logger.warning("program is killed", name=self.program.name)
             self.process.kill()
@@ -127,12 +127,12 @@ class _Child:
         self._await_output()
 
     def _await_output(self) -> None:
-        """What a dead program has said is taken to its end; its own children may hold the pipe open."""
+        """Wait for the output of a dead program to end, but not for children that keep its pipe open."""
         if self._reader is not None:
             self._reader.join(OUTPUT_ENDS_S)
 
     def _take_output(self, output: IO[bytes]) -> None:
-        """Take a child's output until it ends: a pipe that nobody reads stops the child. What cannot be kept goes."""
+        """Read the output of a child until it ends, since a full pipe would stop the child."""
         program = self.program
         with contextlib.ExitStack() as stack:
             file: IO[bytes] | None = None
@@ -152,22 +152,22 @@ class _Child:
 
 
 def _line_of(role: str, line: str) -> str:
-    """The line of a role in the form of this process's log; in colours on a terminal only."""
+    """The line of a role in the form of our log, with colours on a terminal only."""
     if not is_for_people(form_of_log()):
         return line_as_json(line, role=role)
     return line if sys.stderr.isatty() else cleaned_line(_COLOURS.sub("", line))
 
 
 class Supervisor:
-    """Start and supervise from one thread only, the main one: the death signal follows the starting thread."""
+    """Supervisor of programs. Use it from the main thread only: the death signal follows the starting thread."""
 
-    def __init__(self, tell_dying: Callable[[dict[str, str]], None] = lambda dying: None) -> None:
+    def __init__(self, report_dying: Callable[[dict[str, str]], None] = lambda dying: None) -> None:
         self._tiers: list[list[_Child]] = []
-        self._tell_dying = tell_dying
+        self._report_dying = report_dying
         self._dying: dict[str, str] = {}
 
     def start(self, *programs: Program) -> None:
-        """Start programs as one tier: tiers stop in reverse order, a tier's programs together."""
+        """Start programs as one tier. Tiers stop in reverse order, the programs of a tier together."""
         tier = [_Child(program) for program in programs]
         self._tiers.append(tier)
         for child in tier:
@@ -182,7 +182,7 @@ class Supervisor:
         return any(child.program.name == name and child.is_alive() for tier in self._tiers for child in tier)
 
     def watch(self, stop: threading.Event, until: Callable[[], bool] = lambda: False) -> None:
-        """Restart what dies until `stop` is set, or `until` says so."""
+        """Restart programs that die, until `stop` is set or `until` returns True."""
         while not stop.wait(POLL_S) and not until():
             for tier in self._tiers:
                 for child in tier:
@@ -191,36 +191,36 @@ class Supervisor:
             dying = self._found_dying()
             if dying != self._dying:
                 self._dying = dying
-                self._tell_dying(dying)
+                self._report_dying(dying)
 
     def _found_dying(self) -> dict[str, str]:
-        """The programs that have died soon after each of their last starts, by name, with the last line of each."""
+        """The programs with MAX_EARLY_DEATHS early deaths in a row, by name, with the last line of each."""
         return {
             child.program.name: last_words(child.last_line)
             for tier in self._tiers
             for child in tier
-            if child.early_deaths >= DEATHS_TOLD
+            if child.early_deaths >= MAX_EARLY_DEATHS
         }
 
     def stop(self) -> None:
-        """Ask, wait, kill; tier by tier, the last started first. A tier takes as long as its slowest program may."""
+        """Signal, wait and kill, tier by tier, the last started first."""
         for tier in reversed(self._tiers):
-            asked_at = time.monotonic()
+            requested_at = time.monotonic()
             for child in tier:
-                child.ask_to_stop()
+                child.request_stop()
             for child in tier:
-                child.wait_until_stopped(asked_at)
+                child.wait_until_stopped(requested_at)
         self._tiers.clear()
 
 
 def last_words(line: str) -> str:
-    """What a role has said last, as a short sentence: of a line of JSON, its event and where its error ends."""
+    """The last line of a role as a short sentence: of a line of JSON, the event and the error."""
     with contextlib.suppress(ValueError, AttributeError):
-        told = json.loads(line)
-        parts = (told.get("event"), str(told.get("exception") or "").rpartition("\n")[2])
+        entry = json.loads(line)
+        parts = (entry.get("event"), str(entry.get("exception") or "").rpartition("\n")[2])
         line = ": ".join(str(part) for part in parts if part)
-    said = shown(cleaned(line))
-    return said if len(said) <= MAX_LAST_WORDS else said[:MAX_LAST_WORDS] + "…"
+    sentence = shown(cleaned(line))
+    return sentence if len(sentence) <= MAX_LAST_WORDS else sentence[:MAX_LAST_WORDS] + "…"
 
 
 def _die_with_parent(signal_number: int) -> Callable[[], None] | None:
@@ -228,7 +228,7 @@ def _die_with_parent(signal_number: int) -> Callable[[], None] | None:
         return None
     libc = ctypes.CDLL(None, use_errno=True)
 
-    def ask() -> None:
+    def request_signal() -> None:
         libc.prctl(_PR_SET_PDEATHSIG, signal_number)
 
-    return ask
+    return request_signal

@@ -1,4 +1,4 @@
-"""Which user the servers run as: the caller, or an unprivileged one where the caller is root."""
+"""The user that the servers run as: the caller, or an unprivileged one where the caller is root."""
 
 import os
 import pwd
@@ -20,7 +20,7 @@ class RunAs(msgspec.Struct, frozen=True):
     gid: int | None = None
 
     def popen_arguments(self) -> dict[str, Any]:
-        """What subprocess needs to start a program as this user."""
+        """Arguments of subprocess to start a program as this user."""
         if self.uid is None:
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
@@ -38,17 +38,17 @@ class RunAs(msgspec.Struct, frozen=True):
             os.chown(path, self.uid, self.gid)
 
     def take_all(self, folder: Path) -> None:
-        """Make this user the owner of a folder and of all that is in it, where it is another's. Follows no links."""
+        """Make this user the owner of a folder and its contents, unless they are already. Follows no links."""
         if self.uid is None or not folder.exists() or folder.stat().st_uid == self.uid:
             return
         assert self.gid is not None
         for place, folders, files in os.walk(folder, topdown=False):
             for name in (*folders, *files):
                 os.chown(Path(place, name), self.uid, self.gid, follow_symlinks=False)
-        os.chown(folder, self.uid, self.gid)  # last: a start that is cut off goes on with it
+        os.chown(folder, self.uid, self.gid)  # last, so that an interrupted start repeats all of it
 
     def can_reach(self, path: Path) -> bool:
-        """Whether this user may enter all folders above the path and use it."""
+        """Return True if this user may enter all folders above the path and use it."""
         if self.uid is None:
             return os.access(path, os.X_OK)
         tried = subprocess.run(
@@ -58,9 +58,9 @@ class RunAs(msgspec.Struct, frozen=True):
 
 
 def server_user() -> RunAs:
-    """Who the servers run as. Postgres refuses to run as root: then a user of their own, which is made where it can be.
+    """The user of the servers. Postgres refuses to run as root: then it is `importledger`, created if possible.
 
-    `nobody` otherwise, which every system has, and which other programs may run as too.
+    Otherwise it is `nobody`, which every system has, and which other programs may use too.
     """
     if os.geteuid() != 0:
         return RunAs()
@@ -79,7 +79,7 @@ def _user(name: str) -> pwd.struct_passwd | None:
 
 
 def _make_user(name: str) -> None:
-    """A system user without home, password or shell. That it cannot be made is no error."""
+    """Create a system user without home, password or shell. A failure is ignored."""
     program = shutil.which("useradd", path=ADMIN_PATH)
     if program is not None:
         options = [
@@ -95,7 +95,7 @@ def _make_user(name: str) -> None:
 
 
 def reachable_copy(folders: list[Path], target: Path, user: RunAs) -> list[Path]:
-    """The folders themselves where the user can reach them, else copies side by side below `target`."""
+    """The folders where the user can reach them, else copies below `target`."""
     if all(user.can_reach(folder) for folder in folders):
         return folders
     copies = [target / folder.name for folder in folders]

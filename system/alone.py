@@ -1,4 +1,4 @@
-"""Reading a library without others that it would read along wherever they are installed."""
+"""Import of a library without its optional dependencies."""
 
 import contextlib
 import sys
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def without(*libraries: str) -> Iterator[None]:
-    """In this block these libraries are as if they were not installed, where nobody has read them yet.
+    """Hide these libraries in the block, unless they are already imported.
 
-    Some libraries read others on the chance that somebody wants both, which takes longer than all else of a start:
-    structlog reads rich to draw traces that nobody asks it for, redis reads OpenTelemetry's SDK to measure itself.
+    Some libraries import others in case both are used, which takes most of a start: structlog imports rich to draw
+    tracebacks, redis imports the SDK of OpenTelemetry to measure itself.
     """
     hidden: dict[str, None] = {name: None for name in libraries if name not in sys.modules}
-    sys.modules.update(hidden)  # type: ignore[arg-type]  # what Python documents for a module that must not be read
+    sys.modules.update(hidden)  # type: ignore[arg-type]  # as Python documents it for a module that must not be imported
     try:
         yield
     finally:

@@ -1,27 +1,26 @@
-"""How Python runs in the processes that live long or work hard: the api, the roles, the builders of projections."""
+"""Settings of the Python interpreter for the api, the roles and the builders of projections."""
 
 import gc
 import sys
 
 SWITCH_INTERVAL_S = 0.01
-"""How long one thread may keep another from the interpreter: each switch brings other data into the caches."""
+"""Seconds until a thread must yield the interpreter. Fewer switches keep the CPU caches warm."""
 SHORT_SWITCH_INTERVAL_S = 0.0005
-"""The same where threads wait for one another: all requests of an api process for the writer of the log."""
+"""The same where threads wait for one another, as requests of an api process wait for the writer of the log."""
 LOADED = 200_000
-"""More than a process makes while it loads what it needs."""
+"""Objects after which garbage is collected during a start: more than a start creates."""
 
 
 def load_without_searching() -> None:
-    """Look for no garbage while modules are loaded, since they leave little: it took a twentieth of a start."""
+    """Collect no garbage while modules are loaded, since they leave little."""
     gc.set_threshold(LOADED, 20, 100)
 
 
 def tune_interpreter(*, switch_interval_s: float = SWITCH_INTERVAL_S) -> None:
-    """Call it when everything is loaded.
+    """Tune thread switches and garbage collection. Call it after all imports.
 
-    Requests, events and rows leave no cycles behind: what is loaded now is never searched for any, and the rest
-    seldom. Searching took a fifth of the time of making the platform's rows, and searching what is loaded even once a
-    tenth of a start; a process that was forked would copy all that it shares with its parent.
+    Requests, events and rows leave no reference cycles, so garbage is collected rarely, and loaded modules never: in a
+    forked process a collection would copy the memory that it shares with its parent.
     """
     sys.setswitchinterval(switch_interval_s)
     gc.freeze()

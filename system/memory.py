@@ -1,4 +1,4 @@
-"""How much memory there is for this process, in bytes. As the system says it."""
+"""Memory that this process may use, in bytes, as the system reports it."""
 
 import os
 from pathlib import Path
@@ -7,9 +7,9 @@ from system.processors import GROUP, GROUPS, groups_of
 
 
 def usable_memory(group: Path = GROUP, groups: Path = GROUPS) -> int:
-    """The machine's memory, or what containers grant of it; 0 where the system does not say it."""
+    """The machine's memory or the limit of its container; 0 where the system does not report it."""
     files = [place / "memory.max" for place in groups_of(group, groups)]
-    files.append(groups / "memory" / "memory.limit_in_bytes")  # as the first version of groups has it in a container
+    files.append(groups / "memory" / "memory.limit_in_bytes")  # version 1 of cgroups
     return min([_installed(), *(granted for granted in map(_granted, files) if granted is not None)])
 
 

@@ -1,4 +1,4 @@
-"""Object stores and folders by URL, opened one way: bounded waits, one more try."""
+"""Object stores and folders by URL, with time-outs and one retry."""
 
 from obstore.store import ObjectStore, from_url
 
@@ -6,7 +6,7 @@ CONNECT_TIMEOUT_S = 2.0
 
 
 def open_store(url: str, *, timeout_s: float) -> ObjectStore:
-    """The place at s3://, gs://, az:// or file:///. Raises what obstore raises for a URL that it cannot use."""
+    """Open the place at s3://, gs://, az:// or file:///. Raises errors of obstore for a URL that it cannot use."""
     if url.startswith("file:"):
         return from_url(url)
     return from_url(

@@ -1,4 +1,4 @@
-"""Processes that work for this one, and end with it, however it ends."""
+"""Pools of processes that end with this one, even if it is killed."""
 
 import os
 import signal
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 @contextmanager
 def processes(count: int) -> "Iterator[ProcessPoolExecutor]":
-    """A pool of so many processes; work that has not begun when the block ends is left undone.
+    """A pool of `count` processes. Tasks that have not begun at the end of the block are cancelled.
 
-    Forked, so that they share what they have in common: call this before there are threads. Each opens connections
-    of its own. An interrupt from the keyboard is handled by this process alone.
+    The processes are forked and share memory: call this before threads start. Each opens its own connections. Only
+    this process handles an interrupt from the keyboard.
     """
-    import multiprocessing  # every role knows how to share work out, and few do
+    import multiprocessing  # large, and few roles use it
     from concurrent.futures import ProcessPoolExecutor
 
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(count, mp_context=context, initializer=belong_to, initargs=(os.getpid(),)) as pool:
-        with warnings.catch_warnings():  # there are threads in tests, which share nothing with what is done here
+        with warnings.catch_warnings():  # threads of tests share nothing with the pool
             warnings.simplefilter("ignore", DeprecationWarning)
-            pool.submit(os.getpid)  # the first call makes them all
+            pool.submit(os.getpid)  # the first call starts all
         try:
             yield pool
         finally:
@@ -37,7 +37,7 @@ def processes(count: int) -> "Iterator[ProcessPoolExecutor]":
 
 
 def spawned(count: int, begin: Callable[..., None], arguments: tuple[Any, ...]) -> "ProcessPoolExecutor":
-    """A pool of so many processes that share nothing with this one, where threads run. Each calls `begin` first."""
+    """A pool of `count` spawned processes, which may be started while threads run. Each calls `begin` first."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
@@ -46,14 +46,14 @@ def spawned(count: int, begin: Callable[..., None], arguments: tuple[Any, ...]) 
 
 
 def belong_to(parent: int) -> None:
-    """Work for this process, and end with it. It alone handles interrupts from the keyboard."""
+    """Set up a child that ends with its parent and ignores interrupts from the keyboard."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     tune_interpreter()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
 def _end_with(parent: int) -> None:
-    """End this process when its parent dies: a parent that is killed cannot tell its children."""
+    """End this process when its parent dies: a killed parent cannot signal its children."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)

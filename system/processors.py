@@ -1,4 +1,4 @@
-"""How many processors there are for this process, and whether all that wants to run has one. As Linux says it."""
+"""CPU cores that this process may use, and CPU pressure, as Linux reports them."""
 
 import math
 import os
@@ -6,29 +6,29 @@ import time
 from pathlib import Path
 
 GROUP, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
-"""Of which group of processes this one is, and what each group may use (the second version of groups)."""
+"""The cgroup of this process, and the limits of all cgroups (version 2)."""
 PRESSURE = Path("/proc/pressure/cpu")
 HIGH = 0.5
-"""Something waits for a processor for this share of the time, and more, where there are too few."""
+"""Share of the time in which a process waits for a CPU, above which pressure is high."""
 LOOK_EVERY_S = 0.25
 
 
 def usable_cores() -> int:
-    """The cores that this process may use: `taskset` and containers restrict which, or how much of their time."""
+    """Number of cores that this process may use, limited by `taskset` and containers."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, math.ceil(min(cores, granted_cores())))
 
 
 def granted_cores(group: Path = GROUP, groups: Path = GROUPS) -> float:
-    """So many cores' time is granted to the process's group and to those that it is in; infinite where none says it.
+    """CPU limit of this process's cgroups, in cores; infinite where there is none.
 
-    `cpu.max` holds microseconds of processor, or `max`, and the period in which they may be used.
+    `cpu.max` holds microseconds of CPU time, or `max`, and the period in microseconds.
     """
     return min((_granted(place / "cpu.max") for place in groups_of(group, groups)), default=math.inf)
 
 
 def groups_of(group: Path = GROUP, groups: Path = GROUPS) -> list[Path]:
-    """The folders of the process's group and of those that it is in; none where the system does not say it."""
+    """The folders of the process's cgroup and its parents; none where the system does not report them."""
     try:
         [path] = [line[3:] for line in group.read_text().splitlines() if line.startswith("0::/")]
     except (OSError, ValueError):
@@ -46,7 +46,7 @@ def _granted(file: Path) -> float:
 
 
 class ProcessorPressure:
-    """The share of time in which something that could run waited for a processor, of the whole machine."""
+    """Share of the time in which a process of this machine waited for a CPU."""
 
     def __init__(self, file: Path = PRESSURE) -> None:
         self._file = file
@@ -54,13 +54,13 @@ class ProcessorPressure:
         self._is_high = False
 
     def is_high(self) -> bool:
-        """Whether there are too few processors, as it was within the last look: there are a few a second at most."""
+        """Return True if the share was above HIGH when it was last read, LOOK_EVERY_S ago at most."""
         if time.monotonic() - self._at >= LOOK_EVERY_S:
             self._is_high = self.share() > HIGH
         return self._is_high
 
     def share(self) -> float:
-        """Since it was last asked, from 0 to about 1; 0 where the system does not say it."""
+        """The share since the last call, from 0 to about 1; 0 where the system does not report it."""
         before_at, before_s = self._at, self._waited_s
         self._at, self._waited_s = time.monotonic(), self._total_s()
         passed_s = self._at - before_at

@@ -1,19 +1,15 @@
-"""Work that can be done a step at a time, so that others' work of the same kind is done in between.
-
-A step's code is in the processor's caches after it was done for one, and is gone when the others have followed: to do
-each step for many before the next takes a tenth less than to do all steps for each.
-"""
+"""Work in steps: one step is done for many requests before the next, so that its code stays in the CPU cache."""
 
 from collections.abc import Generator
 from typing import TypeVar
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
-"""Work that yields between its steps, and returns what it gives."""
+"""A generator that yields between steps and returns a result."""
 
 
 def to_the_end(steps: Steps[T]) -> T:
-    """What the work gives, or raises, when its steps are done one after the other."""
+    """Do all steps, and return the result."""
     while True:
         try:
             next(steps)

@@ -25,17 +25,17 @@ _ARCHIVER = (
 
 
 def server_version(look: Looked) -> Iterator[Finding]:
-    """The versions that run here, and whether this version was tried with the database server's."""
+    """Versions of the software and the database server, and whether they were tested together."""
     server = look.connection.info.server_version
-    told = f"importledger {CODE_VERSION}, Python {platform.python_version()}, Postgres {server // 10_000}."
+    versions = f"importledger {CODE_VERSION}, Python {platform.python_version()}, Postgres {server // 10_000}."
     if server < OLDEST_POSTGRES:
-        yield warned("versions", f"{told} Postgres below 15 was not tried.", "upgrade Postgres")
+        yield warned("versions", f"{versions} Postgres below 15 is not tested.", "upgrade Postgres")
     else:
-        yield good("versions", told)
+        yield good("versions", versions)
 
 
 def schema(look: Looked) -> Iterator[Finding]:
-    """Whether code and schema are of one version."""
+    """Compare the versions of code and schema."""
     applied = {name for (name,) in look.rows("SELECT name FROM schema_migrations")}
     known = {file.name for file in MIGRATIONS.glob("*.sql")}
     if missing := sorted(known - applied):
@@ -47,7 +47,7 @@ def schema(look: Looked) -> Iterator[Finding]:
 
 
 def durability(look: Looked) -> Iterator[Finding]:
-    """Whether the database keeps what it acknowledges and does what the append needs (fsync, locks, standby, clock)."""
+    """Check that acknowledged events are durable, and that the database has what an append needs."""
     try:
         refuse_unsafe(look.database_url, look.settings.durability)
     except UnsafeStore as error:
@@ -56,14 +56,14 @@ def durability(look: Looked) -> Iterator[Finding]:
         if look.value("SHOW transaction_read_only") == "on":
             yield wrong("durability", "The database takes no writes.", "point DATABASE_URL at the primary")
             return
-        says = f"The database did not answer for a moment, so that it could not be tried: {error}."
-        yield wrong("durability", says, "importledger doctor, once more")
+        says = f"The database did not answer, so it could not be tested: {error}."
+        yield wrong("durability", says, "importledger doctor, again")
     else:
         yield good("durability", "Acknowledged events are on disk; locks, notifications and sessions are real.")
 
 
 def rights(look: Looked) -> Iterator[Finding]:
-    """Whether the service's role may do less than alter the log."""
+    """Check that the role of the service cannot alter the log."""
     if look.value("SELECT has_table_privilege('events', 'UPDATE') OR has_table_privilege('events', 'DELETE')"):
         todo = "give DATABASE_URL a role of its own, DATABASE_ADMIN_URL the owner, and run importledger migrate"
         yield warned("rights", "The service's role may alter the log.", todo)
@@ -72,10 +72,10 @@ def rights(look: Looked) -> Iterator[Finding]:
 
 
 def replication(look: Looked) -> Iterator[Finding]:
-    """Standbys, and write-ahead log that is kept for those who do not fetch it."""
+    """Standbys, and write-ahead log that is kept for replication slots."""
     count = look.vitals.synchronous_standbys
-    told = "Standbys cannot be seen by the schema's owner" if count is None else f"{count} synchronous standbys"
-    yield good("replication", f"{told}; required: {look.settings.durability}.")
+    standbys = "Standbys cannot be seen by the schema's owner" if count is None else f"{count} synchronous standbys"
+    yield good("replication", f"{standbys}; required: {look.settings.durability}.")
     kept_gb = (look.vitals.kept_wal_bytes or 0) / GIGABYTE
     if kept_gb > MAX_KEPT_WAL_GB:
         says = f"{kept_gb:.0f} GB of write-ahead log are kept for the slowest replication slot."
@@ -83,12 +83,12 @@ def replication(look: Looked) -> Iterator[Finding]:
 
 
 def wal(look: Looked) -> Iterator[Finding]:
-    """Write-ahead log: whether it is kept without a bound, and whether it is archived where it should be."""
+    """Write-ahead log: its limit, and failures of its archiving."""
     bad = False
     slots = look.value("SELECT count(*) FROM pg_replication_slots")
     if slots and look.value("SHOW max_slot_wal_keep_size") == "-1":
         bad = True
-        says = "A replication slot that nobody reads keeps write-ahead log until the disk is full."
+        says = "A replication slot without a reader keeps write-ahead log until the disk is full."
         yield warned("wal", says, "set max_slot_wal_keep_size in the database")
     if look.value("SHOW archive_mode") != "off":
         failed, since = look.rows(_ARCHIVER)[0]
@@ -98,11 +98,11 @@ def wal(look: Looked) -> Iterator[Finding]:
             yield warned("wal", says, "correct archive_command, or the place it writes to")
     if not bad:
         written = (look.vitals.wal_bytes or 0) / GIGABYTE
-        yield good("wal", f"{written:.1f} GB of write-ahead log were written so far; none piles up.")
+        yield good("wal", f"{written:.1f} GB of write-ahead log were written so far; none accumulates.")
 
 
 def clock(look: Looked) -> Iterator[Finding]:
-    """Whether this machine and the database's agree on the time."""
+    """Compare the clocks of this machine and the database."""
     seconds = (look.value("SELECT clock_timestamp()") - now()).total_seconds()
     if abs(seconds) > MAX_CLOCK_DIFFERENCE_S:
         yield warned("clock", f"The database's clock differs by {seconds:.1f} s.", "synchronise the clocks")
@@ -111,7 +111,7 @@ def clock(look: Looked) -> Iterator[Finding]:
 
 
 def disk(look: Looked) -> Iterator[Finding]:
-    """Room in the data folder, and how large the database is."""
+    """Free space in the data folder, and the size of the database."""
     has_room = list(room(look))
     yield from has_room
     elsewhere = "" if has_room else "; its disk is not of this machine"
@@ -119,7 +119,7 @@ def disk(look: Looked) -> Iterator[Finding]:
 
 
 def room(look: Around) -> Iterator[Finding]:
-    """Room in the data folder, where the database lies in it."""
+    """Free space in the data folder, where it holds the database."""
     folder = look.settings.data_dir
     if look.settings.database_url is not None or not folder.exists():
         return

@@ -1,4 +1,4 @@
-"""A finding of `doctor`, and what checks look at."""
+"""Findings of `doctor`, and the input of its checks."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -35,14 +35,14 @@ def wrong(check: str, says: str, todo: str | None = None) -> Finding:
 
 
 class Around(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be checked while the database is away: the settings, and the folder of backups, if one is given."""
+    """Input of checks that need no database: settings, and the folder of backups if it is given."""
 
     settings: Settings
     backups: Path | None = None
 
 
 class Looked(Around, frozen=True, kw_only=True):
-    """What checks look at."""
+    """Input of checks that need the database."""
 
     database_url: str
     connection: Connection[Any]

@@ -1,4 +1,4 @@
-"""Checks of the service: who does each piece of work and how far it is; Redis, documents, mail and backups."""
+"""Checks of the service: processes, lags, projections, seals, Redis, documents, mail and backups."""
 
 import shlex
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ DECIDE = "importledger seal --continue-from N --reason TEXT, or importledger sea
 
 
 def roles(look: Looked) -> Iterator[Finding]:
-    """Whether a relay, a projector and workers run, on any machine."""
+    """Check that a relay, a projector and workers run, on any machine."""
     holders = look.vitals.holders
     workers = holders.get("worker", 0)
     if missing := [name for name in ("relay", "projector") if not holders.get(name)]:
@@ -65,7 +65,7 @@ def projections(look: Looked) -> Iterator[Finding]:
             findings.append(wrong("projections", f"{name} has no live version.", "importledger migrate"))
         for version in live:
             if parked := parked_streams(look.connection, name, version.version, is_open=True):
-                heal = f"mend the cause, then {healing(name, parked[0])}"
+                heal = f"remove the cause, then {healing(name, parked[0])}"
                 accept = f"or, if it stays unreadable, importledger projections accept {shlex.quote(parked[0])}"
                 findings.append(wrong("projections", f"{name} has {len(parked)} parked streams.", f"{heal}; {accept}"))
             lag = look.vitals.projection_lags.get(name, Lag(0, 0.0))
@@ -79,7 +79,7 @@ def projections(look: Looked) -> Iterator[Finding]:
 
 
 def healing(name: str, stream: str) -> str:
-    """What to type so that a projection takes a parked stream in again."""
+    """The command that makes a projection read a parked stream again."""
     if stream.startswith(("participant/", "price-sheet/")):
         return f"importledger projections heal {shlex.quote(stream)}"
     if (account := subject_of(stream)) is None and stream.startswith("customer-mail/"):
@@ -136,11 +136,11 @@ def sealing(look: Looked) -> Iterator[Finding]:
 
 
 def redis(look: Around) -> Iterator[Finding]:
-    """Whether Redis answers, where there is one."""
-    from workers.redis_address import why_no_redis  # its library is large
+    """Check that Redis answers, if one is used."""
+    from workers.redis_address import why_no_redis  # large
 
-    kept = DataFolder(look.settings.data_dir).read_connections() or {}
-    url = look.settings.redis_url or (None if look.settings.database_url else kept.get("redis_url"))
+    connections = DataFolder(look.settings.data_dir).read_connections() or {}
+    url = look.settings.redis_url or (None if look.settings.database_url else connections.get("redis_url"))
     if url is None:
         return
     if why := why_no_redis(url):
@@ -150,7 +150,7 @@ def redis(look: Around) -> Iterator[Finding]:
 
 
 def documents(look: Looked) -> Iterator[Finding]:
-    """Whether each supplier's root of documents can be reached."""
+    """Check that the documents root of each supplier can be reached."""
     from workers.actors.documents import is_allowed, why_unreachable
 
     places = look.settings.documents_places
@@ -182,7 +182,7 @@ def mail(look: Looked) -> Iterator[Finding]:
 
 
 def why_no_mail_server(server: MailServer) -> str | None:
-    """Why no session with this mail server begins; None where one does. Nobody logs in."""
+    """The reason why no session with this mail server begins; None where one does. It does not log in."""
     host, port = server.address
     try:
         with mail_session(server, timeout_s=MAIL_TIMEOUT_S, logs_in=False):

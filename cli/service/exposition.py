@@ -1,6 +1,6 @@
-"""What is true of the whole service, as metrics: asked of the database when they are read, and by whoever is asked.
+"""Metrics of the whole service, read from the database at each scrape.
 
-Every role with `/metrics` tells the same of it, so that what stands still is seen also where its own process is gone.
+Every role with `/metrics` exposes the same numbers, so they show a stopped role even when its process is gone.
 """
 
 import threading
@@ -20,15 +20,15 @@ from projections import FOLLOWING
 from projections.queries.vitals import Vitals, read_vitals
 
 FRESH_S = 2.0
-"""How long what the database said is said again: several may ask at a time."""
+"""Seconds for which an answer of the database is reused."""
 SIZES_EVERY_S = 60.0
 MAX_SUPPLIERS = 500
-"""Suppliers with series of their own; the others, by name, share one."""
+"""Suppliers with series of their own, first by name. All others share one series."""
 _SESSION = "SET statement_timeout = '2s'; SET lock_timeout = '1s'; SET TIME ZONE 'UTC'"
 
 
 class ServiceCollector(Collector):
-    """Asks the database on a connection of its own, which no request waits for."""
+    """Collector of metrics with a database connection of its own, which blocks no request."""
 
     def __init__(
         self, database_url: str, *, durability: Durability = "local", certificates: Sequence[Path] = ()
@@ -44,7 +44,7 @@ class ServiceCollector(Collector):
         self._sizes = Vitals()
 
     def describe(self) -> list[Metric]:
-        """Nothing: the database is not asked before somebody reads."""
+        """Nothing, so that registration does not query the database."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -66,7 +66,7 @@ class ServiceCollector(Collector):
             self._drop()
 
     def _seen(self) -> Vitals | None:
-        """What the database says now, or said a moment ago; None where it is away."""
+        """The numbers of now or of the last FRESH_S seconds; None where the database does not answer."""
         now = time.monotonic()
         if now - self._asked_at < self.fresh_s:
             return self._overview
@@ -154,14 +154,14 @@ def server_metrics(overview: Vitals, sizes: Vitals) -> Iterator[Metric]:
 
 
 def certificate_metrics(files: Sequence[Path]) -> Iterator[Metric]:
-    """End of the first certificate of each file. One that cannot be read has ended."""
+    """End of the first certificate of each file. An unreadable file counts as ended."""
     ends = {str(file): ends_at(file).timestamp() for file in files}
     yield _labelled("certificate_ends_timestamp_seconds", "End of a certificate.", "file", ends)
 
 
 def ends_at(file: Path) -> datetime:
     """The end of the first certificate of a PEM file; 1970 where there is none to read."""
-    from cryptography import x509  # it is large, and most services have no certificate
+    from cryptography import x509  # large, and most services have no certificate
 
     try:
         certificates = x509.load_pem_x509_certificates(file.read_bytes())

@@ -1,4 +1,4 @@
-"""How a verb ends that cannot do what was asked: one sentence that names what was typed, and exit code 1."""
+"""Errors of verbs as one sentence that names the wrong argument or setting."""
 
 import click
 import msgspec
@@ -14,7 +14,7 @@ from redaction.shown import cleaned
 
 
 def failure_sentence(error: Exception) -> str | None:
-    """What an operator reads, on two lines at most; None for what nobody has expected."""
+    """The sentence for an operator, on two lines at most; None for an unexpected error."""
     match error:
         case click.UsageError():
             where = error.ctx.command_path if error.ctx else "importledger"
@@ -22,11 +22,11 @@ def failure_sentence(error: Exception) -> str | None:
         case click.ClickException():
             return _line(error.format_message())
         case IntakeStopped():
-            return "Intake is stopped: the log does not continue what was signed. `importledger doctor` says more."
+            return "Intake is stopped: the log does not continue what was signed. Run `importledger doctor`."
         case NotCompared():
             return "The log must be compared with its checkpoints first: start the relay, or run `importledger seal`."
         case StoreUnavailable() | PoolTimeout():
-            return "The database has stopped answering. What was asked may be asked again."
+            return "The database has stopped answering. Repeating the command is safe."
         case OperatorError() | LedgerError() | Invalid() | BaseError() | msgspec.MsgspecError():
             return _line(str(error)) or type(error).__name__
         case psycopg.errors.InsufficientPrivilege():
@@ -40,13 +40,13 @@ def failure_sentence(error: Exception) -> str | None:
     return None
 
 
-def tell_failure(error: Exception) -> None:
-    """Say why. What nobody has expected is logged as well, with where it came from."""
-    told = failure_sentence(error)
-    if told is None:
-        told = f"This should not have happened ({type(error).__name__}); the line above says where."
+def print_failure(error: Exception) -> None:
+    """Print the sentence. An unexpected error is logged too, with its traceback."""
+    sentence = failure_sentence(error)
+    if sentence is None:
+        sentence = f"This should not have happened ({type(error).__name__}); the line above says where."
         structlog.get_logger().error("unexpected error", exc_info=error)
-    print_line(f"importledger: {cleaned(told)}", err=True)
+    print_line(f"importledger: {cleaned(sentence)}", err=True)
 
 
 def _line(text: str) -> str:

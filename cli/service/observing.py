@@ -1,4 +1,4 @@
-"""What a role shows of itself: measures from its start on, a port for them, and traces where they are asked for."""
+"""Metrics and traces of a role: measures from its start, a port for them, and spans where an exporter is set."""
 
 import os
 import socket
@@ -20,7 +20,7 @@ from telemetry.spans import spans, trace_with
 
 
 class Observed:
-    """A role that is measured from now on; `expose` shows what is known then."""
+    """A role that is measured from now on; `expose` returns its metrics."""
 
     def __init__(self, settings: Settings, database_url: str, role: str) -> None:
         self._stop = threading.Event()
@@ -38,22 +38,22 @@ class Observed:
         self.expose: Expose = lambda accept: shown_as(registry, accept)
 
     def look(self, *looks: Callable[[], None]) -> None:
-        """Look at these every few seconds until `stop`."""
+        """Call these every few seconds until `stop`."""
         start_pulse(looks, self._stop)
 
     def serve(self, listening: Sequence[socket.socket]) -> None:
-        """Show it on these sockets."""
+        """Serve the metrics on these sockets."""
         if listening:
             serve_metrics(listening, self.expose)
 
     def stop(self) -> None:
-        """Look no more, and send the spans that have not been sent."""
+        """Stop the calls, and send the remaining spans."""
         self._stop.set()
         spans().close()
 
 
 def _trace(settings: Settings, role: str) -> None:
-    """Keep spans, where an exporter is asked for: OpenTelemetry is not even read where none is."""
+    """Record spans where an exporter is set. OpenTelemetry is imported only then."""
     if settings.traces == "none":
         return
     from telemetry.otlp import OpenTelemetry, exporter_of
@@ -66,7 +66,7 @@ def _trace(settings: Settings, role: str) -> None:
 
 
 def watched_certificates(settings: Settings) -> tuple[Path, ...]:
-    """Return the files that the addresses of the servers name."""
+    """Certificate files in the URLs of the servers."""
     files: list[Path] = []
     if settings.database_url is not None:
         parts = conninfo_to_dict(settings.database_url)

@@ -1,4 +1,4 @@
-"""A role opens the log when its database has been judged: at once, or at the first contact with a node that writes."""
+"""Opening of the log by a role, after its database was tested: at once, or when a writable node answers."""
 
 import os
 import socket
@@ -51,12 +51,12 @@ def opener(database_url: str, durability: Durability, role: str, kinds: Sequence
             while not is_judged():
                 time.sleep(RETRY_S)
             ledger.open()
-        except Exception as error:  # the role would wait forever
+        except Exception as error:  # without this the role would wait forever
             from cli.service.failures import (
-                tell_failure,  # it knows the errors of every verb, and so imports all of them
+                print_failure,  # it knows the errors of every verb, and so imports all of them
             )
 
-            tell_failure(error)
+            print_failure(error)
             os._exit(1)  # nothing has been acknowledged: the log was never open
 
     was_judged = is_judged()

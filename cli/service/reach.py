@@ -1,6 +1,6 @@
-"""Postgres and Redis, asked once before a verb uses them: what does not answer is named as it was typed.
+"""Test of Postgres and Redis before a verb uses them.
 
-A sentence names the setting, host, port, user and database of an address, and never its password.
+An error names the setting, host, port, user and database of an address, and never its password.
 """
 
 from psycopg import Connection, OperationalError, ProgrammingError, connect
@@ -13,11 +13,11 @@ CONNECT_TIMEOUT_S = 5
 
 
 class Unreachable(OperatorError):
-    """A server does not answer, or does not let us in; the message names it."""
+    """A server does not answer or refuses the connection; the message names it."""
 
 
 def reach(url: str, named: str, *, needs_schema: bool = True) -> str:
-    """The same URL, once its database has answered. `named` is the setting it came from.
+    """Return the URL after its database has answered. `named` is the setting it came from.
 
     Raises Unreachable, and MigrationError where a newer version has migrated the database.
     """
@@ -34,8 +34,8 @@ def reach(url: str, named: str, *, needs_schema: bool = True) -> str:
 
 
 def reach_redis(url: str, named: str) -> str:
-    """The same URL, once its Redis has answered. Raises Unreachable."""
-    from workers.redis_address import why_no_redis  # most verbs need no Redis, whose library is large
+    """Return the URL after its Redis has answered. Raises Unreachable."""
+    from workers.redis_address import why_no_redis  # large, and most verbs need no Redis
 
     why = why_no_redis(url)
     if why is not None:

@@ -1,4 +1,4 @@
-"""The verb that runs everything, and what the verbs of single roles begin with."""
+"""The verb `up`, which runs the whole service, and the start of single roles."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ from telemetry.log import begin_process
 
 READY_TIMEOUT_S = 60.0
 COMPARED_TIMEOUT_S = 45.0
-"""Seconds that `up` waits for the comparison of the log with its checkpoints. Their place may not answer."""
+"""Seconds that `up` waits for the comparison of the log with its checkpoints, whose place may not answer."""
 MAX_API_PROCESSES = 32
 MAX_WORKERS = 32
 MAX_DEFAULT_API_PROCESSES = 8
@@ -36,12 +36,12 @@ MAX_DEFAULT_WORKERS = 4
 
 
 def processes_for(cores: int) -> int:
-    """How many api processes serve unless it is said: one a core, and no crowd on a large machine."""
+    """Default number of api processes: one a core, up to MAX_DEFAULT_API_PROCESSES."""
     return max(1, min(cores, MAX_DEFAULT_API_PROCESSES))
 
 
 def workers_for(cores: int) -> int:
-    """How many workers create accounts unless it is said: one a core, since one alone leaves half of two cores idle."""
+    """Default number of workers: one a core, up to MAX_DEFAULT_WORKERS."""
     return max(1, min(cores, MAX_DEFAULT_WORKERS))
 
 
@@ -128,11 +128,11 @@ def run_service(
 
 
 def _refuse_unusable(settings: Settings, folder: DataFolder, host: str, port: int) -> None:
-    """What any role would fail on later is said before anything is started. Raises SettingError, Unreachable."""
+    """Check the settings of all roles before anything is started. Raises SettingError, Unreachable."""
     settings.refuse_incomplete()
-    kept = folder.known_secret(SEALING_KEY)
-    if settings.sealing_key is None and kept is not None:
-        LogKey.of(kept, f"The sealing key in {folder.path / 'secrets' / SEALING_KEY}")
+    secret = folder.known_secret(SEALING_KEY)
+    if settings.sealing_key is None and secret is not None:
+        LogKey.of(secret, f"The sealing key in {folder.path / 'secrets' / SEALING_KEY}")
     refuse_taken(host, port)
     if settings.metrics_port is not None:
         refuse_taken(settings.metrics_host, settings.metrics_port, METRICS)
@@ -145,9 +145,9 @@ def _refuse_unusable(settings: Settings, folder: DataFolder, host: str, port: in
 
 
 def role_settings(*, is_role: bool = True) -> Settings:
-    """Settings of a process that logs as they say. `is_role`: it continues until it is stopped.
+    """Read the settings, and set up logging. `is_role`: the process runs until it is stopped.
 
-    The process and its children leave no core dump: its memory holds keys and personal data.
+    The process and its children write no core dump: its memory holds keys and personal data.
     """
     settings = Settings.from_environment()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -178,9 +178,9 @@ def _wait_until_ready(base_url: str, service: Service) -> None:
 
 
 def _is_ready(base_url: str, service: Service, *, waits: bool) -> bool:
-    """True when our own api is ready, and not another program's on the same port.
+    """Return True if our own api is ready, and not another program on the same port.
 
-    A stopped intake or a failing part is no obstacle, and neither is a log that is not compared unless `waits`.
+    A stopped intake or a failing part counts as ready, and so does a log that is not compared unless `waits`.
     """
     answer = _answer(f"{base_url}/readyz")
     if answer.get("code") in (STOPPED, FAILING) or (answer.get("code") == STARTING and not waits):
@@ -189,7 +189,7 @@ def _is_ready(base_url: str, service: Service, *, waits: bool) -> bool:
 
 
 def _answer(url: str) -> dict[str, Any]:
-    """The JSON that stands there, {} where nothing answers."""
+    """The JSON at the URL, {} where nothing answers."""
     try:
         with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 - always http
             return dict(json.load(answer))

@@ -1,4 +1,4 @@
-"""The verb that runs the HTTP side. It reads nothing of the workers', so that it starts sooner."""
+"""The verb `api`. It imports nothing of the workers, so that it starts quickly."""
 
 import os
 import socket
@@ -68,17 +68,17 @@ def api(
     )
     observed.serve(own_port)
     write = write_lines(settings.log_format) if tells(settings.log_level) else None
-    told = RequestLog(app, write, at_end=observed.stop)
+    logged = RequestLog(app, write, at_end=observed.stop)
     counts = None
     if counts_fd is not None:
         counts = SharedCounts(counts_fd, counts_place)
-        os.close(counts_fd)  # whoever is started here has no part in them
+        os.close(counts_fd)  # not for child processes
     headers = SANDBOX_HEADERS if settings.is_sandbox else ()
-    serve(told, host=host, port=port, fds=fds, counts=counts, headers=headers)
+    serve(logged, host=host, port=port, fds=fds, counts=counts, headers=headers)
 
 
 def _console(settings: Settings) -> ConsoleSettings:
-    """What the console is told: its own settings, and all that are set, for its page about the system."""
+    """Settings of the console, and all settings that are shown on its page about the system."""
     has_data_here = settings.roles_file is not None
     return msgspec.structs.replace(
         settings.console,

@@ -168,7 +168,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     traces: Literal["none", "otlp", "console"]
     """Target of spans, by OpenTelemetry's own variables."""
     has_sampler: bool
-    """Whether OTEL_TRACES_SAMPLER decides which requests are traced."""
+    """True where OTEL_TRACES_SAMPLER decides which requests are traced."""
     service_name: str | None
     """Service name for OpenTelemetry; None where its variables give one."""
     role_name: str | None
@@ -257,15 +257,15 @@ def shown_settings(
     """The variables that are set: values of those disclosures, databases without password, `(set)` for all others."""
     plain = {"OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER", "OTEL_SDK_DISABLED"}
     plain |= {setting.name for setting in SETTINGS if setting.disclosure in shown}
-    told = {}
+    values = {}
     for name, value in sorted(environment.items()):
         if not value or not name.startswith(("IMPORTLEDGER_", "DATABASE_", "REDIS_", "OTEL_")):
             continue
         if name in ("DATABASE_URL", "DATABASE_ADMIN_URL"):
-            told[name] = address_of(value)
+            values[name] = address_of(value)
         else:
-            told[name] = cleaned(value) if name in plain else "(set)"
-    return told
+            values[name] = cleaned(value) if name in plain else "(set)"
+    return values
 
 
 def settings_table() -> str:

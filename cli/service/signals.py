@@ -1,4 +1,4 @@
-"""How a process learns that it is to stop: by SIGTERM and SIGINT."""
+"""Stop of a process by SIGTERM and SIGINT."""
 
 import signal
 import threading
@@ -8,19 +8,19 @@ from telemetry.supervision import supervision
 
 
 def stop_on_signals() -> threading.Event:
-    """An event that SIGTERM and SIGINT set.
+    """Return an event that SIGTERM and SIGINT set.
 
-    A handler runs between any two steps of the main thread, also while that holds the event's own lock, so it must not
-    set the event: both would wait for ever. It hands the signal to a thread, through a queue that may be used so.
+    A handler must not set the event itself: it may interrupt the main thread while that holds the lock of the event, a
+    deadlock. It passes the signal to a thread through a queue that is safe in handlers.
     """
     stop = threading.Event()
-    told: SimpleQueue[int] = SimpleQueue()
+    received: SimpleQueue[int] = SimpleQueue()
 
-    def set_when_told() -> None:
-        told.get()
+    def set_when_received() -> None:
+        received.get()
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, _: told.put(number))
-    supervision.thread("signals", set_when_told)
+        signal.signal(number, lambda number, _: received.put(number))
+    supervision.thread("signals", set_when_received)
     return stop

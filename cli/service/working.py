@@ -1,4 +1,4 @@
-"""The verbs that run the relay and the workers. They read nothing of the HTTP side's, so that they start sooner."""
+"""The verbs `relay` and `worker`. They import nothing of the API, so that they start quickly."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ from workers.followers.sealer import Sealer
 from workers.run import run_relay, run_worker
 
 AUTOGROUP = Path("/proc/self/autogroup")
-"""Linux shares time out among sessions first, by a niceness of their own; `up` gives each process a session."""
+"""Niceness of this session, which Linux applies before that of processes; `up` gives each process a session."""
 
 
 @click.command()
@@ -92,29 +92,29 @@ def _role(settings: Settings, kinds: Sequence[str], connections: int, stop: thre
 
 
 def _yield_to_intake(niceness: int) -> None:
-    """Where there is not processor time enough for all, accounts are taken in first and created afterwards."""
-    with contextlib.suppress(AttributeError, OSError):  # not every system has these
+    """Lower the CPU priority of this process, so that accounts are taken in before others are created."""
+    with contextlib.suppress(AttributeError, OSError):  # missing on some systems
         niceness = os.nice(niceness)
         if os.getsid(0) == os.getpid():
             AUTOGROUP.write_text(str(niceness))
 
 
 def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> list[threading.Thread]:
-    """What follows the log beside the relay, each in a thread of its own: the sealer and the projector."""
+    """Start the threads that follow the log beside the relay, such as sealer and projector."""
     authority = AuthorityKey(request_key(settings))
     sealer = Sealer(ledger, sealing_key(settings), outside(settings), authority, every_s=settings.seal_every_s)
     ended = (
         EndedImports(ledger, write_lines(settings.log_format)) if tells(settings.log_level) else EndedImports(ledger)
     )
     followers = [sealer.start(stop), Projector(ledger, FOLLOWING).start(stop), ended.start(stop)]
-    if settings.database_admin_url is not None:  # without it, what users ask the owner for waits
+    if settings.database_admin_url is not None:  # without it, tasks of the owner wait
         verifier = log_verifier(settings, required(settings.database_url, "DATABASE_URL"))
         followers.append(OwnerTasks(ledger, settings.database_admin_url, authority, verifier).start(stop))
     return followers
 
 
 def _mail_server(settings: Settings) -> MailServer | None:
-    """The mail server; e-mails wait while there is none."""
+    """The mail server; None while e-mails wait for one."""
     settings.refuse_incomplete()
     if settings.smtp_url is None or settings.mail_from is None:
         return None

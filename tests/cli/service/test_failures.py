@@ -232,6 +232,6 @@ def test_what_nobody_has_expected_says_how_to_see_more() -> None:
 @pytest.mark.promise("stopped-service-database-likewise")
 def test_a_database_that_goes_away_meanwhile_is_a_sentence() -> None:
     assert failure_sentence(StoreUnavailable("couldn't get a connection after 0.70 sec")) == (
-        "The database has stopped answering. What was asked may be asked again."
+        "The database has stopped answering. Repeating the command is safe."
     )
     assert reason_of(OSError("a\nconnection to server at x failed: FATAL:  no room.\n")) == "no room"
