@@ -1,4 +1,4 @@
-"""A run is told whole: ratios beside their bars, what an account costs each process, waiting that nobody hides."""
+"""The page of results: ratios beside their bars, costs an account, and latencies."""
 
 import asyncio
 import json

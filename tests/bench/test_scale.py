@@ -1,4 +1,4 @@
-"""What a large service is held to beside a small one, and that the load's accounts are right and not alike."""
+"""Ratios of a large service to a small one, and valid, distinct accounts of the load."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Two versions that are measured at once are told as ratios, round by round."""
+"""Two versions are compared by ratios, round by round."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Shells complete verbs and options; the manual pages are those of every verb."""
+"""Completion of verbs and options in shells, and a manual page of every verb."""
 
 import os
 import runpy

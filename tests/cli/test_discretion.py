@@ -1,4 +1,4 @@
-"""Failures at many places, full of canaries: none of them is in anything that is printed or logged."""
+"""Failures at many places, full of canaries: no canary is printed or logged."""
 
 import asyncio
 import contextlib
@@ -42,14 +42,14 @@ logger = structlog.get_logger()
 
 
 class Vogelsang:
-    """A local variable that tells who it is."""
+    """A local variable with a revealing repr."""
 
     def __repr__(self) -> str:
         return f"{NAME} {TEXT}"
 
 
 def fail(error: type[Exception] = ValueError) -> NoReturn:
-    """With local variables that nobody may see, and a message that quotes."""
+    """Raise an error with secret local variables and a message that quotes them."""
     api_key, family_name, account = KEY, NAME, Vogelsang()
     assert all((api_key, family_name, account))
     raise error(f"cannot take {NAME!r} of {TEXT}")
@@ -57,7 +57,7 @@ def fail(error: type[Exception] = ValueError) -> NoReturn:
 
 @pytest.fixture
 def output() -> io.StringIO:
-    """All that this process would print on standard error, with logging as every entry point sets it up."""
+    """Standard error of this process, with logging as every entry point sets it up."""
     stream = io.StringIO()
     logging.getLogger().handlers[:] = []
     with contextlib.redirect_stderr(stream):

@@ -1,4 +1,4 @@
-"""`doctor`: a service that is well is good on every line but one; what is wrong is named, with what to type."""
+"""`doctor`: all checks of a healthy service are good; a failed check names the command that helps."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Every program of ours fails without telling what its variables and errors hold, and its log is JSON where asked."""
+"""Programs fail without printing values of their variables and errors, and log JSON where it is set."""
 
 import http.client
 import json

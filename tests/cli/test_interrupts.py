@@ -1,4 +1,4 @@
-"""Ctrl-C ends a verb with one word and exit code 130, also while it asks something."""
+"""Ctrl-C ends a verb with one word and exit code 130, also at a prompt."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Keys are given and taken with the rights of the database's owner, and a sentence says so where they are missing."""
+"""Keys are created and revoked with the rights of the database's owner; an error names what is missing."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The verb `verify` beside a log that goes on."""
+"""The verb `verify` while the log grows."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""`restore --verify` calls nothing verified that is not what was signed when the backup was written."""
+"""`restore --verify` accepts only what was signed when the backup was written."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""A restore lets nobody in whose powers ended after the backup, and nobody before an operator agrees."""
+"""A restore revokes access that ended after the backup, and holds all other access until an operator confirms it."""
 
 import hashlib
 import json
@@ -43,7 +43,7 @@ CANARIES = {
     "user": "Hänfling",
     **{email: email for email in USERS},
 }
-"""What must not be read in a backup whose keys are elsewhere, by where it was put."""
+"""Values that a backup without its keys must not show, by the place they were written to."""
 
 
 class Place:
@@ -133,7 +133,7 @@ def unpacked(folder: Path) -> bytes:
 
 
 def shown_in(content: bytes) -> set[str]:
-    """Where the canaries come from that are in it, as text or as hexadecimal digits of a column of bytes."""
+    """Places of the canaries in the content, as text or as hexadecimal digits of a column of bytes."""
     return {
         where
         for where, canary in CANARIES.items()

@@ -1,4 +1,4 @@
-"""Whatever a verb prints of importers' text, no character of it rules the terminal."""
+"""Escapes for control characters in importers' text that a verb prints."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Verbs and roles start soon because they read only what they need; what is large and seldom needed waits."""
+"""Verbs and roles import only what they need, so that they start quickly."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ SELDOM = {
     "cli.service.working": ALWAYS | {"starlette", "multiprocessing"},
     "cli.service.serving": ALWAYS | {"redis"},
 }
-"""What the file of a role does without, until it is asked for something that needs it."""
+"""Libraries that the file of a role does not import at its start."""
 
 
 @pytest.mark.parametrize("file", SELDOM)

@@ -1,4 +1,4 @@
-"""`support-bundle`: what helps is in it, and no canary of a secret or a person, wherever that stood."""
+"""`support-bundle` holds useful facts, and no canary of a secret or a person."""
 
 import json
 import zipfile

@@ -1,4 +1,4 @@
-"""`importledger up`, set otherwise than usual: what it prints, what it leaves away, and where it may lie."""
+"""`importledger up` with unusual settings: its output, and a data folder with blanks in its path."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A role that dies whenever it is started is told, with its last words, until it has stayed."""
+"""A role that dies at each start is reported with its last line, until it stays alive."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""As root, the servers run as a user of their own; what another user's servers have left is taken over."""
+"""As root, the servers run as a user of their own, which becomes the owner of earlier data."""
 
 import os
 import pwd

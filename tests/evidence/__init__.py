@@ -15,7 +15,7 @@ from tests.support.markers import marked_tests
 PAGE = ROOT / "docs" / "reference" / "security-evidence.md"
 MARKERS = ("asvs", "api_top_10")
 WITHOUT_TESTS = ("does not apply", "not met", "untested")
-"""How a reason begins for a requirement that no test holds. `partly` is for one that tests hold in part."""
+"""First words of a reason why no test holds a requirement. `partly`: tests hold a part of it."""
 
 _HEAD = """# Evidence for security requirements
 

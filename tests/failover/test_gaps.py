@@ -1,4 +1,4 @@
-"""What `make failover` judges by, without machines."""
+"""The criteria of `make failover`, without machines."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""How much memory a process may use, and what Postgres keeps of its files in it."""
+"""Memory that a process may use, and the buffers of Postgres in it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How many processors a process may use, and whether all that wants one has one."""
+"""Cores that a process may use, and CPU pressure."""
 
 import math
 from pathlib import Path

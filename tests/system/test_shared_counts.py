@@ -1,4 +1,4 @@
-"""Each process tells one number, and sees the least of the others'."""
+"""Each process writes one number, and reads the least of the others."""
 
 import pytest
 

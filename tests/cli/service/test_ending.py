@@ -1,4 +1,4 @@
-"""A process ends with its code and all that it has said, and no interpreter is taken down under anybody."""
+"""A process ends with its exit code and all of its output, without a shutdown of the interpreter."""
 
 import subprocess
 import sys

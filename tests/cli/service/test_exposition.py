@@ -1,4 +1,4 @@
-"""What is true of the whole service, as metrics: also while the database is away, and for any number of suppliers."""
+"""Metrics of the whole service, also while the database is away, and for any number of suppliers."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What cannot be done is one sentence on two lines of stderr at most, which names what was typed; exit code 1."""
+"""Errors of verbs: one sentence on two lines of standard error at most, which names the argument; exit code 1."""
 
 import socket
 import subprocess

@@ -1,4 +1,4 @@
-"""A relay and a worker answer supervisors over HTTP, where they are told a port."""
+"""Health checks of a relay and a worker over HTTP."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Settings come from the environment; a missing or wrong one is named."""
+"""Settings are read from the environment; a missing or wrong one is named."""
 
 import re
 from pathlib import Path

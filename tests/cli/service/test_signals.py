@@ -1,4 +1,4 @@
-"""A process that is told to stop does stop, whatever it is about to do at that moment."""
+"""A signal stops a process at any step of its wait."""
 
 import subprocess
 import sys
