@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from eventstore.aggregates.import_process import ImportErrored, RetryImport, StageImport, StartImport, stream_of
+from eventstore.aggregates.import_process import RetryImport, StageImport, StartImport, stream_of
 from eventstore.aggregates.supplier import ChangeSupplierStatus, CreateSupplier, SupplierStatus
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
@@ -43,27 +43,23 @@ def set_to(ledger: Ledger, wanted: SupplierStatus) -> None:
 
 @pytest.mark.promise("paused-holds-pending-rung")
 def test_workers_leave_what_is_pending_of_a_paused_supplier(ledger: Ledger, processor: ImportProcessor) -> None:
-    held = [stage(ledger, an_account(SUPPLIER, 1)), stage(ledger, an_account(SUPPLIER, 2), is_dry_run=True)]
-    set_to(ledger, "paused")
-    processor.process(held)
-    assert {status(ledger, stream) for stream in held} == {"PENDING"}
-    assert {len(ledger.history(stream)) for stream in held} == {1}
-    set_to(ledger, "ongoing")
-    processor.process(held)
-    assert [status(ledger, stream) for stream in held] == ["PROCESSED", "DRY_RUN_SUCCEEDED"]
-
-
-def test_a_message_for_many_suppliers_leaves_only_those_that_are_paused(
-    ledger: Ledger, processor: ImportProcessor
-) -> None:
-    held, body = stage(ledger, an_account(SUPPLIER, 1)), encoded(an_account(OTHER, 1))
+    """Also retried imports, and also in a message with imports of another supplier."""
+    retried = stage(ledger, changed(an_account(SUPPLIER, 3), "9.99", "transfer_balance"))
+    processor.process([retried])
+    assert status(ledger, retried) == "ERRORED"
+    ledger.execute(retried, RetryImport(), at=now(), by="t")
+    held = [stage(ledger, an_account(SUPPLIER, 1)), stage(ledger, an_account(SUPPLIER, 2), is_dry_run=True), retried]
+    body = encoded(an_account(OTHER, 1))
     other, payload = stream_of(OTHER, "1"), Payload.of(body)
     digest = payload.sha256.hex()
     staging = StageImport(payload_sha256=digest, content_sha256=digest, payload_bytes=len(body))
     ledger.execute(other, staging, at=now(), by="t", payload=payload)
     set_to(ledger, "paused")
-    processor.process([held, other])
-    assert [status(ledger, stream) for stream in (held, other)] == ["PENDING", "PROCESSED"]
+    processor.process([*held, other])
+    assert [status(ledger, stream) for stream in (*held, other)] == ["PENDING", "PENDING", "PENDING", "PROCESSED"]
+    set_to(ledger, "ongoing")
+    processor.process(held)
+    assert [status(ledger, stream) for stream in held] == ["PROCESSED", "DRY_RUN_SUCCEEDED", "ERRORED"]
 
 
 @pytest.mark.promise("paused-holds-pending-rung")
@@ -72,16 +68,6 @@ def test_what_was_accepted_of_a_complete_supplier_ends(ledger: Ledger, processor
     set_to(ledger, "complete")
     processor.process([accepted])
     assert status(ledger, accepted) == "PROCESSED"
-
-
-def test_a_retry_waits_as_well(ledger: Ledger, processor: ImportProcessor) -> None:
-    stream = stage(ledger, changed(an_account(SUPPLIER, 1), "9.99", "transfer_balance"))
-    processor.process([stream])
-    assert isinstance(ledger.history(stream)[-1].event, ImportErrored)
-    set_to(ledger, "paused")
-    ledger.execute(stream, RetryImport(), at=now(), by="t")
-    processor.process([stream])
-    assert status(ledger, stream) == "PENDING"
 
 
 @pytest.mark.promise("paused-holds-pending-rung")

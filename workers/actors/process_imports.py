@@ -154,12 +154,12 @@ class ImportProcessor:
         failures: dict[str, Command] = {}
         for one in started:
             terms, body = treatments[identity_of(one.stream)[0]].terms, payloads.get(one.stream)
-            account = account_of(body, one.process, terms, at, is_archived=one.stream in archived)
-            if isinstance(account, FailImport):
-                failures[one.stream] = account
-                continue
-            number = next(numbers)
             try:
+                account = account_of(body, one.process, terms, at, is_archived=one.stream in archived)
+                if isinstance(account, FailImport):
+                    failures[one.stream] = account
+                    continue
+                number = next(numbers)
                 referred = referring(account, today, is_dry_run=one.process.is_dry_run)
                 ready.append(Ready(one, number, undated_rows_of(account, number), referred))
             except Exception:  # it concerns this import alone

@@ -24,7 +24,6 @@ from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
 from eventstore.log.ledger import Decision, Ledger
 from projections import INLINE
-from projections.platform.rows import undated_rows_of
 from schemas.account import Account
 from tests.support.make import an_account, changed, places, value_at
 from tests.support.staging import SUPPLIER, stage, status
@@ -32,7 +31,7 @@ from workers.actors import process_imports, starting
 from workers.actors.completing import Completer, Ready
 from workers.actors.process_imports import ImportProcessor
 from workers.actors.references import Treatments
-from workers.actors.starting import LEASE, Started, Starter
+from workers.actors.starting import LEASE, Started
 
 REFUSES_POISON = "ALTER TABLE platform.service_account ADD CHECK (notes #>> '{0,body}' <> 'poison')"
 
@@ -109,29 +108,6 @@ def test_imports_that_are_large_together_are_taken_up_one_after_the_other(
     events = [(one.stream, type(one.event)) for one in ledger.history(*streams) if one.version > 1]
     pieces = [streams[:2], streams[2:4], streams[4:]]
     assert events == [(one, kind) for piece in pieces for kind in (ImportStarted, ImportProcessed) for one in piece]
-
-
-def test_imports_that_became_large_before_they_were_taken_up_are_done_one_after_the_other(
-    ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process_imports, "MAX_OPEN_BYTES", 25_000)
-    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2)]
-    start, read, together = Starter.start, ImportProcessor._read, list[int]()
-
-    def growing(starter: Starter, *arguments: Any) -> list[Started]:
-        for number in (1, 2):
-            stage(ledger, an_account(SUPPLIER, number) | {"metadata": [{"key": "filling", "value": "x" * 15_000}]})
-        return start(starter, *arguments)
-
-    def counting(processor: ImportProcessor, started: Sequence[Started], treatments: Treatments) -> Any:
-        together.append(len(started))
-        return read(processor, started, treatments)
-
-    monkeypatch.setattr(Starter, "start", growing)
-    monkeypatch.setattr(ImportProcessor, "_read", counting)
-    processor.process(streams)
-    assert together == [1, 1]
-    assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
 
 
 def test_what_somebody_has_changed_since_it_was_looked_at_is_looked_at_again(
@@ -217,8 +193,10 @@ def test_an_account_that_the_platforms_tables_refuse_hurts_only_itself(
         admin.execute(REFUSES_POISON)
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 11)]
     poison = stage(ledger, changed(an_account(SUPPLIER, 11), "poison", "notes", 0, "body"))
-    processor.process([*streams[:5], poison, *streams[5:]])
+    dry = stage(ledger, changed(an_account(SUPPLIER, 12), "poison", "notes", 0, "body"), is_dry_run=True)
+    processor.process([*streams[:5], poison, dry, *streams[5:]])
     assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
+    assert status(ledger, dry) == "DRY_RUN_ERRORED"
     error = ledger.history(poison)[-1].event
     assert isinstance(error, ImportErrored)
     assert error.code == "account_not_accepted_by_platform"
@@ -226,40 +204,25 @@ def test_an_account_that_the_platforms_tables_refuse_hurts_only_itself(
     assert len({ledger.history(stream)[-1].recorded_at for stream in streams}) < 5, "in few transactions"
 
 
-def test_a_failure_that_nobody_expected_is_tried_again(
-    ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = stage(ledger, an_account(SUPPLIER))
-
-    def fail(*_: Any) -> Any:
-        raise RuntimeError("a bug")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(process_imports, "account_of", fail)
-        processor.process([stream])
-    postponed = ledger.history(stream)[-1].event
-    assert isinstance(postponed, ImportPostponed)
-    assert postponed.code == "processing_failed"
-    assert postponed.due_at > now()
-
-
-def test_rows_that_cannot_be_made_postpone_their_own_import(
-    ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("place", ["referring", "undated_rows_of"])
+def test_an_unexpected_failure_postpones_its_own_import(
+    ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 4)]
     bad = stage(ledger, an_account(SUPPLIER, 4))
+    works = getattr(process_imports, place)
 
-    def fail_for_one(account: Account, number: str) -> Any:
+    def fail_for_one(account: Account, *arguments: Any, **named: Any) -> Any:
         if account.external_account_number == an_account(SUPPLIER, 4)["external_account_number"]:
-            raise ArithmeticError("a number that is none")
-        return undated_rows_of(account, number)
+            raise ArithmeticError("a bug")
+        return works(account, *arguments, **named)
 
-    monkeypatch.setattr(process_imports, "undated_rows_of", fail_for_one)
+    monkeypatch.setattr(process_imports, place, fail_for_one)
     processor.process([*streams[:1], bad, *streams[1:]])
     assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
     postponed = ledger.history(bad)[-1].event
     assert isinstance(postponed, ImportPostponed)
-    assert postponed.code == "processing_failed"
+    assert (postponed.code, postponed.due_at > now()) == ("processing_failed", True)
 
 
 def test_a_dry_run_does_everything_and_leaves_nothing(
@@ -275,16 +238,6 @@ def test_a_dry_run_does_everything_and_leaves_nothing(
     assert status(ledger, good) == "DRY_RUN_SUCCEEDED"
     assert status(ledger, bad) == "DRY_RUN_ERRORED"
     assert count(connection, "service_account") == 0
-
-
-def test_a_dry_run_finds_what_the_platforms_tables_refuse(
-    ledger: Ledger, processor: ImportProcessor, database: PostgresUrls
-) -> None:
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        admin.execute(REFUSES_POISON)
-    stream = stage(ledger, changed(an_account(SUPPLIER), "poison", "notes", 0, "body"), is_dry_run=True)
-    processor.process([stream])
-    assert status(ledger, stream) == "DRY_RUN_ERRORED"
 
 
 def test_what_is_not_due_or_cancelled_is_left_alone(ledger: Ledger, processor: ImportProcessor) -> None:

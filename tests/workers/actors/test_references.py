@@ -49,42 +49,36 @@ def import_participants(ledger: Ledger, organisation: str = "") -> None:
         ledger.execute(stream, ImportParticipant(payload_sha256="d"), at=now(), by="t")
 
 
-def give_key(owner: Ledger, organisation: str, supplier: str, role: Role = "importer") -> None:
-    key = CreateKey(key_id=f"{organisation}{role}", secret_sha256="d", role=role, suppliers=(supplier,))
-    owner.execute(f"organisation/{organisation}", key, at=now(), by="t")
-
-
-def test_an_operator_without_a_participant_is_a_warning(ledger: Ledger, processor: ImportProcessor) -> None:
-    event = processed(ledger, processor)
-    assert isinstance(event, ImportProcessed)
-    assert "market_participant_not_found@supply_addresses.0.supply_points.0.meter_operators.0.code" in event.warnings
-
-
-def test_an_operator_that_is_a_participant_is_no_warning(ledger: Ledger, processor: ImportProcessor) -> None:
-    import_participants(ledger)
-    event = processed(ledger, processor)
-    assert isinstance(event, ImportProcessed)
-    assert event.warnings == ()
-
-
-@pytest.mark.parametrize("role", ["importer", "operator"])
-def test_an_account_refers_to_participants_of_its_own_organisation(
-    ledger: Ledger, owner: Ledger, processor: ImportProcessor, role: Role
-) -> None:
-    import_participants(ledger, "Mine")
-    give_key(owner, "Mine", SUPPLIER, role)
-    assert processed(ledger, processor).warnings == ()
-
-
 @pytest.mark.promise("market-participants-price-sheets")
-def test_an_account_refers_to_no_participant_of_another_organisation(
-    ledger: Ledger, owner: Ledger, processor: ImportProcessor
+@pytest.mark.parametrize(
+    ("organisation", "keys", "is_found"),
+    [
+        (None, [], False),
+        ("", [], True),
+        ("Mine", [("Mine", SUPPLIER, "importer")], True),
+        ("Mine", [("Mine", SUPPLIER, "operator")], True),
+        ("Other", [("Other", "OTHERS", "importer"), ("Other", SUPPLIER, "auditor")], False),
+    ],
+)
+def test_an_account_refers_to_participants_of_its_organisation_and_of_the_operator(
+    ledger: Ledger,
+    owner: Ledger,
+    processor: ImportProcessor,
+    organisation: str | None,
+    keys: list[tuple[str, str, Role]],
+    is_found: bool,
 ) -> None:
-    import_participants(ledger, "Other")
-    give_key(owner, "Other", "OTHERS")
-    give_key(owner, "Other", SUPPLIER, "auditor")
+    """Others are a warning."""
+    if organisation is not None:
+        import_participants(ledger, organisation)
+    for name, supplier, role in keys:
+        key = CreateKey(key_id=f"{name}{role}", secret_sha256="d", role=role, suppliers=(supplier,))
+        owner.execute(f"organisation/{name}", key, at=now(), by="t")
     event = processed(ledger, processor)
-    assert {warning.split("@")[0] for warning in event.warnings} == {"market_participant_not_found"}
+    assert isinstance(event, ImportProcessed)
+    path = "supply_addresses.0.supply_points.0.meter_operators.0.code"
+    assert (f"market_participant_not_found@{path}" in event.warnings) is not is_found
+    assert {warning.split("@")[0] for warning in event.warnings} <= {"market_participant_not_found"}
 
 
 def test_an_operator_without_a_participant_ends_the_import_of_a_strict_supplier(
@@ -97,18 +91,30 @@ def test_an_operator_without_a_participant_ends_the_import_of_a_strict_supplier(
 
 
 @pytest.mark.promise("document-paths-below-supplier")
-@pytest.mark.parametrize("check", ["warn", "require"])
-def test_a_missing_document_is_named(ledger: Ledger, processor: ImportProcessor, tmp_path: Path, check: Any) -> None:
+@pytest.mark.parametrize(
+    ("check", "is_there", "ending"),
+    [
+        ("warn", False, ImportProcessed),
+        ("require", False, ImportErrored),
+        ("require", True, ImportProcessed),
+        ("off", False, ImportProcessed),
+    ],
+)
+def test_a_missing_document_is_named(
+    ledger: Ledger, processor: ImportProcessor, tmp_path: Path, check: Any, is_there: bool, ending: type[Any]
+) -> None:
     import_participants(ledger)
     configure(ledger, documents_root=tmp_path.as_uri(), documents_check=check)
+    if is_there:
+        for statement in an_account(SUPPLIER)["statements"]:
+            document = tmp_path / statement["statement_path"]
+            document.parent.mkdir(parents=True, exist_ok=True)
+            document.write_bytes(b"%PDF")
     event = processed(ledger, processor)
-    expected = ("path_does_not_exist_in_file_store@statements.0.statement_path",)
-    if check == "warn":
-        assert isinstance(event, ImportProcessed)
-        assert event.warnings == expected
-    else:
-        assert isinstance(event, ImportErrored)
-        assert event.problems == expected
+    assert isinstance(event, ending)
+    missing = event.problems if isinstance(event, ImportErrored) else event.warnings
+    named = ("path_does_not_exist_in_file_store@statements.0.statement_path",)
+    assert missing == (() if is_there or check == "off" else named)
 
 
 def test_an_account_exists_since_its_documents_were_looked_for(
@@ -178,18 +184,6 @@ def test_the_stores_of_a_message_share_the_time_that_there_is(monkeypatch: pytes
     treatments = {code: KnownSupplier(code=code, documents_check="require") for code in "ST"}
     assert references._missing(accounts, treatments, {}) == {"S": None, "T": None}
     assert left == [30.0, 10.0]
-
-
-def test_documents_that_are_there_are_no_matter(ledger: Ledger, processor: ImportProcessor, tmp_path: Path) -> None:
-    import_participants(ledger)
-    configure(ledger, documents_root=tmp_path.as_uri(), documents_check="require")
-    for statement in an_account(SUPPLIER)["statements"]:
-        document = tmp_path / statement["statement_path"]
-        document.parent.mkdir(parents=True, exist_ok=True)
-        document.write_bytes(b"%PDF")
-    event = processed(ledger, processor)
-    assert isinstance(event, ImportProcessed)
-    assert event.warnings == ()
 
 
 def test_an_object_store_that_is_away_postpones_the_import(ledger: Ledger, processor: ImportProcessor) -> None:

@@ -1,7 +1,7 @@
 """Projections that follow the log are brought up with it, each from its own place, and once."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -95,65 +95,6 @@ def behind(admin: psycopg.Connection[Any]) -> set[str]:
     return {name for (name,) in admin.execute(query, ([one.name for one in FOLLOWING],))}
 
 
-def is_what_the_log_says(database: PostgresUrls, admin: psycopg.Connection[Any]) -> bool:
-    return all(verify(database.admin, admin, projection, limit=1).first == () for projection in FOLLOWING)
-
-
-def holds_throughput_alone(
-    ledger: Ledger, database: PostgresUrls, breaks: Sequence[str], mends: Sequence[str], reason: str
-) -> None:
-    """Nothing is parked, the others go on, the trouble has a name, and it ends with its cause."""
-    for number in range(3):
-        ledger.execute(f"import/S/{number}", stage(), at=NOON, by="t")
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        for statement in breaks:
-            admin.execute(statement.encode())
-        with projecting(ledger):
-            wait_for(lambda: behind(admin) == {"throughput"}, "the others have taken all in")
-            wait_for(lambda: supervision.troubles() != [], "the trouble is known")
-            [trouble] = supervision.troubles()
-            assert (trouble.name, reason in trouble.error) == ("projection throughput", True), trouble
-            assert admin.execute("SELECT FROM parked_streams").rowcount == 0
-            for statement in mends:
-                admin.execute(statement.encode())
-            if not mends:
-                migrate_all(database.admin, service_role="importledger")
-            wait_for(lambda: behind(admin) == set(), "it goes on by itself")
-            wait_for(lambda: supervision.troubles() == [], "nothing is wrong any more")
-        assert admin.execute("SELECT FROM parked_streams").rowcount == 0
-        assert is_what_the_log_says(database, admin)
-
-
-def test_a_projection_whose_version_is_gone_stops_no_other_one(ledger: Ledger, database: PostgresUrls) -> None:
-    """`migrate` makes it again, also where it had taken something in."""
-    ledger.execute("import/S/before", stage(), at=NOON, by="t")
-    with psycopg.connect(database.admin, autocommit=True) as admin, projecting(ledger):
-        wait_for(lambda: behind(admin) == set(), "it has taken something in")
-    gone = "DELETE FROM projection_versions WHERE name = 'throughput'"
-    holds_throughput_alone(ledger, database, [gone], [], "Run `importledger migrate`")
-
-
-@pytest.mark.promise("part-role-fails-named")
-def test_a_right_that_is_missing_parks_no_stream(ledger: Ledger, database: PostgresUrls) -> None:
-    holds_throughput_alone(
-        ledger,
-        database,
-        ["REVOKE INSERT ON throughput FROM importledger_relay"],
-        ["GRANT INSERT ON throughput TO importledger_relay"],
-        "permission denied for table throughput",
-    )
-
-
-def test_a_table_that_is_missing_parks_no_stream(ledger: Ledger, database: PostgresUrls) -> None:
-    holds_throughput_alone(
-        ledger,
-        database,
-        ["ALTER TABLE throughput RENAME TO elsewhere"],
-        ["ALTER TABLE elsewhere RENAME TO throughput"],
-        'relation "public.throughput" does not exist',
-    )
-
-
 REFUSING = """
 CREATE FUNCTION refusing() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -163,7 +104,7 @@ END
 $$;
 CREATE TRIGGER refusing BEFORE INSERT ON throughput FOR EACH ROW EXECUTE FUNCTION refusing();
 """
-HOLDING = {
+CODES = {
     "disk full": "53100",
     "out of memory": "53200",
     "time-out": "57014",
@@ -171,17 +112,53 @@ HOLDING = {
     "deadlock": "40P01",
     "I/O error": "58030",
 }
+FAILURES = {
+    "a version is gone": (
+        "DELETE FROM projection_versions WHERE name = 'throughput'",
+        "",
+        "Run `importledger migrate`",
+    ),
+    "a right is missing": (
+        "REVOKE INSERT ON throughput FROM importledger_relay",
+        "GRANT INSERT ON throughput TO importledger_relay",
+        "permission denied for table throughput",
+    ),
+    "a table is missing": (
+        "ALTER TABLE throughput RENAME TO elsewhere",
+        "ALTER TABLE elsewhere RENAME TO throughput",
+        'relation "public.throughput" does not exist',
+    ),
+    **{
+        cause: (REFUSING.format(supplier="%", code=code), "DROP TRIGGER refusing ON throughput", "no")
+        for cause, code in CODES.items()
+    },
+}
+"""Statement that causes a failure, statement that ends it (none: `migrate` does), and a part of its error."""
 
 
-@pytest.mark.parametrize("cause", HOLDING)
-def test_a_failure_that_no_event_causes_parks_no_stream(ledger: Ledger, database: PostgresUrls, cause: str) -> None:
-    holds_throughput_alone(
-        ledger,
-        database,
-        [REFUSING.format(supplier="%", code=HOLDING[cause])],
-        ["DROP TRIGGER refusing ON throughput"],
-        "no",
-    )
+@pytest.mark.promise("part-role-fails-named")
+@pytest.mark.parametrize(("breaks", "mends", "reason"), FAILURES.values(), ids=FAILURES)
+def test_a_failure_that_no_event_causes_stops_its_projection_only(
+    ledger: Ledger, database: PostgresUrls, breaks: str, mends: str, reason: str
+) -> None:
+    """No stream is parked, the trouble has a name, and it ends with its cause."""
+    for number in range(3):
+        ledger.execute(f"import/S/{number}", stage(), at=NOON, by="t")
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        admin.execute(breaks.encode())
+        with projecting(ledger):
+            wait_for(lambda: behind(admin) == {"throughput"}, "the others have projected all events")
+            wait_for(lambda: supervision.troubles() != [], "the trouble is known")
+            [trouble] = supervision.troubles()
+            assert (trouble.name, reason in trouble.error) == ("projection throughput", True), trouble
+            if mends:
+                admin.execute(mends.encode())
+            else:
+                migrate_all(database.admin, service_role="importledger")
+            wait_for(lambda: behind(admin) == set(), "it continues")
+            wait_for(lambda: supervision.troubles() == [], "the trouble has ended")
+        assert admin.execute("SELECT FROM parked_streams").rowcount == 0
+        assert all(verify(database.admin, admin, projection, limit=1).first == () for projection in FOLLOWING)
 
 
 @pytest.mark.parametrize("code", ["22003", "23514", "54000"])

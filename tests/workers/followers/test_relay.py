@@ -2,6 +2,7 @@
 
 import threading
 from datetime import timedelta
+from math import inf
 from typing import Any
 
 import psycopg
@@ -38,31 +39,52 @@ def test_the_relay_rings_for_what_is_new_and_remembers_how_far_it_came(
     assert later not in rung
 
 
-class EndsAtFirstPause(threading.Event):
-    """Ends what waits for it at its first pause, and keeps how long that would have been."""
+class Pauses(threading.Event):
+    """Pauses of a relay, in which workers take its messages. Its clock moves in pauses only."""
 
-    pause_s: float | None = None
+    def __init__(self, broker: Broker, *, takes: bool = True) -> None:
+        super().__init__()
+        self._broker, self._takes = broker, takes
+        self.now = 0.0
+        self.lengths: list[float | None] = []
+        self.sent: list[tuple[float, list[str]]] = []
+        """Messages that workers have taken, with the time."""
+
+    @property
+    def streams(self) -> list[str]:
+        return [stream for _, streams in self.sent for stream in streams]
+
+    def monotonic(self) -> float:
+        return self.now
 
     def wait(self, timeout: float | None = None) -> bool:
-        self.pause_s = timeout
-        self.set()
+        self.lengths.append(timeout)
+        if self._takes:
+            self.sent += [(self.now, streams) for streams in queued(self._broker)]
+            self._broker.flush_all()
+        self.now += timeout or 0.0
+        if self.is_over():
+            self.set()
+        return True
+
+    def is_over(self) -> bool:
+        """Whether the relay ends after this pause."""
         return True
 
 
-def test_the_relay_rings_at_once_and_gathers_afterwards(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
+def test_the_relay_sends_at_once_and_gathers_afterwards(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
     """One message for each import would cost the relay and the workers more than the imports do."""
     first = stage(ledger, an_account(SUPPLIER, 1))
-    broker, stop = in_process_broker(), EndsAtFirstPause()
-    Relay(ledger, BrokerDoorbell(broker))._relay(connection, stop)
-    assert [name for message in queued(broker) for name in message] == [first]
-    assert stop.pause_s == GATHER_S
+    pauses = Pauses(broker := in_process_broker())
+    Relay(ledger, BrokerDoorbell(broker))._relay(connection, pauses)
+    assert (pauses.streams, pauses.lengths) == ([first], [GATHER_S])
 
 
-def test_while_many_messages_wait_the_relay_pauses_and_keeps_no_rings(
+def test_while_many_messages_wait_the_relay_pauses_and_discards_rings(
     ledger: Ledger, connection: psycopg.Connection[Any]
 ) -> None:
-    """Rings come thirty times a second for as long as intake goes on, which may be hours."""
-    broker, stop = in_process_broker(), EndsAtFirstPause()
+    """Rings arrive thirty times a second during intake, which may take hours."""
+    pauses = Pauses(broker := in_process_broker(), takes=False)
     doorbell = BrokerDoorbell(broker)
     stage(ledger, an_account(SUPPLIER, 1))
     for number in range(MESSAGES_PER_WORKER):
@@ -72,160 +94,87 @@ def test_while_many_messages_wait_the_relay_pauses_and_keeps_no_rings(
         for _ in range(5):
             writer.execute(f"NOTIFY {CHANNEL}")
     connection.execute("SELECT 1")  # with whose answer the rings arrive
-    Relay(ledger, doorbell)._relay(connection, stop)
-    assert stop.pause_s == ROOM_EVERY_S
+    Relay(ledger, doorbell)._relay(connection, pauses)
+    assert pauses.lengths == [ROOM_EVERY_S]
     assert doorbell.waiting() == MESSAGES_PER_WORKER
     assert list(connection.notifies(timeout=0)) == []
 
 
-class GoesFirst(Intake):
-    def goes_first(self, connection: psycopg.Connection[Any]) -> bool:
-        return True
+class Priority(Intake):
+    """Intake has priority until this time of the relay's clock."""
 
-
-class TimedPauses(threading.Event):
-    """Ends a relay after seconds of a clock that goes on in its pauses alone. A worker takes what was rung for."""
-
-    def __init__(self, broker: Broker, seconds: float, *, takes: bool = True) -> None:
-        super().__init__()
-        self._broker, self._ends_at, self._takes = broker, seconds, takes
-        self.now = 0.0
-        self.rung: list[tuple[float, int]] = []
-        """When the relay had rung, and for how many imports."""
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def wait(self, timeout: float | None = None) -> bool:
-        assert timeout is not None
-        if self._takes:
-            self.rung += [(self.now, len(streams)) for streams in queued(self._broker)]
-            self._broker.flush_all()
-        self.now += timeout
-        if self.now >= self._ends_at:
-            self.set()
-        return True
-
-
-@pytest.fixture
-def many_staged(ledger: Ledger) -> int:
-    """As many imports as fill one message, and ten more."""
-    for number in range(1, STREAMS_PER_MESSAGE + 11):
-        stage(ledger, an_account(SUPPLIER, number))
-    return STREAMS_PER_MESSAGE + 10
-
-
-def test_while_intake_goes_first_the_relay_rings_once_in_a_while_for_one_message(
-    ledger: Ledger, connection: psycopg.Connection[Any], many_staged: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broker = in_process_broker()
-    pauses = TimedPauses(broker, 2 * YIELDING_S)
-    monkeypatch.setattr(relays, "time", pauses)
-    Relay(ledger, BrokerDoorbell(broker), intake=GoesFirst())._relay(connection, pauses)
-    (first_at, first), (second_at, second) = pauses.rung
-    assert (first, second) == (STREAMS_PER_MESSAGE, many_staged - STREAMS_PER_MESSAGE)
-    assert first_at == 0.0
-    assert YIELDING_S <= second_at <= YIELDING_S + LOOK_EVERY_S
-
-
-def test_while_intake_goes_first_nothing_more_is_rung_for_before_a_message_is_taken(
-    ledger: Ledger, connection: psycopg.Connection[Any], many_staged: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broker = in_process_broker()
-    pauses = TimedPauses(broker, 3 * YIELDING_S, takes=False)
-    monkeypatch.setattr(relays, "time", pauses)
-    Relay(ledger, BrokerDoorbell(broker), intake=GoesFirst())._relay(connection, pauses)
-    assert [len(streams) for streams in queued(broker)] == [STREAMS_PER_MESSAGE]
-    assert follow.checkpoint(connection, "relay") == many_staged, "what waits is known, so that others have their turn"
-
-
-class GoesFirstUntil(Intake):
-    def __init__(self, pauses: TimedPauses, ends_at: float) -> None:
+    def __init__(self, pauses: Pauses, ends_at: float) -> None:
         super().__init__()
         self._pauses, self._ends_at = pauses, ends_at
 
     def goes_first(self, connection: psycopg.Connection[Any]) -> bool:
-        if len(self._pauses.rung) > 1:  # a relay that has nothing to do does not pause, but waits for the log
+        if len(self._pauses.sent) > 1:  # an idle relay does not pause, but waits for the log
             self._pauses.set()
         return self._pauses.now < self._ends_at
 
 
-def test_when_intake_rests_the_relay_rings_for_all_at_once(
-    ledger: Ledger, connection: psycopg.Connection[Any], many_staged: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("ends_at", "takes", "second_at"),
+    [(inf, True, YIELDING_S), (YIELDING_S / 4, True, YIELDING_S / 4), (inf, False, 0)],
+)
+def test_while_intake_has_priority_the_relay_sends_one_message_per_interval(
+    ledger: Ledger,
+    connection: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    ends_at: float,
+    takes: bool,
+    second_at: float,
 ) -> None:
-    """The processors would rest as well, for as long as it went on pausing."""
-    broker = in_process_broker()
-    pauses, rests_at = TimedPauses(broker, 3 * YIELDING_S), YIELDING_S / 4
+    """And none before a worker has taken the last one. When intake rests, it sends all messages."""
+    for number in range(1, STREAMS_PER_MESSAGE + 11):
+        stage(ledger, an_account(SUPPLIER, number))
+    pauses = Pauses(broker := in_process_broker(), takes=takes)
+    monkeypatch.setattr(pauses, "is_over", lambda: pauses.now >= 3 * YIELDING_S)
     monkeypatch.setattr(relays, "time", pauses)
-    Relay(ledger, BrokerDoorbell(broker), intake=GoesFirstUntil(pauses, rests_at))._relay(connection, pauses)
-    assert [count for _, count in pauses.rung] == [STREAMS_PER_MESSAGE, many_staged - STREAMS_PER_MESSAGE]
-    assert pauses.rung[1][0] <= rests_at + LOOK_EVERY_S
+    Relay(ledger, BrokerDoorbell(broker), intake=Priority(pauses, ends_at))._relay(connection, pauses)
+    if not takes:
+        assert [len(streams) for streams in queued(broker)] == [STREAMS_PER_MESSAGE]
+        assert follow.checkpoint(connection, "relay") == STREAMS_PER_MESSAGE + 10, "waiting streams have their turn"
+        return
+    assert [len(streams) for _, streams in pauses.sent] == [STREAMS_PER_MESSAGE, 10]
+    assert pauses.sent[0][0] == 0.0
+    assert second_at <= pauses.sent[1][0] <= second_at + LOOK_EVERY_S
 
 
-class BusyTurns(threading.Event):
-    """Between two turns of a relay workers take all that was rung for, and another account arrives."""
-
-    def __init__(self, ledger: Ledger, broker: Broker, turns: int) -> None:
-        super().__init__()
-        self._ledger, self._broker, self._left = ledger, broker, turns
-        self.taken: list[str] = []
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self.taken += [name for message in queued(self._broker) for name in message]
-        self._broker.flush_all()
-        stage(self._ledger, an_account(SUPPLIER, 100 + self._left))
-        self._left -= 1
-        if not self._left:
-            self.set()
-        return True
-
-
-def test_what_was_lost_is_rung_for_while_accounts_keep_arriving(
+def test_lost_streams_get_a_message_while_accounts_keep_arriving(
     ledger: Ledger, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sweeper rings where no message waits, as it is just before the relay's own."""
     monkeypatch.setattr(sweeper, "INTERVAL_S", 0.0)
     lost = stage(ledger, an_account(SUPPLIER, 1))
     follow.set_checkpoint(connection, "relay", 1)
     stage(ledger, an_account(SUPPLIER, 2))
-    broker = in_process_broker()
-    turns = BusyTurns(ledger, broker, 3)
-    Relay(ledger, BrokerDoorbell(broker))._relay(connection, turns)
-    assert lost in turns.taken
+    pauses = Pauses(broker := in_process_broker())
 
+    def is_over() -> bool:
+        stage(ledger, an_account(SUPPLIER, 100 + len(pauses.lengths)))
+        return len(pauses.lengths) == 3
 
-class TakesAll(threading.Event):
-    """Takes what was rung for in each pause, until a number of imports were."""
-
-    def __init__(self, broker: Broker, number: int) -> None:
-        super().__init__()
-        self._broker, self._number = broker, number
-        self.taken: list[str] = []
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self.taken += [name for message in queued(self._broker) for name in message]
-        self._broker.flush_all()
-        if len(self.taken) >= self._number:
-            self.set()
-        return True
+    monkeypatch.setattr(pauses, "is_over", is_over)
+    Relay(ledger, BrokerDoorbell(broker))._relay(connection, pauses)
+    assert lost in pauses.streams
 
 
 @pytest.mark.promise("suppliers-take-turns-account")
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_what_the_turns_have_no_room_for_is_rung_for_once(
+def test_streams_without_room_in_the_turns_get_one_message(
     ledger: Ledger, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch, *, is_restarted: bool
 ) -> None:
-    """Also by a relay that comes after one which had read the log, and died with what it had in memory."""
+    """Also from a relay that starts after another one had read the log and died."""
     monkeypatch.setattr("workers.followers.turns.LANE", turns.FEW)
     monkeypatch.setattr("workers.followers.sweeper.SOON_S", 0.0)
     waiting = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 3 * turns.FEW)]
     stage(ledger, an_account(SUPPLIER, 3 * turns.FEW), not_before=now() + timedelta(hours=1))
-    broker = in_process_broker()
+    pauses = Pauses(broker := in_process_broker())
+    monkeypatch.setattr(pauses, "is_over", lambda: len(pauses.streams) >= len(waiting))
     if is_restarted:
         follow.set_checkpoint(connection, "relay", follow.log_head(connection))
-    worker = TakesAll(broker, len(waiting))
-    Relay(ledger, BrokerDoorbell(broker))._relay(connection, worker)
-    assert sorted(worker.taken) == sorted(waiting)
+    Relay(ledger, BrokerDoorbell(broker))._relay(connection, pauses)
+    assert sorted(pauses.streams) == sorted(waiting)
 
 
 def test_large_imports_are_spread_over_messages(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
