@@ -1,5 +1,7 @@
 """Check digits by published examples; every fast path agrees with the library that it stands before."""
 
+from typing import Any
+
 import phonenumbers
 import pytest
 from email_validator import EmailNotValidError, validate_email
@@ -137,3 +139,30 @@ def test_the_fast_path_for_emails_agrees_with_the_library(text: str) -> None:
         assert not is_email(text)
     else:
         assert is_email(text)
+
+
+@pytest.mark.parametrize(
+    ("check", "inside", "outside"),
+    [
+        (is_market_location_id, "41373559241", "041373559241"),
+        (is_market_partner_code, "9907165000001", "99071650000011"),
+        (is_market_partner_code, "9800000100003", "9800000100005"),
+        (is_market_partner_code, "9900000000011", "9900000000013"),
+        (is_market_partner_code, "4000000000013", "4000000000011"),
+        (is_metering_location_id, "DE" + "0" * 31, "DE" + "0" * 32),
+        (is_metering_location_id, "DE" + "9" * 11 + "Z" * 20, "DE" + "9" * 11 + "Z" * 19),
+        (is_metering_location_id, "DE" + "0" * 11 + "A" * 20, "DE" + "0" * 10 + "A" * 21),
+        (is_metering_location_id, "DE" + "0" * 11 + "A" * 20, "de" + "0" * 11 + "A" * 20),
+        (is_metering_location_id, "DE" + "0" * 11 + "A" * 20, "AT" + "0" * 11 + "A" * 20),
+        (is_metering_location_id, "DE" + "0" * 11 + "A" * 20, "DE" + "0" * 11 + "A" * 19 + "a"),
+        (is_metering_location_id, "DE" + "0" * 11 + "A" * 20, "XX" + "0" * 11 + "A" * 20),
+        (is_postcode, "00000", "000000"),
+        (is_postcode, "99999", "9999a"),
+        (is_obis_code, "255-255:255.255.255*255", "256-255:255.255.255*255"),
+        (is_obis_code, "0-0:0.0", "1-0:1.8.0000"),
+        (is_iban, "DE42370400449212890427", "DE423704004492128904270"),
+    ],
+)
+def test_an_identifier_is_neither_longer_nor_shorter(check: Any, inside: str, outside: str) -> None:
+    assert check(inside)
+    assert not check(outside)

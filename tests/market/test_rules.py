@@ -1,7 +1,7 @@
 """Every rule has an account that keeps it and one that breaks it, and stands where its path says."""
 
 import copy
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +12,10 @@ from market.plausibility import PLAUSIBILITY
 from schemas.submission import read_submission
 from tests.support.make import an_account, changed, encoded
 
-NOW = datetime(2026, 11, 21, tzinfo=UTC)
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+AHEAD = date(2026, 11, 21) + timedelta(days=2 * 366)
+BEYOND = AHEAD + timedelta(days=1)
+ADDRESS = ("supply_addresses", 0)
 POINT = ("supply_addresses", 0, "supply_points", 0)
 GAS = ("supply_addresses", 0, "supply_points", 1)
 MELO = (*POINT, "melos", 0)
@@ -21,6 +24,7 @@ REGISTER = (*METER, "registers", 0)
 LEDGER = ("ledgers", 0)
 AGREEMENTS = (*POINT, "agreements")
 SCHEDULE = ("payment_schedules", 0)
+MANDATE = ("payment_instructions", 0)
 
 Path = tuple[str | int, ...]
 
@@ -28,6 +32,10 @@ Path = tuple[str | int, ...]
 def broken(account: dict[str, Any]) -> dict[tuple[str, str], Severity]:
     read = read_submission(encoded(account)).account
     return {(b.problem.attr, b.problem.code): b.severity for b in market.check(read, NOW)}
+
+
+def codes(account: dict[str, Any]) -> set[str]:
+    return {code for _, code in broken(account)}
 
 
 def twice(*path: str | int) -> dict[str, Any]:
@@ -137,9 +145,10 @@ BREACHES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-READING = (*REGISTER, "readings", 0)
+READINGS = (*REGISTER, "readings")
+READING = (*READINGS, 0)
 AGREEMENT = (*AGREEMENTS, 0)
-FACTOR = (*GAS, "melos", 0, "conversion_factors", 0)
+GAS_FACTOR = (*GAS, "melos", 0, "conversion_factors", 0)
 BROKEN: list[tuple[str, str, Path, Any]] = [
     ("required", "", ("customers",), []),
     ("customer_family_name_required", "", ("customers", 0, "family_name"), " "),
@@ -218,58 +227,121 @@ BROKEN: list[tuple[str, str, Path, Any]] = [
     ("fixed_payment_schedule_missing_frequency", "", (*SCHEDULE, "frequency"), ...),
     ("fixed_payment_schedule_missing_day_of_month", "", (*SCHEDULE, "day_of_month"), ...),
 ]
-IMPLAUSIBLE: list[tuple[str, str, Path, Any]] = [
-    ("date_in_future", "", ("customers", 0, "date_of_birth"), "2027-01-01"),
-    ("implausible_date_of_birth", "", ("customers", 0, "date_of_birth"), "1890-01-01"),
-    ("unassigned_postcode", "", ("billing_postcode",), "00815"),
-    ("unassigned_postcode", "", ("supply_addresses", 0, "supply_postcode"), "62001"),
-    ("date_far_in_future", "", ("supply_addresses", 0, "customer_at_supply_address_from_date"), "2203-01-01"),
-    (
-        "supply_before_move_in",
-        "non_field_errors",
-        ("supply_addresses", 0, "customer_at_supply_address_from_date"),
-        "2022-02-01",
+"""Code, where it is told ("" for the place itself, or a name beside it), place, value."""
+LIMITS: list[tuple[str, Path, Any, Any]] = [
+    ("date_in_future", ("customers", 0, "date_of_birth"), "2026-11-21", "2026-11-22"),
+    ("implausible_date_of_birth", ("customers", 0, "date_of_birth"), "1906-01-01", "1905-12-31"),
+    ("date_in_future", ("customers", 0, "consents", 0, "signed_at"), "2026-11-21T12:00:00Z", "2026-11-21T12:00:01Z"),
+    *(
+        ("unassigned_postcode", path, inside, outside)
+        for path in (("billing_postcode",), (*ADDRESS, "supply_postcode"))
+        for inside, outside in (
+            ("01000", "00999"),
+            ("04999", "05000"),
+            ("06000", "05999"),
+            ("42999", "43999"),
+            ("61999", "62000"),
+            ("00a15", "00815"),
+            ("0081", "00819"),
+        )
     ),
-    ("date_far_in_future", "", (*POINT, "supply_start_date"), "2203-01-01"),
-    ("date_far_in_future", "", (*AGREEMENT, "effective_from"), "2203-01-01"),
-    ("agreement_after_supply_end", "non_field_errors", (*POINT, "supply_end_date"), "2021-12-31"),
-    ("date_in_future", "", (*POINT, "last_billed_to_date"), "2027-01-01"),
-    ("billed_before_supply_start", "last_billed_to_date", (*POINT, "last_billed_to_date"), "2021-12-30"),
-    ("obis_code_of_other_medium", "non_field_errors", (*POINT, "supply_type"), "GAS"),
-    ("negative_number", "", (*AGREEMENT, "params", "annual_consumption"), "-1"),
-    ("implausible_unit_rate", "", (*AGREEMENT, "params", "unit_rate_per_kwh"), "31.23"),
-    ("implausible_unit_rate", "", (*AGREEMENT, "params", "net_unit_rate_per_kwh"), "31.23"),
-    ("implausible_unit_rate", "", (*AGREEMENT, "params", "night_unit_rate_per_kwh"), "31.23"),
-    ("implausible_unit_rate", "", (*AGREEMENT, "params", "net_night_unit_rate_per_kwh"), "31.23"),
-    ("implausible_conversion_factor", "", (*FACTOR, "calorific_value"), "112.14"),
-    ("implausible_conversion_factor", "", (*FACTOR, "condition_value"), "95.53"),
-    ("implausible_register_count", "non_field_errors", (*METER, "registeranzahl"), "ZWEITARIF"),
-    ("negative_reading", "", (*READING, "value"), "-1"),
-    ("date_in_future", "", (*READING, "read_at"), "2027-01-01T00:00:00Z"),
-    ("reading_exceeds_digits", "non_field_errors", (*REGISTER, "digits"), 3),
-    ("readings_run_backwards", "../../non_field_errors", (*READING, "value"), "49000"),
-    ("reading_outside_active_period", "../../non_field_errors", (*READING, "read_at"), "2021-12-30T00:00:00Z"),
-    ("reading_outside_active_period", "non_field_errors", (*REGISTER, "active_to"), "2023-01-01T00:00:00Z"),
-    ("date_in_future", "", ("statements", 0, "bill_period_to_date"), "2027-01-01"),
-    ("negative_number", "", ("statements", 0, "annual_consumption"), -1),
-    ("date_in_future", "", (*LEDGER, "last_statement_closing_date"), "2027-01-01"),
-    ("negative_number", "", (*LEDGER, "current_statement_transactions", 0, "amount"), "-1"),
-    ("date_far_in_future", "", ("payment_instructions", 0, "valid_from"), "2203-01-01"),
-    ("negative_number", "", (*SCHEDULE, "amount"), -1),
-    ("date_far_in_future", "", (*SCHEDULE, "start_date"), "2203-01-01"),
-    ("date_in_future", "", ("notes", 0, "created_at"), "2027-01-01T00:00:00Z"),
+    *(
+        ("date_far_in_future", path, AHEAD.isoformat(), BEYOND.isoformat())
+        for path in (
+            (*ADDRESS, "customer_at_supply_address_from_date"),
+            (*POINT, "supply_start_date"),
+            (*AGREEMENT, "effective_from"),
+            (*MANDATE, "valid_from"),
+            (*SCHEDULE, "start_date"),
+        )
+    ),
+    ("supply_before_move_in", (*ADDRESS, "customer_at_supply_address_from_date"), "2022-01-01", "2022-01-02"),
+    ("agreement_after_supply_end", (*POINT, "supply_end_date"), "2022-01-01", "2021-12-31"),
+    ("start_date_later_than_end_date", (*POINT, "supply_end_date"), "2022-01-01", "2021-12-31"),
+    ("date_in_future", (*POINT, "last_billed_to_date"), "2026-11-21", "2026-11-22"),
+    ("billed_before_supply_start", (*POINT, "last_billed_to_date"), "2021-12-31", "2021-12-30"),
+    ("negative_number", (*AGREEMENT, "params", "annual_consumption"), "0", "-0.01"),
+    ("negative_number", (*AGREEMENT, "params", "annual_consumption"), "-0", "-1"),
+    *(
+        ("implausible_unit_rate", (*AGREEMENT, "params", rate), "5", "5.0001")
+        for rate in (
+            "unit_rate_per_kwh",
+            "net_unit_rate_per_kwh",
+            "night_unit_rate_per_kwh",
+            "net_night_unit_rate_per_kwh",
+        )
+    ),
+    ("implausible_unit_rate", (*AGREEMENT, "params", "unit_rate_per_kwh"), "4.9999", "12"),
+    ("implausible_conversion_factor", (*GAS_FACTOR, "calorific_value"), "5", "4.9999"),
+    ("implausible_conversion_factor", (*GAS_FACTOR, "calorific_value"), "15", "15.0001"),
+    ("implausible_conversion_factor", (*GAS_FACTOR, "condition_value"), "0.5", "0.4999"),
+    ("implausible_conversion_factor", (*GAS_FACTOR, "condition_value"), "2", "2.0001"),
+    ("negative_reading", (*READINGS, 0, "value"), "0", "-0.1"),
+    ("date_in_future", (*READINGS, 2, "read_at"), "2026-11-21T12:00:00Z", "2026-11-21T12:00:01Z"),
+    ("reading_exceeds_digits", (*REGISTER, "digits"), 5, 4),
+    ("reading_exceeds_digits", (*READINGS, 2, "value"), "999999.9", "1000000"),
+    ("readings_run_backwards", (*READINGS, 1, "value"), "47232.1", "47232.0"),
+    ("readings_run_backwards", (*READINGS, 1, "value"), "49700.1", "49700.2"),
+    (
+        "reading_outside_active_period",
+        (*REGISTER, "active_from"),
+        "2022-01-01T23:59:59+01:00",
+        "2022-01-02T00:00:00+01:00",
+    ),
+    (
+        "reading_outside_active_period",
+        (*REGISTER, "active_to"),
+        "2023-06-29T00:00:01+02:00",
+        "2023-06-29T00:00:00+02:00",
+    ),
+    ("readings_run_backwards", (*READINGS, 1, "read_at"), "2022-01-01T00:00:00+01:00", "2021-12-31T23:59:59+01:00"),
+    ("obis_code_of_other_medium", (*REGISTER, "obis_code"), "1-0:1.8.0", "7-0:3.0.0"),
+    ("obis_code_of_other_medium", (*REGISTER, "obis_code"), "meter 7", "7-meter"),
+    ("implausible_register_count", (*METER, "registeranzahl"), "EINTARIF", "ZWEITARIF"),
+    ("date_in_future", ("statements", 0, "bill_period_to_date"), "2026-11-21", "2026-11-22"),
+    ("negative_number", ("statements", 0, "annual_consumption"), 0, -1),
+    ("date_in_future", (*LEDGER, "last_statement_closing_date"), "2026-11-21", "2026-11-22"),
+    ("negative_number", (*LEDGER, "current_statement_transactions", 0, "amount"), "0", "-0.01"),
+    ("date_in_future", ("notes", 0, "created_at"), "2026-11-21T12:00:00Z", "2026-11-21T12:00:01Z"),
+    ("negative_number", (*SCHEDULE, "amount"), 1, -1),
+    ("zero_payment_schedule_amount", (*SCHEDULE, "amount"), 1, 0),
+    ("ledger_balances_not_equal_to_transfer_balance", ("transfer_balance",), "310.6149", "310.615"),
+    ("ledger_balances_not_equal_to_transfer_balance", ("transfer_balance",), "310.6051", "310.605"),
+    ("balance_mismatch_on_ledger_balance", (*LEDGER, "last_statement_balance"), "152.3449", "152.345"),
+    ("balance_mismatch_on_ledger_balance", (*LEDGER, "last_statement_balance"), "152.3351", "152.335"),
+    (
+        "transaction_in_future",
+        (*LEDGER, "current_statement_transactions", 0, "transaction_date"),
+        "2026-11-21",
+        "2026-11-22",
+    ),
+    (
+        "current_statement_transaction_before_last_statement_closing_date",
+        (*LEDGER, "current_statement_transactions", 0, "transaction_date"),
+        "2023-01-01",
+        "2022-12-31",
+    ),
+    ("required", (*MANDATE, "bank_account"), {"account_holder": "A", "account_number": "1"}, {"account_holder": "A"}),
+    (
+        "required",
+        (*MANDATE, "bank_account"),
+        {"account_holder": "A", "iban": "DE75955505056996058738"},
+        {"account_holder": "A", "iban": " ", "account_number": " "},
+    ),
+    ("fixed_payment_schedule_missing_day_of_month", (*SCHEDULE, "day_of_month"), 1, ...),
+    ("fixed_payment_schedule_missing_frequency", (*SCHEDULE, "frequency"), "MONTHLY", ...),
 ]
-"""Code, where it is told ("" for the place itself, a name beside it, ../../ for two steps above), place, value."""
-
-
-def told_at(field: str, path: Path) -> str:
-    up = field.count("../") + 1
-    return at(*path) if not field else at(*path[:-up], field.removeprefix("../../"))
-
-
+"""Code, place, the last value that is taken, the first that is not."""
 BREACHES += [
-    (told_at(field, path), code, changed(an_account(), value, *path))
-    for code, field, path, value in [*BROKEN, *IMPLAUSIBLE]
+    (at(*path) if not field else at(*path[:-1], field), code, changed(an_account(), value, *path))
+    for code, field, path, value in BROKEN
+]
+BREACHES += [
+    (attr, code, account)
+    for code, path, _, outside in LIMITS
+    for account in [changed(an_account(), outside, *path)]
+    for attr, found in broken(account)
+    if found == code
 ]
 
 
@@ -357,7 +429,7 @@ WARNED_OF = {
 @pytest.mark.asvs("V2.2.3")
 @pytest.mark.parametrize(("attr", "code", "account"), BREACHES, ids=[f"{code}@{attr}" for attr, code, _ in BREACHES])
 def test_a_broken_rule_is_named_with_its_path(attr: str, code: str, account: dict[str, Any]) -> None:
-    is_warning = code in WARNED_OF or (attr, code) in {(told_at(f, path), c) for c, f, path, _ in IMPLAUSIBLE}
+    is_warning = code in {*WARNED_OF, *(rule.code for rule in PLAUSIBILITY)} and not attr.endswith(".signed_at")
     assert broken(account)[attr, code] is (Severity.WARNING if is_warning else Severity.ERROR)
 
 
@@ -438,3 +510,55 @@ def test_what_a_misfit_stands_for_breaks_no_rule(path: Path, value: Any) -> None
     submission = read_submission(encoded(changed(an_account(), value, *path)))
     assert submission.misfits
     assert list(market.check(submission.account, NOW, submission.misfits)) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "path", "inside", "outside"),
+    LIMITS,
+    ids=[f"{code}@{'.'.join(map(str, path))}={inside}" for code, path, inside, _ in LIMITS],
+)
+def test_a_limit_is_where_it_is_said_to_be(code: str, path: Path, inside: Any, outside: Any) -> None:
+    within, beyond = (changed(an_account(), value, *path) for value in (inside, outside))
+    assert code not in codes(within)
+    assert code in codes(beyond)
+
+
+@pytest.mark.parametrize(("first", "second", "rises"), [("1", "1", True), ("1", "0.9", False)])
+def test_two_readings_are_compared(first: str, second: str, rises: bool) -> None:
+    early, late = "2022-01-01T00:00:00+01:00", "2022-02-01T00:00:00+01:00"
+    for readings in ([(first, early), (second, late)], [(second, late), (first, early)]):
+        listed = [{"value": value, "read_at": at} for value, at in readings]
+        account = changed(an_account(), listed, *READINGS)
+        assert ("readings_run_backwards" in codes(account)) is not rises
+
+
+@pytest.mark.parametrize(
+    ("values", "is_plausible"),
+    [
+        (("1", "2", "999999999999.99"), True),
+        (("1", "123456789012345678", "123456789012345677"), False),
+        (("1", "9007199254740993", "9007199254740992"), False),
+        (("0", "1234567890123456", "5"), False),
+        (("0", "-0.5", "5"), False),
+    ],
+)
+def test_long_numbers_are_compared_exactly(values: tuple[str, ...], is_plausible: bool) -> None:
+    account = changed(an_account(), ..., *REGISTER, "digits")
+    for number, value in enumerate(values):
+        account = changed(account, value, *READINGS, number, "value")
+    assert bool(codes(account) & {rule.code for rule in PLAUSIBILITY}) is not is_plausible
+
+
+def test_registers_are_counted_of_meters_for_one_direction_that_still_count() -> None:
+    two = changed(an_account(), "ZWEITARIF", *METER, "registeranzahl")
+    assert "implausible_register_count" in codes(two)
+    both_ways = changed(two, "ZWEIRICHTUNGSZAEHLER", *METER, "energierichtung")
+    ended = changed(two, "2024-01-01T00:00:00Z", *REGISTER, "active_to")
+    none = changed(two, [], *METER, "registers")
+    register: Any = two
+    for step in REGISTER:
+        register = register[step]
+    both_rates = changed(two, [register, register], *METER, "registers")
+    assert "implausible_register_count" in codes(changed(both_rates, [register] * 3, *METER, "registers"))
+    for account in (both_ways, ended, none, both_rates):
+        assert "implausible_register_count" not in codes(account)
