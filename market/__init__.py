@@ -1,4 +1,4 @@
-"""The German energy market's rules: does it hold? Rows of tables, pure. `check` applies all of them to an account."""
+"""Rules of the German energy market, as rows of tables. `check` applies all of them to an account. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ from schemas.reading.work import MAX_RULES_S
 from system.steps import Steps, to_the_end
 
 EDITION = edition_of(sources())
-"""Names these rules and shapes in the events that record what they said. Workers do not judge again under the same."""
+"""Digest of these rules and shapes, kept in events. Workers do not judge again under the same edition."""
 
 RULES: tuple[Rule, ...] = (*ACCOUNT, *CUSTOMER, *SUPPLY, *FINANCE, *PLAUSIBILITY)
 
@@ -27,17 +27,17 @@ _plausibility = RuleBook(PLAUSIBILITY)
 def check(
     account: Account, now: datetime, besides: Sequence[Problem] = (), *, within_s: float = MAX_RULES_S
 ) -> Sequence[Breach]:
-    """`check_in_steps`, to the end."""
+    """Return what `check_in_steps` returns, in one step."""
     return to_the_end(check_in_steps(account, now, besides, within_s=within_s))
 
 
 def check_in_steps(
     account: Account, now: datetime, besides: Sequence[Problem] = (), *, within_s: float = MAX_RULES_S
 ) -> Steps[Sequence[Breach]]:
-    """Every rule that the account breaks, errors and warnings, in the order of its fields; what is implausible last.
+    """Return every rule that the account breaks, in the order of its fields; plausibility comes last.
 
-    Rules over places that are problems already are not asked: what stands there is not what the importer meant.
-    Raises TooMuchWork when asking takes more processor time and the answer is not full of problems by then.
+    Rules over values with a problem in `besides` are skipped, since those values are stand-ins.
+    Raises TooMuchWork if checking takes more CPU time and the answer is not full of problems by then.
     """
     breaches = _book.breaches(account, now, besides, within_s=within_s)
     yield

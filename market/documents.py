@@ -1,4 +1,4 @@
-"""Where a document lies: its path below the root that the platform team has set for the supplier."""
+"""Paths of documents below the root that the platform team has set for the supplier."""
 
 import re
 from collections.abc import Collection
@@ -7,14 +7,14 @@ from urllib.parse import unquote
 _MAX_DECODINGS = 3
 _ROOT = re.compile(r"(?:(?=file:///)|(?!file:))([a-z0-9]+)://([A-Za-z0-9._-]*)(/[^?#]*)?\Z")
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9_. -]*/)*[A-Za-z0-9_-][A-Za-z0-9_. -]*\Z")
-"""Steps that begin with a letter or digit, and nothing that could be spelled otherwise: most paths are such."""
+"""Plain paths, which need no further check: steps begin with a letter or digit and have no percent signs."""
 
 
 def path_below_root(path: str) -> str | None:
-    """The path relative to the root, without empty steps; None for one that would leave the root in any spelling.
+    """Return the path relative to the root, without empty steps; None for a path that leaves the root in any spelling.
 
-    A path that begins with a slash begins at the root. Percent signs are part of a name, but what they spell may
-    not lead upwards either.
+    A path that begins with a slash begins at the root. Percent signs are part of a name, but the decoded path must not
+    leave the root either.
     """
     if _PLAIN.match(path):
         return path
@@ -43,7 +43,7 @@ def lies_below(root: str, prefixes: Collection[str]) -> bool:
 
 
 def _steps_of(url: str) -> list[str]:
-    """Scheme, bucket and folders of a URL; none for one that can be read in two ways."""
+    """Return scheme, bucket and folders of a URL, [] for an ambiguous one."""
     match = _ROOT.match(url)
     path = unquote(match[3] or "") if match else ""
     steps = [step for step in path.split("/") if step]

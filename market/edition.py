@@ -1,7 +1,7 @@
-"""The edition of the rules: a digest of what says what fits and what holds, taken from the source as it is installed.
+"""Edition of the rules: a digest of the installed sources of rules and shapes.
 
-A wheel holds the same sources as a checkout, so both have the same edition, whatever Python runs them. Any change of
-these files makes a new one, if only of a comment: imports that were staged before are then judged once more.
+A wheel has the same sources as a checkout, so both have the same edition. Any change of these files makes a new
+edition. Imports that were staged under the previous one are then judged again.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ _DIGITS = 16
 
 
 def edition_of(sources: Iterable[tuple[str, bytes]]) -> str:
-    """The edition of these files, by name and content in any order; line ends do not count."""
+    """Return the edition of these files (name, content), in any order; line ends do not count."""
     digest = hashlib.sha256()
     for name, source in sorted(sources):
         content = source.replace(b"\r\n", b"\n")
@@ -23,7 +23,7 @@ def edition_of(sources: Iterable[tuple[str, bytes]]) -> str:
 
 
 def sources(packages: Iterable[str] = PACKAGES) -> Iterator[tuple[str, bytes]]:
-    """(name, content) of every source file of these packages: those of the rules and of the shapes."""
+    """Yield (name, content) of every source file of these packages."""
     for package in packages:
         yield from _sources_in(files(package), package)
 

@@ -25,7 +25,7 @@ _ADDS = {"PAYMENT": 1, "CREDIT": 1, "REPAYMENT": -1, "CHARGE": -1, "SUPPLY_CHARG
 
 @reading("transfer_balance", "ledgers[].ledger_balance")
 def _ledgers_sum_up(account: Account) -> bool:
-    """Whether the transferred balance is the sum of the ledgers' balances; true where either is absent."""
+    """Return True if the transferred balance is the sum of the ledgers' balances, or if one of them is absent."""
     if not account.transfer_balance or not account.ledgers:
         return True
     if len(account.ledgers) == 1 and account.ledgers[0].ledger_balance == account.transfer_balance:
@@ -49,7 +49,7 @@ def _identifiers_known(account: Account) -> bool:
     "current_statement_transactions[].amount",
 )
 def _runs_up(ledger: Ledger) -> bool:
-    """Whether the balance is the last statement's plus the transactions since then."""
+    """Return True if the balance is the last statement's balance plus the transactions since then."""
     if not ledger.ledger_balance or not ledger.last_statement_balance:
         return True
     runs_up = Decimal(ledger.last_statement_balance)

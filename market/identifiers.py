@@ -1,7 +1,7 @@
-"""Is this a valid identifier? One function per identifier, text in, yes or no out.
+"""Checks of identifiers, one function for each.
 
-Where a library decides (phone, e-mail, IBAN), an exact fast path may answer "yes" for the common form before it;
-a property test holds each fast path to the library's answer.
+Libraries check phone numbers, e-mail addresses and IBANs. An exact fast path accepts the common forms before that;
+a property test compares each fast path with the library.
 """
 
 import re
@@ -19,7 +19,7 @@ _PLAIN_EMAIL = re.compile(
 )
 _GERMAN_IBAN = re.compile(r"DE[0-9]{20}\Z")
 _NO_CHECK_DIGITS = ("00", "01", "99")
-"""Each has the remainder of another pair, 97, 98 or 02, which is the one that ISO 7064 computes."""
+"""Check digits that ISO 7064 never computes. They have the same remainder as 97, 98 and 02."""
 _MELO = re.compile(r"DE[0-9]{11}[0-9A-Z]{20}\Z")
 
 
@@ -105,9 +105,9 @@ def is_email(text: str) -> bool:
 
 
 def is_iban(text: str) -> bool:
-    """ISO 13616: the country's own form, and 1 as remainder modulo 97. Blanks between groups are allowed.
+    """ISO 13616: the country's own form, and remainder 1 modulo 97. Blanks between groups are allowed.
 
-    Whether there is a bank of this code is not asked: registries of banks change faster than accounts move.
+    Bank codes are not checked: registries of banks change faster than accounts move.
     """
     if _GERMAN_IBAN.match(text):
         return int(f"{text[4:]}1314{text[2:4]}") % 97 == 1 and text[2:4] not in _NO_CHECK_DIGITS  # D is 13, E is 14

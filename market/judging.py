@@ -1,6 +1,6 @@
-"""What is there to say about a submitted account? One pass over shape, rules and how it is to be processed. Pure.
+"""Judging a submitted account: its shape, the market's rules and its processing parameters. Pure.
 
-Whoever judges an account does it here: the API before it answers, workers before they create, replays afterwards.
+The API judges here before it answers, workers before they create records, and replays of exports afterwards.
 """
 
 import math
@@ -25,7 +25,7 @@ MAX_NAMES_KEPT = 50
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a supplier by which its accounts are judged; a supplier that is not known has these."""
+    """Settings of a supplier for judging its accounts. An unknown supplier has the defaults."""
 
     strictness: str = "standard"
     unknown_fields: str = "refuse"
@@ -41,7 +41,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Occasion(Enum):
-    """Why an account is judged. When it is processed, its schedule is not judged any more."""
+    """Occasion of a judgement. PROCESS does not judge the schedule."""
 
     VALIDATE = auto()
     CREATE = auto()
@@ -49,7 +49,7 @@ class Occasion(Enum):
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """What was found: problems refuse the submission; warnings and dropped fields (by path) are recorded with it."""
+    """Result of judging. Problems refuse the submission; warnings and paths of dropped fields are recorded with it."""
 
     submission: Submission
     problems: tuple[Problem, ...] = ()
@@ -60,16 +60,16 @@ class Judgement(msgspec.Struct, frozen=True):
 def judge(
     submission: Submission, terms: Terms, at: datetime, occasion: Occasion, *, within_s: float = MAX_RULES_S
 ) -> Judgement:
-    """`judge_in_steps`, to the end."""
+    """Return what `judge_in_steps` returns, in one step."""
     return to_the_end(judge_in_steps(submission, terms, at, occasion, within_s=within_s))
 
 
 def judge_in_steps(
     submission: Submission, terms: Terms, at: datetime, occasion: Occasion, *, within_s: float = MAX_RULES_S
 ) -> Steps[Judgement]:
-    """Everything that shape, market and schedule have to say at this moment, by the supplier's terms.
+    """Judge shape, market rules and schedule at this moment, by the supplier's terms.
 
-    Raises TooMuchWork when the rules take more processor time; what was accepted is processed however long it takes.
+    Raises TooMuchWork if the rules take more CPU time, except for PROCESS.
     """
     misfits, dropped = without_dropped(submission.misfits, terms) if submission.misfits else ((), ())
     within_s = math.inf if occasion is Occasion.PROCESS else within_s
@@ -83,7 +83,7 @@ def judge_in_steps(
 
 
 def without_dropped(misfits: Sequence[Problem], terms: Terms) -> tuple[list[Problem], tuple[str, ...]]:
-    """The misfits that count, and the paths of undocumented fields that these terms drop."""
+    """Return the misfits that count, and the paths of undocumented fields that these terms drop."""
     if not terms.drops_unknown_fields:
         return [*misfits], ()
     counting = [p for p in misfits if p.code != UNKNOWN_FIELD and not isinstance(p, UnknownLeftOut)]
@@ -91,7 +91,7 @@ def without_dropped(misfits: Sequence[Problem], terms: Terms) -> tuple[list[Prob
 
 
 def problem_names(problems: Sequence[Problem]) -> tuple[str, ...]:
-    """code@path of each problem, without values: what the log may keep."""
+    """Return code@path of each problem, without values, for the log."""
     return tuple(problem_name(problem.code, problem.attr) for problem in problems[:MAX_NAMES_KEPT])
 
 

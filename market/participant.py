@@ -11,7 +11,7 @@ _PRICAT = "EDI@Energy PRICAT MIG 2.0e, 2025-09-30"
 
 
 def is_possible_phone_number(text: str) -> bool:
-    """A number that could exist: published examples of participants name numbers that are not given out."""
+    """Return True for a possible number: published examples of participants have numbers that are not assigned."""
     import phonenumbers  # it is large, and most processes judge no participant
 
     try:

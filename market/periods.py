@@ -1,4 +1,4 @@
-"""Checks over dates: order within one period, gaps and overlaps between periods."""
+"""Checks of periods: order within a period, gaps and overlaps between periods."""
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
@@ -10,7 +10,7 @@ from market.rule import inlined, reading
 
 
 def ordered(start: str, end: str) -> Callable[[Any], bool]:
-    """Check that a struct's end is not before its start; both may be the same, and either may be absent.
+    """Return a check that a struct's end is not before its start. Both may be equal, and either may be absent.
 
     Both are days, or both are moments with their zones.
     """
@@ -26,9 +26,9 @@ def ordered(start: str, end: str) -> Callable[[Any], bool]:
 
 
 def follow_each_other(periods: Sequence[Any], gaps_until: date) -> bool:
-    """True when agreements neither overlap nor leave a gap. The end may be the last day, or the first day after.
+    """Return True if agreements neither overlap nor leave a gap. The end is the last day, or the first day after it.
 
-    A gap that is over by `gaps_until` is left alone.
+    A gap that ends by `gaps_until` is allowed.
     """
     if len(periods) < 2:
         return True

@@ -1,10 +1,9 @@
-"""Warnings for what can be, but hardly is: dates that nobody meant, readings that run backwards, prices in cents.
+"""Warnings for implausible values: dates far away, readings that run backwards, prices in cents.
 
-All of them are warnings: the account is taken, and whoever sent it reads what looks wrong. None looks further than the
-account.
+All rules here are warnings: the account is accepted, and the importer reads the warnings. They check single accounts.
 """
 
-# ruff: noqa: SIM110 - checks are asked of every account, and a loop is faster than a generator
+# ruff: noqa: SIM110 - a loop is faster than a generator, and every account is checked
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -41,7 +40,7 @@ def today_in_germany(now: datetime) -> date:
 
 
 _past_year = inlined("{v}.year < now.year or {holds}({v}, now)")
-"""Compares years first: most dates are of years gone by, and accounts have many."""
+"""Compares years first, since most dates are in past years."""
 
 
 @_past_year
@@ -64,7 +63,7 @@ def _is_not_far_ahead(day: date, now: datetime) -> bool:
 
 
 def _is_not_negative(number: Decimal | int) -> bool:
-    """Whether the number has no minus sign; another check refuses what is no finite number."""
+    """Return True for a number without minus sign. Another check refuses numbers that are not finite."""
     return not Decimal(number).is_signed()
 
 
@@ -79,7 +78,7 @@ def _is_price_in_euros(number: str) -> bool:
 
 
 def _is_assigned(postcode: str) -> bool:
-    """Whether the postcode is in an assigned range; true for any other form, which another rule refuses."""
+    """Return True if the postcode is in an assigned range, and for other forms, which another rule reports."""
     return not (len(postcode) == 5 and postcode.isdigit()) or not postcode.startswith(UNASSIGNED_REGIONS)
 
 
@@ -115,7 +114,7 @@ def _billed_since_the_start(point: SupplyPoint) -> bool:
 
 @reading("supply_type", "melos[].meters[].registers[].obis_code")
 def _registers_count_what_is_supplied(point: SupplyPoint) -> bool:
-    """Only codes that name their medium are asked; what has no such form is a breach of its own."""
+    """Only codes that name a medium are checked. Another rule reports codes of other forms."""
     medium = OBIS_MEDIA[point.supply_type]
     for melo in point.melos:
         for meter in melo.meters:
@@ -128,7 +127,7 @@ def _registers_count_what_is_supplied(point: SupplyPoint) -> bool:
 
 @reading("registeranzahl", "energierichtung", "registers[].active_to")
 def _has_its_registers(meter: Meter) -> bool:
-    """Whether a meter for one direction has as many registers in use as its type says; others are not looked at."""
+    """Return True if a meter for one direction has as many active registers as its type says. Others pass."""
     wanted = _REGISTERS.get(meter.registeranzahl)
     if wanted is None or meter.energierichtung != "EINRICHTUNGSZAEHLER" or not meter.registers:
         return True
@@ -145,9 +144,9 @@ def _fits_its_digits(register: Register) -> bool:
 
 @reading("digits", "readings[].value", "readings[].read_at")
 def _runs_forward(register: Register) -> bool:
-    """Whether no reading is smaller than the one before, unless the register has turned over between them.
+    """Return True if no reading is smaller than the previous one, unless the register has turned over between them.
 
-    It has where that explains the later reading with less than half of what the register can count.
+    A turnover is assumed if the consumption is then less than half of the register's capacity.
     """
     readings, digits = register.readings, register.digits
     if len(readings) < 2:
@@ -168,7 +167,7 @@ def _runs_forward(register: Register) -> bool:
 
 @reading("active_from", "active_to", "readings[].read_at")
 def _read_while_active(register: Register) -> bool:
-    """Whether readings are of days on which the register was in use, give or take one: a meter is read when changed."""
+    """Return True if the register was active on the days of its readings. One day of tolerance for a meter change."""
     first, last = register.active_from, register.active_to
     for one in register.readings:
         if (first is not UNSET and first - one.read_at >= DAY) or (last and one.read_at - last >= DAY):

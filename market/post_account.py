@@ -1,4 +1,4 @@
-"""Rules over what is attached to an account after its import: delivery notes, energy amounts, invoices."""
+"""Rules over records of imported accounts: delivery notes, energy amounts, invoices."""
 
 from market.periods import ordered
 from market.rule import Rule, RuleBook, error
@@ -14,7 +14,7 @@ _INVOICE = "market_participant_invoice"
 
 
 def has_eleven_digits(text: str) -> bool:
-    """The form of a MaLo-ID; published examples fail its check digit."""
+    """Return True for the form of a MaLo-ID. The check digit is not checked, since published examples fail it."""
     return not text or (len(text) == 11 and text.isascii() and text.isdigit())
 
 

@@ -1,7 +1,7 @@
-"""A rule as a row, and the pass that applies a table of rows to a value.
+"""Rules as rows, and the pass that applies a table of rules to a value.
 
-`at` names the place: fields joined by dots, `[]` for the items of an array, "" for the whole. An absent value
-breaks nothing. A check knows one value and no path; the pass knows the path and no rule.
+`at` is the place: fields joined by dots, `[]` for the items of an array, "" for the whole. An absent value breaks no
+rule. A check gets one value without its path.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,22 +21,22 @@ from schemas.reading.work import MAX_RULES_S, TooMuchWork, Work
 from schemas.sentence import Sentence
 
 _LOOK_EVERY = 64
-"""Items of an account's own arrays between two looks at the clock."""
+"""Items of an account's arrays between two checks of the time limit."""
 _MAX_STEPS = 16
-"""No rule looks deeper than this; a problem that lies deeper concerns none."""
+"""Greatest depth of a rule's place. Deeper problems concern no rule."""
 
 CheckFunction = TypeVar("CheckFunction", bound=Callable[..., object])
 
 
 class Severity(StrEnum):
-    """An error refuses the account. A warning is kept in the history, and is an error for strict suppliers."""
+    """An error refuses the account. A warning is kept in the history; for strict suppliers it is an error."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """One rule of the market. `code` is permanent: clients switch on it. `says` never repeats the value."""
+    """Rule of the market. `code` is permanent: clients switch on it. `says` never repeats the value."""
 
     code: str
     at: str
@@ -45,13 +45,13 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     severity: Severity = Severity.ERROR
     field: str = "non_field_errors"
-    """Where a rule over several fields is reported, below its place; rules over one value use the value's own path."""
+    """Field below `at` that the problem names, for rules over several fields. Rules over one value name that value."""
     needs_now: bool = False
-    """The check takes the present moment as its second argument."""
+    """True if the check takes the present moment as its second argument."""
 
     @property
     def reads(self) -> tuple[tuple[str, ...], ...] | None:
-        """The places below its own that the check looks at, as steps; None where it has not said so."""
+        """Places below `at` that the check reads, as steps; None if they are not declared."""
         said: tuple[str, ...] | None = getattr(self.holds, "reads", None)
         return (
             None if said is None else tuple(tuple(place.replace("[]", ".[]").strip(".").split(".")) for place in said)
@@ -59,14 +59,14 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Breach(msgspec.Struct, frozen=True):
-    """A rule that was broken, and where."""
+    """Broken rule and its place."""
 
     problem: Problem
     severity: Severity
 
 
 def reading(*places: str) -> Callable[[CheckFunction], CheckFunction]:
-    """Say which places below its own a check looks at, so that it can be asked although others are problems."""
+    """Declare the places below its own that a check reads, so that it also runs if other places have problems."""
 
     def mark(check: CheckFunction) -> CheckFunction:
         check.__dict__["reads"] = places
@@ -109,11 +109,10 @@ warning = partial(error, severity=Severity.WARNING)
 
 
 class RuleBook:
-    """Rules arranged by place and compiled into functions, each of which applies them all in one pass over a value.
+    """Rules arranged by place and compiled into two functions, which apply them in one pass over a value.
 
-    One says whether any is broken, as is seldom the case; another says which, and where. They are generated as source:
-    straight-line attribute accesses and calls, where a walk over a tree of rules would spend most of its time on the
-    tree.
+    One returns whether all rules hold, which is the common case; the other reports the broken rules and their places.
+    They are generated as source, since a walk over a tree of rules spends most of its time on the tree.
     """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
@@ -129,7 +128,7 @@ class RuleBook:
 
     @classmethod
     def of(cls, wire_type: type[Wire], rules: Iterable[Rule]) -> "RuleBook":
-        """A book of these rules and of what the shape itself leaves to check after decoding."""
+        """Return a book of these rules and of the checks that the shape needs after decoding."""
         derived = (
             Rule(code=check.code, at=check.at, holds=check.holds, says=check.says, source="ours: the shape of the wire")
             for check in derived_checks(wire_type)
@@ -139,11 +138,11 @@ class RuleBook:
     def breaches(
         self, value: Any, now: datetime, besides: Sequence[Problem] = (), *, within_s: float = MAX_RULES_S
     ) -> list[Breach]:
-        """Every rule that the value breaks, but for rules that look at a place that is a problem already.
+        """Return every rule that the value breaks, except rules that read a place with a problem in `besides`.
 
-        A field that is not documented is read by no rule, and so keeps none from being asked.
-        None are asked when the answer is full of problems already. Of each severity, so many are given as an answer
-        can list, and then a `LeftOut`. Raises TooMuchWork when asking takes longer and the answer is not full.
+        Undocumented fields are read by no rule, so they skip none. No rule runs if `besides` fills the answer already.
+        Each severity has at most as many breaches as an answer lists, then a `LeftOut`. Raises TooMuchWork if checking
+        takes longer and the answer is not full.
         """
         if is_truncated(besides) or (not besides and self._holds(value, now)):
             return []
@@ -152,7 +151,7 @@ class RuleBook:
         go_on = Work(within_s).go_on if self._looks_at_clock(value) else _never
 
         def broken(rule: Rule, value: Any, *path: str | int) -> None:
-            """Called by the generated function, which knows the rule and the path."""
+            """Note a broken rule. The generated function passes the rule and the path."""
             more[rule.severity] += 1
             if more[rule.severity] > 0:
                 return
@@ -170,9 +169,9 @@ class RuleBook:
 
     @cached_property
     def _holds(self) -> Callable[[Any, datetime], bool]:
-        """Whether a small value breaks no rule, as most do: without paths there is half as much to do.
+        """Function that returns True if a small value breaks no rule.
 
-        Compiled when it is first asked: most verbs of the command line judge nothing.
+        Compiled at first use: most verbs of the command line judge nothing.
         """
         names: dict[str, Any] = {"UNSET": UNSET}
         lines = ["def holds(v0, now):", *_unbroken(self._root, 0, names), "    return True"]
@@ -183,7 +182,7 @@ class RuleBook:
         return _compiled(self._root)
 
     def _looks_at_clock(self, value: Any) -> bool:
-        """Whether any array of the value is long enough to look at the clock, which is a call of the system."""
+        """Return True if an array of the value is long enough to check the time limit, which is a system call."""
         return max(map(len, map(getattr, repeat(value), self._arrays)), default=0) >= _LOOK_EVERY
 
 
@@ -191,16 +190,16 @@ _NONE_YET = dict.fromkeys(Severity, -MAX_PROBLEMS)
 
 
 def _never() -> None:
-    """Does nothing: values that are small are judged without a look at the clock."""
+    """Do nothing: small values have no time limit."""
 
 
 def _always(*place: object) -> bool:
-    """Every place is sound in a value without misfits."""
+    """Return True: every place is valid in a value without misfits."""
     return True
 
 
 class _Place:
-    """The rules at one place, and the places below it."""
+    """Rules at one place, and the places below it."""
 
     def __init__(self) -> None:
         self.rules: list[Rule] = []
@@ -208,7 +207,7 @@ class _Place:
 
 
 def _sound_places(problems: Sequence[Problem]) -> Callable[..., bool]:
-    """Whether a rule can be asked at a place: neither that, nor what is above it or read by the rule, is a problem."""
+    """Return a function: True if a rule can run at a place, since no place above it or read by it has a problem."""
     bad: set[tuple[str, ...]] = set()
     above: set[tuple[str, ...]] = set()
     below: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
@@ -246,7 +245,7 @@ def _function(name: str, lines: Iterable[str], names: dict[str, Any]) -> Callabl
 
 
 def _unbroken(place: _Place, depth: int, names: dict[str, Any]) -> Iterator[str]:
-    """Lines that return False where `v<depth>` or anything below it breaks a rule, or where much is to be looked at."""
+    """Yield lines that return False if `v<depth>` or a value below it breaks a rule, or if an array is long."""
     indent, here, inner = "    " * (depth + 1), f"v{depth}", f"v{depth + 1}"
     for rule in place.rules:
         holds = f"holds{len(names)}"
@@ -264,7 +263,7 @@ def _unbroken(place: _Place, depth: int, names: dict[str, Any]) -> Iterator[str]
 
 
 def _write_place(place: _Place, depth: int, path: tuple[str, ...], lines: list[str], names: dict[str, Any]) -> None:
-    """Lines that check `v<depth>`, whose path is given as Python expressions, and everything below it."""
+    """Append lines that check `v<depth>` and the values below it. `path` consists of Python expressions."""
     indent, here = "    " * (depth + 1), f"v{depth}"
     for rule in place.rules:
         number = len(names)
@@ -294,7 +293,7 @@ _INLINED: dict[Any, str] = {is_not_blank: "{v}.strip()", is_in_calendar: "1 < {v
 
 
 def _asked(rule: Rule, holds: str, here: str) -> str:
-    """The rule's check of a variable, as an expression."""
+    """Return the rule's check of a variable, as an expression."""
     source: str | None = getattr(rule.holds, "inlined", None) or _INLINED.get(rule.holds)
     if source is not None:
         return f"({source.format(v=here, holds=holds)})"

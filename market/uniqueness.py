@@ -1,4 +1,4 @@
-"""Checks that the items of an array are different."""
+"""Checks that the items of an array differ."""
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
@@ -13,7 +13,7 @@ def all_different(items: Iterable[Any]) -> bool:
 
 
 def unique_by(*fields: str) -> Callable[[Sequence[Any]], bool]:
-    """Check that no two items of an array agree in all of the fields."""
+    """Return a check that no two items of an array agree in all of these fields."""
     key = attrgetter(*fields)
 
     @inlined("len({v}) < 2 or {holds}({v})")

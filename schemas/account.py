@@ -24,7 +24,7 @@ from schemas.supply import SupplyAddress
 
 class Reference(Wire, frozen=True, kw_only=True):
     namespace: Required
-    """Which system or kind the reference is of (Namensraum)."""
+    """System or kind of the reference (Namensraum)."""
     value: Required
     """The reference itself (Wert)."""
 
@@ -40,16 +40,16 @@ class MetadataItem(Wire, frozen=True, kw_only=True):
     key: Annotated[str, Meta(min_length=1, max_length=1024)]
     """Name of the value (Schlüssel), once an account."""
     value: AnyJson
-    """Any JSON value (Wert), kept as it was sent."""
+    """Value, any JSON (Wert), kept as it was sent."""
 
 
 class Note(Wire, frozen=True, kw_only=True):
     created_at: Moment | UnsetType = UNSET
-    """When the note was written (Zeitpunkt der Notiz)."""
+    """Time of writing (Zeitpunkt der Notiz)."""
     body: LongText
     """The text of the note (Notiz)."""
     is_pinned: bool | UnsetType = UNSET
-    """Whether the note is shown on top (angeheftet)."""
+    """True if the note is shown first (angeheftet)."""
 
 
 class Account(Wire, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class Account(Wire, frozen=True, kw_only=True):
     import_supplier: Required32
     """Code of the import supplier (Lieferant) whose accounts are migrated."""
     unknown_occupier: bool = False
-    """Whether nobody knows who lives there (Bewohner unbekannt); the account then has no customers."""
+    """True if the occupier is unknown (Bewohner unbekannt). Such an account has no customers."""
     customers: Annotated[tuple[Customer, ...], Meta(max_length=MAX_ITEMS)] = ()
     """The customers of the account (Kunden, Vertragspartner)."""
     billing_address1: Text = ""
@@ -72,11 +72,11 @@ class Account(Wire, frozen=True, kw_only=True):
     billing_postcode: Text = ""
     """Postcode of the billing address (Postleitzahl): five digits."""
     sales_channel: Text = ""
-    """How the account was won (Vertriebskanal)."""
+    """Sales channel that won the account (Vertriebskanal)."""
     sales_subchannel: Text = ""
-    """More exactly how (Vertriebsunterkanal)."""
+    """Subdivision of the sales channel (Vertriebsunterkanal)."""
     supply_addresses: Annotated[tuple[SupplyAddress, ...], Meta(max_length=MAX_ITEMS)] = ()
-    """Where the account is supplied (Lieferstellen)."""
+    """Places where the account is supplied (Lieferstellen)."""
     transfer_balance: DecimalText = ""
     """Balance in euros that is transferred (Übertragungssaldo): the sum of the ledgers' balances."""
     references: Annotated[tuple[Reference, ...], Meta(max_length=MAX_ITEMS)] = ()
@@ -86,7 +86,7 @@ class Account(Wire, frozen=True, kw_only=True):
     ledgers: Annotated[tuple[Ledger, ...], Meta(max_length=MAX_ITEMS)] = ()
     """The ledgers (Buchungskreise)."""
     payment_instructions: Annotated[tuple[PaymentInstruction, ...], Meta(max_length=MAX_ITEMS)] = ()
-    """How the account pays (Zahlungswege, SEPA-Lastschriftmandate)."""
+    """Means of payment of the account (Zahlungswege, SEPA-Lastschriftmandate)."""
     payment_schedules: Annotated[tuple[PaymentSchedule, ...], Meta(max_length=MAX_ITEMS)] = ()
     """Instalments (Abschlagspläne)."""
     account_campaigns: Annotated[tuple[AccountCampaign, ...], Meta(max_length=MAX_ITEMS)] = ()
@@ -98,21 +98,21 @@ class Account(Wire, frozen=True, kw_only=True):
 
 
 class TaskParams(Wire, frozen=True, kw_only=True):
-    """How to process: as a dry run, and within which window of time."""
+    """Parameters of the processing: dry run, and window of time."""
 
     is_dry_run: bool = False
-    """Whether everything is tried and then undone (Probelauf)."""
+    """True for a dry run (Probelauf): everything is tried and then undone."""
     schedule_window_start: Moment | None = None
-    """Not to be processed before (Beginn des Verarbeitungsfensters), 4 days ahead at most."""
+    """Earliest start of processing (Beginn des Verarbeitungsfensters), at most 4 days ahead."""
     schedule_window_end: Moment | None = None
-    """Not to be begun after (Ende des Verarbeitungsfensters), 4 days ahead at most."""
+    """Latest start of processing (Ende des Verarbeitungsfensters), at most 4 days ahead."""
 
 
 class Reason(Wire, frozen=True, kw_only=True):
-    """Why somebody decides something about an import; kept in the log."""
+    """Reason of a decision about an import; kept in the log."""
 
     reason: Text = ""
-    """Why (Begründung); kept in the log for ever."""
+    """Reason of the decision (Begründung); kept in the log forever."""
 
 
 class WrappedAccount(Wire, frozen=True, kw_only=True):
@@ -121,4 +121,4 @@ class WrappedAccount(Wire, frozen=True, kw_only=True):
     payload: Account
     """The account (Vertragskonto)."""
     task_params: TaskParams = TaskParams()
-    """How it is processed (Verarbeitungsparameter)."""
+    """Parameters of the processing (Verarbeitungsparameter)."""

@@ -1,7 +1,7 @@
-"""What every wire shape is made of: the Struct options, the scalar types, and `Problem`.
+"""Base of every wire shape: the Struct options, the scalar types, and `Problem`.
 
-Two conventions run through all shapes. A string, decimal or array that is absent is empty (`""`, `()`);
-any other optional field that may not be null is `UNSET` when absent; `None` means absent where null is allowed.
+All shapes follow two conventions. A string, decimal or array that is absent is empty (`""`, `()`). Any other optional
+field is `None` when absent if null is allowed, else `UNSET`.
 """
 
 from datetime import UTC, datetime
@@ -22,11 +22,11 @@ DECIMAL_PATTERN = r"^-?[0-9]{1,18}(?:\.[0-9]{1,10})?\Z"
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True):
-    """The one set of options that all wire shapes share: frozen, by name, nothing undocumented."""
+    """Options of all wire shapes: frozen, keyword-only, no undocumented fields."""
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One misfit or broken rule: where (dotted path, "" for the whole), its permanent code, a sentence."""
+    """Misfit or broken rule: its dotted path ("" for the whole), permanent code and sentence."""
 
     attr: str
     """Dotted path of the field, indexes from 0 (Feldpfad)."""
@@ -37,12 +37,12 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def problem_name(code: str, path: str) -> str:
-    """The one form in which the log and counts name a problem: code@path, without any value."""
+    """Return code@path: the form in which the log and counts name a problem, without values."""
     return f"{code}@{path}"
 
 
 def code_and_path(name: str) -> tuple[str, str]:
-    """What `problem_name` was made of; the path is "" where only a code was kept."""
+    """Return code and path of a name from `problem_name`. The path is "" for a code alone."""
     code, _, path = name.partition("@")
     return code, path
 
@@ -50,7 +50,7 @@ def code_and_path(name: str) -> tuple[str, str]:
 Required32 = Annotated[str, Meta(min_length=1, max_length=32)]
 Required = Annotated[str, Meta(min_length=1, max_length=512)]
 Text = Annotated[str, Meta(max_length=512)]
-"""The specification gives no lengths: this one stands above what old systems and EDIFACT messages hold."""
+"""The specification gives no lengths. This one is longer than any in old systems and EDIFACT messages."""
 Prose = Annotated[str, Meta(max_length=65_536)]
 LongText = Annotated[str, Meta(min_length=1, max_length=65_536)]
 DecimalText = Annotated[str, Meta(pattern=DECIMAL_PATTERN)]
@@ -64,7 +64,7 @@ ExternalNumber = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^(?
 """The account's identifier in the old system: byte for byte, without outer blanks, and no dot segment."""
 
 Moment = Annotated[datetime, Meta(tz=True)]
-"""A datetime with its zone. One that came without is read as German market time, and then has that zone."""
+"""Datetime with its zone. A datetime without zone is read as German market time, and then has that zone."""
 
 LocalMoment = datetime
 """A datetime that importers usually send without zone; see `instant`."""
@@ -79,5 +79,5 @@ AnyJson = Any
 
 
 def instant(moment: datetime) -> datetime:
-    """The moment with its zone; without one it is German market time."""
+    """Return the moment with its zone. A moment without zone is German market time."""
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=MARKET_TIME).astimezone(UTC)

@@ -10,13 +10,13 @@ from schemas.base import MAX_ITEMS, Moment, Prose, Required, Text, Wire
 
 class Consent(Wire, frozen=True, kw_only=True):
     type: Required
-    """What is consented to (Art der Einwilligung)."""
+    """Type of consent (Art der Einwilligung)."""
     value: Literal["ACCEPTED", "REJECTED", "UNKNOWN", "PENDING"]
     """The answer (Einwilligung erteilt, abgelehnt, unbekannt, ausstehend)."""
     description: Prose = ""
     """The consent in words (Beschreibung der Einwilligung)."""
     signed_at: Moment | UnsetType = UNSET
-    """When it was signed (Zeitpunkt der Unterschrift)."""
+    """Time of the signature (Zeitpunkt der Unterschrift)."""
 
 
 class Customer(Wire, frozen=True, kw_only=True):
@@ -37,4 +37,4 @@ class Customer(Wire, frozen=True, kw_only=True):
     salutation: Text = ""
     """Salutation (Anrede)."""
     consents: Annotated[tuple[Consent, ...], Meta(max_length=MAX_ITEMS)] = ()
-    """What the customer consented to (Einwilligungen)."""
+    """Consents of the customer (Einwilligungen)."""

@@ -15,9 +15,9 @@ class DeliveryNoteAmount(Wire, frozen=True, kw_only=True):
     period_end_at: Moment | UnsetType = UNSET
     """End of the period (Ende des Zeitraums)."""
     product_identifier: Required
-    """What was measured (Produktidentifikation), usually an OBIS code (OBIS-Kennzahl)."""
+    """Identifier of the measured product (Produktidentifikation), usually an OBIS code (OBIS-Kennzahl)."""
     product_identifier_type: Text = ""
-    """Which list the product identifier is from (Art der Produktidentifikation)."""
+    """Code list of the product identifier (Art der Produktidentifikation)."""
     quantity: DecimalText
     """The amount of energy (Energiemenge)."""
     quantity_unit: Text = ""
@@ -36,11 +36,11 @@ class DeliveryNote(Wire, frozen=True, kw_only=True):
     preceding_reference: Text = ""
     """Reference of the message that this one corrects (Referenz der Vorgängernachricht)."""
     cancelled: bool | UnsetType = UNSET
-    """Whether the message was cancelled (Storno)."""
+    """True if the message was cancelled (Storno)."""
     validation_status: bool | UnsetType = UNSET
-    """Whether the delivery note was found right (Prüfergebnis)."""
+    """True if the delivery note was found correct (Prüfergebnis)."""
     last_validation_at: Moment | UnsetType = UNSET
-    """When it was last checked (Zeitpunkt der letzten Prüfung)."""
+    """Time of the last check (Zeitpunkt der letzten Prüfung)."""
     edifact_reference_number: Required
     """Reference of the EDIFACT message that the data came with (EDIFACT-Referenznummer)."""
 

@@ -1,4 +1,4 @@
-"""What differs between two JSON bodies, field by field."""
+"""Difference of two JSON bodies, field by field."""
 
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -12,20 +12,20 @@ from schemas.reading.shape import untyped
 from schemas.reading.work import STORED, Bounds, Work
 
 _LOOK_EVERY = 256
-"""Places between two looks at the clock."""
+"""Places between two checks of the time limit."""
 _ROOM_FOR_THE_END = 200
-"""Bytes."""
+"""Bytes that are reserved for the last entry."""
 _ROOM_FOR_A_CHANGE = 1_000
-"""With fewer bytes left, no further change is tried."""
+"""Least bytes that must be left for another change."""
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 class FieldChange(Wire, frozen=True, kw_only=True):
-    """One place: `kind` says whether it was added, removed or changed; `before` and `after` are what stands there.
+    """Change of one place: `kind` is added, removed or changed; `before` and `after` are its values.
 
-    Where a list of them leaves some out, its last entry has the kind `left_out` and says how many: `left_out` is
-    null where counting them would take too long.
+    A list that leaves changes out ends with an entry of the kind `left_out`. Its `left_out` is their number, or null
+    if counting them takes too long.
     """
 
     path: str
@@ -41,7 +41,7 @@ class FieldChange(Wire, frozen=True, kw_only=True):
 
 
 def difference(before: bytes, after: bytes, bounds: Bounds = STORED) -> Iterator[FieldChange]:
-    """Every place at which two bodies differ, in the order of the first; arrays by index.
+    """Yield every place at which two bodies differ, in the order of the first. Arrays are compared by index.
 
     Raises NotJson, TooMuchWork.
     """
@@ -49,7 +49,7 @@ def difference(before: bytes, after: bytes, bounds: Bounds = STORED) -> Iterator
 
 
 def bounded_difference(before: bytes, after: bytes, bounds: Bounds, max_bytes: int) -> bytes:
-    """The same as a JSON array of so many bytes at most, for little work. Raises NotJson, TooMuchWork."""
+    """Return the difference as a JSON array of at most `max_bytes`. Raises NotJson, TooMuchWork."""
     entries: list[bytes] = []
     left_out, is_over = 0, False
     room = max_bytes - _ROOM_FOR_THE_END
@@ -95,5 +95,5 @@ def _change_at(
 
 
 def _attr(path: tuple[str, ...]) -> str:
-    """The dotted path of a place, with long names cut; "" for the whole body."""
+    """Return the dotted path of a place, with long names cut; "" for the whole body."""
     return attr_of(path) if path else ""

@@ -1,4 +1,4 @@
-"""The validated data as an answer gives it back: what was submitted, with decimals as exact text in their scale."""
+"""Validated data in an answer: the submitted data, with decimals as exact text in their scale."""
 
 from datetime import date, datetime
 from decimal import Decimal
@@ -12,9 +12,9 @@ _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 def echo(submitted: Any, typed: Wire) -> bytes:
-    """The submitted body as JSON: described decimals in the form that `typed` gives them, all else as it came.
+    """Return the submitted body as JSON. Described decimals have the form of `typed`, all other values are unchanged.
 
-    Fields that `typed` does not know were dropped, and are left out.
+    Fields that `typed` does not have are left out.
     """
     return _encoder.encode(_echoed(submitted, msgspec.to_builtins(typed, builtin_types=(date, datetime, Decimal))))
 

@@ -13,9 +13,9 @@ class EnergyAmount(Wire, frozen=True, kw_only=True):
     malo_number: Required
     """Market location identifier (Marktlokation, MaLo-ID): 11 digits with check digit."""
     product_identifier: Required
-    """What was measured (Produktidentifikation), usually an OBIS code (OBIS-Kennzahl)."""
+    """Identifier of the measured product (Produktidentifikation), usually an OBIS code (OBIS-Kennzahl)."""
     product_identifier_type: Text = ""
-    """Which list the product identifier is from (Art der Produktidentifikation)."""
+    """Code list of the product identifier (Art der Produktidentifikation)."""
     period_start_at: Moment
     """Beginning of the period (Beginn des Zeitraums)."""
     period_end_at: Moment
@@ -29,19 +29,19 @@ class EnergyAmount(Wire, frozen=True, kw_only=True):
     preceding_reference: Text = ""
     """Reference of the message that this one corrects (Referenz der Vorgängernachricht)."""
     qualifier: Text = ""
-    """What the quantity is (Mengenqualifier), such as true or estimated."""
+    """Qualifier of the quantity (Mengenqualifier), such as true or estimated."""
     estimate_method: Text = ""
-    """How it was estimated (Ersatzwertbildungsverfahren)."""
+    """Method of the estimate (Ersatzwertbildungsverfahren)."""
     estimate_reason: Text = ""
-    """Why it was estimated (Grund der Ersatzwertbildung)."""
+    """Reason of the estimate (Grund der Ersatzwertbildung)."""
     correction_reason: Text = ""
-    """Why it was corrected (Korrekturgrund)."""
+    """Reason of the correction (Korrekturgrund)."""
     edifact_reference_number: Required
     """Reference of the EDIFACT message that the data came with (EDIFACT-Referenznummer)."""
     cancelled: bool | UnsetType = UNSET
-    """Whether the message was cancelled (Storno)."""
+    """True if the message was cancelled (Storno)."""
     cancelled_at: Moment | None = None
-    """When it was cancelled (Zeitpunkt des Stornos), or null."""
+    """Time of the cancellation (Zeitpunkt des Stornos), or null."""
     cancelled_reference: Text | None = None
     """Reference of the cancellation (Stornoreferenz), or null."""
     plausibility_indications: Annotated[tuple[Text, ...], Meta(max_length=MAX_ITEMS)] = ()

@@ -22,7 +22,7 @@ class Statement(Wire, frozen=True, kw_only=True):
     statement_id: Required
     """Identifier of the bill (Rechnungsnummer)."""
     supply_type: SupplyType | UnsetType = UNSET
-    """What was billed, GAS or ELECTRICITY (Sparte)."""
+    """Commodity of the bill, GAS or ELECTRICITY (Sparte)."""
     annual_consumption: WholeNumber | UnsetType = UNSET
     """Consumption of a year in kWh (Jahresverbrauch)."""
 
@@ -37,9 +37,9 @@ class Transaction(Wire, frozen=True, kw_only=True):
     type: Literal["CHARGE", "PAYMENT", "REPAYMENT", "CREDIT", "SUPPLY_CHARGE"]
     """Kind of transaction (Buchungsart: Forderung, Zahlung, Rückzahlung, Gutschrift)."""
     reason: Text = ""
-    """Why it was booked (Buchungsgrund)."""
+    """Reason of the transaction (Buchungsgrund)."""
     payment_type: Text = ""
-    """How it was paid (Zahlungsart)."""
+    """Means of payment (Zahlungsart)."""
 
 
 class Ledger(Wire, frozen=True, kw_only=True):
@@ -54,12 +54,12 @@ class Ledger(Wire, frozen=True, kw_only=True):
     ledger_balance: DecimalText = ""
     """Balance now in euros, credit positive (Saldo des Buchungskreises)."""
     current_statement_transactions: Annotated[tuple[Transaction, ...], Meta(max_length=MAX_ITEMS)] = ()
-    """What was booked since the last bill (Buchungen seit der letzten Abrechnung)."""
+    """Transactions since the last bill (Buchungen seit der letzten Abrechnung)."""
 
 
 class BankAccount(Wire, frozen=True, kw_only=True):
     account_holder: Required
-    """Who holds the bank account (Kontoinhaber)."""
+    """Holder of the bank account (Kontoinhaber)."""
     account_number: Text = ""
     """Number of the bank account (Kontonummer), where there is no IBAN."""
     iban: Text = ""
@@ -68,7 +68,7 @@ class BankAccount(Wire, frozen=True, kw_only=True):
 
 class PaymentInstruction(Wire, frozen=True, kw_only=True):
     vendor: Required
-    """Who collects the payments (Zahlungsdienstleister)."""
+    """Provider that collects the payments (Zahlungsdienstleister)."""
     reference: Required
     """Reference of the mandate (Mandatsreferenz)."""
     type: Literal["BPAY", "CARD", "CUSTOM", "DIRECT_DEBIT", "GMO_REFUND", "PAYMENT_SLIP"]
@@ -93,8 +93,8 @@ class PaymentSchedule(Wire, frozen=True, kw_only=True):
     frequency: (
         Literal["MONTHLY", "QUARTERLY", "WEEKLY", "FORTNIGHTLY", "FOUR_WEEKLY", "ANNUALLY", "SIX_MONTHLY"] | UnsetType
     ) = UNSET
-    """How often it is due (Turnus)."""
+    """Frequency of the instalments (Turnus)."""
     means: Literal["DD", "CARD", "MANUAL", "PAYMENT_SLIP"]
-    """How it is paid (Zahlungsart), DD for direct debit."""
+    """Means of payment (Zahlungsart), DD for direct debit."""
     start_date: date
     """First day of the schedule (Beginn des Abschlagsplans)."""

@@ -36,14 +36,14 @@ class InvoiceAddress(Wire, frozen=True, kw_only=True):
 
 
 class InvoiceLineItem(Wire, frozen=True, kw_only=True):
-    """One position. What the contract shows as null only may be any JSON."""
+    """Line of an invoice. Fields that the contract only shows as null may be any JSON."""
 
     position: WholeNumber
     """Number of the line (Positionsnummer)."""
     article: Text = ""
     """The article (Artikelnummer)."""
     article_type: Text = ""
-    """Which list the article is from (Art der Artikelnummer)."""
+    """Code list of the article (Art der Artikelnummer)."""
     quantity: DecimalText = ""
     """The quantity (Menge)."""
     quantity_unit: Text = ""
@@ -67,7 +67,7 @@ class InvoiceLineItem(Wire, frozen=True, kw_only=True):
     period_end_at: Moment | UnsetType = UNSET
     """End of the period (Ende des Zeitraums)."""
     service_conducted_at: Moment | None = None
-    """When the service was rendered (Leistungsdatum)."""
+    """Day of the service (Leistungsdatum)."""
     amount_net: WholeNumber | UnsetType = UNSET
     """Net amount in cents (Nettobetrag)."""
     amount_adjustment: WholeNumber | None = None
@@ -77,7 +77,7 @@ class InvoiceLineItem(Wire, frozen=True, kw_only=True):
 
 
 class InvoiceTaxAmount(Wire, frozen=True, kw_only=True):
-    """What one tax rate adds up to, in cents."""
+    """Total of one tax rate, in cents."""
 
     tax_rate: DecimalText
     """Tax rate in percent (Steuersatz)."""
@@ -99,7 +99,7 @@ class MarketParticipantInvoice(Wire, frozen=True, kw_only=True):
     invoice_type: Text = ""
     """Kind of invoice (Rechnungsart)."""
     invoice_sub_type: Text = ""
-    """More exactly which (Rechnungsunterart)."""
+    """Subdivision of the invoice type (Rechnungsunterart)."""
     invoice_document_type: Text = ""
     """Kind of document (Dokumentenart), such as invoice or cancellation."""
     invoice_number: Required
@@ -119,11 +119,11 @@ class MarketParticipantInvoice(Wire, frozen=True, kw_only=True):
     reference_document: Text | None = None
     """Document that this refers to (Bezugsdokument), or null."""
     reference_invoice_issued_at: Moment | None = None
-    """When that invoice was issued (Datum der Bezugsrechnung), or null."""
+    """Date of that invoice (Datum der Bezugsrechnung), or null."""
     issued_at: Moment
-    """When the invoice was issued (Rechnungsdatum)."""
+    """Date of the invoice (Rechnungsdatum)."""
     due_at: Moment | UnsetType = UNSET
-    """When it is due (Fälligkeit)."""
+    """Due date (Fälligkeit)."""
     period_start_at: Moment | UnsetType = UNSET
     """Beginning of the period (Beginn des Zeitraums)."""
     period_end_at: Moment | UnsetType = UNSET
@@ -133,19 +133,19 @@ class MarketParticipantInvoice(Wire, frozen=True, kw_only=True):
     supply_period_end_at: Moment | None = None
     """End of the supply (Lieferende), or null."""
     service_conducted_at: Moment | None = None
-    """When the service was rendered (Leistungsdatum)."""
+    """Day of the service (Leistungsdatum)."""
     amount_total: WholeNumber | UnsetType = UNSET
     """Total in cents (Rechnungsbetrag)."""
     amount_due: WholeNumber | UnsetType = UNSET
-    """What is to be paid, in cents (Zahlbetrag)."""
+    """Amount to pay, in cents (Zahlbetrag)."""
     amount_discount: WholeNumber | None = None
     """Discount in cents (Rabatt), or null."""
     is_reverse_charge: bool | UnsetType = UNSET
-    """Whether the recipient owes the tax (Umkehr der Steuerschuldnerschaft)."""
+    """True if the recipient owes the tax (Umkehr der Steuerschuldnerschaft)."""
     is_duplicate: bool | UnsetType = UNSET
-    """Whether this is a copy (Duplikat)."""
+    """True for a copy (Duplikat)."""
     was_prepaid: bool | UnsetType = UNSET
-    """Whether it was paid in advance (vorausbezahlt)."""
+    """True if it was paid in advance (vorausbezahlt)."""
     sender_id: WholeNumber | UnsetType = UNSET
     """Market partner code of the sender (Marktpartner-ID des Absenders)."""
     recipient_id: WholeNumber | UnsetType = UNSET
@@ -159,7 +159,7 @@ class MarketParticipantInvoice(Wire, frozen=True, kw_only=True):
     tax_amounts: Annotated[tuple[InvoiceTaxAmount, ...], Meta(max_length=MAX_ITEMS)] = ()
     """The taxes by rate (Steuerbeträge)."""
     paid_in_advance_amounts: Annotated[tuple[AnyJson, ...], Meta(max_length=MAX_ITEMS)] = ()
-    """What was paid in advance (Vorauszahlungen)."""
+    """Payments in advance (Vorauszahlungen)."""
 
 
 class MarketParticipantInvoiceImport(Wire, frozen=True, kw_only=True):

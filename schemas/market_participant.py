@@ -12,7 +12,7 @@ ParticipantCode = Annotated[int, Meta(ge=1, le=9_999_999_999_999)]
 
 class ContactDetails(Wire, frozen=True, kw_only=True):
     category: Required
-    """What the contact is for (Kontaktkategorie)."""
+    """Category of the contact (Kontaktkategorie)."""
     name: Text = ""
     """Name of the contact (Ansprechpartner)."""
     email: Annotated[str, Meta(max_length=254)] = ""
@@ -27,7 +27,7 @@ class MarketParticipant(Wire, frozen=True, kw_only=True):
     code: ParticipantCode
     """Market partner code (Marktpartner-ID): 13 digits."""
     code_type: Text = ""
-    """Who gave the code (Codevergabestelle), such as BDEW, DVGW or GS1."""
+    """Organisation that issued the code (Codevergabestelle), such as BDEW, DVGW or GS1."""
     name: Text = ""
     """Name of the market participant (Marktpartner)."""
     role: Text = ""
@@ -35,4 +35,4 @@ class MarketParticipant(Wire, frozen=True, kw_only=True):
     energy: Text = ""
     """Electricity or gas (Sparte)."""
     contact_details: Annotated[tuple[ContactDetails, ...], Meta(max_length=MAX_ITEMS)] = ()
-    """How to reach the participant (Kontaktdaten)."""
+    """Contacts of the participant (Kontaktdaten)."""

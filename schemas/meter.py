@@ -16,13 +16,13 @@ class Reading(Wire, frozen=True, kw_only=True):
     type_of_read: Text = ""
     """Kind of reading (Ableseart)."""
     origin: Text = ""
-    """Where the reading comes from (Herkunft)."""
+    """Origin of the reading (Herkunft)."""
     qualifier: Text = ""
-    """What the value is (Wertqualifier), such as read or estimated."""
+    """Qualifier of the value (Wertqualifier), such as read or estimated."""
     read_at: Moment
-    """When the meter was read (Ablesezeitpunkt)."""
+    """Time of the reading (Ablesezeitpunkt)."""
     is_transfer_reading: bool | UnsetType = UNSET
-    """Whether this is the reading at the transfer (Übergabestand)."""
+    """True for the reading at the transfer (Übergabestand)."""
     edifact_reference_number: Text = ""
     """Reference of the EDIFACT message that the data came with (EDIFACT-Referenznummer)."""
 
@@ -38,13 +38,13 @@ class SmgwConfiguration(Wire, frozen=True, kw_only=True):
 
 class Register(Wire, frozen=True, kw_only=True):
     obis_code: Required
-    """What the register counts (OBIS-Kennzahl), A-B:C.D.E."""
+    """OBIS code of the measured value (OBIS-Kennzahl), A-B:C.D.E."""
     digits: Annotated[int, Meta(ge=1, le=32)] | UnsetType = UNSET
     """Digits before the point (Vorkommastellen)."""
     decimal_places: Annotated[int, Meta(ge=0, le=10)] | UnsetType = UNSET
     """Digits after the point (Nachkommastellen)."""
     is_relevant_for_billing: bool | UnsetType = UNSET
-    """Whether it is billed (abrechnungsrelevant)."""
+    """True if it is billed (abrechnungsrelevant)."""
     active_from: Moment | UnsetType = UNSET
     """First moment of activity (aktiv ab)."""
     active_to: Moment | None = None
@@ -61,15 +61,15 @@ class Meter(Wire, frozen=True, kw_only=True):
     meter_type: Text = ""
     """Kind of meter (Zählertyp)."""
     meter_sub_type: Text = ""
-    """More exactly which (Zählerausprägung)."""
+    """Subdivision of the meter type (Zählerausprägung)."""
     messwerterfassung: Text = ""
-    """How it is read (Messwerterfassung), on site or remotely."""
+    """Method of reading (Messwerterfassung), on site or remotely."""
     energierichtung: Text = ""
     """Directions that it counts (Energierichtung)."""
     fernschaltung: Text = ""
-    """Whether it can be switched remotely (Fernschaltung)."""
+    """True if it can be switched remotely (Fernschaltung)."""
     registeranzahl: Text = ""
-    """How many tariffs it counts (Registeranzahl): EINTARIF, ZWEITARIF."""
+    """Number of tariffs of the meter (Registeranzahl): EINTARIF, ZWEITARIF."""
     active_from: Moment
     """First moment of activity (aktiv ab)."""
     active_to: Moment | None = None
@@ -82,7 +82,7 @@ class ElectricityMeterGateway(Wire, frozen=True, kw_only=True):
     number: Required
     """Number of the gateway (Gerätenummer des Smart-Meter-Gateways)."""
     communication_method: Text = ""
-    """How it communicates (Kommunikationsart)."""
+    """Type of communication (Kommunikationsart)."""
     valid_from: Moment
     """First moment of validity (gültig ab)."""
     valid_to: Moment | None = None

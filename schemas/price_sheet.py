@@ -13,9 +13,9 @@ class IntervalZone(Wire, frozen=True, kw_only=True):
     """The range of quantities that a price is for; open above when `upper_bound` is null or absent."""
 
     lower_bound: Decimal
-    """Where the zone begins (Untergrenze der Zone)."""
+    """Lower bound of the zone (Untergrenze der Zone)."""
     upper_bound: Decimal | None = None
-    """Where the zone ends (Obergrenze der Zone); null for an open one."""
+    """Upper bound of the zone (Obergrenze der Zone); null for an open zone."""
 
 
 class ArticlePrice(Wire, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class ArticlePrice(Wire, frozen=True, kw_only=True):
 
 
 class PriceSheet(Wire, frozen=True, kw_only=True):
-    """One document of one participant. An unused sheet carries no prices."""
+    """Price document of one participant. An unused sheet has no prices."""
 
     market_participant_code: ParticipantCode
     """Market partner code of whom the sheet is from (Marktpartner-ID): 13 digits."""
@@ -41,7 +41,7 @@ class PriceSheet(Wire, frozen=True, kw_only=True):
     preceding_document_number: Annotated[str, Meta(max_length=70)] = ""
     """Number of the sheet before (Nummer des Vorgängerpreisblatts)."""
     is_price_sheet_unused: bool = False
-    """Whether the sheet is not used, and has no prices (Preisblatt ungenutzt)."""
+    """True if the sheet is not used and has no prices (Preisblatt ungenutzt)."""
     active_from: Moment
     """From when the prices hold (Preise gültig ab)."""
     external_id: Text = ""

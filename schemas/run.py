@@ -1,4 +1,4 @@
-"""What an importer reads about a run: what it has sent under one name."""
+"""Shapes that describe a run to importers: what it has sent under one name."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from schemas.status import ImportStatus
 
 
 class RunError(Wire, frozen=True, kw_only=True):
-    """How often an error or a warning occurred in a run. Attempts count.
+    """Number of occurrences of an error or a warning in a run. Attempts count.
 
     Errors are those of refused lines and requests, and of failed imports.
     """
@@ -20,36 +20,36 @@ class RunError(Wire, frozen=True, kw_only=True):
     path: str
     """Path of the field in the account (Feldpfad); may be empty."""
     number: int
-    """How often (Anzahl)."""
+    """Number of occurrences (Anzahl)."""
 
 
 class RunRecord(Wire, frozen=True, kw_only=True):
-    """How far a run is. `total` adds up `by_status`; `refused` counts attempts; `eta_s` is null while it is unknown."""
+    """Progress of a run. `total` is the sum of `by_status`; `refused` counts attempts; `eta_s` is null if unknown."""
 
     run: str
     """Name of the run (Lauf)."""
     import_supplier: str
     """Code of the import supplier (Lieferant) whose accounts are migrated."""
     mode: Literal["create", "validate", "dry_run"]
-    """How the run was sent (Modus): create, validate or dry_run."""
+    """Mode of the run (Modus): create, validate or dry_run."""
     started_at: datetime
-    """When the first of it came (Beginn)."""
+    """Time of the first submission (Beginn)."""
     last_at: datetime
-    """When something last happened in it (letztes Ereignis)."""
+    """Time of the last event of the run (letztes Ereignis)."""
     total: int
-    """How many imports it has (Gesamtzahl)."""
+    """Number of imports (Gesamtzahl)."""
     refused: int
-    """How many submissions were refused (abgelehnt)."""
+    """Number of refused submissions (abgelehnt)."""
     by_status: dict[str, int]
-    """How many imports are in which state (Anzahl je Status)."""
+    """Number of imports by status (Anzahl je Status)."""
     processed_per_s: float
-    """How many are processed a second (Durchsatz)."""
+    """Imports that are processed per second (Durchsatz)."""
     eta_s: float | None
-    """Seconds until it is done (verbleibende Zeit); null while unknown."""
+    """Seconds until it is done (verbleibende Zeit); null if unknown."""
     errors: tuple[RunError, ...]
-    """What went wrong, by code and path (Fehler)."""
+    """Errors by code and path (Fehler)."""
     warned: int
-    """How many accepted or validated submissions had warnings (mit Warnungen)."""
+    """Number of accepted or validated submissions with warnings (mit Warnungen)."""
     warnings: tuple[RunError, ...]
     """Warnings of these submissions, by code and path (Warnungen)."""
 
@@ -62,10 +62,10 @@ class RunImport(ImportStatus, frozen=True, kw_only=True):
 
 
 class PathCount(Wire, frozen=True, kw_only=True):
-    """How often a path of the wire is filled, the digest of its values, and where they are stored."""
+    """Number of values at a path of the wire, their digest, and their table and column."""
 
     count: int
-    """How often the path is filled (Anzahl)."""
+    """Number of values at the path (Anzahl)."""
     digest: str
     """Digest of all its values (Prüfsumme)."""
     stored: str
@@ -73,16 +73,16 @@ class PathCount(Wire, frozen=True, kw_only=True):
 
 
 class LedgerSums(Wire, frozen=True, kw_only=True):
-    """What the ledgers of one code add up to."""
+    """Sums over the ledgers of one code."""
 
     ledgers: int
-    """How many ledgers (Anzahl der Buchungskreise)."""
+    """Number of ledgers (Anzahl der Buchungskreise)."""
     balances: int
-    """How many balances (Anzahl der Salden)."""
+    """Number of balances (Anzahl der Salden)."""
     balance_sum: str
     """Their sum (Summe der Salden)."""
     transactions: int
-    """How many transactions (Anzahl der Buchungen)."""
+    """Number of transactions (Anzahl der Buchungen)."""
     transaction_sum: str
     """Their sum (Summe der Buchungen)."""
 
@@ -101,36 +101,36 @@ class RunSums(Wire, frozen=True, kw_only=True):
 
 
 class RunTotals(Wire, frozen=True, kw_only=True):
-    """What the platform's tables say of a run's accounts; `erased` of them have no rows any more."""
+    """Totals of a run's accounts in the platform's tables. `erased` accounts have no rows."""
 
     import_supplier: str
     """Code of the import supplier (Lieferant) whose accounts are migrated."""
     run: str
     """Name of the run (Lauf)."""
     accounts: int
-    """How many accounts (Anzahl der Konten)."""
+    """Number of accounts (Anzahl der Konten)."""
     customers: int
-    """How many customers (Anzahl der Kunden)."""
+    """Number of customers (Anzahl der Kunden)."""
     supply_addresses: int
-    """How many supply addresses (Anzahl der Lieferstellen)."""
+    """Number of supply addresses (Anzahl der Lieferstellen)."""
     supply_points: int
-    """How many supply points (Anzahl der Marktlokationen)."""
+    """Number of supply points (Anzahl der Marktlokationen)."""
     meters: int
-    """How many meters (Anzahl der Zähler)."""
+    """Number of meters (Anzahl der Zähler)."""
     registers: int
-    """How many registers (Anzahl der Zählwerke)."""
+    """Number of registers (Anzahl der Zählwerke)."""
     readings: int
-    """How many readings (Anzahl der Zählerstände)."""
+    """Number of readings (Anzahl der Zählerstände)."""
     agreements: int
-    """How many agreements (Anzahl der Verträge)."""
+    """Number of agreements (Anzahl der Verträge)."""
     ledgers: int
-    """How many ledgers (Anzahl der Buchungskreise)."""
+    """Number of ledgers (Anzahl der Buchungskreise)."""
     balances: int
-    """How many balances (Anzahl der Salden)."""
+    """Number of balances (Anzahl der Salden)."""
     transactions: int
-    """How many transactions (Anzahl der Buchungen)."""
+    """Number of transactions (Anzahl der Buchungen)."""
     documents: int
-    """How many documents (Anzahl der Dokumente)."""
+    """Number of documents (Anzahl der Dokumente)."""
     sums: RunSums
     """Exact sums (Summen)."""
     by_ledger: dict[str, LedgerSums]
@@ -138,22 +138,22 @@ class RunTotals(Wire, frozen=True, kw_only=True):
     paths: dict[str, PathCount]
     """Counts by path of the wire (Zahlen je Feldpfad)."""
     erased: int
-    """How many were erased since (gelöscht)."""
+    """Number of accounts erased since then (gelöscht)."""
     by_status: dict[str, int]
-    """How many imports are in which state (Anzahl je Status)."""
+    """Number of imports by status (Anzahl je Status)."""
     refused: int
-    """How many submissions were refused (abgelehnt)."""
+    """Number of refused submissions (abgelehnt)."""
     unknown_fields: Literal["refuse", "ignore"]
-    """What is done with undocumented fields (Umgang mit unbekannten Feldern): refuse or ignore."""
+    """Treatment of undocumented fields (Umgang mit unbekannten Feldern): refuse or ignore."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a source adds up to, made by `importbook manifest`; further members are ignored."""
+    """Totals of a source, made by `importbook manifest`. Further members are ignored."""
 
     import_supplier: str | None = None
     """Code of the import supplier (Lieferant) whose accounts are migrated."""
     accounts: int | None = None
-    """How many accounts the source has (Anzahl der Konten)."""
+    """Number of accounts of the source (Anzahl der Konten)."""
 
 
 class Certificate(Wire, frozen=True, kw_only=True):
@@ -168,17 +168,17 @@ class Certificate(Wire, frozen=True, kw_only=True):
     run: str
     """Name of the run (Lauf)."""
     issued_at: datetime
-    """When it was issued (ausgestellt am)."""
+    """Time of issue (ausgestellt am)."""
     issued_to: str
     """Organisation whose key requested it (ausgestellt für)."""
     source: Any
-    """Source as the manifest names it (Quelle); null where it names none."""
+    """Source as the manifest names it (Quelle); null if it names none."""
     manifest_sha256: str
     """Digest of what source and platform have in common (Prüfsumme des Manifests)."""
     totals: RunTotals
-    """What the platform has (Summen der Plattform)."""
+    """Totals of the platform (Summen der Plattform)."""
     signed_at: datetime
-    """When it was signed (unterschrieben am)."""
+    """Time of the signature (unterschrieben am)."""
     checkpoint: str
     """Signed statement of the log that it rests on (Prüfpunkt)."""
     verifier_key: str

@@ -1,14 +1,13 @@
-"""Sentences for people: each is written once, in English and in German side by side.
+"""Sentences for people, in English and in German side by side.
 
-English is what a sentence is wherever nobody asks: a `Sentence` is a str. Which of the two is answered is decided where
-the answer is encoded (`api.http.languages`), so that nothing in between has to know.
+A `Sentence` is a str in English. `api.http.languages` chooses the language where it encodes an answer.
 """
 
 from typing import Any
 
 
 class Sentence(str):
-    """An English sentence that knows itself in German. Values stand in both at `{name}`, in their own language."""
+    """English sentence with its German form. Values replace `{name}` in both, each in its own language."""
 
     __slots__ = ("german",)
 
@@ -27,5 +26,5 @@ class Sentence(str):
 
 
 def german_of(value: Any) -> Any:
-    """The German form of a sentence; any other value as it is."""
+    """Return the German form of a sentence, and any other value unchanged."""
     return value.german if isinstance(value, Sentence) else value

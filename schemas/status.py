@@ -1,4 +1,4 @@
-"""What an importer reads about an import."""
+"""Shapes that describe an import to importers."""
 
 from datetime import date, datetime
 from typing import Annotated, Literal, TypeVar
@@ -10,10 +10,10 @@ from schemas.base import Problem, Wire
 ImportState = Literal[
     "PENDING", "IN_PROGRESS", "PROCESSED", "ERRORED", "CANCELLED", "DRY_RUN_SUCCEEDED", "DRY_RUN_ERRORED"
 ]
-"""State of an import, in the order of a process."""
+"""Status of an import, in the order of the process."""
 
 Outcome = Literal["staged", "replaced", "unchanged"]
-"""What a create has done: the account is new, replaces what was sent before, or was sent before with this content."""
+"""Result of a create: the account is new, replaces an earlier submission, or was sent before with this content."""
 
 
 class LatestError(Wire, frozen=True, kw_only=True):
@@ -22,7 +22,7 @@ class LatestError(Wire, frozen=True, kw_only=True):
     detail: str
     """The sentence for people (Meldung); may change."""
     domain: str
-    """Which part failed (Bereich): account_import."""
+    """Part that failed (Bereich): account_import."""
 
 
 class ImportStatus(Wire, frozen=True, kw_only=True):
@@ -33,15 +33,15 @@ class ImportStatus(Wire, frozen=True, kw_only=True):
     service_identifier: str | None
     """Number of the account (Vertragskontonummer); null while there is none."""
     created_at: datetime
-    """When the account was sent first (angelegt am)."""
+    """Time of the first submission (angelegt am)."""
     modified_at: datetime
-    """When the state changed last (geändert am)."""
+    """Time of the last change of the status (geändert am)."""
     latest_error: LatestError | None
-    """Why the import failed last (letzter Fehler); null where nothing did."""
+    """Last error of the import (letzter Fehler); null if it has not failed."""
 
 
 AnyImportStatus = TypeVar("AnyImportStatus", bound=ImportStatus)
-"""The record itself, or one that says more: what is made from it is of the same kind."""
+"""The status record, or a record with further fields."""
 
 
 class Empty(Wire, frozen=True, kw_only=True):
@@ -50,9 +50,9 @@ class Empty(Wire, frozen=True, kw_only=True):
     status: Literal[ImportState, "VALID"] | UnsetType = UNSET
     """State of the import (Status), or VALID after a validation."""
     outcome: Outcome | UnsetType | None = UNSET
-    """What became of the submission (Ergebnis): staged, replaced or unchanged."""
+    """Result of the submission (Ergebnis): staged, replaced or unchanged."""
     warnings: tuple[Problem, ...] | UnsetType = UNSET
-    """What was warned of (Warnungen)."""
+    """Warnings about the submission (Warnungen)."""
 
 
 class ListedImport(ImportStatus, frozen=True, kw_only=True):
@@ -63,12 +63,12 @@ class ListedImport(ImportStatus, frozen=True, kw_only=True):
 
 
 class ImportProblems(Wire, frozen=True, kw_only=True):
-    """What an import failed for, and what it was warned of; sentences without values."""
+    """Errors and warnings of an import, in sentences without values."""
 
     errors: tuple[Problem, ...]
-    """What the import failed for (Fehler)."""
+    """Errors of the import (Fehler)."""
     warnings: tuple[Problem, ...]
-    """What it was warned of (Warnungen)."""
+    """Warnings about the import (Warnungen)."""
 
 
 class AttemptProblem(Wire, frozen=True, kw_only=True):
@@ -82,9 +82,9 @@ class RefusedAttempt(Wire, frozen=True, kw_only=True):
     """A request about an account that was refused: when, by which operation, for what; no values."""
 
     attempted_at: datetime
-    """When it was tried (Zeitpunkt des Versuchs)."""
+    """Time of the attempt (Zeitpunkt des Versuchs)."""
     operation: str
-    """Which request it was (Operation)."""
+    """Name of the request's operation (Operation)."""
     code: str
     """Permanent code; /errors/ lists all (Fehlercode)."""
     problems: tuple[AttemptProblem, ...]
@@ -106,37 +106,37 @@ class ImportListItem(Wire, frozen=True, kw_only=True):
     service_account_number: str | None
     """Number of the account (Vertragskontonummer); empty or null while there is none."""
     account_created_at: datetime | None
-    """When the account was created (Konto angelegt am); null while there is none."""
+    """Time at which the account was created (Konto angelegt am); null before that."""
 
 
 class SupplierProgress(Wire, frozen=True, kw_only=True):
-    """How many of a supplier's imports are in which state."""
+    """Numbers of a supplier's imports by status."""
 
     import_supplier: str
     """Code of the import supplier (Lieferant) whose accounts are migrated."""
     total: int
-    """How many imports there are (Gesamtzahl)."""
+    """Number of imports (Gesamtzahl)."""
     by_status: dict[str, int]
-    """How many imports are in which state (Anzahl je Status)."""
+    """Number of imports by status (Anzahl je Status)."""
 
 
 class ErrorCount(Wire, frozen=True, kw_only=True):
-    """How often something went wrong on a day: `source` is request, import or dry_run; `path` may be empty."""
+    """Number of errors of one kind on a day. `source` is request, import or dry_run; `path` may be empty."""
 
     day: date
     """Day in German market time (Tag)."""
     source: Literal["request", "import", "dry_run"]
-    """Where it went wrong (Quelle): request, import or dry_run."""
+    """Source of the error (Quelle): request, import or dry_run."""
     code: str
     """Permanent code; /errors/ lists all (Fehlercode)."""
     path: str
     """Path of the field in the account (Feldpfad); may be empty."""
     number: int
-    """How often (Anzahl)."""
+    """Number of occurrences (Anzahl)."""
 
 
 class AccountSearch(Wire, frozen=True, kw_only=True):
-    """What to look for. It may name a person, so that it stands in a body and in no address."""
+    """Search for accounts. The text may name a person, so it is sent in a body, not in the address."""
 
     q: Annotated[str, Meta(min_length=1, max_length=254)]
     """Text to find (Suchtext): 3 letters of a name at least; case, accents, apostrophes and umlauts do not matter."""
@@ -145,7 +145,7 @@ class AccountSearch(Wire, frozen=True, kw_only=True):
 
 
 class FoundAccount(Wire, frozen=True, kw_only=True):
-    """An account that a search has found."""
+    """Account that a search has found."""
 
     import_supplier: str
     """Code of the import supplier (Lieferant) whose accounts are migrated."""

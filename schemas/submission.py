@@ -1,4 +1,4 @@
-"""The body of validate and create, bare or wrapped, read into one form."""
+"""Reading the body of validate and create, bare or wrapped."""
 
 import hashlib
 import re
@@ -25,10 +25,10 @@ SENT_WRAPPED_ACCOUNT = SentShape(WrappedAccount)
 
 
 class Submission(msgspec.Struct, frozen=True):
-    """An account and how it is to be processed.
+    """An account and the parameters of its processing.
 
-    Where `misfits` names something, the account holds a stand-in; paths never contain `payload.`. `digest` is that of
-    the content, where reading has made it already.
+    The account holds a stand-in for each value that `misfits` names. Paths never contain `payload.`. `digest` is the
+    digest of the content, b"" if it was not computed while reading.
     """
 
     account: Account
@@ -37,20 +37,20 @@ class Submission(msgspec.Struct, frozen=True):
     digest: bytes = b""
 
     def canonical_json(self) -> bytes:
-        """The same bytes for the same content, however it was spelt."""
+        """Return the same bytes for the same content, whatever its spelling."""
         return canonical_json(self.account)
 
     def content_sha256(self) -> bytes:
-        """The digest of the same."""
+        """Return the SHA-256 of the canonical JSON."""
         return self.digest or hashlib.sha256(self.canonical_json()).digest()
 
     def states(self, field: str) -> bool:
-        """True when the account says this itself, and no stand-in does."""
+        """Return True if the body has a valid value for this field."""
         return not self.misfits or is_stated(field, self.misfits)
 
 
 def is_wrapped(body: bytes) -> bool:
-    """Whether a body is `{"payload": account, "task_params": …}`, whatever else it is."""
+    """Return True if a body has the form `{"payload": account, "task_params": …}`, valid or not."""
     return _WRAPPED.match(body) is not None
 
 
@@ -64,15 +64,14 @@ def read_submission(body: bytes, bounds: Bounds = ASKED) -> Submission:
 
 
 def sent_submission(body: bytes, *, with_digest: bool = False) -> Submission:
-    """`sent_submission_in_steps`, to the end."""
+    """Return what `sent_submission_in_steps` returns, in one step."""
     return to_the_end(sent_submission_in_steps(body, with_digest=with_digest))
 
 
 def sent_submission_in_steps(body: bytes, *, with_digest: bool = False) -> Steps[Submission]:
-    """The same for judging, read in one go and once: what is absent is told from what is empty
-    (`schemas.reading.as_sent`).
+    """Read a body for judging, in steps. Absent values are distinguished from empty ones (`schemas.reading.as_sent`).
 
-    `with_digest` says that the digest of its content will be asked for. Raises NotJson, TooMuchWork.
+    `with_digest` also computes the digest of the content. Raises NotJson, TooMuchWork.
     """
     if not is_wrapped(body):
         if (bare := (yield from SENT_ACCOUNT.at_once_in_steps(body, with_digest=with_digest))) is not None:
@@ -88,7 +87,7 @@ def sent_submission_in_steps(body: bytes, *, with_digest: bool = False) -> Steps
 
 
 def _whole_task(task: TaskParams) -> TaskParams:
-    """The task parameters, with defaults for those that were not sent."""
+    """Return the task parameters, with defaults for those that were not sent."""
     if not task:
         return _AT_ONCE
     sent = {name: getattr(task, name) for name in TaskParams.__struct_fields__}
@@ -96,12 +95,12 @@ def _whole_task(task: TaskParams) -> TaskParams:
 
 
 def stored_submission(body: bytes) -> Submission:
-    """A body that is in the log, read whatever it costs. Raises NotJson."""
+    """Read a body from the log, without limits. Raises NotJson."""
     return read_submission(body, STORED)
 
 
 def stored_account(body: bytes) -> Account:
-    """The account in such a body, read in one go where that is exact. Raises NotJson."""
+    """Read the account of a body from the log, with the fast decoder if possible. Raises NotJson."""
     if not is_wrapped(body):
         with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return _decode(body)

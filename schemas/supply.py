@@ -23,7 +23,7 @@ class AgreementParams(Wire, frozen=True, kw_only=True):
     annual_consumption: DecimalText = ""
     """Consumption of a year in kWh (Jahresverbrauch)."""
     annual_nighttime_usage: DecimalText = ""
-    """Of that at night, in kWh (Jahresverbrauch im Niedertarif)."""
+    """Consumption of a year at night, in kWh (Jahresverbrauch im Niedertarif)."""
     unit_rate_per_kwh: DecimalText = ""
     """Gross price in euros per kWh (Arbeitspreis brutto)."""
     net_unit_rate_per_kwh: DecimalText = ""
@@ -46,13 +46,13 @@ class Agreement(Wire, frozen=True, kw_only=True):
     effective_from: date
     """First day of the agreement (Vertragsbeginn)."""
     effective_to: date | None = None
-    """Its last day, or the first day after (Vertragsende); null while it is open."""
+    """Last day of the agreement, or the first day after it (Vertragsende); null without an end."""
     agreed_at: Moment | UnsetType = UNSET
-    """When it was agreed on (Vertragsabschluss)."""
+    """Time of the agreement (Vertragsabschluss)."""
     product_code: Required
     """Code of the product (Produkt, Tarif)."""
     sign_up_reward: SignUpReward | UnsetType = UNSET
-    """What was promised for signing (Neukundenbonus)."""
+    """Reward for signing (Neukundenbonus)."""
     params: AgreementParams | UnsetType = UNSET
     """Consumption and prices (Vertragsparameter)."""
 
@@ -104,7 +104,7 @@ class Article(Wire, frozen=True, kw_only=True):
     adjustment_percent: DecimalText = ""
     """Surcharge or rebate in percent (Zu- oder Abschlag)."""
     number_of_individual_assets: DecimalText = ""
-    """How many assets (Anzahl der Betriebsmittel)."""
+    """Number of assets (Anzahl der Betriebsmittel)."""
     price_per_individual_asset_per_day: DecimalText = ""
     """Price of an asset a day (Preis je Betriebsmittel und Tag)."""
     time_of_use_definition: DecimalText = ""
@@ -125,13 +125,13 @@ class SupplyPoint(Wire, frozen=True, kw_only=True):
     agreements: Annotated[tuple[Agreement, ...], Meta(max_length=MAX_ITEMS)] = ()
     """The agreements of the supply (Lieferverträge), without gap or overlap."""
     supply_type: SupplyType
-    """What is supplied, GAS or ELECTRICITY (Sparte)."""
+    """Commodity, GAS or ELECTRICITY (Sparte)."""
     supply_start_date: date
     """First day of the supply (Lieferbeginn)."""
     supply_end_date: date | None = None
-    """Last day of the supply (Lieferende); null while it goes on."""
+    """Last day of the supply (Lieferende); null without an end."""
     supply_start_type: Text = ""
-    """Why it began (Grund des Lieferbeginns), such as MOVE_IN."""
+    """Reason of the start (Grund des Lieferbeginns), such as MOVE_IN."""
     melos: Annotated[tuple[Melo, ...], Meta(max_length=MAX_ITEMS)] = ()
     """Metering locations (Messlokationen)."""
     previous_supplier_id: Text = ""
@@ -168,6 +168,6 @@ class SupplyAddress(Wire, frozen=True, kw_only=True):
     supply_postcode: Required
     """Postcode of the supply address (Postleitzahl): five digits."""
     customer_at_supply_address_from_date: date
-    """Since when the customer is there (Einzugsdatum)."""
+    """First day of the customer at the address (Einzugsdatum)."""
     supply_points: Annotated[tuple[SupplyPoint, ...], Meta(max_length=MAX_ITEMS)]
     """Market locations of the address (Marktlokationen)."""

@@ -1,7 +1,6 @@
-"""Every error code: what it means, where it is met, an example; in English and in German.
+"""Catalogue of error codes in English and German: meaning, cause, remedy, example.
 
-Source of `GET /errors/`, openapi.json and docs/reference/errors.md. `errors.toml` lists the codes, and `market/` the
-rules that use them.
+`GET /errors/`, openapi.json and docs/errors.md are made from it. `errors.toml` holds the codes, `market/` the rules.
 """
 
 from pathlib import Path
@@ -24,35 +23,35 @@ Where = Literal["answer", "field", "latest_error", "history", "graphql"]
 
 
 class RuleOfCode(msgspec.Struct, frozen=True):
-    """A rule of the market: at which place, its sentence, its source, whether it refuses or warns."""
+    """Rule of the market that uses a code."""
 
     resource: str
-    """What the rule is about (Ressource)."""
+    """Resource of the rule (Ressource)."""
     at: str
-    """The place that it looks at (Feldpfad)."""
+    """Path of the checked value (Feldpfad)."""
     says: str
-    """The rule, in English (Regel)."""
+    """Sentence of the rule in English (Regel)."""
     severity: str
     """error or warning (Schwere)."""
     source: str
-    """Where the rule is from (Quelle)."""
+    """Source of the rule (Quelle)."""
     says_de: str = ""
     """The same in German."""
 
 
 class ErrorCode(msgspec.Struct, frozen=True):
-    """One code. `status` is the HTTP status of answers that carry it; None where it is met in a 200 only."""
+    """Error code with its texts. `status` is None for a code that occurs only in answers with status 200."""
 
     code: str
     """Permanent code; /errors/ lists all (Fehlercode)."""
     where: tuple[Where, ...]
-    """Where the code is met (Vorkommen)."""
+    """Places where the code occurs (Vorkommen)."""
     status: int | None
-    """HTTP status of answers that carry it; null where it is met in a 200 only (HTTP-Status)."""
+    """HTTP status of answers with the code; null if it occurs only in answers with status 200 (HTTP-Status)."""
     meaning: str
-    """What it means, in English (Bedeutung)."""
+    """Meaning in English (Bedeutung)."""
     example: dict[str, Any]
-    """How it looks (Beispiel)."""
+    """Example of an answer (Beispiel)."""
     meaning_de: str = ""
     """The same in German."""
     rules: tuple[RuleOfCode, ...] = ()
@@ -64,7 +63,7 @@ class ErrorCode(msgspec.Struct, frozen=True):
 
 
 class _Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A code as `errors.toml` has it; `attr` is the path of its example, by default the place of its first rule."""
+    """Code in `errors.toml`. `attr` is the path in its example, by default the place of its first rule."""
 
     where: tuple[Where, ...]
     status: int | None = None
@@ -98,7 +97,7 @@ def _catalogue() -> tuple[ErrorCode, ...]:
 
 
 def _example(code: str, row: _Row, rules: list[RuleOfCode]) -> dict[str, Any]:
-    """How an answer, a problem, a status record, an event or a GraphQL error shows the code."""
+    """Return an answer, problem, status record, event or GraphQL error with the code."""
     told = {"detail": Sentence(row.en, row.de), "code": code}
     match row.where[0]:
         case "answer" if row.status == 500:

@@ -1,4 +1,4 @@
-"""What the fields of a shape mean: the sentence that stands below each field in its class."""
+"""Descriptions of the fields of a shape: the docstring below each field of its class."""
 
 import ast
 import inspect
@@ -12,7 +12,7 @@ from msgspec import inspect as shapes
 
 
 def structs_of(types: Sequence[Any]) -> dict[str, type]:
-    """The classes of structs that these types are made of, by name."""
+    """Return the Structs that these types consist of, by name."""
     structs: dict[str, type] = {}
     waiting = list(shapes.multi_type_info(types))
     while waiting:
@@ -28,7 +28,7 @@ def structs_of(types: Sequence[Any]) -> dict[str, type]:
 
 @cache
 def field_descriptions(struct: type) -> dict[str, str]:
-    """By field: its description, its class's own or that of the class that it comes from."""
+    """Return the descriptions by field, also those of inherited fields."""
     told: dict[str, str] = {}
     for parent in reversed(struct.__mro__):
         if issubclass(parent, msgspec.Struct) and parent.__module__ != msgspec.Struct.__module__:

@@ -1,7 +1,7 @@
 """The OpenAPI 3.1 document, made from the table of operations, the wire shapes and the catalogue of codes.
 
-The shapes' constraints are told in the words of JSON Schema: where this service takes more than one spelling (numbers
-for decimals, times without zone) the schema says so, and what no schema can say (sums, check digits) is in `/errors/`.
+Constraints of the shapes become JSON Schema, including other accepted spellings (numbers for decimals, times without
+zone). `/errors/` lists the rules that no schema can express, such as sums and check digits.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ _DECIMAL = {
 _TRIMMED = r"^\S([\s\S]*\S)?$"
 _NDJSON = "application/x-ndjson"
 _LINES = {"type": "string", "format": "binary"}
-"""Any number of lines: no schema of JSON describes the body as a whole."""
+"""Schema of a body of lines, which JSON Schema cannot describe as a whole."""
 _LINES_SENT = "One object a line, plain or with Content-Encoding gzip or zstd. `x-itemSchema` is the schema of a line."
 _LINES_ANSWERED = "One object a line. `x-itemSchema` is the schema of a line."
 _EVENTS_ANSWERED = "A stream of events. `x-itemSchema` is the schema of an event, and `contentSchema` that of its data."
@@ -79,7 +79,7 @@ class AlreadyImported(msgspec.Struct, kw_only=True):
 
 
 def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
-    """The document of these operations."""
+    """Return the document of these operations."""
     bodies = [operation.body for operation in operations if operation.body]
     answers = [answer for operation in operations for answer in operation.answers.values() if answer]
     answers += [operation.last_line for operation in operations if operation.last_line]
@@ -124,7 +124,7 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
 
 
 def names_within(schema: Any, components: dict[str, Any]) -> set[str]:
-    """Names of the components that a schema is made of, directly or through others."""
+    """Return the names of the components in a schema, directly or through others."""
     names: set[str] = set()
     waiting = [schema]
     while waiting:
@@ -181,7 +181,7 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _callers(operation: Operation) -> str:
-    """The sentence that names who may call an operation."""
+    """Return the sentence about the roles that may call an operation."""
     if not operation.roles:
         return "Needs no key."
     *others, last = sorted(operation.roles)
@@ -258,7 +258,7 @@ def _refusal(status: int, operation: Operation) -> dict[str, Any]:
 
 
 def _concerns(entry: ErrorCode, operation: Operation) -> bool:
-    """Whether an operation may answer with this code, as far as its description tells."""
+    """Return True if an operation may answer with this code."""
     of_accounts = operation.body is WrappedAccount
     if entry.status == 400 and operation.method == "GET":
         return entry.code == "validation_error"
@@ -276,7 +276,7 @@ def _concerns(entry: ErrorCode, operation: Operation) -> bool:
 
 
 def _said(schema: Any, *, is_sent: bool = False) -> Any:
-    """A schema in words that other readers of JSON Schema understand; of what is sent, or of answers."""
+    """Return a schema that other readers of JSON Schema understand, of requests or of answers."""
     said = partial(_said, is_sent=is_sent)
     match schema:
         case {"pattern": pattern} if pattern == DECIMAL_PATTERN:
@@ -310,9 +310,9 @@ def _said(schema: Any, *, is_sent: bool = False) -> Any:
 
 
 def _part(schema: dict[str, Any], struct: type, *, is_sent: bool) -> Any:
-    """A struct's schema with its moments, which msgspec does not describe where they may lack a zone.
+    """Return a struct's schema with its moments, which msgspec does not describe if they may lack a zone.
 
-    One that is sent usually lacks it, and is not what `date-time` means. One that is answered has it.
+    Moments in requests usually lack it, so they are not `date-time`. Moments in answers have it.
     """
     moment = {"pattern": MOMENT_PATTERN, "description": _SENT_MOMENT["description"]} if is_sent else _MOMENT
     for field in getattr(inspect.type_info(struct), "fields", ()):
@@ -324,7 +324,7 @@ def _part(schema: dict[str, Any], struct: type, *, is_sent: bool) -> Any:
 
 
 def _described(schema: Any, struct: type) -> Any:
-    """A struct's schema with what its fields mean before how they are written."""
+    """Return a struct's schema with the descriptions of its fields."""
     told = field_descriptions(struct)
     for name, inner in schema.get("properties", {}).items():
         if name in told:
@@ -333,12 +333,12 @@ def _described(schema: Any, struct: type) -> Any:
 
 
 def _without_default(schema: Any) -> Any:
-    """The schema without its default: `required` says what may be absent, and the default is not told."""
+    """Return the schema without its default. `required` lists the fields that must be present."""
     return {name: inner for name, inner in schema.items() if name != "default"} if isinstance(schema, dict) else schema
 
 
 def _examples(status: int, possible: list[ErrorCode], operation: Operation) -> dict[str, Any]:
-    """Answers by code, as the catalogue shows them; of refused content with a problem of its first field."""
+    """Return example answers by code. Answers to invalid content have a problem of its first field."""
     shown = {entry.code: entry.example for entry in possible if _concerns(entry, operation)}
     for code in _WITH_ERRORS.intersection(shown):
         shape = Account if operation.body is WrappedAccount else operation.body
@@ -369,14 +369,14 @@ _IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "The caller's own name for the request: repeated, it gets the first answer again.",
+    "description": "Name of the request, chosen by the caller. A repeated request gets the first answer again.",
     "schema": {"type": "string", "pattern": r'^ *"?[ !#-\[\]-~]{1,255}"? *$'},
 }
 _PREFER = {
     "name": "Prefer",
     "in": "header",
     "required": False,
-    "description": "return=representation: the answer says what became of the request, and what was warned of.",
+    "description": "return=representation: the answer has the resulting status and the warnings.",
     "schema": {"type": "string", "pattern": "^return=(representation|minimal)$"},
 }
 _LINK = {

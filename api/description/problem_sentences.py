@@ -1,4 +1,4 @@
-"""What a problem that the log names as code@path says: the sentence of its rule, or the meaning of its code."""
+"""Sentences for problems that the log names as code@path: from their rule, else from the meaning of their code."""
 
 import msgspec
 
@@ -19,26 +19,26 @@ _UNKNOWN = Sentence("The catalogue does not know this code.", "Der Katalog kennt
 
 
 def told(name: str) -> Problem:
-    """The problem that the log names as code@path, with its sentence and without values: the log has none. Pure."""
+    """Return the problem for a code@path of the log, with its sentence and without values. Pure."""
     code, attr = code_and_path(name)
     says = _OF_RULE.get((code, place_of(attr))) or _OF_CODE.get(code, _UNKNOWN)
     return Problem(documented_path(attr or "non_field_errors"), code, says)
 
 
 def sentence_at(code: str, place: str) -> Sentence:
-    """What a code says at a place, with [] for any item of an array. Pure."""
+    """Return the sentence of a code at a place, with [] for items of arrays. Pure."""
     return _OF_RULE.get((code, place)) or _OF_CODE.get(code, _UNKNOWN)
 
 
 def error_sentence(code: str, stored: str) -> Sentence:
-    """What the log says of a failed import; in German what its code means, with what stands after the colon. Pure."""
+    """Return the sentence of a failed import. In German: the meaning of its code and the stored places. Pure."""
     meaning = german_of(_OF_CODE.get(code, _UNKNOWN)).partition(";")[0].rstrip(".")
     places = german_of(stored).partition(": ")[2]
     return Sentence(stored, f"{meaning}: {places}" if places else f"{meaning}.")
 
 
 def with_sentence(status: AnyImportStatus) -> AnyImportStatus:
-    """The status record, with a `latest_error` that can be told in both languages. Pure."""
+    """Return the status record with a `latest_error` in both languages. Pure."""
     error = status.latest_error
     if error is None:
         return status

@@ -1,7 +1,7 @@
 """Validate, create and read account imports (v2).
 
-Refusals are judged in this order: parse → already imported or in progress → supplier ongoing → all problems together,
-an unknown supplier among them.
+Refusals have this order: parse error, already imported or in progress, supplier not ongoing, then all problems,
+including an unknown supplier.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ from telemetry.measures import measures
 
 T = TypeVar("T")
 _NOTHING = b"{}"
-"""The body for callers who prefer no other."""
+"""Body for callers without a preference."""
 
 _NOT_VALID = Sentence("The account data could not be validated.", "Die Kontodaten konnten nicht validiert werden.")
 _ACCOUNT = example_of("account")
@@ -110,7 +110,7 @@ class AccountImport:
 
     @operation("GET", ACCOUNT_PATH, ACCOUNTS, roles=READERS, answers={200: ImportStatus}, query=(AS_OF,))
     async def read_import_status(self, request: Request, call: Call) -> Response:
-        """What became of an import."""
+        """Read the status of an import."""
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         upto = await as_of(self._pool, request)
         if upto is None:
@@ -126,7 +126,7 @@ class AccountImport:
         return json_response(status) if status.latest_error is None else spoken_response(request, with_sentence(status))
 
     async def _staged(self, request: Request, call: Call, staging: "_Staging", *, is_told: bool) -> bytes:
-        """Append to a new stream; where the stream exists, decide on its state. The answer's body."""
+        """Append to a new stream, or decide on the state of an existing one. Return the answer's body."""
 
         def body(status: ImportState, outcome: Outcome) -> bytes:
             return _answer(request, status, outcome, staging.warnings) if is_told else _NOTHING
@@ -144,7 +144,7 @@ class AccountImport:
     async def _staged_again(
         self, call: Call, stream: str, staging: "_Staging", body: Callable[[ImportState, Outcome], bytes]
     ) -> bytes:
-        """Decide on the state of a stream that exists. The answer's body."""
+        """Decide on the state of an existing stream. Return the answer's body."""
         payload, told = staging.payload, body("PENDING", "replaced")
         answer = call.answer(201, told)
         command = staging.command
@@ -162,10 +162,10 @@ class AccountImport:
         return body(present.status if present is not None else "PENDING", "unchanged")
 
     async def _accepted(self, call: Call, occasion: Occasion, kept: Callable[[Judgement], T]) -> T:
-        """What is kept of an account that is accepted, once its body is let go of. Raises NotValid.
+        """Judge a body and return what `kept` makes of an accepted account, without the body. Raises NotValid.
 
-        What refuses an account may have to be asked for, which keeps nobody else from having theirs judged. Nothing
-        that is made of a body waits for that: one whose supplier this process does not know yet is read again.
+        If this process does not know the supplier yet, the body is read again after the directory was refreshed, so
+        that no judgement holds memory while it waits.
         """
         judged = await in_steps(call.body, self._judging(call, occasion, kept))
         if judged is None:
@@ -181,9 +181,9 @@ class AccountImport:
     def _judging(
         self, call: Call, occasion: Occasion, kept: Callable[[Judgement], T], *, is_asked: bool = False
     ) -> Steps["T | _Refusal | None"]:
-        """Read a body, judge it, and keep what is to be kept. None when the log is to be asked for its supplier first.
+        """Read a body, judge it, and return what `kept` makes of it. None if the supplier must be read first.
 
-        To a key that may not touch it, an unknown supplier and a foreign one look the same.
+        Unknown suppliers and those that the key may not touch are answered alike.
         """
         submission = yield from sent_submission_in_steps(call.body, with_digest=occasion is Occasion.CREATE)
         account, supplier = submission.account, None
@@ -210,9 +210,11 @@ class AccountImport:
         return kept(judged)
 
     async def _answer_to(self, refusal: "_Refusal", occasion: Occasion) -> NotValid:
-        """What is said first, in the order that the module states. Raises what is said of an account that exists."""
+        """Return the first refusal in the order of the module. Raises Refused for an account that exists."""
         supplier, code = refusal.supplier, refusal.supplier.code if refusal.supplier is not None else ""
-        if occasion is Occasion.CREATE and supplier is not None:  # of others the append finds what is taken
+        if (
+            occasion is Occasion.CREATE and supplier is not None
+        ):  # the append finds existing accounts of other suppliers
             if refusal.external is not None:
                 await self._refuse_if_taken(code, refusal.external)
             if supplier.status != "ongoing":
@@ -228,7 +230,7 @@ class AccountImport:
 
 
 class _Refusal(msgspec.Struct, frozen=True):
-    """An account that is not taken: whose it is, as far as that is known, and what is wrong with it."""
+    """Refused account: its supplier and number if they are known, and its problems."""
 
     supplier: KnownSupplier | None
     external: str | None
@@ -236,7 +238,7 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 
 class _Staging(msgspec.Struct, frozen=True):
-    """What is to be staged, and what its importer is warned of."""
+    """Account to stage, and the warnings for its importer."""
 
     supplier: str
     external: str
@@ -262,7 +264,7 @@ def _answer(
     outcome: Outcome | None,
     warnings: tuple[Problem, ...],
 ) -> bytes:
-    """What became of the account and what was warned of, for a caller who prefers to be told."""
+    """Return the body with status and warnings, for callers who prefer a representation."""
     return encoded(Empty(status=status, outcome=outcome, warnings=warnings), language_of(request))
 
 

@@ -1,8 +1,8 @@
-"""Accounts in bulk: judged like single ones, staged a batch at a time in one transaction.
+"""Accounts in bulk: judged like single ones, staged in one transaction per batch.
 
-What was accepted before with the same bytes is known by its digest, and is not judged again: sending a whole file once
-more is cheap. Batches are prepared side by side and settled in order, so that of two lines for one account the later
-wins, as it would in two requests.
+An account that was accepted before with the same bytes is recognised by its digest and not judged again, so sending a
+whole file again is cheap. Batches are prepared concurrently and settled in order: of two lines for one account the
+later one wins, as in two requests.
 """
 
 import hashlib
@@ -31,11 +31,11 @@ from schemas.base import Problem
 from telemetry.measures import measures
 
 _REMEMBERED_BATCHES = 8
-"""So many settled batches may have changed what a prepared one has read."""
+"""Settled batches whose changes are compared with the state that a prepared batch has read."""
 
 
 class _Names(msgspec.Struct, gc=False):
-    """The fields that identify an account, as a line has them that may be anything."""
+    """Fields that identify the account of a line, read without other checks."""
 
     import_supplier: str = ""
     external_account_number: str = ""
@@ -70,12 +70,12 @@ class AccountWork(BatchWork):
         super().__init__(services, call, "create_accounts", run, mode)
         self._changed: deque[set[str]] = deque(maxlen=_REMEMBERED_BATCHES)
         self._joining: dict[str, list[str]] = {}
-        """Accounts by supplier that were there before, and may be new in the run."""
+        """Existing accounts by supplier that may be new in the run."""
         self._nameless: set[str] = set()
-        """Suppliers that may not have the run, which is new."""
+        """Suppliers that may not begin this new run."""
 
     async def prepare(self, lines: Sequence[Line]) -> Batch:
-        """Find out whom the lines concern and what is there, and judge what is not there already."""
+        """Read the suppliers and states of the lines' accounts, and judge the lines that were not accepted before."""
         await self._limit.pace(self._call.key, len(lines))
         items = await self._workshop.in_thread(lambda: [_item(line) for line in lines])
         suppliers = await self._suppliers_of(items)
@@ -90,7 +90,7 @@ class AccountWork(BatchWork):
         return Batch(items, suppliers)
 
     async def settle(self, prepared: Batch) -> list[Receipt]:
-        """Stage what is new, an account at most once at a time, and say what became of each line."""
+        """Stage the new accounts, each at most once per transaction, and return a receipt for each line."""
         receipts: list[Receipt] = []
         changed: set[str] = set()
         self._changed.append(changed)
@@ -108,7 +108,7 @@ class AccountWork(BatchWork):
         return receipts
 
     def _look(self, items: Sequence[AccountItem]) -> None:
-        """Read the state of the items' accounts. An item whose bytes were accepted before is a replay."""
+        """Read the states of the items' accounts. An item whose bytes were accepted before is a replay."""
         states = self._ledger.look_at({item.stream for item in items})
         for item in items:
             item.before = before = states[item.stream]
@@ -134,7 +134,7 @@ class AccountWork(BatchWork):
         return suppliers[judged.supplier].status == "ongoing"
 
     async def _staged(self, items: Sequence[AccountItem]) -> dict[str, Decision]:
-        """Stage the items in one transaction; the outcome of each, by stream."""
+        """Stage the items in one transaction. Return the outcomes by stream."""
         if not items:
             return {}
         try:
@@ -162,7 +162,7 @@ class AccountWork(BatchWork):
         return {outcome.stream: outcome for outcome in outcomes}
 
     def _is_changed(self, stream: str) -> bool:
-        """Whether this request has staged the account since its batches in preparation were read."""
+        """Return True if this request has staged the account after the batches in preparation were read."""
         return any(stream in changed for changed in self._changed)
 
     def _receipt(
@@ -191,7 +191,7 @@ class AccountWork(BatchWork):
         return Receipt(line=number, external_account_number=item.external, status="PENDING", warnings=judged.warnings)
 
     def _not_staged(self, item: AccountItem, judged: Judged, suppliers: Mapping[str, KnownSupplier]) -> Receipt:
-        """The receipt of a line that was not staged. As at the single endpoint, what the log refuses comes first."""
+        """Return the receipt of a line that was not staged. As for single accounts, refusals of the log come first."""
         state = item.before.state if isinstance(item.before, Loaded) and item.stream else None
         if state is not None and self._mode != "validate":
             if _is_in_force(state, judged):
@@ -242,7 +242,7 @@ class AccountWork(BatchWork):
 
 
 def _item(line: Line) -> AccountItem:
-    """The line, with the account that it seems to name. Judging says for certain which it is."""
+    """Return the line with the account that it seems to name. Judging corrects it if necessary."""
     if line.body is None:
         return AccountItem(line)
     try:
@@ -255,7 +255,7 @@ def _item(line: Line) -> AccountItem:
 
 
 def _is_accepted(state: ImportProcess, *, payload_sha256: str, is_dry_run: bool) -> bool:
-    """Whether these bytes were accepted before and are still in force."""
+    """Return True if these bytes were accepted before and are still in force."""
     staged = state.staged
     if staged is None or staged.payload_sha256 != payload_sha256:
         return False
@@ -265,7 +265,7 @@ def _is_accepted(state: ImportProcess, *, payload_sha256: str, is_dry_run: bool)
 
 
 def _is_in_force(state: ImportProcess | None, judged: Judged) -> bool:
-    """Whether the same content, however it is spelt, was accepted before and is still in force."""
+    """Return True if the same content, whatever its spelling, was accepted before and is still in force."""
     command, staged = judged.command, state.staged if state is not None else None
     if state is None or command is None or staged is None or not is_same_content(staged, command):
         return False

@@ -20,7 +20,7 @@ TOO_LONG_DETAIL = Sentence(
 
 
 class Item(msgspec.Struct):
-    """A line on its way, and the account that it names."""
+    """A line of a batch, and the account that it names."""
 
     line: Line
     supplier: str = ""
@@ -36,7 +36,7 @@ AnyItem = TypeVar("AnyItem", bound=Item)
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Lines that are prepared, and those of their suppliers that the caller may touch."""
+    """Prepared lines, and their suppliers that the caller may touch."""
 
     items: list[Any]
     suppliers: Mapping[str, KnownSupplier]
@@ -59,13 +59,13 @@ class BatchWork:
         self._acknowledgements = services.acknowledgements
 
     async def _suppliers_of(self, items: Sequence[Item]) -> dict[str, KnownSupplier]:
-        """The suppliers of the items that there are and that the caller may touch, by code."""
+        """Return the existing suppliers of the items that the caller may touch, by code."""
         codes = {item.supplier for item in items if item.supplier and self._call.key.may_touch(item.supplier)}
         known = {code: await self._directory.supplier(code) for code in codes}
         return {code: entry for code, entry in known.items() if entry is not None}
 
     def _supplier_of(self, item: Item, batch: Batch) -> str:
-        """Supplier for which a line is counted: its own, or the caller's only one for a line that names none."""
+        """Return the supplier for which a line is counted: its own, or the only one of the caller."""
         return item.supplier if item.supplier in batch.suppliers else self._call.key.only_supplier
 
     async def _count_refusals(self, batch: Batch, receipts: Sequence[Receipt]) -> bool:
@@ -81,7 +81,7 @@ class BatchWork:
 
 
 def waves(items: Sequence[AnyItem]) -> list[list[AnyItem]]:
-    """The items in their order, in groups of which none has a stream twice."""
+    """Return the items in order, in groups without repeated streams."""
     groups: list[list[AnyItem]] = [[]]
     met: set[str] = set()
     for item in items:

@@ -1,4 +1,4 @@
-"""Bulk imports: NDJSON of any length in, a receipt for each line out, in order and at once."""
+"""Bulk imports: NDJSON of any length in, a receipt for each line out, in order and while the body arrives."""
 
 from typing import Any, get_args
 
@@ -45,7 +45,7 @@ _TYPES = frozenset(
 
 
 def _records(kind: Kind) -> dict[str, Any]:
-    """What the operations of all kinds of records have in common."""
+    """Return the fields that the operations of all kinds of records share."""
     return _LINES | {"body": kind.envelope, "example": example_of(kind.field), "query": (RUN,)}
 
 
@@ -94,7 +94,7 @@ class BulkImport:
 
 
 def inflater_of(request: Request) -> Inflater:
-    """What reads the body's encoding. Raises ApiError 415."""
+    """Return the decoder of the body's encoding. Raises ApiError 415."""
     content_type = request.headers.get("content-type", "").split(";", 1)[0].strip().lower()
     if content_type not in _TYPES:
         raise ApiError(415, _NOT_NDJSON)
@@ -104,10 +104,8 @@ def inflater_of(request: Request) -> Inflater:
     return INFLATERS[encoding]()
 
 
-_NOT_NDJSON = Sentence(
-    "The body is expected as application/x-ndjson.", "Der Inhalt wird als application/x-ndjson erwartet."
-)
+_NOT_NDJSON = Sentence("The body must be application/x-ndjson.", "Der Inhalt muss application/x-ndjson sein.")
 _NOT_COMPRESSED_SO = Sentence(
-    "A bulk body may be compressed with gzip or zstd, and with nothing else.",
-    "Ein Sammelimport darf mit gzip oder zstd komprimiert sein und mit nichts anderem.",
+    "A compressed bulk body must use gzip or zstd.",
+    "Ein komprimierter Sammelimport muss gzip oder zstd verwenden.",
 )

@@ -31,7 +31,7 @@ from schemas.reading.work import TooMuchWork
 
 INVALID = "validation_error"
 PORTION = 20
-"""Lines that are read and judged at a time: until they are judged, all that does not fit is held."""
+"""Lines that are read and judged at a time. Their misfits are kept in memory until then."""
 
 logger = structlog.get_logger()
 
@@ -75,7 +75,7 @@ class RecordWork(BatchWork):
         return Batch(items, suppliers)
 
     async def settle(self, prepared: Batch) -> list[Receipt]:
-        """Attach what is new, and say what became of each line."""
+        """Attach the new records, and return a receipt for each line."""
         settled = await self._workshop.in_thread(self._settled, prepared)
         receipts = [await numbered(receipt, item.line) for item, receipt in zip(prepared.items, settled, strict=True)]
         if await self._count_refusals(prepared, receipts) and self._run:
@@ -93,7 +93,7 @@ class RecordWork(BatchWork):
             return RecordItem(line, problems=whole("parse_error", error.detail), code="parse_error")
         except TooMuchWork as error:
             return RecordItem(line, problems=whole(TOO_LONG, error.detail), code=TOO_LONG)
-        except Exception as error:  # one line is no reason to lose the others
+        except Exception as error:  # other lines go on
             logger.exception("a line could not be read", reason=type(error).__name__)
             return RecordItem(line, problems=whole("error", unexpected(error)), code="error")
         return RecordItem(
@@ -105,7 +105,7 @@ class RecordWork(BatchWork):
         )
 
     def _judge(self, items: Sequence[RecordItem], suppliers: Mapping[str, KnownSupplier], so_far: int) -> int:
-        """Set the items' problems; how many of them are listed. `so_far` are listed already, which leaves less room."""
+        """Set the items' problems. Return the number of listed ones; `so_far` are listed already."""
         listed = 0
         for item in items:
             if item.envelope is None:
@@ -119,7 +119,7 @@ class RecordWork(BatchWork):
                 listed += len(item.problems)
             except TooMuchWork as error:
                 item.problems, item.code = whole(TOO_LONG, error.detail), TOO_LONG
-            item.misfits = ()  # they may be many, and the batch waits
+            item.misfits = ()  # frees memory while the batch waits
         return listed
 
     def _settled(self, prepared: Batch) -> list[Receipt]:
@@ -142,7 +142,7 @@ class RecordWork(BatchWork):
         return [_receipt(item, outcomes.get(item.line.number), self._kind) for item in prepared.items]
 
     def _appended(self, items: Sequence[RecordItem]) -> dict[int, Decision]:
-        """Attach the items, no two of which are one record; the outcome of each, by line number."""
+        """Attach the items, which are different records. Return the outcomes by line number."""
         if not items:
             return {}
         of_stream = {item.attached.stream: item for item in items if item.attached}
@@ -168,7 +168,7 @@ class RecordWork(BatchWork):
         return by_line
 
     def _as_stored(self, item: RecordItem) -> Decision:
-        """Attach the record in the stored spelling, if it is the same in another one; else the refusal stands."""
+        """Attach the record in its stored spelling if it means the same. Return the refusal otherwise."""
         attached = item.attached
         assert attached is not None
         try:

@@ -2,7 +2,7 @@
 
 Pages and their assets come with the package; `make docs` builds the guide from README.md and docs/ into `api/guide/`.
 A page may load nothing from elsewhere and run no scripts but its own: those in the page are named by their hashes.
-None of this needs a token.
+No token is needed.
 """
 
 import asyncio
@@ -59,13 +59,13 @@ class Documentation:
 
     @operation("GET", "/errors/", SERVICE, answers={200: list[ErrorCode]})
     async def list_errors(self, request: Request) -> Response:
-        """Every error code: what it means, where it is met, an example."""
+        """List every error code with its meaning, cause, remedy and an example."""
         language = language_of(request)
         return JsonResponse(self._errors[language], 200, language_headers(language))
 
     @operation("GET", "/openapi.json", SERVICE, answers={200: dict[str, Any], 304: None}, is_slashed=False)
     async def read_description(self, request: Request) -> Response:
-        """This description."""
+        """Read this description."""
         description, etag = await asyncio.to_thread(lambda: self._description)
         headers = {"ETag": etag, "Cache-Control": "no-cache"}
         if request.headers.get("if-none-match") == etag:
@@ -74,13 +74,13 @@ class Documentation:
 
     @cached_property
     def _description(self) -> tuple[bytes, str]:
-        """The document and its entity tag."""
+        """Return the document and its entity tag."""
         document = msgspec.json.encode(openapi(self._operations))
         return document, f'"{hashlib.sha256(document).hexdigest()[:32]}"'
 
     @operation("GET", "/docs/", SERVICE, answers={200: None})
     async def read_reference(self, request: Request) -> Response:
-        """This description as an interactive page."""
+        """Read this description as an interactive page."""
         return await _served(request, _HERE / "pages" / "docs.html")
 
 
@@ -95,11 +95,11 @@ class Guide:
         }
 
     async def account(self, request: Request) -> Response:
-        """An account that the service accepts, for the first steps."""
+        """Answer an account that the service accepts, for the first steps."""
         return Response(_content(_HERE / "examples" / "account.json")[0], media_type="application/json")
 
     async def asset(self, request: Request) -> Response:
-        """A script or style sheet of the reference page. Raises ApiError 404."""
+        """Answer a script or style sheet of the reference page. Raises ApiError 404."""
         file = _ASSETS.get(request.path_params["name"])
         if file is None:
             raise not_found()
@@ -110,7 +110,7 @@ class Guide:
         return RedirectResponse("/docs/guide/", status_code=308)
 
     async def file(self, request: Request) -> Response:
-        """A page of the guide, or a file that belongs to one. Raises ApiError 404."""
+        """Answer a page of the guide, or a file that belongs to one. Raises ApiError 404."""
         file = self._files.get(request.path_params["path"] or "index.html")
         if file is None:
             raise ApiError(404, _NO_PAGE if self._files else _NOT_BUILT)
@@ -138,7 +138,7 @@ async def _served(request: Request, file: Path) -> Response:
 
 @cache
 def _content(file: Path) -> tuple[bytes, bytes, str]:
-    """A file's bytes, plain and compressed, and its Content-Security-Policy."""
+    """Return a file's bytes, plain and compressed, and its Content-Security-Policy."""
     content = file.read_bytes()
     scripts = _INLINE_SCRIPT.findall(content) if file.suffix == ".html" else []
     allowed = sorted({f"'sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}'" for script in scripts})

@@ -12,27 +12,29 @@ from api.operation import TOKENS, operation
 from api.services import Services
 from schemas.sentence import Sentence
 
-_NO_QUERY = Sentence("Expected a JSON object with a query.", "Erwartet wird ein JSON-Objekt mit einer Abfrage (query).")
+_NO_QUERY = Sentence(
+    "The body must be a JSON object with a query.", "Der Inhalt muss ein JSON-Objekt mit einer Abfrage (query) sein."
+)
 
 
 class GraphQLRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A GraphQL document, and what it needs."""
+    """GraphQL document with its variables."""
 
     query: str
     """The GraphQL document (Abfrage)."""
     variables: dict[str, Any] | None = None
-    """Its variables (Variablen)."""
+    """Variables of the document (Variablen)."""
     operationName: str | None = None  # noqa: N815 - the wire's name
-    """Which operation of it (Name der Operation)."""
+    """Name of the operation to execute (Name der Operation)."""
 
 
 class GraphQLAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Data or errors; `extensions.errorCode` of an error is permanent."""
 
     data: dict[str, Any] | None = None
-    """What was asked for (Daten)."""
+    """Requested data (Daten)."""
     errors: list[dict[str, Any]] = []
-    """What went wrong (Fehler)."""
+    """Errors of the request (Fehler)."""
 
 
 _decoder = msgspec.json.Decoder(GraphQLRequest)
@@ -58,12 +60,12 @@ class GraphQL:
         },
     )
     async def obtain_token(self, request: Request) -> Response:
-        """GraphQL: obtain a token for a key or a refresh token. Always 200; errors carry errorCode."""
+        """Obtain a token for a key or a refresh token, by GraphQL. Always 200; errors carry errorCode."""
         try:
             asked = _decoder.decode(await read_body(request, STRANGERS, address=self._address_of(request)))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ApiError(400, _NO_QUERY, code="parse_error") from None
-        # The library is large, and most processes answer no GraphQL.
+        # Imported here: the library is large, and most processes answer no GraphQL.
         from api.access.token_documents import TokenDocuments
 
         documents = TokenDocuments(self._auth)

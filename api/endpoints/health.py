@@ -1,4 +1,4 @@
-"""What load balancers and supervisors ask: whether the process lives, and whether it can do its work."""
+"""Checks for load balancers and supervisors: the process is alive, and it can do its work."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ from schemas.base import Wire
 from schemas.sentence import Sentence
 
 LEAST_ROOM = 16 * 2**20
-"""Bytes of a segment of Postgres' write-ahead log: with less room, a create may fail at any time."""
+"""Least free bytes of a disk: one segment of Postgres' write-ahead log. With less, a create may fail at any time."""
 
 _NO_SCHEMA = Sentence(
     "The schema is missing: run `importledger migrate`.", "Das Schema fehlt: `importledger migrate` legt es an."
@@ -46,7 +46,7 @@ _NOT_COMPARED = Sentence(
 
 
 class Health(Wire, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """Which process answers, and how it is; more of it in some installations."""
+    """State of the process that answers. Some installations add fields."""
 
     status: Literal["alive", "ready"]
     """alive or ready (Zustand)."""
@@ -68,12 +68,12 @@ class HealthChecks:
 
     @operation("GET", "/livez/", SERVICE, answers={200: Health})
     async def read_liveness(self, request: Request) -> Response:
-        """200 while the process lives."""
+        """Check that the process is alive."""
         return json_response({"status": "alive", "pid": os.getpid()})
 
     @operation("GET", "/readyz/", SERVICE, answers={200: Health}, refuses=(503,))
     async def read_readiness(self, request: Request) -> Response:
-        """200 when a create would succeed."""
+        """Check that a create would succeed."""
         try:
             why_not = await read(self._pool, self._why_not)
         except ProgrammingError:
@@ -105,7 +105,7 @@ class HealthChecks:
         return json_response({"status": "ready", "pid": os.getpid()} | self._says | troubles)
 
     async def _why_not(self, connection: AsyncConnection[Any]) -> Sentence | None:
-        """Why a create would be refused, None when it would not."""
+        """Return the reason why a create would be refused, None if it would succeed."""
         if not self._ledger.is_writing:
             return _NO_WRITER
         if self._roles_file is not None and is_full(connection.info.host, self._roles_file.parent):
@@ -127,17 +127,17 @@ class HealthChecks:
 
 
 async def _lasting(connection: AsyncConnection[Any]) -> list[ReportedTrouble]:
-    """Return what fails for more than a moment."""
+    """Return the troubles that last."""
     return [one for one in await read_troubles(connection) if one.is_lasting]
 
 
 def _named(troubles: Sequence[ReportedTrouble]) -> list[str]:
-    """Each trouble once, however many processes have it."""
+    """Return each trouble once, even if several processes have it."""
     return list(dict.fromkeys(f"{one.name}: {one.error}" for one in troubles))
 
 
 def is_full(host: str, folder: Path) -> bool:
-    """Report a full disk of the data folder. A database elsewhere has no socket here, and another disk."""
+    """Return True if the disk of the data folder is full. A remote database has no socket here, and another disk."""
     try:
         return host.startswith("/") and shutil.disk_usage(folder).free < LEAST_ROOM
     except OSError:
@@ -145,7 +145,7 @@ def is_full(host: str, folder: Path) -> bool:
 
 
 def dying_roles(file: Path | None) -> dict[str, str]:
-    """The roles that die whenever they are started, each with its last line; none where there is no file."""
+    """Return the roles that die at every start, each with its last log line. None without a file."""
     if file is None:
         return {}
     try:

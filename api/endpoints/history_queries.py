@@ -1,4 +1,4 @@
-"""What happened to an account, for auditors: its history, and what differs between two of its payloads."""
+"""History of an account for auditors, and the difference of two of its payloads."""
 
 from functools import partial
 
@@ -34,30 +34,30 @@ from schemas.sentence import Sentence
 
 AS_OF = Parameter(
     name="as_of",
-    description="A position of the log, or a time that has passed: what was known then.",
+    description="Position of the log or past time: the answer is what was known then.",
     schema={"type": "string", "pattern": r"^(\d{1,18}|\d{4}-\d{2}-\d{2}[Tt ].*)$"},
 )
 _NO_MOMENT = Sentence(
-    "Give a position, a time in ISO 8601, or a day such as 2026-11-21.",
-    "Anzugeben ist eine Position, ein Zeitpunkt nach ISO 8601 oder ein Tag wie 2026-11-21.",
+    "This must be a position, a time in ISO 8601, or a day such as 2026-11-21.",
+    "Dies muss eine Position, ein Zeitpunkt nach ISO 8601 oder ein Tag wie 2026-11-21 sein.",
 )
 _NO_VERSION = Sentence(
-    "Give the version of an event that has staged a payload.",
-    "Anzugeben ist die Version eines Ereignisses, das einen Inhalt vorgemerkt hat.",
+    "This must be the version of an event that has staged a payload.",
+    "Dies muss die Version eines Ereignisses sein, das einen Inhalt vorgemerkt hat.",
 )
 
 
 def _version(name: str) -> Parameter:
     return Parameter(
         name=name,
-        description="The version of an event in the import's stream that has staged a payload.",
+        description="Version of an event in the import's stream that has staged a payload.",
         schema={"type": "integer", "minimum": 1},
         is_required=True,
     )
 
 
 async def as_of(pool: AsyncConnectionPool, request: Request) -> int | None:
-    """The position that belongs to the moment in `?as_of=`; None without one. Raises NotValid."""
+    """Return the position of the moment in `?as_of=`, None without one. Raises NotValid."""
     text = request.query_params.get("as_of")
     if text is None:
         return None
@@ -86,7 +86,7 @@ class HistoryQueries:
         query=(AS_OF,),
     )
     async def read_history(self, request: Request, call: Call) -> Response:
-        """Everything that happened to an account, for auditors and staff."""
+        """Read the history of an account, for auditors and staff."""
         supplier, external, upto = await self._asked(request)
         positions = await read(self._pool, account_positions, supplier, external, upto)
         query = partial(history_page, supplier=supplier, external=external, positions=positions)
@@ -101,7 +101,7 @@ class HistoryQueries:
         query=(_version("from"), _version("to")),
     )
     async def read_payload_difference(self, request: Request, call: Call) -> Response:
-        """What differs between two payloads of an account, for auditors and staff."""
+        """Compare two payloads of an account, for auditors and staff."""
         supplier, external, upto = await self._asked(request)
         versions = tuple(request.query_params.get(name, "") for name in ("from", "to"))
         digests = await read(self._pool, staged_payloads, supplier, external, versions, upto)
@@ -114,7 +114,7 @@ class HistoryQueries:
         return JsonResponse(compared, 200)
 
     async def _asked(self, request: Request) -> tuple[str, str, int | None]:
-        """The account of the path, and the position of `?as_of=`; 404 when there was no import of it then."""
+        """Return the account of the path and the position of `?as_of=`. Raises ApiError 404 without an import."""
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         upto = await as_of(self._pool, request)
         if not await read(self._pool, is_imported, supplier, external, upto):
@@ -122,7 +122,7 @@ class HistoryQueries:
         return supplier, external, upto
 
     async def _payload(self, stream: str, digest: str) -> bytes:
-        """A payload; 404 when it was erased, or lies in an archive."""
+        """Return a payload. Raises ApiError 404 if it was erased or archived."""
         body = (await in_thread(self._ledger.payloads, {stream: digest})).get(stream)
         if body is None:
             raise not_found(Sentence("A payload was erased or archived.", "Ein Inhalt wurde gelöscht oder archiviert."))

@@ -1,4 +1,4 @@
-"""Cancel and retry one import (v2): for importers and staff, with who and why in the log."""
+"""Cancel and retry one import (v2), for importers and staff. The log keeps the caller and the reason."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ _REASON = Shape(Reason)
 
 
 class _Verb(msgspec.Struct, frozen=True):
-    """A decision about an import, the state that it leads to, and how it is refused in other states."""
+    """Decision about an import: its command, the resulting status, and its refusal in other states."""
 
     command: Callable[..., Command]
     status: str
@@ -63,7 +63,7 @@ class ImportVerbs:
         example={"reason": "sent twice"},
     )
     async def cancel_import(self, request: Request, call: Call) -> Response:
-        """Do not process a pending import."""
+        """Cancel a pending import."""
         return await self._decided(request, call, _CANCEL)
 
     @operation(
@@ -74,10 +74,10 @@ class ImportVerbs:
         answers={200: ImportStatus},
         body=Reason,
         is_body_optional=True,
-        example={"reason": "the price table is mended"},
+        example={"reason": "the price table is corrected"},
     )
     async def retry_import(self, request: Request, call: Call) -> Response:
-        """Process an errored import once more."""
+        """Process an errored import again."""
         return await self._decided(request, call, _RETRY)
 
     async def _decided(self, request: Request, call: Call, verb: _Verb) -> Response:
@@ -108,7 +108,7 @@ class ImportVerbs:
 
 
 def _reason(body: bytes) -> str:
-    """The reason in an optional body. Raises NotValid for a body that says anything else."""
+    """Return the reason in an optional body. Raises NotValid for any other body."""
     if not body.strip():
         return ""
     read, misfits = _REASON.examine(body)

@@ -1,7 +1,7 @@
-"""`/metrics` on the public port, where it has no port of its own: for operators' keys for all suppliers.
+"""`/metrics` on the public port, if it has no port of its own: for operators' keys for all suppliers.
 
-The numbers name suppliers, of which no organisation may see another's. A request that comes from this machine is no
-exception: a proxy on it forwards the requests of everybody.
+The numbers name suppliers, which other organisations may not see. Requests from this machine need a key as well, since
+a proxy on it forwards the requests of all clients.
 """
 
 from starlette.concurrency import run_in_threadpool
@@ -17,13 +17,13 @@ from telemetry.serving import Expose
 OPERATORS = frozenset({"operator"})
 WITHIN_S = 8.0
 _ALL_ONLY = Sentence(
-    "The key must be for all suppliers, whose numbers these are.",
+    "The key must be for all suppliers: these are their numbers.",
     "Der Schlüssel muss für alle Lieferanten gelten, denn es sind die Zahlen aller.",
 )
 
 
 class MetricsPage:
-    """Its handler. `expose` gives what is to be shown."""
+    """The handler. `expose` returns the metrics."""
 
     def __init__(self, expose: Expose, auth: Authenticator) -> None:
         self._expose = expose

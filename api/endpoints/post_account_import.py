@@ -1,7 +1,7 @@
-"""What is attached to an imported account (v1): delivery notes, energy amounts, market participant invoices.
+"""Records of imported accounts (v1): delivery notes, energy amounts, market participant invoices.
 
-A record is idempotent by its reference: what means the same is answered as the first time, however it is spelt; a
-changed `cancelled` is recorded, other content is refused as `unique`.
+A record is idempotent by its reference. The same content gets the same answer, whatever its spelling; a changed
+`cancelled` is recorded, other content is refused as `unique`.
 """
 
 from collections.abc import Sequence
@@ -107,7 +107,7 @@ class PostAccountImport:
         return JsonResponse(body, 201)
 
     async def _account_number(self, supplier: str, external: str) -> str:
-        """The number of the account that the record belongs to. Raises NotValid while there is none."""
+        """Return the number of the account of the record. Raises NotValid while there is none."""
         status = await self._statuses.read((supplier, external))
         if status is not None and status.service_identifier is not None:
             return status.service_identifier

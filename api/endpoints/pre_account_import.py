@@ -1,8 +1,8 @@
 """Imports before accounts (v1): market participants and their fee price sheets.
 
-Each record belongs to the organisation that sends it. Others neither read nor change it, and may use the same codes and
-document numbers for their own. Records of the service's operator are for all: an organisation may refer to one, and
-gets it as the answer to its own, unless it has sent that before.
+Each record belongs to the organisation that sends it. Other organisations cannot read or change it, and may use the
+same codes and document numbers. Records of the service's operator are shared: an organisation may refer to one, and
+gets it as the answer to its own record, unless it has sent its own before.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from schemas.reading.shape import Shape
 from schemas.sentence import Sentence
 
 IMPORT_TIMEOUT_S = 30.0
-"""Ten thousand sheets are one transaction, which may take its time."""
+"""Longest transaction of one request, which may have 10,000 sheets [seconds]."""
 
 T = TypeVar("T")
 Name = tuple[int | str, ...]
@@ -52,10 +52,10 @@ _canonical = msgspec.json.Encoder(order="sorted")
 
 
 class PriceSheetsImported(Wire, frozen=True, kw_only=True):
-    """How many price sheets the request named; all of them are imported."""
+    """Result of an import of price sheets."""
 
     price_sheets_imported: int
-    """How many price sheets are imported (Anzahl der Preisblätter)."""
+    """Number of imported price sheets (Anzahl der Preisblätter)."""
 
 
 class PreAccountImport:
@@ -117,13 +117,13 @@ class PreAccountImport:
     def _stored(self, stream: str) -> bytes:
         digest = self._ledger.load([stream])[stream].state.payload_sha256
         sent = self._ledger.payloads({stream: digest}).get(stream)
-        return sent or encoded({"code": participant.identity_of(stream)[1]})  # keys that were not restored
+        return sent or encoded({"code": participant.identity_of(stream)[1]})  # its key was not restored
 
     def _home(self, owner: str, code: int) -> str:
         return self._homes(owner, participant.stream_of, [(code,)])[code,]
 
     def _homes(self, owner: str, stream_of: Callable[..., str], names: Collection[Name]) -> dict[Name, str]:
-        """The streams of these names that the owner sees, else those that would be its own."""
+        """Return the streams of these names: shared ones if only those exist, else the owner's own."""
         own = {name: stream_of(owner, *name) for name in names}
         shared = {name: stream_of(OPERATOR, *name) for name in names}
         present = self._present({*own.values(), *shared.values()})
@@ -134,7 +134,7 @@ class PreAccountImport:
         return {stream for stream, loaded in self._ledger.load(streams).items() if loaded.version}
 
     def _import_sheets(self, sheets: Sequence[PriceSheet], call: Call, answer: Answer | None) -> list[Problem]:
-        """Append all sheets in one transaction, or say why none was."""
+        """Append all sheets in one transaction, or return the problems that refuse all of them."""
         codes = {(sheet.market_participant_code,) for sheet in sheets}
         participants = self._homes(call.key.owner, participant.stream_of, codes)
         known = self._present(participants.values())
@@ -143,7 +143,7 @@ class PreAccountImport:
                 index,
                 "market_participant_code",
                 "market_participant_not_found",
-                Sentence("There is no such market participant.", "Es gibt keinen solchen Marktpartner."),
+                Sentence("The market participant must exist.", "Den Marktpartner muss es geben."),
             )
             for index, sheet in enumerate(sheets)
             if participants[sheet.market_participant_code,] not in known
@@ -157,7 +157,7 @@ class PreAccountImport:
         payloads = {stream: Payload.of(_canonical.encode(sheet)) for stream, sheet in named.items()}
         commands = self._as_stored(named, {stream: _command(s, payloads[stream]) for stream, s in named.items()})
         outcomes = self._ledger.execute_many(
-            {stream: commands[stream] for stream in sorted(commands)},  # two requests at once meet in the same order
+            {stream: commands[stream] for stream in sorted(commands)},  # same order in all requests, to avoid deadlocks
             at=now(),
             by=call.by,
             payloads=payloads,
@@ -174,7 +174,7 @@ class PreAccountImport:
     def _as_stored(
         self, sheets: Mapping[str, PriceSheet], commands: Mapping[str, price_sheet.ImportPriceSheet]
     ) -> dict[str, price_sheet.ImportPriceSheet]:
-        """The commands by stream, with the digest of what is stored where that means the same in another spelling."""
+        """Return the commands by stream, with the stored digest where the stored sheet means the same."""
         known = {
             stream: loaded.state.payload_sha256
             for stream, loaded in self._ledger.load(commands).items()
@@ -200,7 +200,7 @@ def _command(sheet: PriceSheet, payload: Payload) -> price_sheet.ImportPriceShee
 
 
 def _repeated(sheets: Sequence[PriceSheet]) -> list[Problem]:
-    """Documents that one request names twice."""
+    """Return a problem for each document that a request names twice."""
     seen: set[tuple[int, str]] = set()
     problems = []
     for index, sheet in enumerate(sheets):
@@ -226,7 +226,7 @@ def _at(index: int, field: str, code: str, detail: Sentence) -> Problem:
 
 
 def _judged(shape: Shape[T], book: RuleBook, body: bytes) -> T:
-    """What the body says. Raises NotValid with everything that shape and rules have to say."""
+    """Return the body as its shape. Raises NotValid with all problems of shape and rules."""
     read, misfits = shape.examine(body)
     _refuse([*misfits, *(breach.problem for breach in book.breaches(read, now(), misfits))])
     return read

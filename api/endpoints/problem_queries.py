@@ -1,4 +1,4 @@
-"""What whoever may mend an import has to see: what is wrong with it, and what was refused about its account."""
+"""Problems of an import, and refused requests about its account."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -47,7 +47,7 @@ class ProblemQueries:
 
     @operation("GET", f"{ACCOUNT_PATH}problems/", ACCOUNTS, roles=READERS, answers={200: ImportProblems})
     async def read_import_problems(self, request: Request, call: Call) -> Response:
-        """What an import failed for, and what it was warned of."""
+        """List the errors and warnings of an import."""
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         events = await read(self._pool, events_since_staged, supplier, external)
         if not events:
@@ -61,7 +61,7 @@ class ProblemQueries:
 
     @operation("GET", f"{ACCOUNT_PATH}attempts/", ACCOUNTS, roles=READERS, answers={200: list[RefusedAttempt]})
     async def read_refused_attempts(self, request: Request, call: Call) -> Response:
-        """Requests about an account that were refused within 90 days: when, codes and paths; a second late."""
+        """List refused requests about an account of the last 90 days: time, codes and paths; a second late."""
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         if await self._directory.supplier(supplier) is None:
             raise not_found()
@@ -69,7 +69,7 @@ class ProblemQueries:
 
 
 def import_problems(events: list[Recorded]) -> ImportProblems:
-    """What the events of one import say is wrong with it since it was staged last. Pure.
+    """Return the errors and warnings of one import since it was staged last, from its events. Pure.
 
     The log keeps codes and paths; sentences come from the rules and the catalogue.
     """
@@ -98,7 +98,7 @@ def _left_out(path: str) -> Problem:
 
 
 def _naming(told: ImportProblems, paths: tuple[str, ...]) -> ImportProblems:
-    """The problems, with the paths of missing documents put in, which stand in the payload."""
+    """Return the problems with the paths of missing documents, which the payload has."""
 
     def named(problem: Problem) -> Problem:
         step = problem.attr.split(".")[1:2]

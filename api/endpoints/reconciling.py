@@ -1,6 +1,6 @@
 """Totals of a run on the platform, and the certificate that a source balances with them.
 
-A worker adds up, in a background job of its own. A request waits for some seconds; then it answers how far the job is.
+A worker computes totals in a background job. A request waits for some seconds, then answers the job's progress.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ WAIT_S = 5.0
 LOOK_EVERY_S = 0.25
 _NOT_BALANCED = Sentence("The source and the platform do not balance.", "Quelle und Plattform stimmen nicht überein.")
 _FAILED = Sentence(
-    "The run could not be added up, in several attempts; the worker's log says why. Another request tries again.",
+    "The run's totals could not be computed; the worker's log has the reason. Another request tries again.",
     "Die Summen des Laufs konnten in mehreren Versuchen nicht gebildet werden; warum, sagt das Protokoll des Workers."
     " Eine weitere Anfrage versucht es erneut.",
 )
@@ -64,7 +64,9 @@ _TOO_MANY = Sentence(
     f"Für diesen Lieferanten werden schon {MAX_OPEN} Läufe aufgerechnet. Bitte erneut anfragen, wenn einer fertig ist.",
 )
 _NO_FLOATS = Problem(
-    "source", "invalid", Sentence("A manifest has no floats.", "Ein Manifest enthält keine Gleitkommazahlen.")
+    "source",
+    "invalid",
+    Sentence("A manifest must not have floats.", "Ein Manifest darf keine Gleitkommazahlen enthalten."),
 )
 
 _NO_JSON = Sentence("The manifest must be JSON.", "Das Manifest muss JSON sein.")
@@ -79,7 +81,7 @@ _TOO_MANY_PLACES = Sentence(
 _NO_OBJECT = Problem(
     "non_field_errors", "invalid", Sentence("A manifest must be an object.", "Ein Manifest muss ein Objekt sein.")
 )
-_OTHER_SUPPLIER = Sentence("The source is another supplier's.", "Die Quelle gehört zu einem anderen Lieferanten.")
+_OTHER_SUPPLIER = Sentence("The source must be of this supplier.", "Die Quelle muss zu diesem Lieferanten gehören.")
 
 
 class Reconciling:
@@ -94,7 +96,7 @@ class Reconciling:
 
     @operation("GET", f"{RUN_PATH}totals/", STATUS, roles=READERS, answers={200: RunTotals, 202: JobProgress})
     async def read_run_totals(self, request: Request, call: Call) -> Response:
-        """What the platform's tables say of a run's accounts: counts, sums, and every path that is filled."""
+        """Read the totals of a run's accounts from the platform's tables: counts, sums, and every filled path."""
         state = await self._runs.known(request)
         added = await self._added(state, call)
         if isinstance(added, JobProgress):
@@ -103,7 +105,7 @@ class Reconciling:
 
     @operation("POST", f"{RUN_PATH}totals/cancel/", STATUS, roles=WRITERS, answers={200: JobProgress})
     async def cancel_run_totals(self, request: Request, call: Call) -> Response:
-        """Cancel the job that adds a run up, and delete its result."""
+        """Cancel the job that computes a run's totals, and delete its result."""
         state = await self._runs.known(request)
         await call.confirm()
         cancelled = await read(self._pool, cancel, *state.named)
@@ -159,7 +161,7 @@ class Reconciling:
         return JsonResponse(signed)
 
     async def _added(self, state: RunState, call: Call) -> Totals | JobProgress:
-        """Return the run added up, or how far the worker is when a request has waited long enough. Raises ApiError."""
+        """Return the totals of the run, or the job's progress after the longest wait. Raises ApiError."""
         deadline = time.monotonic() + WAIT_S
         while True:
             job = await self._job(state)
@@ -186,7 +188,7 @@ class Reconciling:
         return await request_job(connection, *state.named, reached=state.position, accounts=state.record.total)
 
     async def _record(self, state: RunState, totals: Totals) -> dict[str, Any]:
-        """The totals of the run, with how it is by now."""
+        """Return the totals of the run with its present state."""
         supplier, run = state.named
         again = await self._runs.state(supplier, run) or state
         entry = await self._directory.supplier(supplier)
@@ -213,7 +215,7 @@ def _not_signed(reason: str) -> Sentence:
 
 
 def source_manifest(body: bytes) -> dict[str, Any]:
-    """The manifest in a request's body, of which only size, depth and kind are checked.
+    """Return the manifest in a request's body. Only its size, depth and type are checked.
 
     Raises ApiError, NotJson, NotValid.
     """
@@ -234,7 +236,7 @@ def source_manifest(body: bytes) -> dict[str, Any]:
 
 
 def unbalanced(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> list[Problem]:
-    """A problem for each place where manifest and totals differ, as many as an answer lists. Raises TooMuchWork."""
+    """Return a problem for each place where manifest and totals differ, within the limit. Raises TooMuchWork."""
 
     def unequal() -> Iterator[Problem]:
         if manifest.get("import_supplier") not in (None, totals["import_supplier"]):

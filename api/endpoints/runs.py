@@ -1,4 +1,4 @@
-"""Runs: how far what was sent under one name is, and what became of it."""
+"""Runs: the progress and results of submissions under one name."""
 
 import asyncio
 import time
@@ -34,12 +34,12 @@ from schemas.run import RunImport, RunRecord
 from schemas.sentence import Sentence
 
 EVERY_S = 1.0
-"""How often a run is told at most."""
+"""Shortest time between two events of a stream [seconds]."""
 QUIET = timedelta(seconds=2)
-"""A run has finished when nothing of it waits and nothing has come for so long."""
+"""A run is finished when nothing is pending and nothing has arrived for this time."""
 _FULL = Sentence("Too many follow runs at the moment.", "Im Augenblick verfolgen zu viele einen Lauf.")
 LATE_S = 3.0
-"""How long a question about a run waits for the projection, when it may not know the run yet."""
+"""Longest wait for the projection, if it may not have the run yet [seconds]."""
 RUN_PATH = f"{V2}/runs/{{supplier}}/{{run}}/"
 _STATUS = Parameter(
     name="status",
@@ -49,7 +49,7 @@ _STATUS = Parameter(
 
 _AFTER = Parameter(
     name="after",
-    description="The last run of the page before: from its link.",
+    description="Last run of the previous page, from its link.",
     schema={"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
     default="",
     says=NO_PLACE,
@@ -57,17 +57,17 @@ _AFTER = Parameter(
 
 
 class KnownRuns:
-    """Finds runs by their names."""
+    """Finder of runs by name."""
 
     def __init__(self, services: Services) -> None:
         self._pool = services.pool
 
     async def known(self, request: Request) -> RunState:
-        """The run that the path names. Raises ApiError 404."""
+        """Return the run in the path. Raises ApiError 404."""
         supplier, run = identifier(request, "supplier"), identifier(request, "run")
         state = await self.state(supplier, run)
         deadline = time.monotonic() + LATE_S
-        while state is None and time.monotonic() < deadline:  # it may have begun just now
+        while state is None and time.monotonic() < deadline:  # the run may have just begun
             if is_late := not await read(self._pool, is_up):
                 await asyncio.sleep(0.1)
             state = await self.state(supplier, run)
@@ -82,7 +82,7 @@ class KnownRuns:
 
 
 def run_not_valid(*problems: Problem) -> NotValid:
-    """What refuses the parameters of a question about a run."""
+    """Return the refusal of a question about a run."""
     return NotValid(
         "validation_error",
         Sentence("The request could not be understood.", "Die Anfrage wurde nicht verstanden."),
@@ -109,7 +109,7 @@ class Runs:
         query=(_AFTER, LIMIT),
     )
     async def list_runs(self, request: Request, call: Call) -> Response:
-        """A supplier's runs, in the order in which they began; `Link` leads to the next page."""
+        """List a supplier's runs in the order in which they began; `Link` leads to the next page."""
         supplier = identifier(request, "supplier")
         if await self._directory.supplier(supplier) is None:
             raise not_found()
@@ -119,12 +119,12 @@ class Runs:
 
     @operation("GET", RUN_PATH, STATUS, roles=READERS, answers={200: RunRecord})
     async def read_run(self, request: Request, call: Call) -> Response:
-        """How far a run is; up to a second late, refusals up to a minute."""
+        """Read the progress of a run; up to a second late, refusals up to a minute."""
         return json_response((await self._runs.known(request)).record)
 
     @operation("GET", f"{RUN_PATH}events/", STATUS, roles=READERS, answers={200: RunRecord}, media=EVENTS)
     async def follow_run(self, request: Request, call: Call) -> Response:
-        """Server-Sent Events: `progress` at once and then once a second at most, `finished` at the end.
+        """Follow a run by Server-Sent Events: `progress` at once, then at most every second; `finished` at the end.
 
         `refused` ends the stream of a key that was revoked; its data are `detail` and `code`.
         """
@@ -142,7 +142,7 @@ class Runs:
         media="application/x-ndjson",
     )
     async def list_run_imports(self, request: Request, call: Call) -> Response:
-        """The status records of a run's imports, one a line, in the order in which they were sent."""
+        """List the status records of a run's imports, one per line, in the order in which they were sent."""
         state = await self._runs.known(request)
         status = _STATUS.read(request)
         language = language_of(request)
@@ -155,7 +155,7 @@ class Runs:
     async def _told(
         self, state: RunState, seen: str, call: Call, language: Language
     ) -> AsyncGenerator[ServerEvent | None]:
-        """Yield the events of a run for a caller who has seen the event of this id, "" for none."""
+        """Yield the events of a run after the event of this id, "" for all."""
         silent_since = time.monotonic()
         with self._following.place(call.organisation):
             while True:

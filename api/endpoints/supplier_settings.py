@@ -1,4 +1,4 @@
-"""A supplier's settings by the names and words that people use; all follow from `SupplierSettings`."""
+"""A supplier's settings by the names and words of the command line, made from `SupplierSettings`."""
 
 import re
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ URLS = "s3://BUCKET/…, gs://BUCKET/…, az://CONTAINER/… or file:///…"
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One setting: its field in the log, what it is by default, and what each allowed word means; none for a URL."""
+    """Setting: its field in the log, its default, and the meaning of each allowed word; no words for a URL."""
 
     field: str
     default: Any
     words: Mapping[str, Any]
 
     def shown(self, value: Any) -> Any:
-        """A value as its word."""
+        """Return a value as its word."""
         return next((word for word, meant in self.words.items() if meant == value), value)
 
 
@@ -45,4 +45,4 @@ def _settings() -> dict[str, Setting]:
 
 
 SUPPLIER_SETTINGS = _settings()
-"""By name on the command line."""
+"""Settings by name on the command line."""

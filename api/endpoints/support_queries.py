@@ -1,4 +1,4 @@
-"""What support looks at: how far a supplier's imports are, what goes wrong in them, and which account is meant."""
+"""Queries for support: progress and errors of a supplier's imports, and a search for accounts."""
 
 from functools import partial
 from typing import Any
@@ -57,7 +57,7 @@ _OF_IMPORTS = frozenset(entry.code for entry in CATALOGUE if "latest_error" in e
 def _day(name: str) -> Parameter:
     return Parameter(
         name=name,
-        description="A day in German market time; open where nothing is said.",
+        description="Day in German market time [default: no limit].",
         schema={"type": "string", "format": "date"},
     )
 
@@ -66,7 +66,7 @@ def limit_of(most: int, default: int) -> Parameter:
     """The parameter that bounds a page."""
     return Parameter(
         name="limit",
-        description=f"How many at most; {default} where nothing is said.",
+        description=f"Most entries of the page [default: {default}].",
         schema={"type": "integer", "minimum": 1, "maximum": most},
         default=default,
     )
@@ -78,7 +78,7 @@ _STATUS = Parameter(
 )
 _ERROR_CODE = Parameter(
     name="code",
-    description="Only imports that failed with this code: of `latest_error`, or of one of their problems.",
+    description="Only imports that failed with this code, in `latest_error` or in one of their problems.",
     schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{1,100}$"},
     says=Sentence(
         "A code must have letters, digits, _ and - only; /errors/ lists all.",
@@ -87,14 +87,14 @@ _ERROR_CODE = Parameter(
 )
 _AFTER = Parameter(
     name="after",
-    description="Where the page before has ended: from its link.",
+    description="End of the previous page, from its link.",
     schema={"type": "integer", "minimum": 0, "maximum": 10**18},
     default=0,
 )
 LIMIT = limit_of(MAX_LISTED, Wanted().limit)
 _FOUND_AFTER = Parameter(
     name="after",
-    description="Where the page before has ended: from its link.",
+    description="End of the previous page, from its link.",
     schema={"type": "string", "pattern": "^M[A-Za-z0-9_-]*$"},
     default="",
     says=NO_PLACE,
@@ -122,7 +122,7 @@ class SupportQueries:
         answers={200: TransferStatus},
     )
     async def read_transfer_status(self, request: Request, call: Call) -> Response:
-        """Whether the account has been created: UNKNOWN, IN_PROGRESS or COMPLETED."""
+        """Read the transfer status of an account: UNKNOWN, IN_PROGRESS or COMPLETED."""
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         status = await self._statuses.read((supplier, external))
         if status is None:
@@ -137,17 +137,17 @@ class SupportQueries:
 
     @operation("GET", f"{V1}/all-account-import-processes/{{supplier}}/", STATUS, **_V1_LIST)
     async def list_all_imports(self, request: Request, call: Call) -> Response:
-        """A supplier's imports, in order of creation."""
+        """List a supplier's imports in order of creation."""
         return await self._list(request, call, ALL_STATES)
 
     @operation("GET", f"{V1}/pending-account-import-processes/{{supplier}}/", STATUS, **_V1_LIST)
     async def list_pending_imports(self, request: Request, call: Call) -> Response:
-        """A supplier's imports without an account, but for the cancelled ones."""
+        """List a supplier's imports without an account, except cancelled ones."""
         return await self._list(request, call, PENDING_STATES)
 
     @operation("GET", f"{V1}/imported-account-import-processes/{{supplier}}/", STATUS, **_V1_LIST)
     async def list_imported_imports(self, request: Request, call: Call) -> Response:
-        """A supplier's imports that have an account."""
+        """List a supplier's imports that have an account."""
         return await self._list(request, call, IMPORTED_STATES)
 
     async def _list(self, request: Request, call: Call, states: tuple[str, ...]) -> Response:
@@ -162,7 +162,7 @@ class SupportQueries:
         answers={200: SupplierProgress},
     )
     async def read_supplier_progress(self, request: Request, call: Call) -> Response:
-        """How many of a supplier's imports are in which state; up to a second late."""
+        """Count a supplier's imports by status; up to a second late."""
         supplier = await self._supplier(request)
         return json_response(await read(self._pool, supplier_progress, supplier))
 
@@ -175,7 +175,7 @@ class SupportQueries:
         query=(_FROM, _TO),
     )
     async def read_supplier_errors(self, request: Request, call: Call) -> Response:
-        """What goes wrong for a supplier: refused requests and failed imports by day, code and place."""
+        """Count a supplier's refused requests and failed imports by day, code and place."""
         supplier = await self._supplier(request)
         first, last = _FROM.read(request), _TO.read(request)
         return json_response(await read(self._pool, supplier_errors, supplier, first, last))
@@ -192,7 +192,7 @@ class SupportQueries:
         query=(_FOUND_AFTER, _FOUND_LIMIT),
     )
     async def search_accounts(self, request: Request, call: Call) -> Response:
-        """Accounts by names, numbers, e-mail, postcode, meter, MaLo-ID or IBAN; for auditors and staff."""
+        """Find accounts by names, numbers, e-mail, postcode, meter, MaLo-ID or IBAN; for auditors and staff."""
         key = call.key
         after, limit = _FOUND_AFTER.read(request), _FOUND_LIMIT.read(request)
         asked, problems = _SEARCH.examine(call.body)
@@ -220,7 +220,7 @@ class SupportQueries:
         query=(_STATUS, _ERROR_CODE, _AFTER, LIMIT),
     )
     async def list_imports(self, request: Request, call: Call) -> Response:
-        """A supplier's imports with their status, in order of creation, by status and code, in pages."""
+        """List a supplier's imports by status and error code, in order of creation, in pages."""
         supplier = await self._supplier(request)
         code = _ERROR_CODE.read(request)
         wanted = Wanted(
@@ -245,7 +245,7 @@ class SupportQueries:
 
 
 def next_page(request: Request, after: str | int | None) -> dict[str, str]:
-    """The header that leads to the page after this place: the same query, with `after`; {} when there is none.
+    """Return the header that links to the next page: the same query with `after`, {} on the last page.
 
     A POST is sent there with the same body.
     """

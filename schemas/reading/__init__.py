@@ -1,1 +1,1 @@
-"""The reading engine: whether a body fits its shape, and every misfit when it does not."""
+"""The reading engine: reads a body as its shape, and finds every misfit of a body that does not fit."""

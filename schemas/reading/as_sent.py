@@ -1,8 +1,8 @@
-"""Wire shapes that tell what was sent from what is absent, so that what was read can be written as it was sent.
+"""Wire shapes that distinguish sent values from absent ones, to write a body as it was sent.
 
-A shape gives an absent field its default, and what was sent then looks the same. The shapes made here put something in
-its place that is as empty, and still another object: written without such defaults, a value has the names that were
-sent and no others. They are made for judging; what is created is read as the shapes themselves.
+A shape gives an absent field its default, which looks like a sent value. The shapes of this module use special objects
+as defaults, which are empty as well. Written without these defaults, a value has exactly the names that were sent.
+Judging reads bodies as these shapes; processing reads them as the original shapes.
 """
 
 import hashlib
@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 
 class _NoText(str):
-    """An absent text."""
+    """Default of an absent text."""
 
 
 class _NoItems(tuple[Any, ...]):
-    """An absent array."""
+    """Default of an absent array."""
 
 
 NO_TEXT, NO_ITEMS = _NoText(), _NoItems()
@@ -39,7 +39,7 @@ Field = tuple[str, Any] | tuple[str, Any, Any]
 
 @cache
 def as_sent(wire_type: type[T]) -> type[T]:
-    """Return the shape below `wire_type`, and so of its fields, in which what is absent is an object of its own."""
+    """Return a subclass of `wire_type` whose fields have special objects as defaults, its inner shapes as well."""
     return msgspec.defstruct(  # type: ignore[return-value]
         wire_type.__name__,
         [_field(field) for field in msgspec.structs.fields(wire_type)],  # type: ignore[arg-type]
@@ -67,7 +67,7 @@ def _field(field: msgspec.structs.FieldInfo) -> Field:
 
 
 def _retyped(hint: Any) -> Any:
-    """The type with the shapes in it replaced."""
+    """Return the type with its shapes replaced by their subclasses."""
     origin, arguments = get_origin(hint), get_args(hint)
     if isinstance(hint, type) and issubclass(hint, Wire):
         return as_sent(hint)
@@ -81,25 +81,25 @@ def _retyped(hint: Any) -> Any:
 
 
 class SentShape(Generic[T]):
-    """Reads a body at once as what was sent, where it can be told that nothing of it was lost."""
+    """Reader of bodies that keeps exactly what was sent. It reads only bodies of which nothing is lost in reading."""
 
     def __init__(self, wire_type: type[T]) -> None:
         self.shape: Shape[T] = Shape(as_sent(wire_type))  # type: ignore[arg-type]
         self._decode: Callable[[bytes], T] = msgspec.json.Decoder(self.shape.wire_type, float_hook=exact_number).decode
 
     def at_once(self, body: bytes) -> T | None:
-        """`at_once_in_steps`, to the end, without a digest."""
+        """Return the value that `at_once_in_steps` returns, without a digest."""
         read = to_the_end(self.at_once_in_steps(body))
         return read[0] if read is not None else None
 
     def at_once_in_steps(self, body: bytes, *, with_digest: bool = False) -> Steps[tuple[T, bytes] | None]:
-        """What the body says, and the SHA-256 of its canonical form, b"" where that is not asked for.
+        """Return the value of the body and the SHA-256 of its canonical form (b"" if not `with_digest`).
 
-        None where reading it takes the exact way, or where it does not fit.
+        None if the body does not fit, or if it must be read by `Shape.examine`.
 
-        A name that an object repeats is lost in reading, with its value and its quotes, so quotes are counted. Only one
-        other thing makes their number smaller, a number that was sent as text, and one makes it larger: a quote that
-        was sent as its code. A null character, which is refused, can be sent in no other way.
+        A repeated name is lost in reading, with its value and its quotes. So the quotes of the body and of the written
+        value are counted. A number that was sent as text also has fewer quotes when written. A quote that was sent as
+        its code has more, so bodies with such codes are not read here, and neither are null characters.
         """
         if len(body) > LARGE_BYTES or (b"\\" in body and _QUOTE_OR_NULL.search(body) is not None):
             return None
@@ -120,5 +120,5 @@ class SentShape(Generic[T]):
 _QUOTE_OR_NULL = re.compile(rb"\\u00(?:22|00)")
 _canonical = msgspec.json.Encoder(order="deterministic", decimal_format="number")
 canonical_json: Callable[[Any], bytes] = _canonical.encode
-"""The same bytes for the same content, however it was spelt: names in the order of the shape, and those of the
-importer's own objects sorted; numbers in their scale; nothing that is absent."""
+"""Encode a value to the same bytes for the same content. Names have the order of the shape, those of the importer's own
+objects are sorted, numbers keep their scale, and absent fields are left out."""

@@ -1,4 +1,4 @@
-"""Names that one JSON object gives twice: readers keep the last value, so that the first would be lost unseen."""
+"""Repeated names in JSON objects. Readers keep the last value, so the first one would be lost unnoticed."""
 
 import json
 from collections.abc import Iterator
@@ -17,10 +17,10 @@ _encoder = msgspec.json.Encoder()
 
 
 def repeats_names(body: bytes, value: Any) -> bool:
-    """Whether an object of a body repeats a name; `value` is the body as it was read.
+    """Return True if an object of a body repeats a name. `value` is the body as it was read.
 
-    A repeated field loses its value in reading, and the colon before it, so counting colons is enough: it is cheap,
-    and every body is asked. Texts have as many as before, those that were sent as their codes included.
+    A repeated field loses its value in reading, and the colon before it. So it is enough to count colons, also those
+    in texts that were sent as their codes. This is cheap, and is done for every body.
     """
     colons = body.count(b":")
     if b"\\u003" in body:
@@ -30,13 +30,13 @@ def repeats_names(body: bytes, value: Any) -> bool:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The members of an object, repeated ones included."""
+    """Members of an object, repeated ones included."""
 
 
 def repeated_names(body: bytes, *, within_s: float = MAX_SCAN_S) -> list[Problem]:
-    """Each name that an object repeats, at its path. The body is well-formed and of bounded depth.
+    """Return a problem for each repeated name, at its path. The body must be valid JSON of bounded depth.
 
-    Raises TooMuchWork when this takes more processor time.
+    Raises TooMuchWork after this CPU time [seconds].
     """
     found, work = ProblemList(), Work(within_s)
 

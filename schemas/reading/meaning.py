@@ -1,4 +1,4 @@
-"""What a wire object says, whatever its spelling: `1.0` is `1.00`, and a moment is the same in every zone. Pure."""
+"""Meaning of a wire object, whatever its spelling: `1.0` equals `1.00`, and a moment is the same in every zone."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -11,7 +11,7 @@ from schemas.base import DECIMAL_PATTERN, Wire, instant
 
 
 def meaning(value: Wire) -> dict[str, Any]:
-    """The fields by name, as values that are equal when they mean the same. What is absent, null, is None."""
+    """Return the fields by name, as values that are equal if they mean the same. Absent and null fields are None."""
     return {field.name: _meant(getattr(value, field.name), field.type) for field in _fields(type(value))}
 
 
@@ -37,7 +37,7 @@ def _meant(value: Any, node: inspect.Type) -> Any:
 
 
 def _json(value: Any) -> Any:
-    """Any JSON value; true is not 1, as it is in Python."""
+    """Return any JSON value in a form in which true is not equal to 1."""
     match value:
         case bool():
             return ("boolean", value)

@@ -1,4 +1,4 @@
-"""What is said about a body that does not have its shape."""
+"""Sentences about bodies that do not fit their shape."""
 
 import re
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
-"""How deeply is a body nested? Counted without recursion, and in a body that fits its shape only where it may be deep.
+"""Limit of the nesting of a body.
 
-What the shape describes has a few levels. Only its places for any JSON value can hold more, so a body that was read
-is looked at there alone, which costs next to nothing.
+A shape has few levels of its own. Only its fields for any JSON value can hold more, so a body that was read as its
+shape is checked in these fields alone.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _HOLDING = frozenset({dict, list})
 
 
 def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
-    """Walks level by level, so that no input can exhaust the stack."""
+    """Return True if a value has at most this many levels. The walk goes level by level, to save the stack."""
     if levels > 0 and type(value) is dict and _HOLDING.isdisjoint(map(type, value.values())):
         return True  # as most are
     layer = [value] if type(value) in _HOLDING else []
@@ -33,12 +33,12 @@ def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
 
 
 def is_read_shallow(value: Any, wire_type: type, levels: int = MAX_DEPTH) -> bool:
-    """The same of a body that was read as its shape: true when it has so many levels at most, its own among them."""
+    """Return True if a value of this shape has at most this many levels, those of the shape included."""
     return _are_shallow(value, holders_of(wire_type, (inspect.AnyType, inspect.DictType)), levels - 1)
 
 
 def _are_shallow(value: Any, places: tuple["Holder", ...], levels: int) -> bool:
-    """The same of what stands at these places of a value. Most metadata are texts; what is absent is false."""
+    """Return True if the values at these places have at most this many levels."""
     for name, many, below in places:
         inner = getattr(value, name)
         for item in (inner or ()) if many else (inner,):
@@ -51,17 +51,17 @@ def _are_shallow(value: Any, places: tuple["Holder", ...], levels: int) -> bool:
 
 
 class Holder(NamedTuple):
-    """A field that holds a value of the kinds that are looked for, or something that does; `many`: an array of such."""
+    """Field that holds a value of the wanted types, or an object that does; `many` for an array of these."""
 
     name: str
     many: bool
     below: tuple["Holder", ...]
-    """Empty where such a value stands."""
+    """Empty for a value of the wanted types."""
 
 
 @cache
 def holders_of(wire_type: type, kinds: tuple[type[inspect.Type], ...]) -> tuple[Holder, ...]:
-    """Where values of these kinds stand in a shape."""
+    """Return the fields of a shape that hold values of these types."""
     node = inspect.type_info(wire_type)
     assert isinstance(node, inspect.StructType)
     return tuple(place for field in node.fields for place in _places(field.type, field.name, kinds))

@@ -1,4 +1,4 @@
-"""A problem's path without anything that the importer has chosen: what may be kept where no value may be."""
+"""Paths of problems without names that the importer has chosen, for logs and counts that hold no values."""
 
 from collections.abc import Iterator
 
@@ -10,16 +10,16 @@ from schemas.energy_amount import EnergyAmountImport
 from schemas.invoice import MarketParticipantInvoiceImport
 
 UNDOCUMENTED = "*"
-"""Stands for a name that is not documented."""
+"""Placeholder for an undocumented name."""
 
 
 def documented_path(attr: str) -> str:
-    """The path with its indexes and with * for undocumented names: `customers.0.*`."""
+    """Return the path with its indexes, and with * for undocumented names: `customers.0.*`."""
     return ".".join(step if step.isdigit() or step in _FIELDS else UNDOCUMENTED for step in attr.split("."))
 
 
 def place_of(attr: str) -> str:
-    """The path with [] for any item of an array and * for undocumented names: `customers[].*`."""
+    """Return the path with [] for an item of an array, and with * for undocumented names: `customers[].*`."""
     steps = documented_path(attr).split(".")
     return "".join("[]" if step.isdigit() else f".{step}" for step in steps).removeprefix(".")
 

@@ -22,23 +22,23 @@ ERRORS_TRUNCATED = "errors_truncated"
 """The code of the entry that says how many problems are left out."""
 
 _LEVEL_BYTES = 8
-"""What a level of the tree takes beside its name."""
+"""Bytes of a level of the tree, without its name."""
 _ENTRY_BYTES = 40
-"""The names and signs around an entry of the list."""
+"""Bytes of the names and signs around an entry of the list."""
 
 
 class LeftOut(Problem, frozen=True):
-    """Stands at a list's end for `left_out` problems that were found and are not listed."""
+    """Last entry of a list that leaves `left_out` problems out."""
 
     left_out: int
 
 
 class UnknownLeftOut(LeftOut, frozen=True):
-    """The same for undocumented fields alone, which do not count for suppliers that have them dropped."""
+    """Last entry for undocumented fields. It does not count for suppliers that drop such fields."""
 
 
 class ProblemList:
-    """Takes problems until it is full and counts the others; undocumented fields take no room from other problems."""
+    """Bounded list of problems; further ones are counted. Undocumented fields take no room from other problems."""
 
     def __init__(self) -> None:
         self._listed: list[Problem] = []
@@ -46,7 +46,7 @@ class ProblemList:
         self._others = _Room()
 
     def room(self, code: str) -> "_Room":
-        """The room that is left for problems of this code."""
+        """Return the room that is left for problems of this code."""
         return self._fields if code == UNKNOWN_FIELD else self._others
 
     def note(self, attr: str, code: str, detail: str) -> None:
@@ -60,7 +60,7 @@ class ProblemList:
             self._listed.append(problem)
 
     def problems(self) -> list[Problem]:
-        """The listed problems; at the end a `LeftOut` where some are not listed."""
+        """Return the listed problems, with a `LeftOut` at the end if some are not listed."""
         if number := self._fields.left_out:
             self._listed.append(UnknownLeftOut("non_field_errors", ERRORS_TRUNCATED, _says(number), number))
         if number := self._others.left_out:
@@ -69,7 +69,7 @@ class ProblemList:
 
 
 class _Room:
-    """How many more problems of one kind fit into the list, and how many were left out."""
+    """Room of a list for problems of one kind, and the number that was left out."""
 
     def __init__(self, most: int = MAX_PROBLEMS) -> None:
         self.left_out = 0
@@ -87,7 +87,7 @@ class _Room:
 
 
 def bounded(problems: Iterable[Problem], most: int = MAX_PROBLEMS) -> list[Problem]:
-    """The problems as one answer lists them: so many entries at most, of which the last may be a `LeftOut`."""
+    """Return at most `most` problems for an answer. The last one is a `LeftOut` if some are not listed."""
     listed: list[Problem] = []
     room, more = _Room(most), 0
     for problem in problems:
@@ -105,23 +105,23 @@ def bounded(problems: Iterable[Problem], most: int = MAX_PROBLEMS) -> list[Probl
 
 
 def is_truncated(problems: Sequence[Problem]) -> bool:
-    """Whether a list leaves something out."""
+    """Return True if a list leaves problems out."""
     return any(isinstance(problem, LeftOut) for problem in problems)
 
 
 def attr_of(path: Sequence[str]) -> str:
-    """The dotted path of a problem, long names cut; "non_field_errors" for the whole."""
+    """Return the dotted path of a problem, with long names cut; "non_field_errors" for the whole body."""
     attr = ".".join([step if len(step) <= MAX_STEP else cut(step, MAX_STEP) for step in path])
     return cut(attr, MAX_PATH) or "non_field_errors"
 
 
 def cut(text: str, characters: int) -> str:
-    """The text, or its beginning and a sign that there is more."""
+    """Return the text, or its beginning and an ellipsis if it is longer."""
     return text if len(text) <= characters else f"{text[: characters - 1]}…"
 
 
 def left_out(number: int) -> LeftOut:
-    """Stands for so many problems."""
+    """Return the entry for problems that are not listed."""
     return LeftOut("non_field_errors", ERRORS_TRUNCATED, _says(number), number)
 
 
@@ -132,14 +132,14 @@ def _says(number: int) -> Sentence:
 
 
 def _size(problem: Problem) -> int:
-    """Bytes in the list and, at most, in the tree: there a path is as long, with some signs for each level."""
+    """Return the bytes of a problem in the list, and the most that it takes in the tree."""
     attr, detail = problem.attr, max(len(problem.detail), len(german_of(problem.detail).encode()))
     name = len(attr) if attr.isascii() and attr.isprintable() else len(msgspec.json.encode(attr))
     return 2 * (name + detail) + len(problem.code) + _ENTRY_BYTES + _LEVEL_BYTES * attr.count(".")
 
 
 def is_stated(field: str, misfits: Iterable[Problem]) -> bool:
-    """Whether a body with these misfits says a field of its outermost object itself, and no stand-in does."""
+    """Return True if a body with these misfits has a valid value for this field of its outermost object."""
     return all(
         problem.attr not in (field, "non_field_errors") for problem in misfits if not isinstance(problem, LeftOut)
     )

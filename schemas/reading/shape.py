@@ -1,9 +1,9 @@
-"""Does it fit? Reads a JSON body as a wire shape, and when it does not fit, finds every misfit.
+"""Reader of JSON bodies as wire shapes. It finds every misfit of a body that does not fit.
 
 The fast path is msgspec's typed decoder. It stops at the first misfit, so a body that it refuses is decoded
 untyped and walked against the shape: `shape_problems` gives each misfit its exact path and one of the codes
 that Django REST framework uses. The walk also accepts what the fast path does not: JSON numbers for decimals.
-What comes out of the walk goes through `msgspec.convert`, so that the walk can add nothing invalid.
+The result of the walk goes through `msgspec.convert`, so the walk cannot add anything invalid.
 """
 
 import math
@@ -28,12 +28,12 @@ from schemas.reading.work import ASKED, MAX_SCAN_S, STORED, Bounds, TooMuchWork,
 from schemas.sentence import Sentence
 
 MAX_HINTS = 20
-"""Undocumented names for which one answer says which documented one is nearest: finding out takes long."""
+"""Undocumented names of one body for which the nearest documented name is searched, which is slow."""
 
 LARGE_BYTES = 300_000
-"""Smaller bodies cannot reach these limits."""
+"""Size above which the limits of memory are checked [bytes]. Smaller bodies cannot reach them."""
 _BEGINNING_BYTES = 100_000
-"""As much of a body as shows whether it is nested too deeply."""
+"""Length of the beginning that is checked for its nesting [bytes]."""
 
 T = TypeVar("T")
 
@@ -46,10 +46,7 @@ _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UT
 
 
 def exact_number(text: str) -> Decimal:
-    """A JSON number with a fraction or an exponent, as decoders ask for it; what they raise is their own.
-
-    Raises ValueError for an exponent that no Decimal can have.
-    """
+    """Return a JSON number as Decimal, for decoders. Raises ValueError for an exponent that no Decimal can have."""
     try:
         return Decimal(text)
     except ArithmeticError:
@@ -57,9 +54,9 @@ def exact_number(text: str) -> Decimal:
 
 
 def number_texts(value: dict[str, Any], wire_type: type) -> Iterator[str]:
-    """The texts that a body, read without its shape, gives where the shape asks for numbers; it fits the shape.
+    """Yield the texts in an untyped body at places where the shape has decimals. The body must fit the shape.
 
-    They have to be looked at: the library takes `1_0`, `sNaN`, blanks around a number and digits of all scripts.
+    They must be checked: msgspec accepts `1_0`, `sNaN`, blanks around a number and digits of all scripts.
     """
     return _texts_at(value, holders_of(wire_type, (inspect.DecimalType,)))
 
@@ -78,7 +75,7 @@ _untyped = msgspec.json.Decoder(float_hook=exact_number)
 
 
 class NotJson(Exception):
-    """The body is no JSON document that can be read; `detail` says where."""
+    """The body is not a valid JSON document. `detail` says where."""
 
     def __init__(self, detail: Sentence) -> None:
         super().__init__(detail)
@@ -86,25 +83,21 @@ class NotJson(Exception):
 
 
 class Shape(Generic[T]):
-    """Reads bodies as `T`. Build one per shape, at import: that compiles it.
-
-    Two threads that compile a type at the same time, which else is done when it is first asked for, end the process:
-    one of them meets what the other has half made.
-    """
+    """Reader of bodies as `T`. Build shapes at import time: building them in two threads at once crashes msgspec."""
 
     def __init__(self, wire_type: type[T]) -> None:
         self.wire_type = wire_type
         msgspec.json.Decoder(wire_type)
 
     def examine(self, body: bytes, bounds: Bounds = ASKED) -> tuple[T, Sequence[Problem]]:
-        """The body and its misfits, with something harmless in their places. Raises NotJson, TooMuchWork."""
+        """Return the body and its misfits, with harmless stand-ins in their places. Raises NotJson, TooMuchWork."""
         if detail := _excess(body, bounds):
             _refuse_deep(body[:_BEGINNING_BYTES])
             raise TooMuchWork(detail)
         try:
             value = _untyped.decode(body) if len(body) <= LARGE_BYTES else _read(body, bounds)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            value = _read(body, bounds)  # says what is wrong with it
+            value = _read(body, bounds)  # raises with the reason
         repeats = repeats_names(body, value)
         if not repeats and b"\\u0000" not in body:
             try:
@@ -114,7 +107,7 @@ class Shape(Generic[T]):
             else:
                 if not is_read_shallow(typed, self.wire_type, bounds.depth):
                     raise NotJson(misfits.DEEP_BODY)
-                # What is in the log was taken as it is, and stays what it was.
+                # Bodies from the log were accepted with any spelling of numbers.
                 if bounds is STORED or all(map(_NUMBER.match, number_texts(value, self.wire_type))):
                     return typed, ()
         if not is_shallow(value, bounds.depth):
@@ -123,24 +116,24 @@ class Shape(Generic[T]):
         return self.fit(value, repeated_names(body, within_s=scan_s) if repeats else (), bounds)
 
     def stored(self, body: bytes) -> T:
-        """A body that is in the log, as `examine` gives it. Raises NotJson, and nothing for what it costs."""
+        """Read a body from the log, without limits. Raises NotJson."""
         return self.examine(body, STORED)[0]
 
     def fit(self, value: Any, besides: Sequence[Problem] = (), bounds: Bounds = ASKED) -> tuple[T, Sequence[Problem]]:
-        """The same for a value that is already decoded and has these problems besides."""
+        """Return a decoded value and its misfits, with the problems `besides` at the end."""
         fitted, problems = _fitted(value, self.wire_type, bounds)
         return msgspec.convert(fitted, self.wire_type), [*problems, *besides]
 
 
 def untyped(body: bytes, bounds: Bounds = ASKED) -> Any:
-    """The body as dicts, lists and scalars, numbers with a fraction as Decimal. Raises NotJson, TooMuchWork."""
+    """Read a body as dicts, lists and scalars, with fractions as Decimal. Raises NotJson, TooMuchWork."""
     if detail := _excess(body, bounds):
         raise TooMuchWork(detail)
     return _read(body, bounds)
 
 
 def _excess(body: bytes, bounds: Bounds) -> Sentence | None:
-    """A sentence for what a body has too much of; None where it keeps the limits."""
+    """Return a sentence for the limit that a body exceeds, None within all limits."""
     if len(body) <= LARGE_BYTES:
         return None
     if body.count(b"[") + body.count(b"{") > bounds.containers:
@@ -149,7 +142,7 @@ def _excess(body: bytes, bounds: Bounds) -> Sentence | None:
 
 
 def _read(body: bytes, bounds: Bounds) -> Any:
-    """The body, whatever it takes in memory but for its decimals."""
+    """Decode a body. Only the number of its decimals is limited."""
     if not body.strip():
         raise NotJson(misfits.EMPTY_BODY)
     decoder = _untyped if len(body) <= LARGE_BYTES else msgspec.json.Decoder(float_hook=_Decimals(bounds.decimals))
@@ -167,7 +160,7 @@ def _read(body: bytes, bounds: Bounds) -> Any:
 
 
 class _Decimals:
-    """Decodes numbers as Decimal. Raises TooMuchWork when a body has too many."""
+    """Decoder of numbers as Decimal. Raises TooMuchWork if a body has too many."""
 
     def __init__(self, most: float) -> None:
         self._most = self._left = most
@@ -180,7 +173,7 @@ class _Decimals:
 
 
 def _refuse_deep(beginning: bytes) -> None:
-    """Raises NotJson when the beginning of a body is nested deeper than any body may be."""
+    """Raise NotJson if the beginning of a body is nested too deeply."""
     with suppress(msgspec.DecodeError, UnicodeDecodeError):
         try:
             msgspec.json.decode(beginning)
@@ -189,21 +182,21 @@ def _refuse_deep(beginning: bytes) -> None:
 
 
 def shape_problems(value: Any, wire_type: type) -> list[Problem]:
-    """Every misfit of an untyped value, in the order of the shape's fields."""
+    """Return every misfit of an untyped value, in the order of the shape's fields."""
     return _fitted(value, wire_type, ASKED)[1]
 
 
 def is_in_calendar(moment: datetime) -> bool:
-    """Whether the moment lies in the years 1 to 9999 in UTC: neither Python nor the views know others."""
+    """Return True if the moment lies in the years 1 to 9999 in UTC. Python and the views support no others."""
     zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=MARKET_TIME)
     return _FIRST <= zoned <= _LAST
 
 
 @lru_cache(4096)
 def is_real_moment(moment: datetime) -> bool:
-    """False for a local time that the switch to summer time leaves out. The doubled hour is the first of the two.
+    """Return False for a local time that the switch to summer time skips. The doubled hour is the first of the two.
 
-    True at the ends of the calendar, which `is_in_calendar` looks at.
+    True at the ends of the calendar, which `is_in_calendar` checks.
     """
     if moment.tzinfo is not None or not is_in_calendar(moment):
         return True
@@ -215,7 +208,7 @@ _CERTAINLY_FITS = len("0.") + 10
 
 
 def fits_decimal(value: Decimal) -> bool:
-    """At most 18 digits before the point and 10 after it."""
+    """Return True for at most 18 digits before the point and 10 after it."""
     text = str(value)
     if len(text) <= _CERTAINLY_FITS and "E" not in text:
         return True
@@ -225,7 +218,7 @@ def fits_decimal(value: Decimal) -> bool:
 
 
 class Check(msgspec.Struct, frozen=True):
-    """Something about one place that the decoder does not look at: a rule of the shape, not of the market."""
+    """Rule of the shape, not of the market, that the decoder does not check."""
 
     at: str
     holds: Callable[..., object]
@@ -234,12 +227,12 @@ class Check(msgspec.Struct, frozen=True):
 
 
 def derived_checks(wire_type: type) -> Iterator[Check]:
-    """What is left to check after decoding, for all places of the shape; `at` has [] for the items of arrays."""
+    """Yield the checks that remain after decoding, for all places of the shape. `at` has [] for items of arrays."""
     yield from _derived(inspect.type_info(wire_type), "")
 
 
 is_not_blank = str.strip
-"""What is left of a text without blanks: nothing, for a blank one. Asked too often for a function of our own."""
+"""Return the text without outer blanks: empty, so false, for a blank text."""
 
 
 def _derived(node: inspect.Type, at: str) -> Iterator[Check]:
@@ -277,7 +270,7 @@ def _fitted(value: Any, wire_type: type, bounds: Bounds) -> tuple[Any, list[Prob
 
 
 class _Walk:
-    """One walk over one value: notes what does not fit, and gives the value with stand-ins in those places."""
+    """Walk over one value that notes misfits and returns the value with stand-ins in their places."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.misfits = ProblemList()
@@ -355,7 +348,7 @@ class _Walk:
         return fitted
 
     def unknown(self, value: dict[str, Any], names: list[str], path: tuple[str, ...]) -> None:
-        """Note each name that is not documented, and for the first few of them which one was probably meant."""
+        """Note each undocumented name, and for the first few of them the nearest documented name."""
         strange = [name for name in value if name not in names]
         room = self.misfits.room(UNKNOWN_FIELD)
         for index, name in enumerate(strange):
@@ -378,7 +371,7 @@ class _Walk:
         return [self.fitted(item, node.item_type, (*path, str(i))) for i, item in enumerate(value)]
 
     def decimal(self, value: Any, path: tuple[str, ...]) -> str:
-        """Text or number in, plain decimal text out, with the submitted scale."""
+        """Return a text or number as plain decimal text, with the submitted scale."""
         if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
             self.note(path, "invalid", misfits.expected(misfits.DECIMAL, value))
             return ""
@@ -408,7 +401,7 @@ class _Walk:
             self.text(value, path)
 
     def integer(self, value: Any, node: inspect.IntType, path: tuple[str, ...]) -> Any:
-        """An integer in, or a number without a fraction, such as 6.0; the integer out."""
+        """Return an integer, also from a number without a fraction such as 6.0."""
         is_whole = isinstance(value, int) or (isinstance(value, Decimal) and value == value.to_integral_value())
         if isinstance(value, bool) or not is_whole:
             self.note(path, "invalid", misfits.expected(misfits.INTEGER, value))
@@ -423,7 +416,7 @@ class _Walk:
         return value
 
     def moment(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:
-        """Text of a date or datetime in; the same out, with the market's zone where one is needed and none came."""
+        """Return the text of a date or datetime, with the market's zone if one is needed and missing."""
         is_date = isinstance(node, inspect.DateType)
         wanted = misfits.DATE if is_date else misfits.DATETIME
         if not isinstance(value, str):
@@ -449,7 +442,7 @@ class _Walk:
         return _with_zone(moment).isoformat() if getattr(node, "tz", None) else value
 
     def look_for_nul(self, value: Any, path: tuple[str, ...]) -> None:
-        """For values of any shape, whose depth is known to be within the limit."""
+        """Note null characters in a value of any shape and of bounded depth."""
         match value:
             case str():
                 self.text(value, path)
@@ -466,7 +459,7 @@ class _Walk:
 
 @cache
 def _fields(struct: type) -> dict[str, tuple[inspect.Field, Callable[[Any], bool]]]:
-    """The fields of a shape by name, each with a cheap look at its value: True when there is nothing to say of it."""
+    """Return the fields of a shape by name, each with a fast check that is True only for valid values."""
     node = _type_info(struct)
     assert isinstance(node, inspect.StructType)
     return {field.encode_name: (field, _cheap_look(field.type)) for field in node.fields}
@@ -506,7 +499,7 @@ def _is_moment_with_zone(value: Any) -> bool:
 
 
 def _completed(text: str) -> str:
-    """A time with the seconds, and an offset with the minutes, that ISO 8601 lets one leave out."""
+    """Return a time with the seconds and the minutes of its offset, which ISO 8601 allows to omit."""
     if (match := _MOMENT.match(text)) is None:
         return text
     minutes, seconds, zone = match.groups("")
@@ -514,14 +507,14 @@ def _completed(text: str) -> str:
 
 
 def _with_zone(moment: datetime) -> datetime:
-    """A local time with its offset; in UTC where the offset, long ago, was no whole number of minutes."""
+    """Return a local time with its offset, or in UTC if the offset was not a whole number of minutes."""
     local = moment.replace(tzinfo=MARKET_TIME)
     offset = local.utcoffset()
     return instant(moment) if offset is None or offset % timedelta(minutes=1) else local
 
 
 def _stand_in(node: inspect.Type) -> Any:
-    """A value that fits this type; what it says has no meaning."""
+    """Return some value that fits this type."""
     match node:
         case inspect.UnionType():
             return None  # a field that may be absent is not required, so that it is one that may be null

@@ -1,4 +1,4 @@
-"""What is absent breaks nothing, but for the few fields that a rule asks for."""
+"""Absent values break no rule, except the few fields that a rule requires."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ MISSED = {
     "supply_addresses[]": {"unknown_ledger_identifiers"},
     "supply_addresses[].supply_points[]": {"unknown_ledger_identifiers"},
 }
-"""What the complete account breaks when it lacks this, and nothing else."""
+"""Rules that the complete account breaks when it lacks a field."""
 
 
 def places(value: Any, path: Path = ()) -> Iterator[Path]:

@@ -115,7 +115,7 @@ LIMITS: list[tuple[str, Path, Any, Any, str, str]] = [
         )
     ),
 ]
-"""Whose rule, place, the last value that is taken, the first that is not, where that is told, code."""
+"""Resource, place, last accepted value, first refused value, path of the problem, code."""
 
 
 def broken(name: str, body: dict[str, Any]) -> dict[tuple[str, str], Severity]:

@@ -227,7 +227,7 @@ BROKEN: list[tuple[str, str, Path, Any]] = [
     ("fixed_payment_schedule_missing_frequency", "", (*SCHEDULE, "frequency"), ...),
     ("fixed_payment_schedule_missing_day_of_month", "", (*SCHEDULE, "day_of_month"), ...),
 ]
-"""Code, where it is told ("" for the place itself, or a name beside it), place, value."""
+"""Code, field of the problem ("" for the place itself, or a name beside it), place, value."""
 LIMITS: list[tuple[str, Path, Any, Any]] = [
     ("date_in_future", ("customers", 0, "date_of_birth"), "2026-11-21", "2026-11-22"),
     ("implausible_date_of_birth", ("customers", 0, "date_of_birth"), "1906-01-01", "1905-12-31"),
@@ -331,7 +331,7 @@ LIMITS: list[tuple[str, Path, Any, Any]] = [
     ("fixed_payment_schedule_missing_day_of_month", (*SCHEDULE, "day_of_month"), 1, ...),
     ("fixed_payment_schedule_missing_frequency", (*SCHEDULE, "frequency"), "MONTHLY", ...),
 ]
-"""Code, place, the last value that is taken, the first that is not."""
+"""Code, place, last accepted value, first refused value."""
 BREACHES += [
     (at(*path) if not field else at(*path[:-1], field), code, changed(an_account(), value, *path))
     for code, field, path, value in BROKEN

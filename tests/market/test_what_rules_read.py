@@ -47,7 +47,7 @@ def watched(value: Any, path: str, seen: set[str]) -> Any:
 
 
 def values_at(value: Any, at: str) -> Iterator[Any]:
-    """What stands at a rule's place."""
+    """Yield the values at a rule's place."""
     step, _, below = at.partition(".")
     if not step:
         yield value

@@ -1,4 +1,4 @@
-"""What differs between two bodies is named field by field, and applying it to one gives the other."""
+"""A difference names each changed field, and turns one body into the other."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""An answer gives back what was sent: described decimals as text in their scale, all else as it came."""
+"""An answer returns the sent data: described decimals as text in their scale, all other values unchanged."""
 
 from typing import Any
 

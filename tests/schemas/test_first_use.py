@@ -1,4 +1,4 @@
-"""Whatever is read first may be read by several threads at once: a type that is compiled then ends the process."""
+"""Several threads may be the first to read a shape: compiling a type in two threads at once ends the process."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Every kind of field: what just fits, what just does not, what is said then, and what stands in its place."""
+"""Every kind of field: values just inside and outside its limits, with their sentences and stand-ins."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal

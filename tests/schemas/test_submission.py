@@ -1,4 +1,4 @@
-"""What was sent is read bare or wrapped, and said in one canonical form."""
+"""Bodies are read bare or wrapped, and have one canonical form."""
 
 from schemas.reading.places import documented_path, place_of
 from schemas.submission import read_submission

@@ -101,7 +101,7 @@ def test_no_schema_is_left_open_by_silence() -> None:
 def test_every_moment_is_described_as_one() -> None:
     """Of every field that holds a moment, whichever way its class declares it.
 
-    Those that importers usually send without a zone are no `date-time`: generated clients would refuse them.
+    Moments that importers usually send without a zone are not `date-time`: generated clients would refuse them.
     """
     types = [type_ for o in OPERATIONS for type_ in (o.body, o.last_line, *o.answers.values()) if type_]
     structs = structs_of([Account, *types])

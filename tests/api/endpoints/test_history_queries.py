@@ -1,4 +1,4 @@
-"""What happened to an account, and what was known at a moment: over HTTP and on the command line."""
+"""History of an account, and the state at a moment: over HTTP and on the command line."""
 
 import json
 from datetime import UTC, datetime, timedelta

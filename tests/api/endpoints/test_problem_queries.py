@@ -1,4 +1,4 @@
-"""Whoever may mend an import sees what is wrong with it: warnings, problems, and attempts that were refused."""
+"""Problems of an import: its errors, its warnings, and refused attempts."""
 
 import asyncio
 import json

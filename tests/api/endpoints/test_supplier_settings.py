@@ -1,4 +1,4 @@
-"""How a supplier's settings change what is refused and what is recorded."""
+"""Effects of a supplier's settings on refusals and records."""
 
 import itertools
 import json

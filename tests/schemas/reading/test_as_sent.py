@@ -1,4 +1,4 @@
-"""What is read at once is what the exact way reads, and a body that loses anything is not read at once."""
+"""The fast reader reads the same as the exact one, and reads no body that loses anything."""
 
 import hashlib
 import json
@@ -138,7 +138,7 @@ def test_the_canonical_form_is_the_one_that_is_kept_in_the_log() -> None:
 
 
 def test_numbers_keep_their_scale() -> None:
-    """Whoever sends 1.50 after 1.5 has changed something."""
+    """1.50 after 1.5 is a change."""
     account = encoded(changed(an_account(), "HERE", "metadata", 0, "value"))
     forms = [sent_submission(account.replace(b'"HERE"', number)).canonical_json() for number in (b"1.5", b"1.50")]
     assert b":1.50" in forms[1]

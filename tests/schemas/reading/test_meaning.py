@@ -1,4 +1,4 @@
-"""What is spelt otherwise means the same; what says something else does not."""
+"""Other spellings have the same meaning, and other values another one."""
 
 from decimal import Decimal
 from typing import Any

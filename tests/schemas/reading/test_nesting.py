@@ -1,4 +1,4 @@
-"""No body is nested deeper than is said, whether it fits its shape or not, and however it is sent."""
+"""No body is nested deeper than the limit, whether it fits its shape or not, bare or wrapped."""
 
 from typing import Any
 
