@@ -224,26 +224,21 @@ def test_standard_input_and_broken_lines(tmp_path: Path, importer: Importer, ver
     assert (failed["line"], failed["payload"]) == (3, "{broken")
 
 
-@pytest.mark.parametrize("width", [100, 30])
+@pytest.mark.parametrize(("width", "more"), [(100, {}), (30, {}), (100, {"NO_COLOR": "1"})])
 def test_progress_is_drawn_in_a_terminal_and_fits(
-    tmp_path: Path, importer: Importer, access: Mapping[str, str], width: int
+    tmp_path: Path, importer: Importer, access: Mapping[str, str], width: int, more: dict[str, str]
 ) -> None:
     write_book(tmp_path, importer.supplier)
-    terminal = Terminal("push", "book.ndjson", at=tmp_path, access=access, width=width)
+    terminal = Terminal("push", "book.ndjson", at=tmp_path, access=access, width=width, more=more)
     assert terminal.end() == 0
     assert b"next:" in terminal.shown
+    has_colors = any(re.search(rb"[34]\d", code) for code in _SGR.findall(terminal.shown))
+    assert has_colors == (width == 100 and not more)
     drawn = re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", terminal.shown.split(b"run book")[0])
     assert all(len(line.decode()) <= width for line in re.split(rb"[\r\n]+", drawn))
     if width == 100:
         assert "━".encode() in drawn
         assert b"100 %" in drawn
-
-
-def test_no_color_means_no_color(tmp_path: Path, importer: Importer, access: Mapping[str, str]) -> None:
-    write_book(tmp_path, importer.supplier)
-    terminal = Terminal("push", "book.ndjson", "--wait", at=tmp_path, access=access, more={"NO_COLOR": "1"})
-    assert terminal.end() == 0
-    assert {code for code in _SGR.findall(terminal.shown) if re.search(rb"[34]\d", code)} == set()
 
 
 @pytest.mark.promise("importbook-push-outlives-service")
