@@ -1,4 +1,4 @@
-"""Whatever is sent: a {detail, code} body with the right status, never a 500, and nothing stored."""
+"""Bad input is answered with a {detail, code} body and the right status, never with a 500. Nothing is stored."""
 
 import re
 from codecs import BOM_UTF8

@@ -98,7 +98,7 @@ def test_every_answer_is_described(described: Any, importer: Importer, operation
 
 
 def vanishes(query: Any) -> bool:
-    """Whether what is wrong with a query may not be sent at all: a parameter without any value is no parameter."""
+    """Return True if the wrong part of a query may not be sent at all: a parameter without a value is none."""
     return any(value in (None, [], {}, ()) for value in (query or {}).values())
 
 

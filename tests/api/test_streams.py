@@ -1,4 +1,4 @@
-"""What is long is sent and read a piece at a time; what is large is worked on beside the event loop."""
+"""Long bodies and answers pass in pieces. Large bodies are judged in a thread."""
 
 import asyncio
 import threading

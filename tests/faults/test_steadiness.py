@@ -1,4 +1,4 @@
-"""A run that takes more and more memory, or acknowledges less and less, is told; a short one is not judged."""
+"""A run with growing memory or falling rate is reported. A short one is not judged."""
 
 import pytest
 

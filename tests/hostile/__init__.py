@@ -1,1 +1,1 @@
-"""What one caller may send to harm the others, and how much harm it does at a really running service."""
+"""Hostile requests and files, and the harm that they do to other callers of a running service."""

@@ -1,4 +1,4 @@
-"""Files of others, altered: single bytes, parts, numbers, nesting, also of what is compressed in them; and bombs."""
+"""Alterations of files: single bytes, parts, numbers and nesting, also inside compressed parts; and bombs."""
 
 import io
 import random
@@ -55,7 +55,7 @@ _COMPRESSED: dict[str, Callable[[bytes, random.Random], bytes]] = {
 
 
 def alterations(kind: str, content: bytes, count: int, seed: int) -> Iterator[bytes]:
-    """Yield the file with one alteration, as often as is asked for: of its bytes, and of what is compressed in it."""
+    """Yield the file with one alteration, `count` times: of its bytes, and of its compressed content."""
     rng = random.Random(seed)
     for number in range(count):
         alter = _COMPRESSED.get(kind, altered) if number % 2 else altered

@@ -23,7 +23,7 @@ class Hostile(msgspec.Struct, frozen=True):
     name: str
     sent: Callable[[str, str], Iterator[bytes]]
     statuses: tuple[int, ...]
-    """What it may be answered with; () where the connection may just end."""
+    """Expected statuses; () if the connection may just end."""
     is_quick: bool = False
     """Belongs to the smaller selection that `make test` tries."""
     lines: int = 1

@@ -63,7 +63,7 @@ def export(file: Path) -> Any:
 
 
 def replay(file: Path) -> Any:
-    """Whatever is decided otherwise: an export is not signed, and may say anything."""
+    """Decisions may differ: an export is not signed, and may say anything."""
     ended = CliRunner().invoke(replay_verb, [str(file)])
     if ended.exception is not None and not isinstance(ended.exception, SystemExit):
         raise ended.exception

@@ -1,4 +1,4 @@
-"""How much one hostile connection costs: another caller's waiting, processor, memory, and what is answered."""
+"""Measure the harm of hostile connections: another caller's wait, CPU time, memory, and the answer."""
 
 import contextlib
 import http.client
@@ -13,12 +13,11 @@ import msgspec
 import psutil
 
 MAX_WAIT_S, MAX_PROCESSOR_S, MAX_MEMORY_BYTES, MAX_ANSWER_BYTES = 0.5, 3.0, 100_000_000, 2_000_000
-"""The bars: what another caller may wait longer, what the service may spend on it, and what may be answered."""
+"""The bars: longest extra wait of another caller, CPU time and memory of the service, and size of the answer."""
 TIMEOUT_S = 60.0
 _ASKS_EVERY_S, _LOOKS_EVERY_S, _FINDS_EVERY_S = 0.03, 0.01, 1.0
-"""Pauses of the other caller, between looks at memory, and until the service's processes are looked for anew.
-
-To find them reads all processes of the machine, which takes a hundred times as long as to look at those.
+"""Pauses of the other caller, between readings of memory, and between searches for the service's processes, which are
+slow.
 """
 QUIET_S = 1.0
 TIMES = 3
@@ -29,17 +28,17 @@ Number = TypeVar("Number", int, float)
 
 
 class Harm(msgspec.Struct, frozen=True):
-    """What was seen while one connection sent what it had, until it was answered or ended."""
+    """Figures of one hostile connection, until it was answered or ended."""
 
     status: int | None
     answered_bytes: int
-    """Of the whole answer; of one that is sent in lines, of its longest line."""
+    """Size of the answer. Of an answer in lines, size of its longest line."""
     answer: bytes
     waited_s: float
-    """The longest that another caller waited for an answer."""
+    """Longest wait of another caller for an answer."""
     processor_s: float
     memory_bytes: int
-    """By how much the process grew at most."""
+    """Largest growth of the processes."""
 
 
 def harm_of_all(url: str, processes: "Processes", connections: Iterable[Iterable[bytes]], others_token: str) -> Harm:
@@ -66,10 +65,10 @@ def harm_of_all(url: str, processes: "Processes", connections: Iterable[Iterable
 
 
 def least_harm(url: str, measure: Callable[[], Harm], others_token: str, *, bearable_s: float) -> Harm:
-    """What is measured, and where another caller has waited long, the least that it had to wait in three times.
+    """Return the measurement. If another caller waited long, repeat it, and take the shortest of three waits.
 
-    What a caller waits while nothing is sent is the machine's matter: it is taken off. Memory counts from the first
-    time, since a process that has grown does not grow again.
+    The wait without any load is subtracted, since the machine causes it. Memory counts from the first time: a process
+    that has grown does not grow again.
     """
     found = first = measure()
     for _ in range(TIMES - 1):
@@ -84,7 +83,7 @@ def least_harm(url: str, measure: Callable[[], Harm], others_token: str, *, bear
 
 
 def conversation(connection: socket.socket, pieces: Iterable[bytes], *, is_one: bool = True) -> bytes:
-    """Send all, reading meanwhile; what was answered until one whole answer is there or the connection ends."""
+    """Send all bytes, and read meanwhile. Return the answer when one is whole or the connection ends."""
     connection.settimeout(TIMEOUT_S)
 
     def send() -> None:
@@ -116,7 +115,7 @@ def is_whole(answer: bytearray) -> bool:
 
 
 class Processes:
-    """The service's processes: those that are told, and whatever they start."""
+    """The given processes and their children."""
 
     def __init__(self, roots: Sequence[psutil.Process], others: Sequence[psutil.Process] = ()) -> None:
         self._roots = roots
@@ -124,16 +123,16 @@ class Processes:
         self._known: list[psutil.Process] = []
 
     def find(self) -> None:
-        """Look for all of them: those that are told, and what these have started."""
+        """Search for the processes and their children."""
         roots = [*self._roots, *self._others]
         self._known = roots + [child for root in roots for child in root.children(recursive=True)]
 
     def memory_bytes(self) -> int:
-        """Of all that were found."""
+        """Memory of all processes that were found."""
         return sum(_of(process, lambda one: int(one.memory_info().rss)) for process in self._known)
 
     def processor_s(self) -> float:
-        """Of those that are told, and of what they have started, ended or not; not of the others."""
+        """CPU time of the given roots and their children, ended ones included; without the others."""
         below = [child for root in self._roots for child in root.children(recursive=True)]
         return sum(sum(root.cpu_times()[:4]) for root in self._roots) + sum(
             _of(child, lambda one: float(sum(one.cpu_times()[:2]))) for child in below
@@ -148,7 +147,7 @@ def _of(process: psutil.Process, asked: Callable[[psutil.Process], Number]) -> N
 
 
 class Watch:
-    """A caller who asks for something small again and again, and the processes, looked at in another thread."""
+    """Another caller that sends small requests, and a thread that reads the memory of the processes."""
 
     def __init__(self, processes: Processes) -> None:
         self.waited_s = self.processor_s = 0.0
@@ -157,7 +156,7 @@ class Watch:
         self.is_over = threading.Event()
 
     def ask(self, address: tuple[str, int], token: str) -> None:
-        """Read a status that is not there, with a token, on one connection."""
+        """Read a status that does not exist, with a token, on one connection."""
         with contextlib.closing(http.client.HTTPConnection(*address, timeout=TIMEOUT_S)) as connection:
             while not self.is_over.wait(_ASKS_EVERY_S):
                 began = time.monotonic()
@@ -177,7 +176,7 @@ class Watch:
 
 @contextlib.contextmanager
 def watching(address: tuple[str, int], processes: Processes, token: str) -> Iterator[Watch]:
-    """Watch until the end of the block, whose figures stand in the watch afterwards."""
+    """Watch until the end of the block. The watch has the figures afterwards."""
     watch = Watch(processes)
     processes.find()
     memory_before, processor_before = processes.memory_bytes(), processes.processor_s()
@@ -204,7 +203,7 @@ def address_of(url: str) -> tuple[str, int]:
 
 
 def many(pieces: bytes, count: int, address: tuple[str, int]) -> Iterator[socket.socket]:
-    """So many connections that have sent this and wait."""
+    """Connections that have sent these bytes and wait."""
     for _ in range(count):
         connection = socket.create_connection(address)
         connection.sendall(pieces)

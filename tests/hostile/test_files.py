@@ -139,7 +139,7 @@ def test_a_small_file_that_becomes_a_large_one_is_refused(reading: tuple[str, by
 def test_a_restore_verifies_no_backup_with_an_altered_part(
     log: Log, folder: Path, monkeypatch: pytest.MonkeyPatch, part: str, columns: str
 ) -> None:
-    """Whoever altered the part has made its digest fit, and taken the signature away. Other columns decide nothing."""
+    """The forger has adapted the digest of the part and removed the signature. Only these columns decide anything."""
     for name, value in {
         "DATABASE_URL": log.urls.service,
         "DATABASE_ADMIN_URL": log.urls.admin,

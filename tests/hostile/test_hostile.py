@@ -1,7 +1,7 @@
-"""Whatever one connection sends: another caller waits little longer, the process spends little, the answer is small.
+"""One connection cannot stop others: their wait, the CPU time and memory of the process, and the answer are limited.
 
-A selection as a rule; `make fuzz` (FUZZ_REQUESTS) sends the whole catalogue and holds it to the bars themselves. On
-machines that do other work at the same time, a wait says little: the selection is therefore held to twice the bars.
+A selection as a rule; `make fuzz` (FUZZ_REQUESTS) sends the whole catalogue and applies the bars themselves. The
+selection gets twice the bars, since machines may do other work at the same time.
 """
 
 import json
@@ -100,7 +100,7 @@ def test_one_connection_cannot_stop_the_others(
     keys: dict[str, str],
     hostile: Hostile,
 ) -> None:
-    """What one request may cost, each of its lines may; memory and the others' waiting are bounded for all of them."""
+    """Each line may cost as much as a request. Memory and the wait of others are limited for all lines together."""
     seen = harm(service, watched, importer, other, keys[hostile.role], hostile)
     assert_harmless(seen, hostile.statuses, hostile.lines)
 

@@ -17,7 +17,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
 
 class Server:
-    """Sleeps in its loop when it is asked for that, and answers everything so much later."""
+    """A server that sleeps in its loop on request, and delays every answer."""
 
     def __init__(self, noise_s: float) -> None:
         self._noise_s = noise_s
@@ -65,7 +65,7 @@ def serving(noise_s: float = 0.0) -> Iterator[str]:
 
 
 def seen(url: str, path: str) -> Harm:
-    """What is measured of a request for this path."""
+    """Measure a request for this path."""
     return least_harm(
         url, lambda: harm_of_all(url, Processes([]), [[head("GET", path)]], "t"), "t", bearable_s=MAX_WAIT_S
     )

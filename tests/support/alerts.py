@@ -1,4 +1,4 @@
-"""Whether an alert fires on what services show: promtool evaluates it, as Prometheus would."""
+"""Evaluate alerts on metrics of services with promtool, as Prometheus would."""
 
 import re
 import shutil
@@ -18,7 +18,7 @@ RULES: dict[str, dict[str, Any]] = {
 }
 PROMTOOL = shutil.which("promtool")
 MINUTES = {"1d": 1_500}
-"""How long what was seen goes on: longer than an alert waits; two hours and the window of its rates, mostly."""
+"""Minutes for which the metrics continue, by the alert's wait: longer than the wait [default: 480]."""
 _COUNTERS = ("_total", "_bucket", "_sum", "_count")
 
 needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not here: it comes with Debian's prometheus")
@@ -58,7 +58,7 @@ def fires(
     limit: tuple[str, float] | None = None,
     gauges_grow: bool = False,
 ) -> bool:
-    """Whether the alert fires where what was seen goes on: counters grow by as much every minute, gauges stay.
+    """Return True if the alert fires while counters grow by the same amount every minute and gauges stay.
 
     `limit` replaces a number of the expression that no test can reach by a smaller one.
     """

@@ -1,4 +1,4 @@
-"""What an auditor has: the verifier as it is built for them, and nothing of ours."""
+"""Tools of an auditor: the verifier as it is built for auditors, without any of our packages."""
 
 import runpy
 import subprocess

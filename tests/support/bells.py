@@ -1,4 +1,4 @@
-"""What was rung for, through a broker in memory."""
+"""Messages of a broker in memory."""
 
 from typing import Any
 

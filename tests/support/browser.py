@@ -1,6 +1,6 @@
 """The system's Chromium, as a person uses it: signed in, in some language, scheme and width, with script or without.
 
-What the pages look like is kept in build/screenshots.
+Screenshots are kept in build/screenshots.
 """
 
 import shutil
@@ -29,7 +29,7 @@ FLAGS = [
 ]
 WIDE: ViewportSize = {"width": 1280, "height": 900}
 HALF: ViewportSize = {"width": 640, "height": 450}
-"""What 200 % zoom leaves of it."""
+"""The same at 200 % zoom."""
 NARROW: ViewportSize = {"width": 320, "height": 640}
 MOST_HIGH = 4_000
 """Pixels of a picture: of more, some Chromiums make none."""
@@ -82,7 +82,7 @@ def cookies_for(service: RunningService, role: UserRole, *, suppliers: tuple[str
 
 
 class Desk:
-    """A page of somebody, who may have signed in; what went wrong on it is kept in `trouble`."""
+    """A page of a visitor, who may have signed in. Errors of the page are collected in `trouble`."""
 
     def __init__(self, page: Page, base_url: str) -> None:
         self.page = page
@@ -111,7 +111,7 @@ class Desk:
         self.page.context.add_cookies([cookie])  # type: ignore[list-item]
 
     def unfold(self) -> None:
-        """Open all that can be opened, but for branches of trees, which are many and all alike."""
+        """Open all details, except branches of trees, which are many and alike."""
         opening = "document.querySelectorAll('main details:not(.tree details)').forEach((one) => { one.open = true; })"
         self.page.evaluate(opening)
 
@@ -120,13 +120,13 @@ class Desk:
         self.page.evaluate("(is) => { const who = document.querySelector('.who'); if (who) who.open = is; }", is_open)
 
     def faults(self) -> list[str]:
-        """What axe finds on the page, by rule and place."""
+        """Return the violations that axe finds, by rule and place."""
         if not self.page.evaluate("typeof axe !== 'undefined'"):
             self.page.evaluate(_AXE)
         return list(self.page.evaluate(_FAULTS, TAGS))
 
     def cut(self) -> list[str]:
-        """What is cut off, or makes the page move sideways to be read."""
+        """Return elements that are cut off, or make the page scroll sideways."""
         return list(self.page.evaluate(_CUT))
 
     def tab_to(self, is_there: str) -> None:

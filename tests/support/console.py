@@ -165,7 +165,7 @@ def visitor(
 
 
 def csrf_in(page: str) -> str:
-    """What the forms of a page carry."""
+    """Return the CSRF token of a page's forms."""
     match = _CSRF.search(page)
     assert match is not None, page
     return match[1]
@@ -178,7 +178,7 @@ def send(browser: Browser, path: str, fields: dict[str, Any] | None = None, *, a
 
 
 def words_of(page: str) -> str:
-    """What a page says, without its markup."""
+    """Return the text of a page, without its markup."""
     body = page.partition("<main")[2] or page
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", body.partition(">")[2])).split())
 

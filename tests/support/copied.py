@@ -1,4 +1,4 @@
-"""What rows in COPY's binary format say."""
+"""Decode rows in COPY's binary format."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What a newer version of the service might write: payloads that need a dictionary which this one does not have."""
+"""Payloads of a newer version of the service, compressed with a dictionary that this version does not have."""
 
 import zstandard
 

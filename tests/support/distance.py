@@ -1,4 +1,4 @@
-"""How far from the code a test stands: near ones start nothing and run first, and `make test-fast` runs them alone."""
+"""Distance of a test from the code: near tests start nothing and run first, and `make test-fast` runs only those."""
 
 from functools import cache
 from pathlib import Path

@@ -16,7 +16,7 @@ MEMORY = Path("/dev/shm")
 ROOM_BYTES = 4 * 2**30
 """A run of the whole suite in four processes takes a third of this at most."""
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-"""What a container may take, where it is bounded; what lies in memory counts."""
+"""Memory limits of a container. Files in memory count."""
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Tells German sentences from English ones that have leaked."""
+"""Distinguish German sentences from English ones."""
 
 import re
 
@@ -8,6 +8,6 @@ _ENGLISH = re.compile(
 
 
 def is_german(sentence: str) -> bool:
-    """Whether a sentence is there, and none of the words without which English hardly does."""
+    """Return True for a sentence without any of the most frequent English words."""
     prose = re.sub(r"„[^“]*“|`[^`]*`|[a-z]+_[a-z_]+", "", sentence)
     return bool(sentence) and not _ENGLISH.search(prose.lower())

@@ -1,4 +1,4 @@
-"""What tests are made from: accounts and events."""
+"""Building blocks of tests: accounts, events, and given/when/then."""
 
 import copy
 from datetime import UTC, datetime, timedelta
@@ -32,7 +32,7 @@ def an_account(supplier: str = "NORDWIND", number: int = 1) -> dict[str, Any]:
 
 
 def changed(account: dict[str, Any], value: Any, *path: str | int) -> dict[str, Any]:
-    """The account with one place changed; `...` as value removes the place. What is not on the way there is shared."""
+    """Return the account with one place changed; `...` as value removes the place. Unchanged parts are shared."""
     other: dict[str, Any] = _changed(account, value, path)
     return other
 
@@ -90,7 +90,7 @@ def cancelled() -> ImportCancelled:
 
 
 def value_at(value: Any, path: tuple[str | int, ...]) -> Any:
-    """What stands at a path."""
+    """Return the value at a path."""
     return reduce(lambda place, step: place[step], path, value)
 
 

@@ -19,12 +19,12 @@ from embedded.service import Service
 from tests.support.folders import new_folder
 
 SHARED = "TESTS_SHARED_FOLDER"
-"""The variable in which the first process of a run tells the others where what they share is."""
+"""Variable with the folder that the processes of a run share. The first process sets it."""
 PARTS = ("postgres", "secrets/postgres_admin", "secrets/postgres_service")
 
 
 def begin_sharing() -> Path | None:
-    """Make the folder that the processes of a run share, where there is none yet; whoever made it removes it."""
+    """Make the shared folder if there is none yet, and return it. The caller removes it."""
     if SHARED in os.environ:
         return None
     folder = new_folder("importledger-tests-")
@@ -38,9 +38,9 @@ def end_sharing(folder: Path) -> None:
 
 
 def prepare(folder: Path) -> None:
-    """Let this data folder hold a Postgres with the newest schema, as a stopped service leaves it.
+    """Put a Postgres with the newest schema into this data folder, as a stopped service leaves it.
 
-    One that it has stays. Where nothing is shared (`make chaos`), the service makes its own.
+    An existing one is kept. Without a shared folder (`make chaos`) the service makes its own.
     """
     if SHARED not in os.environ or (folder / "postgres").exists():
         return
@@ -50,7 +50,7 @@ def prepare(folder: Path) -> None:
 
 
 def _made() -> Path:
-    """The one that is copied; who comes first makes it, and the others wait."""
+    """Return the Postgres that is copied. The first process makes it, and the others wait."""
     shared = Path(os.environ[SHARED])
     made = shared / "made"
     with (shared / "lock").open("a") as lock:

@@ -1,4 +1,4 @@
-"""Whether processors are short, as a test wants it."""
+"""Processor pressure, as a test sets it."""
 
 from system.processors import ProcessorPressure
 

@@ -1,4 +1,4 @@
-"""What imports of tests fail with."""
+"""Failures of imports."""
 
 from eventstore.aggregates.import_process import FailImport, stream_of
 from eventstore.log.ledger import Ledger

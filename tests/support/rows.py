@@ -1,4 +1,4 @@
-"""What a view's table holds, and what a question about it is answered with."""
+"""Rows of a view's table, and answers of queries about it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

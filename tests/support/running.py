@@ -43,15 +43,15 @@ def free_port() -> int:
 
 
 def listens(url: str) -> bool:
-    """Whether a server accepts connections on the Unix socket of this URL."""
+    """Return True if a server accepts connections on the Unix socket of this URL."""
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(unquote(url.removeprefix("unix://"))) == 0
 
 
 def wait_for(claim: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
-    """Return when the claim holds; fail with `what` when it does not in time.
+    """Return when the claim holds. Fails with `what` if it does not hold in time.
 
-    Whoever has waited long is asked for less often, since asking takes processor from what is waited for.
+    The pauses grow, since checking takes CPU time from the work that is waited for.
     """
     began = time.monotonic()
     while not claim():
@@ -237,7 +237,7 @@ def start_role(
 
 
 def await_end(process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait for a process that was told to stop. One that does not is killed, and fails with what it has said."""
+    """Wait for a process that was told to stop. One that does not stop is killed, and the test fails with its log."""
     try:
         process.wait(30)
     except subprocess.TimeoutExpired as error:
@@ -248,6 +248,6 @@ def await_end(process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def processed(importer: Importer) -> int:
-    """How many of the importer's accounts exist."""
+    """Return the number of the importer's accounts that exist."""
     body: list[Any] = importer.client.imported(importer.supplier).body
     return len(body)

@@ -40,7 +40,7 @@ def run_here(
     stdin: bytes = b"",
     folder: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """What `main` prints and how it ends, as if it were a process: in this folder, with just these variables."""
+    """Return the output and exit code of `main`, as if it were a process: in this folder, with only these variables."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="", write_through=True) for _ in range(2))
     with _one_at_a_time, process_as_before(), contextlib.chdir(folder or Path.cwd()):
         _set_environment(environment)
@@ -53,7 +53,7 @@ def run_here(
 
 
 def _exit_code(main: Callable[[], object]) -> int:
-    """How a process would end that calls this."""
+    """Return the exit code of a process that calls this."""
     try:
         code = main()
     except SystemExit as ended:
@@ -66,7 +66,7 @@ def _exit_code(main: Callable[[], object]) -> int:
 
 @contextlib.contextmanager
 def process_as_before() -> Iterator[None]:
-    """What an entry point sets for its process ends with the block."""
+    """Restore the state of the process that entry points change."""
     environment, words, stdin = dict(os.environ), sys.argv, sys.stdin
     echoes = [(module, module.__dict__["echo"]) for module in (click, click.exceptions)]
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)}
@@ -85,7 +85,7 @@ def process_as_before() -> Iterator[None]:
 
 @contextlib.contextmanager
 def logging_as_before() -> Iterator[None]:
-    """The same of logging and of what happens on errors that nobody catches."""
+    """Restore logging and the hooks for uncaught errors."""
     root = logging.getLogger()
     handlers, level, configuration = root.handlers[:], root.level, structlog.get_config()
     hooks = sys.excepthook, threading.excepthook, sys.unraisablehook

@@ -37,6 +37,6 @@ class _Jumping(selectors.SelectSelector):
 
 
 def in_virtual_time(work: Coroutine[Any, Any, T]) -> T:
-    """What the work gives."""
+    """Run the work and return its result."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(work)

@@ -1,4 +1,4 @@
-"""What tests of metrics share: measures that count here, and the database as its owner sees it."""
+"""Fixtures for metrics: measures of this process, and a connection of the database's owner."""
 
 from collections.abc import Iterator
 from typing import Any

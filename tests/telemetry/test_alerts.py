@@ -32,7 +32,7 @@ def promtool(*arguments: str, at: Path, **more: Any) -> "subprocess.CompletedPro
 
 @cache
 def rule_tests() -> list[dict[str, Any]]:
-    """What promtool is given to try."""
+    """Tests of the rules for promtool."""
     return [test for file in RULE_TESTS for test in yaml.safe_load((PROMETHEUS / file).read_text())["tests"]]
 
 

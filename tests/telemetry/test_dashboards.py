@@ -1,6 +1,6 @@
-"""Each dashboard is loaded into Grafana's own types, and written again with nothing lost.
+"""Load each dashboard into Grafana's own types, and write it again with nothing lost.
 
-The types are generated from Grafana's sources. What they do not know they leave out: a mistyped name is a loss here.
+The types are generated from Grafana's sources. Unknown names are dropped, so that a mistyped name is a loss here.
 """
 
 import copy
@@ -26,7 +26,7 @@ def written(board: dict[str, Any]) -> Any:
 
 
 def lost(before: Any, after: Any, path: str = "") -> Iterator[str]:
-    """The places of what is said before, and not the same afterwards. What is added, with its default, is no loss."""
+    """Yield the places of values that are missing or different afterwards. Added defaults are no loss."""
     match before, after:
         case dict(), dict():
             for name, value in before.items():

@@ -42,7 +42,7 @@ NOTHING: Series = {}
 
 
 def seen(database: PostgresUrls) -> Series:
-    """What a service on this database shows now, sizes included."""
+    """Return the metrics of a service on this database, sizes included."""
     registry, collector = CollectorRegistry(), ServiceCollector(database.service, durability="replicated")
     registry.register(collector)
     try:

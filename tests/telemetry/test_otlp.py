@@ -1,4 +1,4 @@
-"""Spans: whoever calls decides, a worker's is linked to the requests', and they arrive where the variables say."""
+"""Spans: the caller decides, a worker's span links to the requests', and all arrive at the configured address."""
 
 import subprocess
 import sys

@@ -41,7 +41,7 @@ _SIMPLE = re.compile(
 
 
 def holds(alert: str, *registries: CollectorRegistry) -> bool:
-    """Whether the expression of an alert, one number against its limit, is true of what these show."""
+    """Return True if an alert's expression, one number against its limit, holds for these registries."""
     match = _SIMPLE.match(RULES[alert]["expr"])
     assert match, RULES[alert]["expr"]
     values = [
@@ -61,7 +61,7 @@ def holds(alert: str, *registries: CollectorRegistry) -> bool:
 
 @pytest.fixture
 def watched(database: PostgresUrls) -> Iterator[CollectorRegistry]:
-    """What a service on this database shows."""
+    """Metrics of a service on this database."""
     registry, collector = CollectorRegistry(), ServiceCollector(database.service)
     collector.fresh_s = 0.0
     registry.register(collector)

@@ -28,7 +28,7 @@ SHORT = {
     "system/parallel.py": "ends a helper process together with its parent",
     "workers/actors/process_imports.py": "finishes one import, and logs its errors",
 }
-"""Files that start threads and tasks of their own, which end soon, and why nobody has to supervise them."""
+"""Files that start short threads and tasks, with the reason why these need no supervisor."""
 STARTING = {"Thread", "Timer", "create_task", "ensure_future", "start_new_thread"}
 
 

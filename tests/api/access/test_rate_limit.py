@@ -21,7 +21,7 @@ def a_key(name: str = "k", rate: int = RATE) -> Key:
 
 
 def taken(limits: list[RateLimit], key: Key, requests: int) -> int:
-    """How many of these requests fit, made one after the other, on each of the processes in turn."""
+    """Return how many of these requests fit, made one after the other, on each of the processes in turn."""
 
     async def take() -> int:
         fits = 0

@@ -1,4 +1,4 @@
-"""What travels between the api and its helpers."""
+"""Judgements survive the way between the api and its helpers."""
 
 import pickle
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Small bodies that are there together are worked on together, step by step; nobody's work is anybody else's."""
+"""Small bodies that arrive together are judged in a batch, step by step. Each caller gets its own result."""
 
 import asyncio
 import gc
@@ -46,7 +46,7 @@ GONE = asyncio.CancelledError
     )
 )
 def test_everybody_gets_what_their_own_work_gives(works: list[tuple[int, Any]]) -> None:
-    """Whatever that of the others gives or raises, however many steps it has, and whoever has gone."""
+    """Results do not depend on the work of others, on the number of steps, or on callers that have gone."""
     began = []
 
     def work(number: int, steps: int, outcome: Any) -> Steps[Any]:
@@ -127,11 +127,11 @@ def test_a_work_that_stops_the_loop_leaves_the_others_theirs() -> None:
 
 
 class Read:
-    """What is made of a body."""
+    """An object made of a body."""
 
 
 def test_of_work_that_fails_nothing_is_kept() -> None:
-    """Neither of one's own nor of what others brought at the same time, also before garbage is looked for."""
+    """The objects are freed without the garbage collector: those of the failed work, and those of its batch."""
     kept: list[weakref.ref[Read]] = []
 
     def fail(_: Read) -> None:

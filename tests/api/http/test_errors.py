@@ -1,4 +1,4 @@
-"""What nobody expected: 500 with a request id, and no more said than a stranger may know."""
+"""Unexpected errors: 500 with a request id, and no detail that a stranger must not know."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ def test_what_nobody_expected_has_a_request_id_that_the_log_has_too(capsys: pyte
 @pytest.mark.parametrize("in_answer", [False, True])
 @pytest.mark.parametrize("path", ["/exact", "/some/{name}"])
 def test_what_is_raised_before_anything_is_sent_is_answered(error: Exception, in_answer: bool, path: str) -> None:
-    """By whichever way a path is found. What nobody expected goes on to the server, which logs where it came from."""
+    """Both ways to find a path answer it. Unexpected errors are also raised, so that the server logs them."""
 
     class Failing(Response):
         async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

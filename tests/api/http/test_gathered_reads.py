@@ -1,4 +1,4 @@
-"""Reads that come together go to the database as one, and each is answered as if it had been asked alone."""
+"""Reads of several callers are one query, and each is answered as if it were alone."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
@@ -22,7 +22,7 @@ LOCK = 4711
 
 
 def read_with(database: PostgresUrls, work: Callable[["Asked", Statuses], Awaitable[Any]]) -> tuple[Any, "Asked"]:
-    """What the work gives, and what was asked of the database."""
+    """Return the result of the work, and the queries that the database got."""
 
     async def run() -> tuple[Any, Asked]:
         async with reading_pool(database.service, size=4, is_for_read=True) as pool:

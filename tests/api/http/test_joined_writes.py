@@ -1,4 +1,4 @@
-"""What one turn of the loop writes goes out together in the next one, and never later."""
+"""Writes of one turn of the loop are sent together in the next turn, and never later."""
 
 import asyncio
 from typing import Any
@@ -32,7 +32,7 @@ class Written(asyncio.Transport):
 
 
 def after_a_turn(*steps: Any) -> Written:
-    """What was written, when the steps were called one after the other, None being a turn of the loop."""
+    """Call the steps one after the other and return what was written. None is a turn of the loop."""
     written = Written()
 
     async def run() -> None:

@@ -1,4 +1,4 @@
-"""Whoever prefers German is answered in German sentences; codes, paths and the English default stay what they are."""
+"""Callers that prefer German get German sentences. Codes, paths and the English default do not change."""
 
 import ast
 import re

@@ -183,7 +183,7 @@ def test_nobody_keeps_a_place_by_reading_slowly_for_ever(
 
 
 END = b"\r\n0\r\n\r\n"
-"""What ends an answer that is whole."""
+"""End of a whole answer."""
 
 
 COMMANDS = (

@@ -1,4 +1,4 @@
-"""What a client sends is bounded before it is parsed; who sends or reads too slowly loses the connection."""
+"""Data of clients is limited before it is parsed. Clients that send or read too slowly lose their connection."""
 
 import asyncio
 import contextlib
@@ -90,7 +90,7 @@ APP = Starlette(
 
 
 def ends(connection: socket.socket) -> bool:
-    """Whether the other side has closed, within ten seconds."""
+    """Return True if the other side closes within ten seconds."""
     connection.settimeout(10)
     try:
         while connection.recv(65_536):

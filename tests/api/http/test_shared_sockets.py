@@ -35,7 +35,7 @@ def listening() -> Iterator[socket.socket]:
 
 @contextlib.contextmanager
 def connected(shared: socket.socket, count: int) -> Iterator[list[socket.socket]]:
-    """So many clients whose connections wait to be taken."""
+    """Clients whose connections wait to be accepted."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(socket.create_connection(shared.getsockname())) for _ in range(count)]
 
@@ -56,9 +56,9 @@ Look = Callable[[list[Any]], Awaitable[Seen]]
 def taking(
     shared: Any, look: Look[Seen], *, is_ahead: Callable[[int], bool] = lambda count: False, pause_s: float = PAUSE_S
 ) -> Seen:
-    """What `look` sees of the connections that a listener takes, which are closed afterwards.
+    """Return what `look` returns about the connections that a listener accepts. They are closed afterwards.
 
-    `is_ahead` says whether it has more than others when it has so many.
+    `is_ahead` gets the number of connections, and returns whether that is more than others have.
     """
 
     async def scene() -> Seen:
@@ -82,7 +82,7 @@ def taking(
 
 
 async def some(transports: list[Any], count: int = 1) -> int:
-    """Wait until so many are taken; how many are by then."""
+    """Wait until so many are accepted. Return their number."""
     while len(transports) < count:
         await asyncio.sleep(0.001)
     return len(transports)

@@ -1,4 +1,4 @@
-"""What is refused is counted in the log, without anything that an importer has written."""
+"""Refusals are counted in the log, without any text of an importer."""
 
 import asyncio
 

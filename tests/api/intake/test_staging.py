@@ -1,4 +1,4 @@
-"""What is kept of an account that is taken."""
+"""Digests of an accepted account."""
 
 import hashlib
 
