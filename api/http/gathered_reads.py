@@ -57,8 +57,8 @@ class GatheredReads(Generic[K, V]):
     def _send(self) -> None:
         """Send the next queries, up to the limit."""
         while self._asked and len(self._under_way) < MAX_QUERIES:
-            asked, self._asked = self._asked[:MAX_KEYS], self._asked[MAX_KEYS:]
-            waiting = [(key, answer) for key, answer in asked if not answer.done()]  # skip callers that gave up
+            batch, self._asked = self._asked[:MAX_KEYS], self._asked[MAX_KEYS:]
+            waiting = [(key, answer) for key, answer in batch if not answer.done()]  # skip callers that gave up
             if waiting:
                 task = asyncio.ensure_future(self._answer(waiting))
                 self._under_way.add(task)

@@ -78,10 +78,10 @@ class RunCounts(CountAppends):
 
     async def _taken(self) -> Mapping[str, Command]:
         """Take the counts. Those of new runs beyond the limit go to the supplier only."""
-        asked = {(supplier, run) for supplier, run, _ in self._runs}
-        admitted = await self.names.admitted(asked)
+        names = {(supplier, run) for supplier, run, _ in self._runs}
+        admitted = await self.names.admitted(names)
         commands: dict[str, Command] = {}
-        for supplier, run, mode in [key for key in self._runs if key[:2] in asked]:
+        for supplier, run, mode in [key for key in self._runs if key[:2] in names]:
             count = self._runs.pop((supplier, run, mode))
             if (supplier, run) in admitted:
                 commands |= {stream_of(supplier, run, batch_name()): command for command in _commands(mode, count)}

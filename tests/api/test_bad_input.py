@@ -72,7 +72,7 @@ def path_of(operation: Operation, importer: Importer) -> str:
 
 @pytest.mark.promise("query-parameter-operation-declare")
 @pytest.mark.asvs("V15.3.7")
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_a_parameter_that_an_operation_does_not_declare_is_refused_by_every_operation(
     service: RunningService, operation: Operation
 ) -> None:
@@ -102,7 +102,9 @@ EDGES = (
 
 @pytest.mark.promise("value-parameter-field-form")
 @pytest.mark.asvs("V1.2.4")
-@pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.query], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "operation", [operation for operation in OPERATIONS if operation.query], ids=lambda operation: operation.name
+)
 def test_no_value_of_a_parameter_ends_in_a_5xx(service: RunningService, operation: Operation) -> None:
     caller = service.importer(role=max(operation.roles or {"importer"}))
     caller.client.create(encoded(an_account(caller.supplier, 1) | {"external_account_number": "none"}))
@@ -139,7 +141,9 @@ def test_a_query_of_many_names_takes_no_time_and_a_bounded_answer(service: Runni
 
 
 @pytest.mark.asvs("V1.1.1")
-@pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.body], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "operation", [operation for operation in OPERATIONS if operation.body], ids=lambda operation: operation.name
+)
 def test_a_byte_order_mark_before_a_body_is_skipped_by_every_operation(
     service: RunningService, importer: Importer, token: dict[str, str], operation: Operation
 ) -> None:

@@ -21,7 +21,7 @@ def importer(service: RunningService) -> Importer:
     return service.importer()
 
 
-def asked(
+def request(
     service: RunningService, importer: Importer | None, method: str, path: str, body: Any = None, **headers: str
 ) -> tuple[Answer, Mapping[str, str]]:
     """The answer in German."""
@@ -52,9 +52,9 @@ def details(body: Any) -> Iterator[str]:
 
 def assert_german(answer: Answer, headers: Mapping[str, str], status: int) -> None:
     assert answer.status == status
-    said = list(details(answer.body))
-    assert said
-    for sentence in said:
+    sentences = list(details(answer.body))
+    assert sentences
+    for sentence in sentences:
         assert is_german(sentence), sentence
     named = {name.lower(): value for name, value in headers.items()}
     assert named["content-language"] == "de"
@@ -69,10 +69,10 @@ def spoilt(importer: Importer) -> dict[str, Any]:
 
 
 def test_all_problems_of_an_account_are_german_as_list_and_as_tree(service: RunningService, importer: Importer) -> None:
-    answer, headers = asked(service, importer, "POST", f"{ACCOUNTS}validate/", spoilt(importer))
+    answer, headers = request(service, importer, "POST", f"{ACCOUNTS}validate/", spoilt(importer))
     assert_german(answer, headers, 400)
     assert answer.body["customers"]["0"]["email"] == ["Dies muss eine gültige E-Mail-Adresse sein."]
-    english, headers = asked(
+    english, headers = request(
         service, importer, "POST", f"{ACCOUNTS}validate/", spoilt(importer), Accept_Language="en, de;q=0.5"
     )
     assert [(e["code"], e["attr"]) for e in english.body["errors"]] == [
@@ -113,14 +113,14 @@ def test_a_refusal_is_german(
     headers: dict[str, str],
     status: int,
 ) -> None:
-    assert_german(*asked(service, importer, method, path, body, **headers), status)
+    assert_german(*request(service, importer, method, path, body, **headers), status)
 
 
 def test_strangers_and_odd_heads_are_refused_in_german(service: RunningService) -> None:
-    assert_german(*asked(service, None, "GET", f"{ACCOUNTS}X/Y/"), 401)
-    assert_german(*asked(service, None, "GET", f"{ACCOUNTS}X/Y/", Authorization="Token x"), 401)
-    assert_german(*asked(service, None, "GET", f"/{'x' * 20_000}"), 414)
-    assert_german(*asked(service, None, "GET", "/livez/", X_Long="x" * 40_000), 431)
+    assert_german(*request(service, None, "GET", f"{ACCOUNTS}X/Y/"), 401)
+    assert_german(*request(service, None, "GET", f"{ACCOUNTS}X/Y/", Authorization="Token x"), 401)
+    assert_german(*request(service, None, "GET", f"/{'x' * 20_000}"), 414)
+    assert_german(*request(service, None, "GET", "/livez/", X_Long="x" * 40_000), 431)
 
 
 def test_warnings_of_a_representation_are_german_and_a_repeat_is_told_as_at_first(
@@ -128,13 +128,13 @@ def test_warnings_of_a_representation_are_german_and_a_repeat_is_told_as_at_firs
 ) -> None:
     account = changed(an_account(importer.supplier, 2), "4109", "billing_postcode")
     named = {"Prefer": "return=representation", "Idempotency_Key": f"german-{importer.supplier}"}
-    assert_german(*asked(service, importer, "POST", f"{ACCOUNTS}validate/", account, Prefer=named["Prefer"]), 200)
-    first, _ = asked(service, importer, "POST", ACCOUNTS, account, **named)
+    assert_german(*request(service, importer, "POST", f"{ACCOUNTS}validate/", account, Prefer=named["Prefer"]), 200)
+    first, _ = request(service, importer, "POST", ACCOUNTS, account, **named)
     assert first.body["warnings"][0]["detail"] == "Eine deutsche Postleitzahl muss fünf Ziffern haben."
-    again, _ = asked(service, importer, "POST", ACCOUNTS, account, **named, Accept_Language="en")
+    again, _ = request(service, importer, "POST", ACCOUNTS, account, **named, Accept_Language="en")
     assert again.body == first.body
     problems = f"{ACCOUNTS}{importer.supplier}/{account['external_account_number']}/problems/"
-    assert_german(*asked(service, importer, "GET", problems), 200)
+    assert_german(*request(service, importer, "GET", problems), 200)
 
 
 def test_an_import_that_is_there_already_is_refused_in_german(service: RunningService, importer: Importer) -> None:
@@ -142,10 +142,10 @@ def test_an_import_that_is_there_already_is_refused_in_german(service: RunningSe
     assert importer.client.create(encoded(account)).status == 201
     number = account["external_account_number"]
     wait_for(lambda: importer.client.status(importer.supplier, number).body["status"] == "PROCESSED", "it exists")
-    answer, headers = asked(service, importer, "POST", ACCOUNTS, changed(account, "9.00", "transfer_balance"))
+    answer, headers = request(service, importer, "POST", ACCOUNTS, changed(account, "9.00", "transfer_balance"))
     assert_german(answer, headers, 400)
     assert answer.body["non_field_errors"]["detail"] == "Dieses Konto wurde bereits importiert."
-    answer, headers = asked(service, importer, "POST", f"{ACCOUNTS}{importer.supplier}/{number}/cancel/")
+    answer, headers = request(service, importer, "POST", f"{ACCOUNTS}{importer.supplier}/{number}/cancel/")
     assert_german(answer, headers, 400)
 
 
@@ -155,7 +155,7 @@ def test_receipts_are_german(service: RunningService, importer: Importer) -> Non
     lines = [encoded(spoilt(importer) | {"external_account_number": f"G-{n}"}) for n in range(3 * MAX_BATCH_LINES)]
     lines += [b"{", encoded({"import_supplier": "NOBODY"}), b"[]"]
     body = b"\n".join(lines)
-    answer, headers = asked(
+    answer, headers = request(
         service, importer, "POST", f"{ACCOUNTS}bulk/?mode=validate", body, Content_Type="application/x-ndjson"
     )
     assert answer.status == 200

@@ -139,6 +139,6 @@ def test_the_log_keeps_no_key_of_importers(service: RunningService, importer: Im
     account, key = an_account(importer.supplier, 60), "canary-key-of-vogelsang"
     assert post(service, importer, ACCOUNTS, account, key).status == 201
     with psycopg.connect(admin_url(service)) as connection:
-        kept = str(connection.execute("SELECT command_id FROM events WHERE command_id IS NOT NULL").fetchall())
-        kept += str(connection.execute("SELECT command_id FROM remembered_answers").fetchall())
-    assert key not in kept
+        stored = str(connection.execute("SELECT command_id FROM events WHERE command_id IS NOT NULL").fetchall())
+        stored += str(connection.execute("SELECT command_id FROM remembered_answers").fetchall())
+    assert key not in stored

@@ -18,7 +18,7 @@ def looks(minutes: int, memory_grows_by: float = 0.0, rate_falls_by: float = 0.0
 
 
 @pytest.mark.parametrize(
-    ("seen", "said"),
+    ("seen", "sentences"),
     [
         (looks(60), []),
         (looks(60, memory_grows_by=0.2, rate_falls_by=0.2), []),
@@ -29,5 +29,5 @@ def looks(minutes: int, memory_grows_by: float = 0.0, rate_falls_by: float = 0.0
         ([], []),
     ],
 )
-def test_the_last_third_is_compared_with_the_first(seen: list[Look], said: list[str]) -> None:
-    assert [sentence[:12] for sentence in unsteady(seen)] == [sentence[:12] for sentence in said]
+def test_the_last_third_is_compared_with_the_first(seen: list[Look], sentences: list[str]) -> None:
+    assert [sentence[:12] for sentence in unsteady(seen)] == [sentence[:12] for sentence in sentences]

@@ -129,21 +129,21 @@ class Processes:
 
     def memory_bytes(self) -> int:
         """Memory of all processes that were found."""
-        return sum(_of(process, lambda one: int(one.memory_info().rss)) for process in self._known)
+        return sum(_of(process, lambda process: int(process.memory_info().rss)) for process in self._known)
 
     def processor_s(self) -> float:
         """CPU time of the given roots and their children, ended ones included; without the others."""
         below = [child for root in self._roots for child in root.children(recursive=True)]
         return sum(sum(root.cpu_times()[:4]) for root in self._roots) + sum(
-            _of(child, lambda one: float(sum(one.cpu_times()[:2]))) for child in below
+            _of(child, lambda process: float(sum(process.cpu_times()[:2]))) for child in below
         )
 
 
-def _of(process: psutil.Process, asked: Callable[[psutil.Process], Number]) -> Number:
+def _of(process: psutil.Process, read: Callable[[psutil.Process], Number]) -> Number:
     try:
-        return asked(process)
+        return read(process)
     except psutil.NoSuchProcess:
-        return type(asked(psutil.Process()))(0)
+        return type(read(psutil.Process()))(0)
 
 
 class Watch:

@@ -92,7 +92,9 @@ def backed_up(log: Log, folder: Path) -> None:
     back_up(
         log.urls.service,
         folder,
-        sign=lambda connection, told: sign_statement(told, KEY, sign_snapshot(connection, KEY, at=NOON), at=NOON),
+        sign=lambda connection, statement: sign_statement(
+            statement, KEY, sign_snapshot(connection, KEY, at=NOON), at=NOON
+        ),
     )
 
 
@@ -155,10 +157,10 @@ def test_a_restore_verifies_no_backup_with_an_altered_part(
     rows = zstandard.ZstdDecompressor().decompressobj().decompress(file.read_bytes())
     for number, alteration in enumerate(alterations(part, rows, COUNT // 20, SEED)):
         file.write_bytes(zstandard.ZstdCompressor().compress(alteration))
-        told = Part(
+        entry = Part(
             alteration.count(b"\n"), hashlib.sha256(file.read_bytes()).hexdigest(), manifest.parts[part].columns
         )
-        forged = msgspec.structs.replace(manifest, parts=manifest.parts | {part: told})
+        forged = msgspec.structs.replace(manifest, parts=manifest.parts | {part: entry})
         (folder / "backup" / MANIFEST).write_bytes(msgspec.json.encode(forged))
         emptied(log)
         options = ("--verify", "--against", str(folder / "kept.note"), "--key", KEY.verifier)

@@ -45,8 +45,8 @@ def scraped(text: str) -> Series:
 
 
 def _series(name: str, labels: Mapping[str, str]) -> str:
-    said = ",".join(f'{label}="{value}"' for label, value in labels.items())
-    return f"{name}{{{said}}}"
+    text = ",".join(f'{label}="{value}"' for label, value in labels.items())
+    return f"{name}{{{text}}}"
 
 
 def fires(
@@ -95,6 +95,6 @@ def fires(
     ended = subprocess.run(
         [PROMTOOL, "test", "rules", "test.yml"], cwd=folder, capture_output=True, text=True, check=False
     )
-    said = ended.stdout + ended.stderr
-    assert ended.returncode == 0 or "got:" in said, said
+    text = ended.stdout + ended.stderr
+    assert ended.returncode == 0 or "got:" in text, text
     return ended.returncode != 0

@@ -162,8 +162,8 @@ def desk(
     """
     context = browser.new_context(locale=language, **({"viewport": WIDE} | options))
     context.set_default_timeout(30_000)
-    kept = [{"name": name, "value": value, "url": service.base_url} for name, value in (cookies or {}).items()]
-    context.add_cookies(kept)  # type: ignore[arg-type]
+    jar = [{"name": name, "value": value, "url": service.base_url} for name, value in (cookies or {}).items()]
+    context.add_cookies(jar)  # type: ignore[arg-type]
     try:
         sitting = Desk(context.new_page(), service.base_url)
         yield sitting

@@ -22,7 +22,7 @@ def another_clock(by: timedelta) -> Iterator[None]:
 
 def _set(other: Callable[[], datetime]) -> None:
     before = clock.now
-    for module in [one for one in sys.modules.values() if getattr(one, "now", None) is before]:
+    for module in [module for module in sys.modules.values() if getattr(module, "now", None) is before]:
         module.now = other  # type: ignore[attr-defined]
 
 

@@ -40,8 +40,8 @@ def new_folder(prefix: str) -> Path:
 def _memory_has_room() -> bool:
     try:
         is_for_programs = not os.statvfs(MEMORY).f_flag & getattr(os, "ST_NOEXEC", 0)
-        told = [file.read_text().strip() for file in LIMITS if file.exists()]
+        limits = [file.read_text().strip() for file in LIMITS if file.exists()]
         bounds = [shutil.disk_usage(MEMORY).free, psutil.virtual_memory().available]
     except OSError:
         return False
-    return is_for_programs and min(bounds + [int(one) for one in told if one.isdecimal()]) > ROOM_BYTES
+    return is_for_programs and min(bounds + [int(limit) for limit in limits if limit.isdecimal()]) > ROOM_BYTES

@@ -24,8 +24,8 @@ def importbook(
 
 def environment(access: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process's, with access to a service or without."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("IMPORTLEDGER_")}
-    return kept | dict(access or {})
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("IMPORTLEDGER_")}
+    return inherited | dict(access or {})
 
 
 def access_to(service: RunningService, importer: Importer) -> dict[str, str]:

@@ -81,7 +81,7 @@ def sign_in_through(proxy: Proxy, link: str) -> None:
         assert page.headers.get_list("strict-transport-security") == ["max-age=31536000"]
         entered = browser.post(place.path, data={"csrf": csrf_in(page.text)})
         assert (entered.status_code, entered.headers["location"]) == (303, "/console/password/")
-        [cookie] = [one for one in entered.headers.get_list("set-cookie") if "session=" in one]
+        [cookie] = [field for field in entered.headers.get_list("set-cookie") if "session=" in field]
         assert cookie.startswith("__Host-")
         assert "Secure" in cookie
         page = browser.get("/console/password/")

@@ -243,8 +243,8 @@ def await_end(process: subprocess.Popen[bytes], log: Path) -> None:
     except subprocess.TimeoutExpired as error:
         process.kill()
         process.wait()
-        said = log.read_text(errors="replace")[-5000:]
-        raise AssertionError(f"{process.args!r} did not stop:\n{said}") from error
+        output = log.read_text(errors="replace")[-5000:]
+        raise AssertionError(f"{process.args!r} did not stop:\n{output}") from error
 
 
 def processed(importer: Importer) -> int:

@@ -31,7 +31,7 @@ def receiver() -> Iterator[Received]:
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
             for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
-                attributes = {one.key: one.value.string_value for one in resource.resource.attributes}
+                attributes = {attribute.key: attribute.value.string_value for attribute in resource.resource.attributes}
                 for scope in resource.scope_spans:
                     received.spans += [(attributes, span) for span in scope.spans]
             self.send_response(200)

@@ -26,11 +26,11 @@ class Terminal:
     ) -> None:
         self._ours, theirs = pty.openpty()
         size = {"COLUMNS": str(width), "LINES": "30", "TERM": "xterm-256color"}
-        kept = {name: value for name, value in environment(access).items() if name != "NO_COLOR"}
+        inherited = {name: value for name, value in environment(access).items() if name != "NO_COLOR"}
         self.process = subprocess.Popen(
             [*command, *arguments],
             cwd=at,
-            env=kept | size | dict(more or {}),
+            env=inherited | size | dict(more or {}),
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

@@ -48,8 +48,8 @@ def run_here(
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             logging.getLogger().handlers[:] = []
             code = _exit_code(main)
-    said, complained = (stream.buffer.getvalue().decode() for stream in (out, err))
-    return subprocess.CompletedProcess(words, code, said, complained)
+    printed, complained = (stream.buffer.getvalue().decode() for stream in (out, err))
+    return subprocess.CompletedProcess(words, code, printed, complained)
 
 
 def _exit_code(main: Callable[[], object]) -> int:

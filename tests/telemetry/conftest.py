@@ -13,9 +13,9 @@ from telemetry.prometheus import PrometheusMeasures
 
 @pytest.fixture
 def counted() -> Iterator[PrometheusMeasures]:
-    before, kept = measures(), PrometheusMeasures("api-1")
-    measure_with(kept)
-    yield kept
+    before, counting = measures(), PrometheusMeasures("api-1")
+    measure_with(counting)
+    yield counting
     measure_with(before)
 
 

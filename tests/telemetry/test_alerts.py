@@ -38,9 +38,9 @@ def rule_tests() -> list[dict[str, Any]]:
 
 def exported() -> set[str]:
     """The names of all series that a service shows."""
-    kept = PrometheusMeasures("api-1")
+    counting = PrometheusMeasures("api-1")
     names = set()
-    for family in kept.registry.collect():
+    for family in counting.registry.collect():
         is_histogram = family.type == "histogram"
         suffixes = ("_bucket", "_sum", "_count") if is_histogram else ("_total",) if family.type == "counter" else ("",)
         names |= {family.name + suffix for suffix in suffixes}
@@ -55,8 +55,8 @@ def panels(file: Path) -> list[dict[str, Any]]:
 
 
 def expressions() -> list[str]:
-    asked = [rule["expr"] for rule in RULES]
-    return asked + [target["expr"] for file in BOARDS for panel in panels(file) for target in panel["targets"]]
+    wanted = [rule["expr"] for rule in RULES]
+    return wanted + [target["expr"] for file in BOARDS for panel in panels(file) for target in panel["targets"]]
 
 
 @pytest.mark.promise("dashboards-loaded-into-grafana")
@@ -101,14 +101,14 @@ def test_promtool_takes_rules_and_configuration_and_each_alert_fires(folder: Pat
 
 def one_rule_a_file(file: Path, folder: Path) -> Iterator[str]:
     """Write the tests of each rule, and the rule, into files of their own; their names. JSON is YAML, too."""
-    told = yaml.safe_load(file.read_text())
-    assert told["rule_files"] == ["alerts.yml"]
+    file_of_tests = yaml.safe_load(file.read_text())
+    assert file_of_tests["rule_files"] == ["alerts.yml"]
     for rule in RULES:
-        tests = [test for test in told["tests"] if test["name"].split()[0] == rule["alert"]]
+        tests = [test for test in file_of_tests["tests"] if test["name"].split()[0] == rule["alert"]]
         if tests:
             group = {"name": "one", "rules": [rule]}
             (folder / f"{rule['alert']}.yml").write_text(json.dumps({"groups": [group]}))
-            own = told | {"rule_files": [f"{rule['alert']}.yml"], "tests": tests}
+            own = file_of_tests | {"rule_files": [f"{rule['alert']}.yml"], "tests": tests}
             name = f"{rule['alert']}_{file.name}"
             (folder / name).write_text(json.dumps(own))
             yield name
@@ -117,8 +117,8 @@ def one_rule_a_file(file: Path, folder: Path) -> Iterator[str]:
 @pytest.mark.promise("dashboards-loaded-into-grafana")
 @needs_promtool
 def test_promtool_reads_every_expression_of_the_dashboards(folder: Path) -> None:
-    asked = [expression.replace("$__rate_interval", "5m") for expression in expressions()]
-    rules = [{"record": f"test:{number}", "expr": expression} for number, expression in enumerate(asked)]
+    wanted = [expression.replace("$__rate_interval", "5m") for expression in expressions()]
+    rules = [{"record": f"test:{number}", "expr": expression} for number, expression in enumerate(wanted)]
     (folder / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
     ended = promtool("check", "rules", "rules.yml", at=folder)
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -126,9 +126,9 @@ def test_promtool_reads_every_expression_of_the_dashboards(folder: Path) -> None
 
 @needs_promtool
 def test_promtool_finds_nothing_odd_in_what_is_exported(folder: Path) -> None:
-    kept = PrometheusMeasures("api-1")
-    kept.answered("GET", None, 200, 0.1)
-    ended = promtool("check", "metrics", at=folder, input=shown_as(kept.registry, "")[0].decode())
+    counting = PrometheusMeasures("api-1")
+    counting.answered("GET", None, 200, 0.1)
+    ended = promtool("check", "metrics", at=folder, input=shown_as(counting.registry, "")[0].decode())
     assert "error" not in ended.stderr.lower(), ended.stderr
 
 
@@ -152,12 +152,12 @@ def test_a_dashboard_has_what_grafana_loads(file: Path) -> None:
 
 @pytest.mark.promise("dashboards-loaded-into-grafana")
 def test_every_metric_has_a_panel() -> None:
-    asked = {
+    wanted = {
         name
         for file in BOARDS
         for panel in panels(file)
         for target in panel["targets"]
         for name in _NAME.findall(target["expr"])
     }
-    families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in asked}
+    families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in wanted}
     assert {re.sub(r"_(bucket|sum|count)$", "", name) for name in exported()} <= families

@@ -18,13 +18,13 @@ _ROLE = """
 import sys
 from telemetry.prometheus import begin_measures
 
-kept = begin_measures("api-1", is_shared=True)
-kept.refused("before")
+counts = begin_measures("api-1", is_shared=True)
+counts.refused("before")
 for line in sys.stdin:
     for n in range(200):
-        kept.refused(f"{line.strip()}_{n}")
-        kept.answered("GET", f"/{line.strip()}/{n}/", 200, 0.1)
-    kept.queued(1)
+        counts.refused(f"{line.strip()}_{n}")
+        counts.answered("GET", f"/{line.strip()}/{n}/", 200, 0.1)
+    counts.queued(1)
     print("counted", flush=True)
 """
 
@@ -35,18 +35,18 @@ def read(file: Path) -> dict[str, float]:
 
 @pytest.mark.promise("counted-every-request-counted")
 @given(st.lists(st.tuples(st.text(max_size=40), st.floats(allow_nan=False)), max_size=60))
-def test_the_client_reads_what_was_counted_and_a_further_process_continues_it(told: list[tuple[str, float]]) -> None:
+def test_the_client_reads_what_was_counted_and_a_further_process_continues_it(values: list[tuple[str, float]]) -> None:
     before: dict[str, float] = {}
     with temporary_folder() as folder:
         file = folder / "counter_api-1.db"
-        for half in (told[: len(told) // 2], told[len(told) // 2 :]):
-            kept = CountsFile(str(file))
+        for half in (values[: len(values) // 2], values[len(values) // 2 :]):
+            counts = CountsFile(str(file))
             for key, value in half:
-                kept.write_value(key, value, 0.0)
+                counts.write_value(key, value, 0.0)
             assert read(file) == before if file.exists() else not before
-            kept.write()
+            counts.write()
             before |= dict(half)
-        assert read(file) == dict(told)
+        assert read(file) == dict(values)
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_the_client_reads_what_was_counted_and_a_further_process_continues_it(to
 def test_a_damaged_file_begins_again_at_zero(folder: Path, damaged: bytes) -> None:
     file = folder / "counter_api-1.db"
     file.write_bytes(damaged)
-    kept = CountsFile(str(file))
-    kept.write_value("a", 1.0, 0.0)
-    kept.write()
+    counts = CountsFile(str(file))
+    counts.write_value("a", 1.0, 0.0)
+    counts.write()
     assert read(file) == {"a": 1.0}
 
 

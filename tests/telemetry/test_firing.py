@@ -81,12 +81,12 @@ def test_a_process_that_is_gone(database: PostgresUrls, redis_url: str, folder: 
 
 def test_creates_that_are_slow_and_creates_that_fail(service: RunningService, folder: Path) -> None:
     importer = service.importer()
-    kept = Path(service.environment["IMPORTLEDGER_DATA_DIR"]) / "secrets" / "connections.json"
-    connections = json.loads(kept.read_text())
+    file = Path(service.environment["IMPORTLEDGER_DATA_DIR"]) / "secrets" / "connections.json"
+    connections = json.loads(file.read_text())
 
     def scrape() -> Series:
-        asked = urllib.request.Request(f"{service.base_url}/metrics", headers=service.operator())
-        with urllib.request.urlopen(asked, timeout=30) as answer:
+        request = urllib.request.Request(f"{service.base_url}/metrics", headers=service.operator())
+        with urllib.request.urlopen(request, timeout=30) as answer:
             return scraped(answer.read().decode())
 
     before = scrape()
@@ -125,7 +125,7 @@ def test_workers_that_take_no_messages(ledger: Ledger, counted: PrometheusMeasur
 
 
 def test_appends_that_wait_for_the_writer(ledger: Ledger, database: PostgresUrls, folder: Path) -> None:
-    kept = PrometheusMeasures("api-1")
+    counting = PrometheusMeasures("api-1")
     command = StageImport(payload_sha256="a" * 64, content_sha256="a" * 64, payload_bytes=1)
 
     async def wait_together() -> tuple[Series, Series]:
@@ -140,10 +140,10 @@ def test_appends_that_wait_for_the_writer(ledger: Ledger, database: PostgresUrls
 
     def looked() -> Series:
         ledger.look()
-        return shown(kept.registry)
+        return shown(counting.registry)
 
     before = measures()
-    measure_with(kept)
+    measure_with(counting)
     try:
         waiting, afterwards = asyncio.run(wait_together())
     finally:
@@ -204,9 +204,9 @@ def test_write_ahead_log_that_is_written_and_kept(
         after = seen(database)
     finally:
         admin.execute("SELECT pg_drop_replication_slot('left_behind')")
-    kept, growth = ("10e9", 5e6), ("100e6", 5e6 / 60)
-    assert not fires("ImportledgerWalKept", folder, NOTHING, before, limit=kept)
-    assert fires("ImportledgerWalKept", folder, NOTHING, after, limit=kept)
+    wal, growth = ("10e9", 5e6), ("100e6", 5e6 / 60)
+    assert not fires("ImportledgerWalKept", folder, NOTHING, before, limit=wal)
+    assert fires("ImportledgerWalKept", folder, NOTHING, after, limit=wal)
     assert not fires("ImportledgerWalGrowth", folder, before, before, limit=growth)
     assert fires("ImportledgerWalGrowth", folder, before, after, limit=growth)
 
@@ -269,5 +269,5 @@ def test_a_process_that_grows(counted: PrometheusMeasures, folder: Path) -> None
 @pytest.mark.promise("every-alert-runbook-section")
 def test_every_alert_is_provoked() -> None:
     tests = Path(__file__).parent
-    said = "".join((tests / name).read_text() for name in ("test_firing.py", "test_provoked.py"))
-    assert [alert for alert in RULES if f'"{alert}"' not in said] == []
+    text = "".join((tests / name).read_text() for name in ("test_firing.py", "test_provoked.py"))
+    assert [alert for alert in RULES if f'"{alert}"' not in text] == []

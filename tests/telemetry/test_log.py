@@ -42,9 +42,9 @@ def test_a_gathered_line_is_one_line_whatever_is_told_in_it(
     form: str, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log.write_lines(form)([Line(text), Line("plain")])
-    said = capsys.readouterr().err
-    assert said.count("\n") == 2
-    assert form == "json" or all(letter.isprintable() for letter in said.replace("\n", ""))
+    text = capsys.readouterr().err
+    assert text.count("\n") == 2
+    assert form == "json" or all(letter.isprintable() for letter in text.replace("\n", ""))
 
 
 def test_a_line_that_cannot_be_written_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_every_line_is_shown_or_counted(steps: list[tuple[int, int]]) -> None:
             patch.setattr(time, "monotonic", lambda at=at: at)
             with contextlib.suppress(structlog.DropEvent):
                 shown[word] += 1 + repeats(None, "", {"event": str(word)}).get("repeated", 0)
-    assert shown == {word: 1 + sum(one == word for one, _ in steps) for word in shown}
+    assert shown == {word: 1 + sum(step == word for step, _ in steps) for word in shown}
 
 
 def test_a_line_of_text_becomes_json_without_what_a_log_must_not_hold() -> None:

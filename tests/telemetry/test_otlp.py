@@ -34,8 +34,8 @@ def test_no_exporter_is_read_where_nobody_asks_for_it() -> None:
 
 
 def test_the_caller_decides_whether_a_request_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = InMemorySpanExporter()
-    traced = OpenTelemetry(kept, {"service.name": "test"})
+    exporter = InMemorySpanExporter()
+    traced = OpenTelemetry(exporter, {"service.name": "test"})
     assert traced.of_request([(b"traceparent", UNSAMPLED.encode())]) is None
     monkeypatch.setattr(otlp, "SHARE_OF_ROOTS", 0.0)
     assert traced.of_request([(b"host", b"h")]) is None
@@ -54,7 +54,7 @@ def test_the_caller_decides_whether_a_request_is_traced(monkeypatch: pytest.Monk
     with traced.of_work("process imports", []) as nothing:
         assert nothing == ""
     traced.close()
-    spans = {span.name: span for span in kept.get_finished_spans()}
+    spans = {span.name: span for span in exporter.get_finished_spans()}
     assert spans.keys() == {"GET", "POST /v2/data-import/accounts/", "process imports"}
     posted = spans["POST /v2/data-import/accounts/"]
     assert posted.attributes is not None
@@ -90,9 +90,9 @@ def test_what_cannot_be_done_is_named(name: str, value: str) -> None:
         Settings.from_environment({name: value})
 
 
-@pytest.mark.parametrize("said", ["", "nonsense", f"{SAMPLED}\n", f" {SAMPLED}", SAMPLED.upper()])
-def test_what_is_no_place_in_a_trace_is_not_passed_on(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRACEPARENT", said)
+@pytest.mark.parametrize("value", ["", "nonsense", f"{SAMPLED}\n", f" {SAMPLED}", SAMPLED.upper()])
+def test_what_is_no_place_in_a_trace_is_not_passed_on(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACEPARENT", value)
     assert traceparent_of_shell() is None
     monkeypatch.setenv("TRACEPARENT", UNSAMPLED)
     assert traceparent_of_shell() == UNSAMPLED
@@ -112,7 +112,7 @@ def test_a_trace_leads_from_the_importer_through_the_event_to_the_worker(folder:
             wait_for(lambda: processed(importer) == 1, "it is processed")
             wait_for(lambda: received.named("process imports") != [], "the worker's span arrives")
             wait_for(lambda: received.named("POST /v2/data-import/accounts/") != [], "the request's span arrives")
-            told = running.cli("history", importer.supplier, str(account["external_account_number"])).stdout
+            history = running.cli("history", importer.supplier, str(account["external_account_number"])).stdout
             with Client(url, key, traceparent=lambda: UNSAMPLED) as client:
                 client.create(an_account(importer.supplier, 2))
             wait_for(lambda: processed(importer) == 2, "it is processed as well")
@@ -129,7 +129,7 @@ def test_a_trace_leads_from_the_importer_through_the_event_to_the_worker(folder:
     assert work.trace_id != posted.trace_id
     resource = received.spans[0][0]
     assert (resource["service.name"], resource["service.version"]) == ("importledger", "0.1.0")
-    assert TRACE not in told
+    assert TRACE not in history
     everything = repr(received.spans)
     assert importer.api_key not in everything
     assert str(account["external_account_number"]) not in everything

@@ -17,18 +17,22 @@ from telemetry.serving import serve_metrics
 
 def samples(text: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     families = text_string_to_metric_families(text.decode())
-    return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+    }
 
 
-def shown(kept: PrometheusMeasures) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    return samples(shown_as(kept.registry, "")[0])
+def shown(counting: PrometheusMeasures) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    return samples(shown_as(counting.registry, "")[0])
 
 
 def test_a_request_counts_by_method_route_and_status() -> None:
-    kept = PrometheusMeasures("api")
+    counting = PrometheusMeasures("api")
     for status in (201, 201, 400):
-        kept.answered("POST", "/v2/data-import/accounts/", status, 0.02)
-    found = shown(kept)
+        counting.answered("POST", "/v2/data-import/accounts/", status, 0.02)
+    found = shown(counting)
     labels = {"method": "POST", "route": "/v2/data-import/accounts/"}
     assert found["importledger_requests_total", frozenset((labels | {"status": "201"}).items())] == 2
     assert found["importledger_requests_total", frozenset((labels | {"status": "400"}).items())] == 1
@@ -37,12 +41,12 @@ def test_a_request_counts_by_method_route_and_status() -> None:
 
 @pytest.mark.promise("metrics-shows-requests-creates")
 def test_strangers_make_no_series() -> None:
-    kept = PrometheusMeasures("api")
+    counting = PrometheusMeasures("api")
     for n in range(1_000):
-        kept.answered(f"X{n}", None, 404, 0.0)
-        kept.answered("GET", None, None, 0.0)
-        kept.refused(f"code_{n}")
-    found = shown(kept)
+        counting.answered(f"X{n}", None, 404, 0.0)
+        counting.answered("GET", None, None, 0.0)
+        counting.refused(f"code_{n}")
+    found = shown(counting)
     counted = [labels for name, labels in found if name == "importledger_requests_total"]
     assert {dict(labels)["method"] for labels in counted} == {"other", "GET"}
     assert {dict(labels)["route"] for labels in counted} == {"none"}
@@ -50,11 +54,11 @@ def test_strangers_make_no_series() -> None:
 
 
 def test_a_pool_that_says_more_than_before_is_counted_once() -> None:
-    kept = PrometheusMeasures("api")
-    said = {"pool_size": 3, "pool_available": 1, "pool_max": 8, "requests_wait_ms": 1_500, "requests_errors": 1}
-    kept.pool("log", said)
-    kept.pool("log", said)
-    found = shown(kept)
+    counting = PrometheusMeasures("api")
+    stats = {"pool_size": 3, "pool_available": 1, "pool_max": 8, "requests_wait_ms": 1_500, "requests_errors": 1}
+    counting.pool("log", stats)
+    counting.pool("log", stats)
+    found = shown(counting)
     of = {"role": "api", "pool": "log"}
     assert found["importledger_pool_connections", frozenset((of | {"state": "used"}).items())] == 2
     assert found["importledger_pool_wait_seconds_total", frozenset(of.items())] == 1.5
@@ -64,10 +68,10 @@ def test_a_pool_that_says_more_than_before_is_counted_once() -> None:
 _ROLE = """
 import sys
 from telemetry.prometheus import begin_measures
-kept = begin_measures(sys.argv[1], is_shared=True)
+counting = begin_measures(sys.argv[1], is_shared=True)
 for _ in range(int(sys.argv[2])):
-    kept.refused("throttled")
-kept.queued(int(sys.argv[2]))
+    counting.refused("throttled")
+counting.queued(int(sys.argv[2]))
 """
 
 
@@ -85,8 +89,8 @@ def test_processes_that_share_a_folder_are_shown_together_and_go_on_counting_whe
 
 @pytest.mark.promise("metrics-port-their-own")
 def test_a_port_of_its_own_answers_metrics_and_nothing_else() -> None:
-    kept = begin_measures("relay", is_shared=False)
-    registry = exposed(kept, None)
+    counting = begin_measures("relay", is_shared=False)
+    registry = exposed(counting, None)
     [listening] = listening_on("127.0.0.1", 0)
     port = listening.getsockname()[1]
     serve_metrics([listening], lambda accept: shown_as(registry, accept))

@@ -104,7 +104,7 @@ def test_a_part_that_fails_leaves_the_rest(supervised: Supervision) -> None:
             1 // numbers["number"]
 
     do({})
-    assert [one.name for one in supervised.troubles()] == ["part"]
+    assert [trouble.name for trouble in supervised.troubles()] == ["part"]
     do({"number": 1})
     assert supervised.troubles() == []
     with pytest.raises(ZeroDivisionError):
@@ -140,4 +140,4 @@ def test_work_that_only_waited_waits_no_more_when_its_server_answers(supervised:
     supervised.failed("fails", ValueError("no"))
     supervised.waits_no_more("waits")
     supervised.waits_no_more("fails")
-    assert [one.name for one in supervised.troubles()] == ["fails"]
+    assert [trouble.name for trouble in supervised.troubles()] == ["fails"]

@@ -142,9 +142,9 @@ def test_the_lines_of_a_client_that_asks_for_http_2_are_read(
 ) -> None:
     """Java's HttpClient and `curl --http2` ask so; the answer was 200 with no lines."""
     body = ndjson(*accounts)
-    asked = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2_Settings": "AAEAAEAAAAIAAAABAAMAAABk"}
+    upgrade = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2_Settings": "AAEAAEAAAAIAAAABAAMAAABk"}
     for sent in (body, iter([body[:100], body[100:]])):
-        answer = bulk(service, importer, sent, "?mode=validate", **asked)
+        answer = bulk(service, importer, sent, "?mode=validate", **upgrade)
         assert answer.statuses == ["VALID"] * len(accounts)
 
 

@@ -21,7 +21,9 @@ def test_what_a_helper_finds_travels_whole_and_in_both_languages() -> None:
     last = travelled[0].errors[-1]
     assert isinstance(last, LeftOut)
     assert (last.code, last.left_out > 0) == (ERRORS_TRUNCATED, True)
-    sentences = [[(one.detail, german_of(one.detail)) for one in each.errors] for each in (travelled[0], judged[0])]
+    sentences = [
+        [(problem.detail, german_of(problem.detail)) for problem in each.errors] for each in (travelled[0], judged[0])
+    ]
     assert sentences[0] == sentences[1]
     assert all(english != german for english, german in sentences[0])
 

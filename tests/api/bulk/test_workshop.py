@@ -37,7 +37,7 @@ def test_a_batch_whose_helper_is_killed_is_judged_and_later_ones_have_helpers_ag
             await asyncio.sleep(0)
             os.kill(first, signal.SIGKILL)
             found = [await under_way, await judging.judge(QUESTION), await judging.judge(QUESTION)]
-            assert [[one.code for one in each] for each in found] == [[one.code for one in expected]] * 3
+            assert [[judged.code for judged in each] for each in found] == [[judged.code for judged in expected]] * 3
             assert await helper_of(judging) != first
         finally:
             await judging.close()

@@ -58,16 +58,18 @@ def test_everybody_gets_what_their_own_work_gives(works: list[tuple[int, Any]]) 
         return outcome
 
     async def together() -> list[Any]:
-        tasks = [asyncio.ensure_future(in_steps(SMALL, work(number, *one))) for number, one in enumerate(works)]
+        tasks = [asyncio.ensure_future(in_steps(SMALL, work(number, *task))) for number, task in enumerate(works)]
         await asyncio.sleep(0)
         for task, (_, outcome) in zip(tasks, works, strict=True):
             if outcome is GONE:
                 task.cancel()
         return await asyncio.gather(*tasks, return_exceptions=True)
 
-    given_back = asyncio.run(together())
-    assert [one if isinstance(one, int) else type(one) for one in given_back] == [outcome for _, outcome in works]
-    assert [one.args for one in given_back if isinstance(one, ValueError)] == [
+    results = asyncio.run(together())
+    assert [result if isinstance(result, int) else type(result) for result in results] == [
+        outcome for _, outcome in works
+    ]
+    assert [result.args for result in results if isinstance(result, ValueError)] == [
         (number,) for number, (_, outcome) in enumerate(works) if outcome is ValueError
     ]
     assert began == [number for number, (_, outcome) in enumerate(works) if outcome is not GONE]
@@ -132,23 +134,23 @@ class Read:
 
 def test_of_work_that_fails_nothing_is_kept() -> None:
     """The objects are freed without the garbage collector: those of the failed work, and those of its batch."""
-    kept: list[weakref.ref[Read]] = []
+    references: list[weakref.ref[Read]] = []
 
     def fail(_: Read) -> None:
         raise ValueError
 
-    async def one(work: Callable[[Read], Any]) -> None:
+    async def run(work: Callable[[Read], Any]) -> None:
         read = Read()
-        kept.append(weakref.ref(read))
+        references.append(weakref.ref(read))
         with suppress(ValueError):
             await beside(SMALL, work, read)
 
     async def together() -> None:
-        await asyncio.gather(one(fail), one(id))
+        await asyncio.gather(run(fail), run(id))
 
     gc.disable()
     try:
         asyncio.run(together())
-        assert [one() for one in kept] == [None, None]
+        assert [reference() for reference in references] == [None, None]
     finally:
         gc.enable()

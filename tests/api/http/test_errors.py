@@ -55,15 +55,15 @@ def test_what_is_raised_before_anything_is_sent_is_answered(error: Exception, in
 
     app = RawPathApplication([*only_form(path, handler, "GET")])
 
-    async def asked(*, is_raised: bool) -> httpx.Response:
+    async def request(*, is_raised: bool) -> httpx.Response:
         transport = httpx.ASGITransport(app, raise_app_exceptions=is_raised)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
             return await client.get(path.replace("{name}", "one"))
 
     is_expected = isinstance(error, ApiError)
     with contextlib.nullcontext() if is_expected else pytest.raises(RuntimeError):
-        asyncio.run(asked(is_raised=True))
-    answered = asyncio.run(asked(is_raised=False))
+        asyncio.run(request(is_raised=True))
+    answered = asyncio.run(request(is_raised=False))
     assert answered.status_code == (404 if is_expected else 500)
     assert "secret" not in answered.text
 
@@ -83,8 +83,8 @@ def test_what_is_raised_while_an_answer_is_sent_is_in_the_log(path: str) -> None
     async def send(message: Message) -> None:
         sent.append(message)
 
-    asked = path.replace("{name}", "one")
-    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": asked, "raw_path": asked.encode()}
+    raw_path = path.replace("{name}", "one")
+    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": raw_path, "raw_path": raw_path.encode()}
     scope |= {"headers": [], "query_string": b"", "server": ("test", 80), "root_path": "", REQUEST_ID: "r-1"}
     with structlog.testing.capture_logs() as lines, pytest.raises((StoreUnavailable, RuntimeError)):
         asyncio.run(app(scope, _nothing, send))

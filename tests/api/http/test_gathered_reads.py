@@ -21,32 +21,32 @@ Statuses = GatheredReads[tuple[str, str], Any]
 LOCK = 4711
 
 
-def read_with(database: PostgresUrls, work: Callable[["Asked", Statuses], Awaitable[Any]]) -> tuple[Any, "Asked"]:
+def read_with(database: PostgresUrls, work: Callable[["Queries", Statuses], Awaitable[Any]]) -> tuple[Any, "Queries"]:
     """Return the result of the work, and the queries that the database got."""
 
-    async def run() -> tuple[Any, Asked]:
+    async def run() -> tuple[Any, Queries]:
         async with reading_pool(database.service, size=4, is_for_read=True) as pool:
-            asked = Asked()
-            return await work(asked, GatheredReads(pool, asked.statuses)), asked
+            queries = Queries()
+            return await work(queries, GatheredReads(pool, queries.statuses)), queries
 
     return asyncio.run(run())
 
 
-class Asked:
+class Queries:
     """The keys of each query; with `is_locked` set, a query waits in the database until the lock is free."""
 
     def __init__(self) -> None:
-        self.queries: list[set[tuple[str, str]]] = []
+        self.sent: list[set[tuple[str, str]]] = []
         self.is_locked = False
 
     async def statuses(self, connection: AsyncConnection[Any], keys: Collection[tuple[str, str]]) -> dict[Any, Any]:
-        self.queries.append(set(keys))
+        self.sent.append(set(keys))
         if self.is_locked:
             await connection.execute("SELECT pg_advisory_lock_shared(%s)", (LOCK,))
         return await import_statuses(connection, keys)
 
     async def until(self, queries: int) -> None:
-        while len(self.queries) < queries:
+        while len(self.sent) < queries:
             await asyncio.sleep(0.005)
 
 
@@ -56,40 +56,40 @@ def test_what_is_asked_together_is_asked_once(ledger: Ledger, database: Postgres
     ledger.execute(stream_of("S", "7"), CancelImport(), at=NOON, by="t")
     keys = [("S", str(number)) for number in range(25)] + [("T", "7"), ("S", "7")]
 
-    answers, asked = read_with(database, lambda _, statuses: asyncio.gather(*map(statuses.read, keys)))
+    answers, queries = read_with(database, lambda _, statuses: asyncio.gather(*map(statuses.read, keys)))
 
     expected = ["PENDING"] * 7 + ["CANCELLED"] + ["PENDING"] * 12 + [None] * 5 + [None, "CANCELLED"]
     assert [answer and answer.status for answer in answers] == expected
-    assert asked.queries == [set(keys)]
+    assert queries.sent == [set(keys)]
 
 
 def test_an_answer_is_as_new_as_its_question(ledger: Ledger, database: PostgresUrls) -> None:
     """Queries under way may have seen what was before; who asks afterwards is answered by a query of their own."""
     ledger.execute(stream_of("S", "1"), stage(), at=NOON, by="t")
 
-    async def work(asked: Asked, statuses: Statuses) -> list[str]:
-        asked.is_locked = True
+    async def work(queries: Queries, statuses: Statuses) -> list[str]:
+        queries.is_locked = True
         with psycopg.connect(database.service, autocommit=True) as holder:
             holder.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
             before = []
             for number in range(MAX_QUERIES):
                 before.append(asyncio.ensure_future(statuses.read(("S", "1"))))
-                await asked.until(number + 1)
+                await queries.until(number + 1)
             await asyncio.to_thread(ledger.execute, stream_of("S", "1"), CancelImport(), at=NOON, by="t")
             after = [asyncio.ensure_future(statuses.read(("S", "1"))) for _ in range(9)]
             await asyncio.sleep(0)
         return [answer.status for answer in await asyncio.gather(*before, *after) if answer]
 
-    answers, asked = read_with(database, work)
+    answers, queries = read_with(database, work)
     assert answers[MAX_QUERIES:] == ["CANCELLED"] * 9
-    assert len(asked.queries) == MAX_QUERIES + 1
+    assert len(queries.sent) == MAX_QUERIES + 1
 
 
 def test_a_key_that_the_database_cannot_take_fails_alone(ledger: Ledger, database: PostgresUrls) -> None:
     ledger.execute(stream_of("S", "1"), stage(), at=NOON, by="t")
     keys = [("S", "1"), ("S", "no\0text"), ("S", "1"), ("S", "2")]
 
-    async def work(_: Asked, statuses: Statuses) -> Any:
+    async def work(_: Queries, statuses: Statuses) -> Any:
         return await asyncio.gather(*map(statuses.read, keys), return_exceptions=True)
 
     (first, failed, third, fourth), _ = read_with(database, work)
@@ -98,13 +98,13 @@ def test_a_key_that_the_database_cannot_take_fails_alone(ledger: Ledger, databas
 
 
 def test_a_database_that_hangs_is_unavailable(ledger: Ledger, database: PostgresUrls) -> None:
-    async def work(asked: Asked, statuses: Statuses) -> Any:
-        asked.is_locked = True
+    async def work(queries: Queries, statuses: Statuses) -> Any:
+        queries.is_locked = True
         with psycopg.connect(database.service, autocommit=True) as holder:
             holder.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
             with pytest.raises(StoreUnavailable):
                 await statuses.read(("S", "1"))
-        asked.is_locked = False
+        queries.is_locked = False
         return await statuses.read(("S", "1"))
 
     answer, _ = read_with(database, work)

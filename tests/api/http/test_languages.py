@@ -71,7 +71,9 @@ def test_every_code_has_a_german_sentence_and_a_meaning_of_its_own(entry: Any) -
 
 def sentences_of_the_shape() -> list[Sentence]:
     """Sentences for bodies that do not have their shape."""
-    whole = [said for said in vars(misfits).values() if isinstance(said, Sentence) and said.endswith(".")]
+    whole = [
+        sentence for sentence in vars(misfits).values() if isinstance(sentence, Sentence) and sentence.endswith(".")
+    ]
     many = [function(3) for name, function in vars(misfits).items() if name.startswith("too_")]
     made = [misfits.expected(misfits.DATE, 5), misfits.not_valid(misfits.DATETIME), misfits.no_choice(["A", "B"])]
     read = [misfits.malformed("JSON is malformed: invalid character (byte 3)"), misfits.malformed("truncated")]
@@ -95,10 +97,10 @@ def test_every_rule_and_every_misfit_says_what_must_hold() -> None:
     shape, window = sentences_of_the_shape(), sentences_of_the_window()
     assert len(shape) > 40
     assert len({*window}) == 6
-    for said in [*(rule.says for rule in rules()), *shape, *window]:
-        assert re.search(r"\bmust\b", said), said
-        assert re.search(r"\b(muss|müssen|darf|dürfen)\b", said.german), said.german
-        assert is_german(said.german), said.german
+    for sentence in [*(rule.says for rule in rules()), *shape, *window]:
+        assert re.search(r"\bmust\b", sentence), sentence
+        assert re.search(r"\b(muss|müssen|darf|dürfen)\b", sentence.german), sentence.german
+        assert is_german(sentence.german), sentence.german
 
 
 def wire_types() -> list[type]:
@@ -107,11 +109,11 @@ def wire_types() -> list[type]:
 
 def test_values_stand_in_both_languages() -> None:
     inner = Sentence("an object", "ein Objekt")
-    said = Sentence("Not {what}, but {name}.", "Nicht {what}, sondern {name}.", what=inner, name="{x}")
-    assert (said, said.german) == ("Not an object, but {x}.", "Nicht ein Objekt, sondern {x}.")
+    sentence = Sentence("Not {what}, but {name}.", "Nicht {what}, sondern {name}.", what=inner, name="{x}")
+    assert (sentence, sentence.german) == ("Not an object, but {x}.", "Nicht ein Objekt, sondern {x}.")
     assert german_of("plain") == "plain"
-    assert JSON["en"].encode({"a": [said]}) == b'{"a":["Not an object, but {x}."]}'
-    assert JSON["de"].encode({"a": [said]}) == b'{"a":["Nicht ein Objekt, sondern {x}."]}'
+    assert JSON["en"].encode({"a": [sentence]}) == b'{"a":["Not an object, but {x}."]}'
+    assert JSON["de"].encode({"a": [sentence]}) == b'{"a":["Nicht ein Objekt, sondern {x}."]}'
 
 
 SENTENCES = {"Problem": 2, "ApiError": 1, "NotValid": 1, "NotJson": 0, "TooMuchWork": 0, "note": 2, "not_found": 0}

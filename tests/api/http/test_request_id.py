@@ -65,7 +65,7 @@ def test_the_events_of_a_request_name_it(service: RunningService, importer: Impo
     assert service.request("POST", f"{path}bulk/", lines, bulk)[0].status == 200
     for number, called in ((1, UUID), (2, BULK), (3, BULK)):
         external = str(an_account(importer.supplier, number)["external_account_number"])
-        told = service.cli("history", importer.supplier, external, "--json").stdout.splitlines()
-        staged = next(entry for entry in map(json.loads, told) if entry["event"] == "ImportStaged")
+        history = service.cli("history", importer.supplier, external, "--json").stdout.splitlines()
+        staged = next(entry for entry in map(json.loads, history) if entry["event"] == "ImportStaged")
         assert staged["request_id"] == called
         assert "metadata" not in staged["data"]

@@ -44,14 +44,14 @@ async def _ignored(message: MutableMapping[str, Any]) -> None:
 @pytest.mark.promise("one-line-each-request-2")
 @pytest.mark.asvs("V16.1.1", "V16.2.5", "V16.3.2")
 def test_each_request_is_one_line_with_its_route_and_no_identifier() -> None:
-    told = requested("/livez", "/v2/data-import/accounts/NORDWIND/NW-1/", "/nowhere/secret")
-    assert [(line.method, line.route, line.status) for line in told] == [
+    lines = requested("/livez", "/v2/data-import/accounts/NORDWIND/NW-1/", "/nowhere/secret")
+    assert [(line.method, line.route, line.status) for line in lines] == [
         ("GET", "/livez/", 200),
         ("GET", "/v2/data-import/accounts/{supplier}/{external}/", 401),
         ("GET", None, 404),
     ]
-    assert len({line.request_id for line in told}) == 3
-    assert all(line.duration_ms >= 0 and line.organisation is None for line in told)
+    assert len({line.request_id for line in lines}) == 3
+    assert all(line.duration_ms >= 0 and line.organisation is None for line in lines)
 
 
 @pytest.mark.promise("one-line-each-request-2")
@@ -67,7 +67,7 @@ def test_the_line_names_the_organisation_and_is_json(capsys: pytest.CaptureFixtu
         await log({"type": "lifespan"}, _nothing, _ignored)
 
     asyncio.run(ask())
-    told = json.loads(capsys.readouterr().err)
+    line = json.loads(capsys.readouterr().err)
     fields = {"method", "route", "status", "duration_ms", "request_id", "organisation"}
-    assert told.keys() == fields | {"event", "level", "timestamp"}
-    assert (told["event"], told["status"], told["organisation"]) == ("request", 201, "Nordwind")
+    assert line.keys() == fields | {"event", "level", "timestamp"}
+    assert (line["event"], line["status"], line["organisation"]) == ("request", 201, "Nordwind")

@@ -53,7 +53,7 @@ async def body(request: Request) -> Response:
     return Response(b"%d" % len(await request.body()))
 
 
-async def told(request: Request) -> Response:
+async def followed(request: Request) -> Response:
     async def events() -> AsyncGenerator[ServerEvent | None]:
         yield ServerEvent("progress", "1", b"{}")
         await asyncio.sleep(3600)
@@ -82,7 +82,7 @@ async def lifespan(app: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:
 
 APP = Starlette(
     routes=[
-        *(Route("/quick", quick), Route("/endless", endless), Route("/told", told), Route("/streamed", streamed)),
+        *(Route("/quick", quick), Route("/endless", endless), Route("/told", followed), Route("/streamed", streamed)),
         *(Route("/body", body, methods=["POST"]), Route("/taken", taken, methods=["POST"])),
     ],
     lifespan=lifespan,

@@ -18,7 +18,7 @@ def test_the_digest_of_the_content_does_not_depend_on_how_it_is_spelt() -> None:
         for with_digest in (False, True):
             judged = judge(sent_submission(body, with_digest=with_digest), Terms(), now(), Occasion.CREATE)
             staged.append(staging_of(judged, Payload.of(body)))
-    assert {one.content_sha256 for one in staged} == {hashlib.sha256(canonical).hexdigest()}
-    assert [one.payload_sha256 for one in staged] == [
+    assert {command.content_sha256 for command in staged} == {hashlib.sha256(canonical).hexdigest()}
+    assert [command.payload_sha256 for command in staged] == [
         hashlib.sha256(body).hexdigest() for body in bodies for _ in range(2)
     ]
