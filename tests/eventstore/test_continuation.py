@@ -102,22 +102,6 @@ def test_a_log_that_lost_nothing_is_not_continued(log: Log) -> None:
         continued(log)
 
 
-def test_what_is_altered_after_the_loss_is_found_below_the_sizes_that_were_lost(log: Log) -> None:
-    failed_over(log)
-    continued(log)
-    log.admin.execute("UPDATE events SET caused_by = 'nobody' WHERE position = 470")
-    assert_found(log.problems(), r"ALTERED  position 470 .*first checkpoint that disagrees: 480 events")
-
-
-def test_without_the_continuation_the_loss_is_found_again(log: Log) -> None:
-    failed_over(log)
-    continued(log)
-    log.admin.execute("DELETE FROM log_checkpoints WHERE branch = 1")
-    for name in ("00000000000000000480.1.note", "continued.1.note"):
-        (log.folder / "outside" / name).unlink()
-    assert_found(log.problems(), r"TRUNCATED  the log has 480 events, a signed checkpoint of 600")
-
-
 def test_the_former_primary_is_not_sealed_when_it_comes_back(log: Log) -> None:
     log.admin.execute("CREATE TABLE former AS SELECT * FROM events")
     log.admin.execute("CREATE TABLE former_checkpoints AS SELECT * FROM log_checkpoints")

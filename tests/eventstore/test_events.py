@@ -1,7 +1,5 @@
 """One decoder reads every event of the log, and what it cannot read is `Unreadable`, whatever the bytes are."""
 
-import ast
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,7 +10,6 @@ from hypothesis import strategies as st
 from eventstore.aggregates.import_process import ImportCancelled, ImportStarted
 from eventstore.events import AGGREGATES, Unreadable, aggregate_of, metadata_of, read_event, recorded_event
 from tests.support.make import NOON
-from tests.support.sources import nodes
 from tests.support.stored_events import STORED, STREAMS, TOPICS
 from tests.support.strategies import JSON
 
@@ -108,23 +105,3 @@ def test_an_event_of_another_supplier_than_its_stream_is_unreadable() -> None:
     assert isinstance(recorded_event(*row, "S", "t", None, "0", state).event, ImportStarted)
     assert isinstance(recorded_event(*row, "OTHER", "t", None, "0", state).event, Unreadable)
     assert isinstance(recorded_event(*row, None, "t", None, "0", state).event, Unreadable)
-
-
-EVENT_NAMES = {event.__name__ for event in TOPICS.values()}
-ROOT = Path(__file__).parents[2]
-
-
-def decoded_types(file: Path) -> set[str]:
-    """Names of the types that a file decodes from JSON."""
-    calls = [node for node in nodes(file) if isinstance(node, ast.Call)]
-    decoding = [call for call in calls if ast.unparse(call.func) in ("msgspec.json.Decoder", "msgspec.json.decode")]
-    named = [argument for call in decoding for argument in (*call.args, *(one.value for one in call.keywords))]
-    return {node.id for argument in named for node in ast.walk(argument) if isinstance(node, ast.Name)}
-
-
-def test_no_other_file_decodes_events() -> None:
-    """One that does meets errors that it does not expect."""
-    files = [file for folder in ROOT.glob("*/__init__.py") for file in folder.parent.rglob("*.py")]
-    ours = [file for file in files if file.relative_to(ROOT).parts[0] not in ("tests", "bench")]
-    assert [file for file in ours if decoded_types(file) & EVENT_NAMES] == []
-    assert decoded_types(ROOT / "eventstore" / "events.py") == {"event", "_WithMetadata"}

@@ -3,7 +3,6 @@
 A pooled connection is asked once a second, and whenever its server has said something.
 """
 
-import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,7 +17,6 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
-from eventstore.log import connecting
 from eventstore.log.connecting import GUARDS, PooledConnection, check_writable, guarded, last_host_first
 from eventstore.log.ledger import Ledger
 from projections import INLINE
@@ -112,16 +110,6 @@ def end_by_the_server(database: PostgresUrls, pid: int) -> None:
         other.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
 
 
-def test_it_is_asked_at_first_and_then_not_for_a_moment(database: PostgresUrls, asked: list[Any]) -> None:
-    with connected(database) as connection:
-        check_writable(connection)
-        check_writable(connection)
-        assert len(asked) == 1
-        connection.checked_at -= connecting.UNCHECKED_S
-        check_writable(connection)
-        assert len(asked) == 2
-
-
 def test_one_whose_server_has_ended_it_is_asked_and_is_none(database: PostgresUrls, asked: list[Any]) -> None:
     with connected(database) as connection:
         check_writable(connection)
@@ -139,16 +127,6 @@ def test_one_that_has_become_read_only_is_closed_without_being_asked(database: P
             check_writable(connection)
         assert connection.closed
         assert len(asked) == 1
-
-
-def test_what_is_said_later_is_heard_as_well(database: PostgresUrls, asked: list[Any]) -> None:
-    with connected(database) as connection, psycopg.connect(database.admin, autocommit=True) as other:
-        connection.execute("LISTEN something")
-        check_writable(connection)
-        other.execute("NOTIFY something")
-        assert select.select([connection.fileno()], [], [], 30)[0]
-        check_writable(connection)
-        assert len(asked) == 2
 
 
 def test_the_host_that_took_the_last_connection_is_tried_first(database: PostgresUrls) -> None:

@@ -10,16 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.import_process import (
-    stream_of,
-)
 from eventstore.aggregates.supplier import SupplierCreated
 from eventstore.errors import LedgerBusy, StoreUnavailable
 from eventstore.events import Recorded
 from eventstore.log.group_commit import ANSWER_TIMEOUT_S, AppendResult, GroupCommitter, LoopCommitter
-from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
-from tests.support.make import NOON, stage
+from tests.support.make import NOON
 from tests.support.pressure import Said
 from tests.support.virtual_time import in_virtual_time
 
@@ -53,21 +49,6 @@ def test_the_writer_goes_on_after_an_unexpected_error(database: PostgresUrls) ->
 
 def recorded(stream: str) -> Recorded:
     return Recorded(stream, 1, SupplierCreated(), NOON, stream.split("/")[1], "t")
-
-
-def test_a_loop_that_found_the_writer_full_goes_on_afterwards(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def begin(name: str) -> int:
-        return await ledger.begin(stream_of("NORDWIND", name), stage(), at=NOON, by="t")
-
-    async def full_and_then_free() -> int:
-        committer = ledger._loop_committer._committer
-        with monkeypatch.context() as patch:
-            patch.setattr(committer, "submit_all", lambda *_: (_ for _ in ()).throw(LedgerBusy("full")))
-            with pytest.raises(LedgerBusy):
-                await begin("1")
-        return await begin("2")
-
-    assert asyncio.run(full_and_then_free()) == 1
 
 
 class Writer:

@@ -140,20 +140,6 @@ def test_a_checkpoint_that_the_key_has_not_signed_stops_nothing(log: Log, servic
     log.add(301, 310)
 
 
-@pytest.mark.parametrize("differ", [put_back, put_back_and_gone_on_with, continued_elsewhere, without_its_end])
-def test_a_log_that_differs_takes_nothing_in_where_its_sealing_key_is_missing(
-    log: Log, service: Any, differ: Any
-) -> None:
-    """As after a restore without the key: a new one is made at the start, and the log knows the former one."""
-    with pytest.raises(SealRefused, match="Is it the right sealing key"):
-        log.seal(OTHER_KEY)
-    assert intake_stop(service) is None
-    differ(log)
-    with pytest.raises(LogDiffers):
-        log.seal(OTHER_KEY)
-    append(log)
-
-
 def test_a_copy_outside_under_another_name_is_refused_and_stops_nothing(log: Log, service: Any) -> None:
     """Else later checkpoints would seem to be kept outside already."""
     log.outside.keep(9_999, log.outside.note(600))
@@ -192,14 +178,6 @@ def test_nothing_is_appended_before_the_log_was_compared_since_the_server_has_st
     log.seal()
     assert is_compared(service)
     log.add(301, 310)
-
-
-def test_an_older_log_takes_nothing_in_before_and_after_its_first_comparison(log: Log) -> None:
-    start_again(log)
-    put_back(log)
-    append(log, NotCompared)
-    refused(log)
-    append(log, IntakeStopped)
 
 
 def test_a_log_that_cannot_be_compared_yet_takes_nothing_in(log: Log, service: Any) -> None:

@@ -32,10 +32,6 @@ def test_applied_migrations_never_change() -> None:
     assert files == APPLIED
 
 
-def test_migrating_twice_applies_nothing(database: PostgresUrls) -> None:
-    assert migrate(database.admin, service_role=role_of(database.service)) == []
-
-
 def test_two_at_once_apply_each_file_once(database: PostgresUrls) -> None:
     name = "without_schema"
     with psycopg.connect(database.admin, autocommit=True) as connection:

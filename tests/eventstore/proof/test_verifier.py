@@ -57,6 +57,29 @@ def test_a_proof_holds_no_program_and_one_that_does_runs_nothing(proof: Path, fo
     assert not (folder / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('{"', '{"paid":"in full","', "paid does not belong to it"),
+        ('{"', '{"topic":"import_cancelled.v1","', "a member of an object must not be repeated"),
+    ],
+)
+def test_an_event_of_a_proof_has_its_own_members_only(
+    proof: Path, folder: Path, old: str, new: str, sentence: str
+) -> None:
+    with zipfile.ZipFile(proof) as opened:
+        events = opened.read("events.ndjson").decode().replace(old, new, 1)
+    forged = rewritten(proof, folder / "forged.zip", {"events.ndjson": events.encode()})
+    assert sentence in audited(folder, str(forged), "--key", KEY.verifier).stderr
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_file_of_a_proof_must_not_be_repeated(proof: Path, folder: Path) -> None:
+    with zipfile.ZipFile(proof, "a") as written:
+        written.writestr("README.txt", "{}")
+    assert "README.txt must not be repeated" in audited(folder, str(proof), "--key", KEY.verifier).stderr
+
+
 def test_a_proof_without_a_key_from_elsewhere_has_an_unknown_signer(proof: Path, folder: Path) -> None:
     told = audited(folder, str(proof))
     assert (told.returncode, "unknown signer" in told.stderr) == (1, True)

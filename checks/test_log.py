@@ -1,0 +1,69 @@
+"""House rules of the log: one reader of events, locks with names, statuses in one place, a verifier without imports."""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+from eventstore.aggregates import import_process
+from eventstore.proof import verifier
+from tests.support.sources import nodes
+from tests.support.stored_events import TOPICS
+
+EVENT_NAMES = {event.__name__ for event in TOPICS.values()}
+ROOT = Path(__file__).parents[1]
+
+
+def decoded_types(file: Path) -> set[str]:
+    """Names of the types that a file decodes from JSON."""
+    calls = [node for node in nodes(file) if isinstance(node, ast.Call)]
+    decoding = [call for call in calls if ast.unparse(call.func) in ("msgspec.json.Decoder", "msgspec.json.decode")]
+    named = [argument for call in decoding for argument in (*call.args, *(keyword.value for keyword in call.keywords))]
+    return {node.id for argument in named for node in ast.walk(argument) if isinstance(node, ast.Name)}
+
+
+def test_no_other_file_decodes_events() -> None:
+    """One that does meets errors that it does not expect."""
+    files = [file for folder in ROOT.glob("*/__init__.py") for file in folder.parent.rglob("*.py")]
+    ours = [file for file in files if file.relative_to(ROOT).parts[0] not in ("tests", "bench", "checks")]
+    assert [file for file in ours if decoded_types(file) & EVENT_NAMES] == []
+    assert decoded_types(ROOT / "eventstore" / "events.py") == {"event", "_WithMetadata"}
+
+
+def test_the_logs_lock_is_taken_for_a_switch_and_for_one_account_and_for_nothing_that_grows_with_the_log() -> None:
+    """Besides by `append_events`: creates wait until it is free."""
+    taken = [
+        str(file.relative_to(ROOT))
+        for folder in ("api", "cli", "console", "embedded", "eventstore", "projections", "workers")
+        for file in (ROOT / folder).rglob("*.py")
+        if re.search(r"advisory\w*lock\w*\(%s[^)]*\)\"[^\n]*locks\.LOG\b", file.read_text())
+    ]
+    assert sorted(taken) == ["projections/versions/compare.py", "projections/versions/versions.py"]
+
+
+def test_nobody_takes_a_lock_by_a_number_that_is_not_in_the_list() -> None:
+    for folder in ("api", "cli", "embedded", "eventstore", "projections", "workers"):
+        for file in (ROOT / folder).rglob("*.py"):
+            if file.name != "locks.py":
+                assert not re.search(r"\b701[56]\d{3}\b", file.read_text()), file
+
+
+def test_the_status_after_an_event_is_written_down_once() -> None:
+    file = Path(import_process.__file__).resolve()
+    for package in ("api", "cli", "eventstore", "projections", "workers"):
+        for other in (file.parents[2] / package).rglob("*.py"):
+            said = re.search(r'(Import|DryRun)[A-Z]\w+"?(\(\))?: "[A-Z_]{4,}"', other.read_text())
+            assert other == file or not said, other
+
+
+def test_the_verifier_is_one_short_file_of_the_standard_library() -> None:
+    source = Path(verifier.__file__).read_text()
+    assert len(source.splitlines()) < 500
+    imported = {
+        name.split(".")[0]
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
+    }
+    assert imported <= sys.stdlib_module_names
+    assert not imported & {"urllib", "socket", "http", "ssl", "subprocess"}
