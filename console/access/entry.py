@@ -65,4 +65,4 @@ async def set_password(visit: Visit, password_hash: str, at: datetime) -> None:
         set_password_hash(connection, visit.services.authority, user_id, password_hash, at)
         end_sessions(connection, user_id, but=session)
 
-    await visit.execute(stream_of(user_id), SetPassword(), beside=beside)
+    await visit.execute(stream_of(user_id), SetPassword(session=session), beside=beside)

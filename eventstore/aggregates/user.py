@@ -46,7 +46,9 @@ class SignInLinkIssued(Event, frozen=True):
 
 
 class PasswordSet(Event, frozen=True):
-    """The user has set a password. Other sessions have ended."""
+    """The user has set a password. All sessions but this one have ended."""
+
+    session: str = ""
 
 
 class UserSignedIn(Event, frozen=True):
@@ -114,7 +116,9 @@ class IssueSignInLink(Command, frozen=True):
 
 
 class SetPassword(Command, frozen=True):
-    """Set a password."""
+    """Set a password. `session` stays open."""
+
+    session: str = ""
 
 
 class SignIn(Command, frozen=True):
@@ -177,7 +181,7 @@ def decide(command: Command, user: User, at: datetime) -> UserEvent | None:  # n
         case IssueSignInLink(), "active":
             return event_of(SignInLinkIssued, command)
         case SetPassword(), "active":
-            return PasswordSet()
+            return event_of(PasswordSet, command)
         case SignIn(), "active":
             return event_of(UserSignedIn, command)
     raise IllegalTransition(user.status, type(command).__name__)

@@ -53,7 +53,19 @@ FROM user_sessions AS s
 JOIN console_user AS u USING (user_id)
 JOIN user_details AS d USING (user_id)
 WHERE s.token_sha256 = %s AND s.expires_at > %s AND u.status = 'active'
+  AND NOT EXISTS (
+      SELECT FROM events AS e
+      WHERE e.stream = 'user/' || s.user_id
+        AND e.version > (
+            SELECT min(b.version) FROM events AS b
+            WHERE b.stream = e.stream AND b.topic = 'user_signed_in.v1'
+              AND b.recorded_at > s.began_at - interval '1 day'
+              AND readable_event(b.state) ->> 'session' = s.session)
+        AND (e.topic IN ('sessions_ended.v1', 'user_disabled.v1')
+             OR e.topic = 'password_set.v1' AND readable_event(e.state) ->> 'session' IS DISTINCT FROM s.session
+             OR e.topic = 'user_signed_out.v1' AND readable_event(e.state) ->> 'session' = s.session))
 """
+"""The log says that a session has ended: a writer of the table could insert its row again."""
 _INSERT_SESSION = """
 INSERT INTO user_sessions (token_sha256, session, user_id, began_at, expires_at, mac)
 VALUES (%(token)s, %(session)s, %(user_id)s, %(at)s, %(expires_at)s, %(mac)s)

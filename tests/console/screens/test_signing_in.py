@@ -14,7 +14,10 @@ from console.access.patience import Tries
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.user import (
     DisableUser,
+    EnableUser,
+    EndSessions,
     PasswordSet,
+    SignIn,
     UserCreated,
     UserSignedIn,
     UserSignedOut,
@@ -331,6 +334,37 @@ def test_a_session_that_only_the_database_knows_opens_nothing(database: Postgres
     with psycopg.connect(database.admin, autocommit=True) as admin:
         admin.execute("UPDATE user_sessions SET user_id = %s WHERE user_id = %s", (operator, support))
     assert statuses(own) == [303]
+
+
+@pytest.mark.promise("authority-outside-database")
+@pytest.mark.asvs("V7.4.1")
+@pytest.mark.parametrize("end", ["sign out", "end sessions", "disable and enable", "password of another session"])
+def test_a_session_that_has_ended_is_not_opened_by_its_row_again(
+    database: PostgresUrls, ledger: Ledger, owner: Ledger, end: str
+) -> None:
+    """The service's database role can insert the row again, and add another event of the sign-in."""
+    user_id = new_user(ledger)
+    with console_app(database) as app, visitor(app) as browser, visitor(app) as other:
+        for each in (browser, other):
+            send(each, f"/console/sign-in/{new_link(ledger, user_id)}/")
+        with psycopg.connect(database.roles["api"], autocommit=True) as connection:
+            rows = connection.execute("SELECT * FROM user_sessions ORDER BY began_at").fetchall()
+            signed_in = [one.event for one in ledger.history(stream_of(user_id)) if isinstance(one.event, UserSignedIn)]
+            match end:
+                case "sign out":
+                    send(browser, "/console/sign-out/", at="/console/")
+                case "end sessions":
+                    owner.execute(stream_of(user_id), EndSessions(), at=now(), by="t")
+                case "disable and enable":
+                    for command in (DisableUser(), EnableUser()):
+                        owner.execute(stream_of(user_id), command, at=now(), by="t")
+                case _:
+                    send(other, "/console/password/", {"password": PASSWORD, "again": PASSWORD})
+                    assert other.get("/console/password/").status_code == 200, "its own session stays open"
+            ledger.execute(stream_of(user_id), SignIn(session=signed_in[0].session, method="link"), at=now(), by="t")
+            connection.execute("DELETE FROM user_sessions")
+            connection.cursor().executemany("INSERT INTO user_sessions VALUES (%s, %s, %s, %s, %s, %s)", rows)
+        assert browser.get("/console/password/").status_code == 303
 
 
 @pytest.mark.promise("authority-outside-database")
