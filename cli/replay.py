@@ -48,10 +48,12 @@ def replay(file: Path, as_json: bool) -> None:
     Each event in FILE that would be decided differently is named; exit code 1 then.
     """
     replayed = _replayed(file, as_json=as_json)
-    counted = f"{replayed.events} events of {replayed.streams} streams replayed, {replayed.payloads} payloads judged"
     partial = f", {replayed.partial_streams} streams begin before the file" if replayed.partial_streams else ""
-    counts = msgspec.to_builtins(replayed)
-    print_result(f"{counted}{partial}: {replayed.different} would end differently.", counts, as_json=as_json)
+    sentence = (
+        f"{replayed.events} events of {replayed.streams} streams replayed, {replayed.payloads} payloads judged again"
+        f"{partial}: {replayed.different} would end differently."
+    )
+    print_result(sentence, msgspec.to_builtins(replayed), as_json=as_json)
     if replayed.different:
         sys.exit(1)
 

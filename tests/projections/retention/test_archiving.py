@@ -357,7 +357,7 @@ def test_a_restore_of_a_backup_with_an_archive_makes_every_view_and_stays_detach
     rows.execute("SET session_replication_role = replica")
     rows.execute(f"TRUNCATE {tables}".encode())
     said = typed("restore", str(folder / "backup"))
-    assert "made anew" in said
+    assert "rebuilt" in said
     assert payloads(rows) == []
     assert rows.execute("SELECT count(*) FROM platform.service_account").fetchone() == (ACCOUNTS,)
     typed("archive", "attach", SUPPLIER)

@@ -47,7 +47,7 @@ def test_what_an_upgrade_has_left_outdated_is_rebuilt_together(
         )
         rebuilt = CliRunner().invoke(projections, ["rebuild", "--outdated"])
         assert rebuilt.exit_code == 0, rebuilt.output
-        assert "account_search: the former version was of another form; switched" in rebuilt.stdout
+        assert "account_search: the previous version had another definition; switched" in rebuilt.stdout
         assert "import_status" not in rebuilt.stdout
         assert projection_changes(connection) == []
     again = CliRunner().invoke(projections, ["rebuild", "--outdated"])
