@@ -1,8 +1,6 @@
 """`doctor`: all checks of a healthy service are good; a failed check names the command that helps."""
 
-import io
 import json
-from datetime import timedelta
 from pathlib import Path
 
 import psycopg
@@ -10,7 +8,7 @@ import pytest
 
 from cli.checkup.finding import Finding
 from cli.checkup.service import DECIDE, healing
-from cli.doctor import doctor, examine
+from cli.doctor import examine
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
 from eventstore.clock import now
@@ -20,7 +18,6 @@ from tests.support.make import NOON, an_account
 from tests.support.running import RunningService, wait_for
 from tests.support.sealed_log import KEY, Log
 from tests.support.staging import stage
-from tests.support.times import set_log_time
 
 
 @pytest.fixture
@@ -113,28 +110,6 @@ def test_a_wrong_setting_and_a_database_that_is_away_are_findings(
     assert "IMPORTLEDGER_DURABILITY" in wrong.says
 
 
-class Screen(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.promise("doctor-goes-good-wrong")
-def test_on_a_terminal_the_page_goes_from_green_to_red(
-    told: PostgresUrls, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    screen = Screen()
-    monkeypatch.setattr("sys.stdout", screen)
-    assert doctor.callback is not None
-    assert doctor.callback(backups=folder, as_json=False) == 1
-    page = screen.getvalue()
-    assert (
-        page.index("\x1b[32mgood\x1b[0m ") < page.index("\x1b[33mwarned\x1b[0m") < page.index("\x1b[1;31mwrong\x1b[0m")
-    )
-
-
 @pytest.mark.parametrize(
     ("stream", "typed"),
     [
@@ -146,22 +121,6 @@ def test_on_a_terminal_the_page_goes_from_green_to_red(
 )
 def test_a_parked_stream_is_healed_by_what_the_verb_takes(stream: str, typed: str) -> None:
     assert healing("import_progress", stream) == typed
-
-
-def test_versions_write_ahead_log_and_the_relay_s_lag_are_looked_at(told: PostgresUrls, ledger: Ledger) -> None:
-    assert [found(check)[0].state for check in ("versions", "wal", "lag")] == ["good", "good", "good"]
-    set_log_time(told, now() - timedelta(hours=1))
-    ledger.execute("supplier/NORDWIND", CreateSupplier(), at=now(), by="tester")
-    assert found("lag")[0].says.startswith("The relay is 1 events and ")
-
-
-def test_a_mail_server_that_does_not_answer_is_named(told: PostgresUrls, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("IMPORTLEDGER_SMTP_URL", "smtp://user:secret@127.0.0.1:1")
-    monkeypatch.setenv("IMPORTLEDGER_MAIL_FROM", "ledger@example.org")
-    [finding] = found("mail")
-    assert finding.state == "warned"
-    assert "127.0.0.1:1" in finding.says
-    assert "secret" not in finding.says
 
 
 @pytest.mark.promise("documents-fetched-only-places")

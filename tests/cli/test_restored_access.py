@@ -7,7 +7,6 @@ from itertools import count
 from pathlib import Path
 
 import httpx
-import psycopg
 import pytest
 import zstandard
 
@@ -151,15 +150,6 @@ def test_a_backup_whose_keys_are_kept_apart_shows_nothing_of_persons(old: Place,
     assert shown_in(main) == set()
     assert b"NORDWIND" not in main
     assert b"import/" not in main
-
-
-def test_keys_of_another_log_open_no_backup(old: Place, new: Place, folder: Path) -> None:
-    old.cli("backup", str(folder / "main"), "--keys", str(folder / "keys"))
-    with psycopg.connect(new.urls.admin) as connection:  # the template's key is that of every test
-        connection.execute("UPDATE platform.account_number_key SET key = sha256(key)")
-    new.cli("backup", str(folder / "other"), "--keys", str(folder / "foreign"))
-    ended = run_verb("restore", str(folder / "main"), "--keys", str(folder / "foreign"), environment=new.environment)
-    assert (ended.returncode, "--keys must name a folder of keys of this log" in ended.stderr) == (1, True)
 
 
 @pytest.mark.promise("backup-keys-kept-apart")

@@ -24,12 +24,6 @@ def test_a_role_reads_no_library_that_it_seldom_needs(file: str) -> None:
     assert SELDOM[file] & set(json.loads(read.stdout)) == set()
 
 
-def test_where_our_packages_are_is_no_program_that_each_start_would_run() -> None:
-    script = "import sys; print([name for name in sys.modules if name.startswith('__editable__')])"
-    read = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert read.stdout == "[]\n"
-
-
 def test_a_role_is_loaded_and_tuned_without_searching_for_garbage() -> None:
     script = (
         "import gc, sys\nfrom cli.main import run\nfrom system.interpreter import tune_interpreter\n"

@@ -32,24 +32,6 @@ def asked(port: int, path: str) -> tuple[int, dict[str, object]]:
         return 0, {}
 
 
-@pytest.mark.parametrize("role", ["worker", "relay"])
-def test_a_role_answers_on_the_port_that_it_is_told(
-    role: str, database: PostgresUrls, redis_url: str, folder: Path
-) -> None:
-    port = free_port()
-    environment = {
-        "DATABASE_URL": database.service,
-        "REDIS_URL": redis_url,
-        "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
-        "IMPORTLEDGER_HEALTH_PORT": str(port),
-    }
-    with start_role(role, environment=environment, log=folder / "role.log") as process:
-        wait_for(lambda: asked(port, "/readyz")[0] == 200, "the role is ready", timeout_s=60)
-        assert asked(port, "/livez/") == (200, {"status": "alive", "pid": process.pid})
-        assert asked(port, "/readyz") == (200, {"status": "ready", "pid": process.pid})
-        assert asked(port, "/metrics")[0] == 404
-
-
 def test_a_role_is_not_ready_where_it_cannot_do_its_work(database: PostgresUrls) -> None:
     ledger = Ledger(database.service, views=INLINE, is_open=False)
     try:
@@ -107,7 +89,7 @@ def test_a_role_that_is_started_before_the_schema_waits_and_says_what_to_do(
     arguments = ("--port", str(port)) if role == "api" else ()
     reason = "the schema is not there yet: run `importledger migrate`"
     try:
-        with start_role(role, *arguments, environment=environment, log=log):
+        with start_role(role, *arguments, environment=environment, log=log) as process:
             asking = port if role == "api" else health
             wait_for(lambda: reason in log.read_text(), "it names the reason", timeout_s=60)
             wait_for(lambda: asked(asking, "/readyz")[0] == 503, "it is not ready", timeout_s=60)
@@ -119,6 +101,9 @@ def test_a_role_that_is_started_before_the_schema_waits_and_says_what_to_do(
             migrate_all(database.admin, service_role="importledger")
             if role != "api":
                 wait_for(lambda: asked(asking, "/readyz")[0] == 200, "it begins", timeout_s=60)
+                assert asked(asking, "/readyz") == (200, {"status": "ready", "pid": process.pid})
+                assert asked(asking, "/livez/") == (200, {"status": "alive", "pid": process.pid})
+                assert asked(asking, "/metrics")[0] == 404
     finally:
         drop(database)
     assert len([line for line in log.read_text().splitlines() if reason in line]) == 1

@@ -12,12 +12,6 @@ ROOT = Path(__file__).parents[3]
 NAMES = [setting.name for setting in SETTINGS]
 
 
-def test_everything_has_an_embedded_default() -> None:
-    settings = Settings.from_environment({})
-    assert (settings.database_url, settings.redis_url, settings.token_key) == (None, None, None)
-    assert settings.data_dir.is_absolute()
-
-
 OIDC = {
     "IMPORTLEDGER_OIDC_ISSUER": "https://id.example",
     "IMPORTLEDGER_OIDC_CLIENT_ID": "ledger",
