@@ -70,11 +70,14 @@ def test_linters_find_nothing_in_the_description(node: Path) -> None:
 
 
 def test_linters_find_what_is_wrong_with_a_description(node: Path) -> None:
-    told = json.loads(CONTRACT.read_text())
-    del told["info"]["license"], told["components"]["schemas"]["Account"]["properties"]["customers"]["items"]
-    (node / "wrong.json").write_text(json.dumps(told))
+    description = json.loads(CONTRACT.read_text())
+    del (
+        description["info"]["license"],
+        description["components"]["schemas"]["Account"]["properties"]["customers"]["items"],
+    )
+    (node / "wrong.json").write_text(json.dumps(description))
     found = run("node", "lint.mjs", "wrong.json", folder=node, environment=os.environ | {"REDOCLY_TELEMETRY": "off"})
-    assert {(one["tool"], one["rule"]) for one in json.loads(found)} >= {
+    assert {(finding["tool"], finding["rule"]) for finding in json.loads(found)} >= {
         ("spectral", "array-items"),
         ("redocly", "info-license"),
     }

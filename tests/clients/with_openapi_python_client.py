@@ -78,17 +78,17 @@ def main(url: str, key: str, supplier: str) -> None:
     assert isinstance(page.parsed, list)
     run = read_run.sync(supplier, "wave-1", client=client)
     assert isinstance(run, RunRecord)
-    told = {
+    summary = {
         "created": created.status_code,
         "problems": [f"{problem.attr} {problem.code}" for problem in refused.errors],
         "status": status.status,
         "sent": status.created_at <= datetime.datetime.now(datetime.UTC),
         "accepted": end["summary"]["accepted"],
-        "listed": [one.external_account_number for one in page.parsed],
+        "listed": [listed.external_account_number for listed in page.parsed],
         "next": "link" in page.headers,
         "run": [run.run, run.mode],
     }
-    print(json.dumps(told))
+    print(json.dumps(summary))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ GUIDE = (Path(__file__).parent.parent.parent / "docs" / "how-to" / "use-python.m
 SCRIPTS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 LONGEST = 15
 EXPECTED = ("PROCESSED A-", "[]", "PROCESSED", "BALANCED")
-"""What the last line of each script says, in their order."""
+"""Text in the last line of the output of each script, in their order."""
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

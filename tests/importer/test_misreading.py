@@ -536,8 +536,8 @@ def test_a_row_used_for_several_parents_or_none_is_an_error(tmp_path: Path) -> N
     assert [address["supply_points"] for address in made["supply_addresses"]] == [[{"identifier": "Z1"}]] * 2
     written(tmp_path, "z.csv", "Nr;LS;Zähler\nK1;Ulm;Z1\nK1;nowhere;Z2\n")
     account = places_with(on={"LS": "Ort"})
-    said = refusal(tmp_path, PLACES, account=account, files=FURTHER)
-    assert "table z: 1 rows belong to no account; the first is row 3." in said
+    sentence = "table z: 1 rows belong to no account; the first is row 3."
+    assert sentence in refusal(tmp_path, PLACES, account=account, files=FURTHER)
     (made,) = accounts(tmp_path, file, account, files={"z": further})
     assert [address.get("supply_points") for address in made["supply_addresses"]] == [[{"identifier": "Z1"}], None]
 
@@ -548,8 +548,8 @@ def test_rows_that_differ_in_a_column_read_with_and_without_each_are_an_error(tm
         "supply_addresses": [{"each": ["Ort"], "supply_address1": "Straße", "supply_address4": "Ort"}],
     }
     content = "Nr;Name;Ort;Straße;Stand\nK1;Groß;Ulm;Ringweg;02.01.2024\nK1;Groß;Bonn;Am Markt;31.12.2023\n"
-    said = refusal(tmp_path, content, account=account, ignore=["Stand"])
-    assert "column Straße: in 1 accounts rows have a value that gets into no account" in said
+    sentence = "column Straße: in 1 accounts rows have a value that gets into no account"
+    assert sentence in refusal(tmp_path, content, account=account, ignore=["Stand"])
     account["billing_address1"] = {"column": "Straße", "first": "by Stand"}
     file = written(tmp_path, "kunden.csv", content)
     (made,) = accounts(tmp_path, file, account, dates="DD.MM.YYYY")
@@ -677,9 +677,9 @@ def test_a_book_with_a_line_that_is_no_account_does_not_balance(tmp_path: Path, 
     written(tmp_path, "kunden.csv", content)
     mapped(tmp_path, WITH_BALANCE, decimals="1.234,56")
     assert importbook(*COUNT, at=tmp_path).returncode == 1
-    said = msgspec.json.decode((tmp_path / "m.json").read_bytes())
-    platform = {name: value for name, value in said.items() if not name.endswith("_nowhere")}
-    assert [found.name for found in compared(said, platform).differences] == ["line 3 of kunden.csv"]
+    counted = msgspec.json.decode((tmp_path / "m.json").read_bytes())
+    platform = {name: value for name, value in counted.items() if not name.endswith("_nowhere")}
+    assert [found.name for found in compared(counted, platform).differences] == ["line 3 of kunden.csv"]
 
 
 def test_lines_that_a_reader_loses_are_noticed_by_the_second_count(

@@ -14,7 +14,7 @@ import pytest
 from importledger_client import Client
 from importledger_client.answers import RunError
 from importledger_client.book import ERRORS, book
-from tests.support.importbook import COMMAND, access_to, environment, importbook
+from tests.support.importbook import access_to, importbook
 from tests.support.running import Importer, RunningService, processed, wait_for
 from tests.support.terminal import Terminal
 
@@ -215,8 +215,8 @@ def test_a_failure_that_was_emptied_is_refused_here(tmp_path: Path, verb: Verb) 
 
 
 def test_standard_input_and_broken_lines(tmp_path: Path, importer: Importer, verb: Verb) -> None:
-    one, two = (entry.body for entry in book(importer.supplier, 2))
-    pushed = verb("push", "-", "--run", "piped", "--json", stdin=one + b"\n\n{broken\n" + two)
+    first, second = (entry.body for entry in book(importer.supplier, 2))
+    pushed = verb("push", "-", "--run", "piped", "--json", stdin=first + b"\n\n{broken\n" + second)
     assert pushed.returncode == 1
     summary = {"lines": 4, "accepted": 2, "replayed": 0, "refused": 1, "warned": 0}
     assert json.loads(pushed.stdout) == {"summary": summary}
@@ -262,23 +262,6 @@ def test_an_interrupted_push_can_be_resumed(
     assert summary["replayed"] > 0
     assert summary["accepted"] + summary["replayed"] == ACCOUNTS
     assert processed(importer) == ACCOUNTS
-
-
-def test_a_push_outlives_the_api(
-    tmp_path: Path, importer: Importer, service: RunningService, access: Mapping[str, str]
-) -> None:
-    write_book(tmp_path, importer.supplier)
-    words = [*COMMAND, "push", "book.ndjson", "--rate", "20/s", "--json"]
-    process = subprocess.Popen(
-        words, cwd=tmp_path, env=environment(access), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    wait_for(lambda: bool(importer.client.all(importer.supplier).body), "some accounts are there")
-    for api in service.processes("api"):
-        api.kill()
-    out, _ = process.communicate(timeout=120)
-    assert process.returncode == 0
-    summary = json.loads(out)["summary"]
-    assert summary["accepted"] + summary["replayed"] == ACCOUNTS
 
 
 def test_profile_shows_statistics_without_the_service(tmp_path: Path) -> None:

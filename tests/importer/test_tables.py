@@ -207,8 +207,8 @@ def test_parquet_reads_back_equal_or_is_refused(data: st.DataObject) -> None:
         found = read(path)
     rows = [list(row) for row in zip(*values, strict=True)]
     assert found is not None
-    for row, said in zip(rows, found, strict=True):
-        for kind, cell, shown in zip(kinds, row, said, strict=True):
+    for row, read_row in zip(rows, found, strict=True):
+        for kind, cell, shown in zip(kinds, row, read_row, strict=True):
             assert _is_same(kind, cell, shown)
 
 
