@@ -22,7 +22,7 @@ from eventstore.log.ledger import Ledger
 from redaction.shown import cleaned
 from telemetry.measures import measures
 from telemetry.supervision import supervision
-from workers.followers.leader import lead
+from workers.followers.leader import Follower
 
 FOLLOWER = "ended imports"
 READ_LIMIT = 1_000
@@ -60,25 +60,23 @@ class EndedLine(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class EndedImports:
+class EndedImports(Follower):
     """Follower that runs until `stop` is set, and survives the loss of Postgres. One is active, by an advisory lock.
 
     Lines of many imports are written in one call.
     """
 
+    name = FOLLOWER
+    lock = locks.ENDED_IMPORTS
+    listens = False
+
     def __init__(self, ledger: Ledger, write: Callable[[Sequence[EndedLine]], None] = lambda lines: None) -> None:
-        self._ledger = ledger
+        super().__init__(ledger)
         self._write = write
         self._told = 0
         """Position of the last line of this process."""
 
-    def start(self, stop: threading.Event) -> threading.Thread:
-        return supervision.thread(FOLLOWER, lambda: self.run(stop), stop)
-
-    def run(self, stop: threading.Event) -> None:
-        lead(self._ledger, locks.ENDED_IMPORTS, FOLLOWER, self._follow, stop, listens=False)
-
-    def _follow(self, connection: Connection[Any], stop: threading.Event) -> None:
+    def work(self, connection: Connection[Any], stop: threading.Event) -> None:
         if not follow.checkpoint(connection, FOLLOWER):  # no lines for imports that ended before the first start
             follow.set_checkpoint(connection, FOLLOWER, follow.checkpoint(connection, "relay"))
         while not stop.is_set():

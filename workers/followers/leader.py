@@ -1,8 +1,9 @@
 """Leader election: the process that holds an advisory lock does the work, and the others stand by."""
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from psycopg import Connection
 from psycopg.errors import ReadOnlySqlTransaction
@@ -21,47 +22,54 @@ def ends_work(connection: Connection[Any], *waits_for: type[Exception]) -> Calla
     return lambda error: connection.closed or isinstance(error, (ReadOnlySqlTransaction, *waits_for))
 
 
-def lead(
-    ledger: Ledger,
-    lock: int,
-    name: str,
-    work: Callable[[Connection[Any], threading.Event], None],
-    stop: threading.Event,
-    *,
-    waits_for: tuple[type[Exception], ...] = (StoreUnavailable,),
-    listens: bool = True,
-) -> None:
-    """Until `stop` is set, try to hold the lock, and do the work on the connection that holds it.
+class Follower(ABC):
+    """Work of one process at a time, on a connection that holds an advisory lock; other processes stand by.
 
-    The connection listens to the log's bell. The work returns when `stop` is set, and reports its success under the
-    name. An error of `waits_for` is reported as a trouble of that name, and the work starts again, here or in another
-    process.
+    The work returns when `stop` is set, and reports its success under `name`. An error of `waits_for` is reported as a
+    trouble of that name, and the work starts again, here or in another process.
     """
-    while not stop.is_set():
+
+    name: ClassVar[str]
+    lock: ClassVar[int]
+    waits_for: ClassVar[tuple[type[Exception], ...]] = (StoreUnavailable,)
+    listens: ClassVar[bool] = True
+    """True if the connection listens to the log's bell."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    @abstractmethod
+    def work(self, connection: Connection[Any], stop: threading.Event) -> None:
+        """Work on the connection until `stop` is set."""
+
+    def start(self, stop: threading.Event) -> threading.Thread:
+        """Run in a thread until `stop` is set."""
+        return supervision.thread(self.name, lambda: self.lead(stop), stop)
+
+    def run(self, stop: threading.Event) -> None:
+        """Run in this thread until `stop` is set."""
+        supervision.run(self.name, lambda: self.lead(stop), stop)
+
+    def lead(self, stop: threading.Event) -> None:
+        """Try to hold the lock, and work while it is held, until `stop` is set."""
+        while not stop.is_set():
+            try:
+                with self._ledger.connection() as connection:
+                    row = connection.execute("SELECT pg_try_advisory_lock(%s) AS held", (self.lock,)).fetchone()
+                    if row and row["held"]:
+                        self._work_alone(connection, stop)
+                    else:
+                        supervision.waits_no_more(self.name)
+            except self.waits_for as error:
+                supervision.failed(self.name, error, is_waiting=True)
+            stop.wait(RETRY_S)
+
+    def _work_alone(self, connection: Connection[Any], stop: threading.Event) -> None:
         try:
-            with ledger.connection() as connection:
-                row = connection.execute("SELECT pg_try_advisory_lock(%s) AS held", (lock,)).fetchone()
-                if row and row["held"]:
-                    _work(connection, work, stop, listens=listens)
-                else:
-                    supervision.waits_no_more(name)
-        except waits_for as error:
-            supervision.failed(name, error, is_waiting=True)
-        stop.wait(RETRY_S)
-
-
-def _work(
-    connection: Connection[Any],
-    work: Callable[[Connection[Any], threading.Event], None],
-    stop: threading.Event,
-    *,
-    listens: bool,
-) -> None:
-    try:
-        if listens:
-            follow.listen(connection)
-        work(connection, stop)
-    finally:
-        if not connection.closed:
-            connection.execute("UNLISTEN *")
-            connection.execute("SELECT pg_advisory_unlock_all()")
+            if self.listens:
+                follow.listen(connection)
+            self.work(connection, stop)
+        finally:
+            if not connection.closed:
+                connection.execute("UNLISTEN *")
+                connection.execute("SELECT pg_advisory_unlock_all()")

@@ -47,11 +47,10 @@ from projections.versions.versions import (
 from projections.views.owner_task import open_tasks
 from redaction.shown import said_by
 from telemetry.supervision import supervision
-from workers.followers.leader import ends_work, lead
+from workers.followers.leader import Follower, ends_work
 from workers.operations import OPERATIONS, UserNotPossible, forget_uncreated, may_request
 from workers.row_differences import ROWS, differing_rows
 
-NAME = "owner's tasks"
 TOLD_EVERY_S = 0.5
 PAUSE_S = 0.25
 """Shortest pause between two queries for tasks [seconds]. Every append rings, and few are tasks."""
@@ -70,26 +69,23 @@ logger = structlog.get_logger()
 _BY_NAME = {projection.name: projection for projection in PROJECTIONS}
 
 
-class OwnerTasks:
+class OwnerTasks(Follower):
     """Follower that runs until `stop` is set, and survives the loss of Postgres."""
 
+    name = "owner's tasks"
+    lock = locks.OWNER_TASKS
+
     def __init__(self, ledger: Ledger, admin_url: str, authority: AuthorityKey, verify_log: VerifyLog) -> None:
-        self._ledger = ledger
+        super().__init__(ledger)
         self._authority = authority
         self._admin_url = admin_url
         self._verify_log = verify_log
 
-    def start(self, stop: threading.Event) -> threading.Thread:
-        return supervision.thread(NAME, lambda: self.run(stop), stop)
-
-    def run(self, stop: threading.Event) -> None:
-        lead(self._ledger, locks.OWNER_TASKS, NAME, self._work, stop)
-
-    def _work(self, connection: Connection[Any], stop: threading.Event) -> None:
+    def work(self, connection: Connection[Any], stop: threading.Event) -> None:
         while not stop.is_set():
             names = {f"owner's task {task_id}": task_id for task_id in open_tasks(connection)}
             due = next(filter(supervision.is_due, names), None)
-            supervision.works(NAME)
+            supervision.works(self.name)
             if due is None:
                 stop.wait(PAUSE_S)
                 follow.wait(connection)

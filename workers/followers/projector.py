@@ -22,7 +22,7 @@ from projections.versions.projection import Projection
 from projections.versions.reading import LastTopics, Poison, Seen, head, read_ordered, wait_for_erasures
 from projections.versions.versions import ProjectionVersion, held, park, parked_streams
 from telemetry.supervision import supervision
-from workers.followers.leader import ends_work, lead
+from workers.followers.leader import Follower, ends_work
 
 BATCH, BATCH_BYTES = 6_000, 200_000_000
 """Events of a batch, and bytes of their payloads. An erasure waits until the batch is committed."""
@@ -43,11 +43,14 @@ class _Read(msgspec.Struct, frozen=True):
     """True if the log had no more events."""
 
 
-class Projector:
+class Projector(Follower):
     """Follower that runs until `stop` is set, and survives the loss of Postgres."""
 
+    name = "projector"
+    lock = locks.PROJECTOR
+
     def __init__(self, ledger: Ledger, projections: Sequence[Projection]) -> None:
-        self._ledger = ledger
+        super().__init__(ledger)
         self._projections = projections
         self._outdated: set[str] = set()
         self._topics_of = {projection.name: frozenset(projection.topics) for projection in projections}
@@ -57,19 +60,13 @@ class Projector:
         self._is_idle = True
         """True if the last batch was empty for all projections."""
 
-    def start(self, stop: threading.Event) -> threading.Thread:
-        return supervision.thread("projector", lambda: self.run(stop), stop)
-
-    def run(self, stop: threading.Event) -> None:
-        lead(self._ledger, locks.PROJECTOR, "projector", self._follow, stop)
-
-    def _follow(self, connection: Connection[Any], stop: threading.Event) -> None:
+    def work(self, connection: Connection[Any], stop: threading.Event) -> None:
         self._read, self._last_topics = None, LastTopics()
         while not stop.is_set():
             self._is_idle = True
             went_on = [self._advanced(connection, projection) for projection in self._projections]
             self._put_in_order(connection)
-            supervision.works("projector")
+            supervision.works(self.name)
             if not any(went_on):
                 stop.wait(PAUSE_S)
                 follow.wait(connection)

@@ -11,7 +11,6 @@ one message per interval.
 import threading
 import time
 from collections import deque
-from functools import partial
 from typing import Any
 
 import structlog
@@ -27,7 +26,7 @@ from eventstore.log.ledger import Ledger
 from telemetry.measures import measures
 from telemetry.supervision import supervision
 from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, Bell, BellUnavailable, Doorbell
-from workers.followers.leader import lead
+from workers.followers.leader import Follower
 from workers.followers.sweeper import Sweeper
 from workers.followers.turns import ALONE, SupplierTurns, Waiting
 from workers.intake import LOOK_EVERY_S, Intake
@@ -64,11 +63,15 @@ WHERE locktype = 'advisory' AND classid = %s AND objsubid = 2 AND granted
 logger = structlog.get_logger()
 
 
-class Relay:
+class Relay(Follower):
     """Follower that runs until `stop` is set, and survives the loss of Postgres and of Redis."""
 
+    name = FOLLOWER
+    lock = locks.RELAY
+    waits_for = (StoreUnavailable, BellUnavailable)
+
     def __init__(self, ledger: Ledger, doorbell: Doorbell, *, intake: Intake | None = None) -> None:
-        self._ledger = ledger
+        super().__init__(ledger)
         self._intake = intake or Intake()
         self._doorbell = doorbell
         self.turns = {IMPORTS: SupplierTurns(), MAILS: SupplierTurns(per_minute=MAILS_PER_MINUTE)}
@@ -77,12 +80,7 @@ class Relay:
         """Cost of each of the last messages, by bell."""
         self._workers, self._counted_at = 1, float("-inf")
 
-    def run(self, stop: threading.Event) -> None:
-        waits_for = (StoreUnavailable, BellUnavailable)
-        leading = partial(lead, self._ledger, locks.RELAY, FOLLOWER, self._relay, stop, waits_for=waits_for)
-        supervision.run(FOLLOWER, leading, stop)
-
-    def _relay(self, connection: Connection[Any], stop: threading.Event) -> None:
+    def work(self, connection: Connection[Any], stop: threading.Event) -> None:
         position, rings_at, is_behind = follow.checkpoint(connection, FOLLOWER), 0.0, True
         for turns in self.turns.values():
             turns.forget_taken()

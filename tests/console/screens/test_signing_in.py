@@ -349,6 +349,7 @@ def test_a_session_that_has_ended_is_not_opened_by_its_row_again(
             send(each, f"/console/sign-in/{new_link(ledger, user_id)}/")
         with psycopg.connect(database.roles["api"], autocommit=True) as connection:
             rows = connection.execute("SELECT * FROM user_sessions ORDER BY began_at").fetchall()
+            cookie = {COOKIE: browser.cookies[COOKIE]}
             signed_in = [one.event for one in ledger.history(stream_of(user_id)) if isinstance(one.event, UserSignedIn)]
             match end:
                 case "sign out":
@@ -364,6 +365,7 @@ def test_a_session_that_has_ended_is_not_opened_by_its_row_again(
             ledger.execute(stream_of(user_id), SignIn(session=signed_in[0].session, method="link"), at=now(), by="t")
             connection.execute("DELETE FROM user_sessions")
             connection.cursor().executemany("INSERT INTO user_sessions VALUES (%s, %s, %s, %s, %s, %s)", rows)
+    with console_app(database) as app, visitor(app, cookie) as browser:
         assert browser.get("/console/password/").status_code == 303
 
 

@@ -1,4 +1,4 @@
-"""Of those who would lead, one works; another takes over when it ends."""
+"""Followers: one process works, and another takes over when it ends."""
 
 import threading
 from typing import Any
@@ -6,23 +6,29 @@ from typing import Any
 from psycopg import Connection
 
 from eventstore.log.ledger import Ledger
-from workers.followers.leader import lead
-
-LOCK = 4_711
+from workers.followers.leader import Follower
 
 
-def test_one_leads_and_its_lock_is_free_afterwards(ledger: Ledger) -> None:
-    led: list[str] = []
-    stop = threading.Event()
+class Working(Follower):
+    """Stops at once, and notes whether another connection could have taken the lock."""
 
-    def work(connection: Connection[Any], stopped: threading.Event) -> None:
-        with ledger.connection() as other:
-            row = other.execute("SELECT pg_try_advisory_lock(%s) AS held", (LOCK,)).fetchone()
-        led.append("alone" if row and not row["held"] else "not alone")
-        stopped.set()
+    name, lock = "a test", 4_711
 
-    lead(ledger, LOCK, "a test", work, stop)
-    lead(ledger, LOCK, "a test", work, stop)
-    assert led == ["alone"], "a stop that is set is obeyed"
-    lead(ledger, LOCK, "a test", work, threading.Event(), listens=False)
-    assert led == ["alone", "alone"]
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__(ledger)
+        self.was_free: list[bool] = []
+
+    def work(self, connection: Connection[Any], stop: threading.Event) -> None:
+        with self._ledger.connection() as other:
+            [row] = other.execute("SELECT pg_try_advisory_lock(%s) AS held", (self.lock,)).fetchall()
+        self.was_free.append(row["held"])
+        stop.set()
+
+
+def test_one_works_and_its_lock_is_free_afterwards(ledger: Ledger) -> None:
+    follower, stop = Working(ledger), threading.Event()
+    follower.lead(stop)
+    follower.lead(stop)
+    assert follower.was_free == [False], "it does not start after its end was requested"
+    follower.lead(threading.Event())
+    assert follower.was_free == [False, False]

@@ -76,7 +76,7 @@ def test_the_relay_sends_at_once_and_gathers_afterwards(ledger: Ledger, connecti
     """One message for each import would cost the relay and the workers more than the imports do."""
     first = stage(ledger, an_account(SUPPLIER, 1))
     pauses = Pauses(broker := in_process_broker())
-    Relay(ledger, BrokerDoorbell(broker))._relay(connection, pauses)
+    Relay(ledger, BrokerDoorbell(broker)).work(connection, pauses)
     assert (pauses.streams, pauses.lengths) == ([first], [GATHER_S])
 
 
@@ -94,7 +94,7 @@ def test_while_many_messages_wait_the_relay_pauses_and_discards_rings(
         for _ in range(5):
             writer.execute(f"NOTIFY {CHANNEL}")
     connection.execute("SELECT 1")  # with whose answer the rings arrive
-    Relay(ledger, doorbell)._relay(connection, pauses)
+    Relay(ledger, doorbell).work(connection, pauses)
     assert pauses.lengths == [ROOM_EVERY_S]
     assert doorbell.waiting() == MESSAGES_PER_WORKER
     assert list(connection.notifies(timeout=0)) == []
@@ -131,7 +131,7 @@ def test_while_intake_has_priority_the_relay_sends_one_message_per_interval(
     pauses = Pauses(broker := in_process_broker(), takes=takes)
     monkeypatch.setattr(pauses, "is_over", lambda: pauses.now >= 3 * YIELDING_S)
     monkeypatch.setattr(relays, "time", pauses)
-    Relay(ledger, BrokerDoorbell(broker), intake=Priority(pauses, ends_at))._relay(connection, pauses)
+    Relay(ledger, BrokerDoorbell(broker), intake=Priority(pauses, ends_at)).work(connection, pauses)
     if not takes:
         assert [len(streams) for streams in queued(broker)] == [STREAMS_PER_MESSAGE]
         assert follow.checkpoint(connection, "relay") == STREAMS_PER_MESSAGE + 10, "waiting streams have their turn"
@@ -155,7 +155,7 @@ def test_lost_streams_get_a_message_while_accounts_keep_arriving(
         return len(pauses.lengths) == 3
 
     monkeypatch.setattr(pauses, "is_over", is_over)
-    Relay(ledger, BrokerDoorbell(broker))._relay(connection, pauses)
+    Relay(ledger, BrokerDoorbell(broker)).work(connection, pauses)
     assert lost in pauses.streams
 
 
@@ -173,7 +173,7 @@ def test_streams_without_room_in_the_turns_get_one_message(
     monkeypatch.setattr(pauses, "is_over", lambda: len(pauses.streams) >= len(waiting))
     if is_restarted:
         follow.set_checkpoint(connection, "relay", follow.log_head(connection))
-    Relay(ledger, BrokerDoorbell(broker))._relay(connection, pauses)
+    Relay(ledger, BrokerDoorbell(broker)).work(connection, pauses)
     assert sorted(pauses.streams) == sorted(waiting)
 
 
