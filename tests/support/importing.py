@@ -3,7 +3,6 @@
 import http.client
 import json
 import queue
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,10 +11,9 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-RENEW_BEFORE_S = 300
 TRIES = 6
 TIMEOUT_S = 30.0
-_OBTAIN = "mutation($key: String!) { obtainToken(input: {organizationSecretKey: $key}) { token payload } }"
+_OBTAIN = "mutation($key: String!) { obtainToken(input: {organizationSecretKey: $key}) { token } }"
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -44,9 +42,6 @@ class ImportClient:
         self._tries = tries
         self._timeout_s = timeout_s
         self._idle: queue.LifoQueue[http.client.HTTPConnection] = queue.LifoQueue()
-        self._token_lock = threading.Lock()
-        self._token = ""
-        self._token_ends = 0.0
 
     def close(self) -> None:
         """Close the idle connections; the client may be used again."""
@@ -78,20 +73,16 @@ class ImportClient:
             yield from pool.map(self.create, accounts)
 
     def token(self) -> str:
-        """A token that is good for some minutes at least."""
-        with self._token_lock:
-            if time.time() > self._token_ends - RENEW_BEFORE_S:
-                body = msgspec.json.encode({"query": _OBTAIN, "variables": {"key": self._api_key}})
-                answer = self._exchange("POST", "/v1/graphql/", body, {})
-                if answer.status != 200 or answer.body.get("errors"):
-                    raise PermissionError(f"no token was given: {answer.body}")
-                obtained = answer.body["data"]["obtainToken"]
-                self._token, self._token_ends = obtained["token"], obtained["payload"]["exp"]
-            return self._token
+        """Return a fresh token."""
+        body = msgspec.json.encode({"query": _OBTAIN, "variables": {"key": self._api_key}})
+        answer = self._exchange("POST", "/v1/graphql/", body, {})
+        if answer.status != 200 or answer.body.get("errors"):
+            raise PermissionError(f"no token was given: {answer.body}")
+        return str(answer.body["data"]["obtainToken"]["token"])
 
     def _request(self, method: str, path: str, body: bytes | None = None) -> Answer:
         def attempt() -> Answer:
-            return self._exchange(method, path, body, {"Authorization": f"Token {self.token()}"})
+            return self._exchange(method, path, body, {"Authorization": f"Token {self._api_key}"})
 
         return _repeated(attempt, self._tries)
 

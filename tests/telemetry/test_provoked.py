@@ -21,7 +21,6 @@ from eventstore.clock import now
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
 from eventstore.proof.sealing import SealRefused
-from projections import FOLLOWING
 from projections.unlogged.troubles import report_troubles
 from telemetry.prometheus import PrometheusMeasures
 from telemetry.supervision import Supervision
@@ -117,21 +116,21 @@ def test_a_log_that_cannot_be_signed(log: Log) -> None:
     collector.close()
 
 
-def test_imports_that_wait(watched: CollectorRegistry, ledger: Ledger, admin: psycopg.Connection[Any]) -> None:
+PROVOKED = {
+    "ImportledgerImportsWait": "UPDATE import_status SET modified_at = modified_at - interval '11 minutes'",
+    "ImportledgerStreamsParked": "INSERT INTO parked_streams (name, version, stream, position, error)"
+    " SELECT name, version, 'import/A/1', 1, '' FROM projection_versions WHERE state = 'live' LIMIT 1",
+    "ImportledgerMailsWait": "INSERT INTO customer_mail (supplier, external_account_number, status, attempt,"
+    " modified_at, position) SELECT 'S', n::text, 'REQUESTED', 0, now(), n FROM generate_series(1, 1001) AS n",
+}
+
+
+@pytest.mark.parametrize("alert", PROVOKED)
+def test_rows_that_wait(watched: CollectorRegistry, ledger: Ledger, admin: psycopg.Connection[Any], alert: str) -> None:
     stage(ledger, an_account(SUPPLIER))
-    assert not holds("ImportledgerImportsWait", watched)
-    admin.execute("UPDATE import_status SET modified_at = modified_at - interval '11 minutes'")
-    assert holds("ImportledgerImportsWait", watched)
-
-
-def test_parked_streams(watched: CollectorRegistry, admin: psycopg.Connection[Any]) -> None:
-    assert not holds("ImportledgerStreamsParked", watched)
-    admin.execute(
-        "INSERT INTO parked_streams (name, version, stream, position, error)"
-        " SELECT name, version, 'import/A/1', 1, '' FROM projection_versions WHERE name = %s AND state = 'live'",
-        (FOLLOWING[0].name,),
-    )
-    assert holds("ImportledgerStreamsParked", watched)
+    assert not holds(alert, watched)
+    admin.execute(PROVOKED[alert].encode())
+    assert holds(alert, watched)
 
 
 def test_work_that_fails(watched: CollectorRegistry, admin: psycopg.Connection[Any]) -> None:
@@ -154,15 +153,6 @@ def test_the_log_s_lock_is_held(watched: CollectorRegistry, database: PostgresUr
     thread.join(30)
     waiting.close()
     assert not holds("ImportledgerLogLockHeld", watched)
-
-
-def test_mails_that_wait(watched: CollectorRegistry, admin: psycopg.Connection[Any]) -> None:
-    assert not holds("ImportledgerMailsWait", watched)
-    admin.execute(
-        "INSERT INTO customer_mail (supplier, external_account_number, status, attempt, modified_at, position)"
-        " SELECT 'S', n::text, 'REQUESTED', 0, now(), n FROM generate_series(1, 1001) AS n"
-    )
-    assert holds("ImportledgerMailsWait", watched)
 
 
 def test_a_certificate_that_ends(folder: Path) -> None:
