@@ -9,8 +9,7 @@ moment for them, since a transaction costs as much as two or three accounts.
 import asyncio
 import queue
 import time
-from collections import deque
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from concurrent.futures import Future
 from functools import partial
 from itertools import accumulate, count
@@ -221,16 +220,14 @@ class LoopCommitter:
     def __init__(self, committer: GroupCommitter, pressure: ProcessorPressure | None = None) -> None:
         self._committer = committer
         self._pressure = pressure or ProcessorPressure()
-        self._waiting: list[tuple[Append, asyncio.Future[int]]] = []
-        self._writing: list[asyncio.Future[int]] = []
+        self._waiting: dict[asyncio.Future[int], Append] = {}
+        self._written = 0
+        """Size of the batch that is being written."""
         self._is_busy = False
         self._handed_over_at = 0.0
         self._gathering: asyncio.TimerHandle | None = None
         self._enough = 0
         """Number of waiting appends at which gathering ends."""
-        self._due: deque[tuple[float, asyncio.Future[int]]] = deque()
-        """All appends in order, with the time at which each fails; also those that have a result."""
-        self._alarm: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> int:
@@ -243,10 +240,8 @@ class LoopCommitter:
             raise LedgerBusy(f"{MAX_WAITING} appends are waiting")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[int] = loop.create_future()
-        self._waiting.append((append, future))
-        self._due.append((loop.time() + ANSWER_TIMEOUT_S, future))
-        if self._alarm is None:
-            self._give_up(loop)
+        self._waiting[future] = append
+        loop.call_later(ANSWER_TIMEOUT_S, self._give_up, future)
         if self._gathering is not None and len(self._waiting) >= self._enough:
             self._gathering.cancel()
             self._gathering, self._is_busy = None, False
@@ -263,7 +258,7 @@ class LoopCommitter:
         two batches gain nothing, so that all clients share one.
         """
         patience, came = (PATIENCE, len(self._waiting)) if self._pressure.is_high() else (1, 0)
-        self._enough, self._writing = min(len(self._writing) + came, MAX_WAITING), []
+        self._enough, self._written = min(self._written + came, MAX_WAITING), 0
         gather_s = patience * min(GATHER_EACH_S * self._enough, MOST_GATHER_S)
         ends_at = self._handed_over_at + max(GATHER_S, gather_s)
         if self._enough > 1 and len(self._waiting) < self._enough and loop.time() < ends_at:
@@ -273,35 +268,30 @@ class LoopCommitter:
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         self._gathering, self._handed_over_at = None, loop.time()
-        batch, self._waiting = self._waiting, []
-        self._writing = [future for _, future in batch]
-        self._is_busy = bool(batch)
+        batch, self._waiting = self._waiting, {}
+        self._written, self._is_busy = len(batch), bool(batch)
         if batch:
-            futures = self._writing
 
             def done(results: list[AppendResult]) -> None:
-                loop.call_soon_threadsafe(self._settle, loop, futures, results)
+                loop.call_soon_threadsafe(self._settle, loop, batch, results)
 
             try:
-                self._committer.submit_all([append for append, _ in batch], done)
-            except LedgerBusy as busy:  # nothing was handed over: say so, and be ready for the next
-                self._settle(loop, futures, [busy] * len(futures))
+                self._committer.submit_all([*batch.values()], done)
+            except LedgerBusy as busy:  # no append was handed over: fail them, and be ready for the next
+                self._settle(loop, batch, [busy] * len(batch))
 
     def _settle(
-        self, loop: asyncio.AbstractEventLoop, futures: Sequence["asyncio.Future[int]"], results: Sequence[AppendResult]
+        self, loop: asyncio.AbstractEventLoop, futures: Iterable["asyncio.Future[int]"], results: Sequence[AppendResult]
     ) -> None:
         self._gather(loop)
         for future, result in zip(futures, results, strict=True):
             _settle_future(future, result)
-        while self._due and self._due[0][1].done():
-            self._due.popleft()
 
-    def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Fail the appends whose time is over, and set the alarm for the next one."""
-        while self._due and (self._due[0][0] <= loop.time() or self._due[0][1].done()):
-            _settle_future(self._due.popleft()[1], StoreUnavailable("the database does not answer in time"))
-        self._waiting = [(append, future) for append, future in self._waiting if not future.done()]
-        self._alarm = loop.call_at(self._due[0][0], self._give_up, loop) if self._due else None
+    def _give_up(self, future: "asyncio.Future[int]") -> None:
+        """Fail an append that has no result in time."""
+        if not future.done():
+            self._waiting.pop(future, None)
+            future.set_exception(StoreUnavailable("the database does not answer in time"))
 
 
 def _settle_future(future: "Future[int] | asyncio.Future[int]", result: AppendResult) -> None:

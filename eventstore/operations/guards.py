@@ -1,6 +1,6 @@
-"""Whether the database still guards the log as migrations have set it up: triggers, constraints, functions, rights.
+"""Guards of the log in the database: triggers, constraints, functions and rights as migrations have made them.
 
-A guard that is off has altered nothing yet. Somebody has made it possible, and that is worth a warning.
+A guard that is off has not altered the log. But somebody has made it possible, which is worth a warning.
 """
 
 import re
@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from psycopg import Connection
-from psycopg.rows import tuple_row
 
+from eventstore.log.columns import rows_of
 from eventstore.operations.migrate import APPEND_ONLY, MIGRATIONS
 from eventstore.operations.rights import UNGUARDED
 
@@ -26,13 +26,13 @@ _TRIGGERS = {
     "events_have_their_appenders": ("events", _ROW | _INSERT, "refuse_other_appenders", _GUARDED),
     "log_checkpoints_are_append_only": ("log_checkpoints", *_REFUSES_ALL),
 }
-"""By name: the table, the bits, the function that refuses, and its condition as Postgres writes it."""
+"""By name: table, bits, function that refuses, and condition as Postgres writes it."""
 
 _FUNCTION = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION (\w+)\(.*?AS \$\$(.*?)\$\$", re.DOTALL)
 
 _VIEW = re.compile(r"CREATE (?:OR REPLACE )?VIEW (\w+) AS\n(.*?;)", re.DOTALL)
 _VIEWS = ("stored_events", "readable_events")
-"""The log under other names, for a library and for people."""
+"""Views of the log with other column names: for a library and for people."""
 
 _SELECT_TRIGGERS = r"""
 SELECT c.relname, t.tgname, t.tgenabled, t.tgtype, p.proname,
@@ -75,6 +75,7 @@ JOIN pg_roles AS r ON r.rolname = current_user
 WHERE c.relnamespace = 'public'::regnamespace
   AND c.relname = ANY(%s)
   AND c.relowner <> r.oid
+  AND NOT r.rolsuper
   AND pg_has_role(r.oid, c.relowner, 'MEMBER')
 """
 _SELECT_FUNCTIONS = """
@@ -110,23 +111,26 @@ WHERE setting LIKE 'session_replication_role=%%' AND setting <> 'session_replica
 """
 
 
+_FINDINGS = (
+    (_SELECT_SHADOWED, "the name {} means {}, and not the table of the log"),
+    (_SELECT_SEARCH_PATHS, "{} has {}, and another schema has tables with names of the log's"),
+    (_SELECT_OWNERS, "the service's role may act as {}, who owns the log"),
+)
+"""Queries of findings about the tables of the log, and the sentence on each row."""
+
+
 def guards_off(connection: Connection[Any]) -> list[str]:
-    """What does not guard the log as it should, a sentence each, for the role of this connection."""
+    """Return a sentence on each guard of the log that is off, for the role of this connection."""
     return [
         f"WARNED  {sentence}"
-        for check in (_triggers, _tables, _shadows, _views, _rights, _functions, _switched_off)
+        for check in (_triggers, _tables, _views, _grants, _functions, _findings)
         for sentence in check(connection)
     ]
 
 
-def _rows(connection: Connection[Any], query: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return cursor.execute(query.encode(), parameters).fetchall()
-
-
 def _triggers(connection: Connection[Any]) -> Iterator[str]:
     missing = dict(_TRIGGERS)
-    for table, name, enabled, kind, function, condition in _rows(connection, _SELECT_TRIGGERS, list(APPEND_ONLY)):
+    for table, name, enabled, kind, function, condition in rows_of(connection, _SELECT_TRIGGERS, list(APPEND_ONLY)):
         guarded, *refuses = missing.pop(name, ("",))
         if guarded != table:
             yield f"the table {table} has a trigger {name} that is not the ledger's"
@@ -136,74 +140,63 @@ def _triggers(connection: Connection[Any]) -> Iterator[str]:
         elif [kind, function, condition] != refuses:
             yield f"the trigger {name} on {table} does not refuse all changes any more"
     for name, (table, *_) in missing.items():
-        yield f"the trigger {name} on {table}, which refuses changes, is not there"
+        yield f"the trigger {name} on {table}, which refuses changes, is missing"
 
 
 def _tables(connection: Connection[Any]) -> Iterator[str]:
-    for table, has_policies, has_rules, has_key, is_inherited in _rows(connection, _SELECT_TABLES, list(APPEND_ONLY)):
+    for table, has_policies, has_rules, has_key, is_inherited in rows_of(connection, _SELECT_TABLES, list(APPEND_ONLY)):
         if has_policies:
             yield f"row-level security on {table} can hide rows"
         if has_rules:
-            yield f"a rule on {table} rewrites what is asked of it"
+            yield f"a rule on {table} rewrites its queries"
         if not has_key:
-            yield f"the primary key of {table} is not there"
+            yield f"the primary key of {table} is missing"
         if is_inherited:
-            yield f"the table {table} is inherited from, or inherits"
-    if not _rows(connection, "SELECT FROM pg_constraint WHERE conname = %s AND contype = 'u'", "events_stream_version"):
-        yield "the constraint events_stream_version is not there: a stream may have a version twice"
-
-
-def _shadows(connection: Connection[Any]) -> Iterator[str]:
-    for name, other in _rows(connection, _SELECT_SHADOWED, list(APPEND_ONLY)):
-        yield f"the name {name} means {other}, and not the table of the log"
-    for role, setting in _rows(connection, _SELECT_SEARCH_PATHS, list(APPEND_ONLY)):
-        yield f"{role} has {setting}, and another schema has tables named as the log's"
+            yield f"the table {table} inherits, or another one inherits from it"
+    unique = "SELECT FROM pg_constraint WHERE conname = 'events_stream_version' AND contype = 'u'"
+    if not rows_of(connection, unique):
+        yield "the constraint events_stream_version is missing: a stream may have a version twice"
 
 
 def _views(connection: Connection[Any]) -> Iterator[str]:
-    known = {
-        name: _plain(body)
-        for file in sorted(MIGRATIONS.glob("*.sql"))
-        for name, body in _VIEW.findall(file.read_text("utf-8"))
-        if name in _VIEWS
-    }
-    present = {name: _plain(body) for name, body in _rows(connection, _SELECT_VIEWS, list(_VIEWS))}
+    known = {name: _plain(body) for name, body in _declared(_VIEW) if name in _VIEWS}
+    present = {name: _plain(body) for name, body in rows_of(connection, _SELECT_VIEWS, list(_VIEWS))}
     for name in _VIEWS:
         if present.get(name) != known[name]:
             yield f"the view {name} does not show the log as it is"
 
 
 def _plain(select: str) -> str:
-    """A view's SELECT without what Postgres writes in its own way."""
+    """Return a view's SELECT in a form that Postgres' own spelling does not change."""
     without_casts = re.sub(r'::name|\b(?:public|events)\.|["();]', "", select)
     return " ".join(re.sub(r"\s*,\s*", ", ", without_casts).split()).lower()
 
 
-def _rights(connection: Connection[Any]) -> Iterator[str]:
+def _grants(connection: Connection[Any]) -> Iterator[str]:
     granted: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for table, role, right in _rows(connection, _SELECT_GRANTS, list(APPEND_ONLY)):
+    for table, role, right in rows_of(connection, _SELECT_GRANTS, list(APPEND_ONLY)):
         granted[table, role].append(right)
     for (table, role), rights in granted.items():
         yield f"{role} has the right to {', '.join(rights)} on {table}"
-    for (owner,) in _rows(connection, _SELECT_OWNERS, list(APPEND_ONLY)):
-        if not _is_superuser(connection):
-            yield f"the service's role may act as {owner}, who owns the log"
 
 
 def _functions(connection: Connection[Any]) -> Iterator[str]:
     known: dict[str, set[str]] = defaultdict(set)
-    for file in sorted(MIGRATIONS.glob("*.sql")):
-        for name, body in _FUNCTION.findall(file.read_text("utf-8")):
-            known[name].add(body)
-    for name, body in _rows(connection, _SELECT_FUNCTIONS, list(known)):
+    for name, body in _declared(_FUNCTION):
+        known[name].add(body)
+    for name, body in rows_of(connection, _SELECT_FUNCTIONS, list(known)):
         if body not in known[name]:
-            yield f"the function {name} is not the one that a migration has made"
+            yield f"the function {name} differs from the one in the migration"
 
 
-def _switched_off(connection: Connection[Any]) -> Iterator[str]:
-    for (place,) in _rows(connection, _SELECT_SWITCHED_OFF):
+def _declared(pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    """Yield name and body of each function or view in the migrations, in their order."""
+    for file in sorted(MIGRATIONS.glob("*.sql")):
+        yield from pattern.findall(file.read_text("utf-8"))
+
+
+def _findings(connection: Connection[Any]) -> Iterator[str]:
+    for query, sentence in _FINDINGS:
+        yield from (sentence.format(*row) for row in rows_of(connection, query, list(APPEND_ONLY)))
+    for (place,) in rows_of(connection, _SELECT_SWITCHED_OFF):
         yield f"session_replication_role of {place} switches triggers off"
-
-
-def _is_superuser(connection: Connection[Any]) -> bool:
-    return bool(_rows(connection, "SELECT FROM pg_roles WHERE rolname = current_user AND rolsuper"))

@@ -32,7 +32,7 @@ from psycopg.sql import SQL, Identifier
 from eventstore.errors import OperatorError
 from eventstore.events import AGGREGATES
 from eventstore.log import locks
-from eventstore.operations.rights import RoleMissing, grant_on_log, make_roles
+from eventstore.operations.rights import grant_on_log, make_roles
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 NEWEST = max(file.name for file in MIGRATIONS.glob("*.sql"))
@@ -84,7 +84,7 @@ def why_not_rolled(script: str) -> str | None:
 def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
     """Migrate the database to the newest schema and grant the roles their rights; return the applied files.
 
-    Two runs at once are safe. Raises MigrationError if an applied file has changed or the schema is newer.
+    Two runs at once are safe. Raises MigrationError if an applied file has changed or the schema is newer, RoleMissing.
     """
     applied = []
     with psycopg.connect(admin_url, autocommit=True) as connection:
@@ -103,10 +103,7 @@ def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
                 applied.append(file.name)
             elif present[file.name] != digest:
                 raise MigrationError(f"Migration {file.name} was edited after it was applied. Restore the file.")
-        try:
-            make_roles(connection, service_role)
-        except RoleMissing as error:
-            raise MigrationError(str(error)) from error
+        make_roles(connection, service_role)
         with connection.transaction():
             grant_on_log(connection, _TOPICS, service_role)
     return applied

@@ -1,7 +1,7 @@
-"""Database roles of the service: one for each kind of process, with the rights that it needs and no other.
+"""Database roles of the service: one for each kind of process, with only the rights that it needs.
 
-`migrate` makes the roles where they are missing, and grants them what this file and the projections declare. Users are
-changed by nobody but the owner, keys neither; an event of a topic is appended by the roles that are named here.
+`migrate` creates missing roles and grants the rights that this file and the projections declare. Only the owner changes
+users and keys. An event of a topic may be appended by the roles that are named here.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,24 +10,26 @@ from typing import Any, LiteralString
 import msgspec
 from psycopg import Connection
 from psycopg.errors import DuplicateObject, InsufficientPrivilege, UniqueViolation
-from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Composable, Identifier
 
+from eventstore.errors import OperatorError
+from eventstore.log.columns import value_of
+
 ROLES = {"api": "importledger_api", "worker": "importledger_worker", "relay": "importledger_relay"}
-"""By kind of process. The operator of Postgres sets their passwords and lets them log in."""
+"""By kind of process. The operator of Postgres sets their passwords and allows their login."""
 
 VERBS = {"S": "SELECT", "I": "INSERT", "U": "UPDATE", "D": "DELETE"}
 
 
 class Rights(msgspec.Struct, frozen=True, kw_only=True):
-    """Verbs that each role has on a table, by their first letters."""
+    """Verbs of each role on a table, by their first letters."""
 
     api: str = "S"
     worker: str = "S"
     relay: str = "S"
 
     def of(self, kind: str) -> list[str]:
-        """The verbs of a kind of process, as Postgres writes them."""
+        """Return the verbs of a kind of process, as Postgres writes them."""
         return [VERBS[letter] for letter in getattr(self, kind)]
 
 
@@ -81,7 +83,7 @@ COLUMNS: Mapping[tuple[str, str, LiteralString], tuple[str, ...]] = {
         *("supplier", "external_account_number", "attempted_at", "operation", "code", "problems", "id"),
     ),
 }
-"""By table, kind of process and verb: the columns that the role may write in a table whose other columns it may not."""
+"""By table, kind of process and verb: columns that the role may write in a table whose others it may not."""
 
 _FUNCTIONS = {
     "append_events": ("api", "worker", "relay"),
@@ -93,7 +95,7 @@ _FUNCTIONS = {
 _SEQUENCES = {"platform.account_sequence": ("worker",)}
 
 UNGUARDED = ("import_staged.v1", "import_started.v1", "import_processed.v1")
-"""Topics of imports that every role may append: most events have them, and a look at each would slow down creates."""
+"""Topics of imports that every role may append: most events have them, and a check of each would be slow."""
 
 _ALL, _API, _WORKER, _RELAY, _OWNER = ("api", "worker", "relay"), ("api",), ("worker",), ("relay",), ()
 _OF_AGGREGATE: Mapping[str, tuple[str, ...]] = {
@@ -109,7 +111,7 @@ _OF_AGGREGATE: Mapping[str, tuple[str, ...]] = {
     "disclosure": _API,
     "owner-task": _RELAY,
 }
-"""By prefix of the stream; records that follow an account are appended by the api."""
+"""By prefix of the stream. The api appends records of accounts."""
 _OF_TOPIC: Mapping[str, tuple[str, ...]] = {
     "subject_erased.v1": _OWNER,
     "contacts_erased.v1": _OWNER,
@@ -123,7 +125,7 @@ _OF_TOPIC: Mapping[str, tuple[str, ...]] = {
 
 
 def appenders(topics: Iterable[tuple[str, str]]) -> set[tuple[str, str, str]]:
-    """(topic, role, kind) of those who may append; `topics` are all, with the prefix of their streams, the kind."""
+    """Return (topic, role, kind) of all who may append; `topics` are pairs of topic and stream prefix (kind)."""
     return {
         (topic, ROLES[role], kind)
         for topic, kind in topics
@@ -131,14 +133,14 @@ def appenders(topics: Iterable[tuple[str, str]]) -> set[tuple[str, str, str]]:
     }
 
 
-class RoleMissing(Exception):
-    """A database role of the service is not there, and cannot be made; the message says how it is."""
+class RoleMissing(OperatorError):
+    """A database role is missing and cannot be created; the message says how to."""
 
 
 def make_roles(connection: Connection[Any], service_role: str | None) -> None:
-    """Make the roles that are missing, and let the service's own role, where there is one, act as all of them.
+    """Create missing roles. Let the service's own role, if there is one, act as all of them.
 
-    One role for all processes is what a service on somebody else's Postgres has. Raises RoleMissing.
+    A service on a foreign Postgres has one role for all processes. Raises RoleMissing.
     """
     for role in ROLES.values():
         if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (role,)).rowcount:
@@ -146,7 +148,7 @@ def make_roles(connection: Connection[Any], service_role: str | None) -> None:
         try:
             connection.execute(SQL("CREATE ROLE {}").format(Identifier(role)))
         except (DuplicateObject, UniqueViolation):
-            continue  # another `migrate` of the same server has made it meanwhile
+            continue  # another `migrate` on this server has created it meanwhile
         except InsufficientPrivilege as error:
             raise RoleMissing(
                 f"The database must have the role {role}, which {_user(connection)} may not create. As a superuser: "
@@ -170,7 +172,7 @@ def _let_act_as(connection: Connection[Any], role: str, service_role: str) -> No
 
 
 def grant_on_log(connection: Connection[Any], topics: Iterable[tuple[str, str]], service_role: str | None) -> None:
-    """Grant what is declared above, in the connection's transaction, and take everything else away."""
+    """Grant the rights declared above, in the connection's transaction, and revoke all others."""
     database = Identifier(connection.info.dbname)
     connection.execute(SQL("REVOKE TEMPORARY ON DATABASE {} FROM PUBLIC").format(database))
     for table, rights in LOG_RIGHTS.items():
@@ -196,7 +198,7 @@ def grant_on_log(connection: Connection[Any], topics: Iterable[tuple[str, str]],
 def grant_rights(
     connection: Connection[Any], table: Composable, rights: Rights, service_role: str | None = None
 ) -> None:
-    """These rights on a table and no other, whatever was granted before."""
+    """Grant these rights on a table and no other, whatever was granted before."""
     for role in {*ROLES.values(), service_role or ROLES["api"]} - {_user(connection)}:
         connection.execute(SQL("REVOKE ALL ON {} FROM {}").format(table, Identifier(role)))
     for kind, role in ROLES.items():
@@ -206,6 +208,4 @@ def grant_rights(
 
 
 def _user(connection: Connection[Any]) -> str:
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        [(user,)] = cursor.execute("SELECT current_user::text").fetchall()
-    return str(user)
+    return str(value_of(connection, "SELECT current_user::text"))

@@ -14,8 +14,7 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.user import INERT, DisableUser, stream_of
 from eventstore.events import AGGREGATES
 from eventstore.log.ledger import Ledger
-from eventstore.operations.migrate import MigrationError
-from eventstore.operations.rights import COLUMNS, LOG_RIGHTS, ROLES, UNGUARDED, Rights, appenders
+from eventstore.operations.rights import COLUMNS, LOG_RIGHTS, ROLES, UNGUARDED, Rights, RoleMissing, appenders
 from projections import PROJECTIONS
 from projections.versions.install import migrate_all
 from tests.support.console import new_user
@@ -263,7 +262,7 @@ def test_an_owner_who_may_not_grant_roles_is_told_what_a_superuser_must_do(postg
         admin.execute("CREATE DATABASE of_a_plain_owner OWNER plain_owner")
     url = psycopg.conninfo.make_conninfo(postgres.admin, user="plain_owner", password="x", dbname="of_a_plain_owner")
     try:
-        with pytest.raises(MigrationError, match="As a superuser: GRANT importledger_api TO one_for_all"):
+        with pytest.raises(RoleMissing, match="As a superuser: GRANT importledger_api TO one_for_all"):
             migrate_all(url, service_role="one_for_all")
         migrate_all(url)
     finally:

@@ -259,7 +259,7 @@ TAMPERINGS: dict[Callable[[Log], None], str] = {
     by_sql("stored_events", "DROP VIEW stored_events"): r"WARNED  the view stored_events does not show the log",
     by_sql("trigger", "ALTER TABLE events DISABLE TRIGGER USER"): r"WARNED  the trigger events_.* is disabled",
     by_sql("replica", "ALTER TABLE events ENABLE REPLICA TRIGGER events_are_append_only"): r"WARNED .* is disabled",
-    by_sql("dropped", "DROP TRIGGER log_checkpoints_are_append_only ON log_checkpoints"): r"WARNED .* is not there",
+    by_sql("dropped", "DROP TRIGGER log_checkpoints_are_append_only ON log_checkpoints"): r"WARNED .* is missing",
     by_sql(
         "narrowed",
         "DROP TRIGGER events_are_append_only ON events",
@@ -269,7 +269,7 @@ TAMPERINGS: dict[Callable[[Log], None], str] = {
         "another",
         "CREATE TRIGGER mine BEFORE INSERT ON payloads EXECUTE FUNCTION refuse_change()",
     ): r"WARNED  the table payloads has a trigger mine that is not the ledger's",
-    by_sql("hollow", HOLLOW): r"WARNED  the function refuse_change is not the one",
+    by_sql("hollow", HOLLOW): r"WARNED  the function refuse_change differs",
     by_sql("update", "GRANT UPDATE, DELETE ON events TO importledger"): r"WARNED  importledger .*DELETE, UPDATE on ev",
     by_sql("insert", "GRANT INSERT ON events TO importledger"): r"WARNED  importledger .*INSERT on events",
     by_sql("column", "GRANT UPDATE (state) ON events TO importledger"): r"WARNED  importledger .*UPDATE on events",
