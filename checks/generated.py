@@ -4,22 +4,34 @@
 does not change, so a change that is no addition is refused here.
 """
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import inspect
 
 from api.description.catalogue import CATALOGUE
+from api.description.field_descriptions import field_descriptions, structs_of
 from api.description.openapi import names_within, openapi
 from api.http.limits import LIMITS
+from api.http.responses import encoded
 from api.operations import OPERATIONS
+from schemas.account import WrappedAccount
+from schemas.base import DECIMAL_PATTERN
+from schemas.delivery_note import DeliveryNoteImport
+from schemas.energy_amount import EnergyAmountImport
+from schemas.invoice import MarketParticipantInvoiceImport
+from schemas.market_participant import MarketParticipant
+from schemas.price_sheet import FeeImport
 from telemetry.log import begin_process
 
 DOCS = Path(__file__).parent.parent / "docs"
 CONTRACT = DOCS / "openapi.json"
 ERRORS = DOCS / "reference" / "errors.md"
+FIELDS = DOCS / "reference" / "fields.md"
 LIMITS_PAGE = DOCS / "reference" / "limits.md"
 
 _LIMITS_BEGIN, _LIMITS_END = "<!-- limits -->\n", "<!-- /limits -->\n"
@@ -50,24 +62,106 @@ def errors_page() -> str:
         "# Error codes",
         "",
         "Made by `make docs` from `api/description/errors.toml` and `market/`. Codes are permanent;",
-        "sentences may change.",
-        "`GET /errors/` has the same with examples.",
+        "sentences may change. `GET /errors/` has the same as JSON.",
         "",
-        "| code | status | met in | means | auf Deutsch |",
-        "|---|---|---|---|---|",
+        "| code | status | occurs in | meaning |",
+        "|---|---|---|---|",
     ]
     lines += [
-        f"| `{entry.code}` | {entry.status or ''} | {', '.join(entry.where)} | {entry.meaning} | {entry.meaning_de} |"
+        f"| [`{entry.code}`](#{entry.code.lower()}) | {entry.status or ''} | {', '.join(entry.where)} |"
+        f" {entry.meaning} |"
         for entry in CATALOGUE
     ]
-    lines += ["", "## Rules", "", "| code | place | rule | auf Deutsch | source |", "|---|---|---|---|---|"]
-    lines += [
-        f"| `{entry.code}` | {rule.resource}: `{rule.at or 'the whole'}` | "
-        f"{'warning: ' if rule.severity == 'warning' else ''}{rule.says} | {rule.says_de} | {rule.source} |"
-        for entry in CATALOGUE
-        for rule in entry.rules
-    ]
+    for entry in CATALOGUE:
+        example = msgspec.json.format(encoded(entry.example), indent=2).decode()
+        lines += [
+            "",
+            f"## {entry.code}",
+            "",
+            f"{entry.meaning} *{entry.meaning_de}*",
+            "",
+            f"- When: {entry.when} *{entry.when_de}*",
+            f"- What to do: {entry.action} *{entry.action_de}*",
+            "",
+            "```json",
+            example,
+            "```",
+        ]
+        if entry.rules:
+            lines += ["", "| place | rule | auf Deutsch | source |", "|---|---|---|---|"]
+        lines += [
+            f"| {rule.resource}: `{rule.at or 'the whole'}` | "
+            f"{'warning: ' if rule.severity == 'warning' else ''}{rule.says} | {rule.says_de} | {rule.source} |"
+            for rule in entry.rules
+        ]
     return "\n".join(lines) + "\n"
+
+
+_RESOURCES = (
+    WrappedAccount,
+    MarketParticipant,
+    FeeImport,
+    DeliveryNoteImport,
+    EnergyAmountImport,
+    MarketParticipantInvoiceImport,
+)
+
+
+def fields_page() -> str:
+    """docs/reference/fields.md: every field that importers send."""
+    lines = [
+        "# Fields",
+        "",
+        "Made by `make docs` from `schemas/`. A field in **bold** is required. A datetime without zone is",
+        "German market time, and a decimal may be sent as text or as a number.",
+    ]
+    structs = {name: struct for resource in _RESOURCES for name, struct in structs_of([resource]).items()}
+    for name, struct in structs.items():
+        descriptions, node = field_descriptions(struct), inspect.type_info(struct)
+        assert isinstance(node, inspect.StructType)
+        lines += ["", f"## {name}", "", "| field | type | limits | meaning | German term |", "|---|---|---|---|---|"]
+        for field in node.fields:
+            kind, limits = _kind_and_limits(field.type)
+            told = descriptions[field.name]
+            term = re.search(r"\(([^()]+)\)", told)
+            meaning = told if term is None else told.replace(f" {term[0]}", "", 1)
+            title = f"**{field.encode_name}**" if field.required else field.encode_name
+            lines.append(f"| {title} | {kind} | {limits} | {meaning} | {term[1] if term else ''} |")
+    return "\n".join(lines) + "\n"
+
+
+def _kind_and_limits(node: inspect.Type) -> tuple[str, str]:  # noqa: C901 - one match over types
+    """Return the type of a field in words, and its limits."""
+    match node:
+        case inspect.UnionType(types=types):
+            kind, limits = _kind_and_limits(next(t for t in types if not isinstance(t, inspect.NoneType)))
+            is_null = any(isinstance(member, inspect.NoneType) for member in types)
+            return kind + (" or null" if is_null else ""), limits
+        case inspect.StructType(cls=cls):
+            return f"[{cls.__name__}](#{cls.__name__.lower()})", ""
+        case inspect.VarTupleType(item_type=item, max_length=most):
+            return f"array of {_kind_and_limits(item)[0]}", f"at most {most:,} items" if most else ""
+        case inspect.LiteralType(values=values):
+            return "text", "one of " + ", ".join(map(str, values))
+        case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
+            return "decimal", "18 digits before the point, 10 after it"
+        case inspect.StrType(min_length=least, max_length=most):
+            bounds = [f"at most {most:,} characters" if most else "", "not blank" if least else ""]
+            return "text", ", ".join(filter(None, bounds))
+        case inspect.DecimalType():
+            return "decimal", "18 digits before the point, 10 after it"
+        case inspect.IntType(ge=least, le=most):
+            return "integer", f"{least} to {most}" if least is not None else ""
+        case inspect.BoolType():
+            return "boolean", ""
+        case inspect.DateType():
+            return "date", "YYYY-MM-DD"
+        case inspect.DateTimeType():
+            return "datetime", "ISO 8601"
+        case inspect.DictType():
+            return "object", ""
+        case _:
+            return "any JSON", ""
 
 
 def contract_changes(released: Any, present: Any) -> Iterator[str]:
@@ -148,6 +242,7 @@ def main() -> None:
         sys.exit("The contract may only grow:\n" + "\n".join(changes))
     CONTRACT.write_bytes(msgspec.json.format(msgspec.json.encode(present), indent=1) + b"\n")
     ERRORS.write_text(errors_page())
+    FIELDS.write_text(fields_page())
     LIMITS_PAGE.write_text(limits_page(LIMITS_PAGE.read_text()))
 
 

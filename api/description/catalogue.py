@@ -36,7 +36,7 @@ class RuleOfCode(msgspec.Struct, frozen=True):
     source: str
     """Source of the rule (Quelle)."""
     says_de: str = ""
-    """The same in German."""
+    """Sentence of the rule in German (Regel auf Deutsch)."""
 
 
 class ErrorCode(msgspec.Struct, frozen=True):
@@ -53,7 +53,15 @@ class ErrorCode(msgspec.Struct, frozen=True):
     example: dict[str, Any]
     """Example of an answer (Beispiel)."""
     meaning_de: str = ""
-    """The same in German."""
+    """Meaning in German (Bedeutung auf Deutsch)."""
+    when: str = ""
+    """Cause in English (Ursache)."""
+    when_de: str = ""
+    """Cause in German (Ursache auf Deutsch)."""
+    action: str = ""
+    """Remedy in English (Abhilfe)."""
+    action_de: str = ""
+    """Remedy in German (Abhilfe auf Deutsch)."""
     rules: tuple[RuleOfCode, ...] = ()
     """Rules of the market that use it (Regeln)."""
 
@@ -70,6 +78,10 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     attr: str = ""
     en: str
     de: str
+    when: str = "The content breaks one of the rules with this code."
+    when_de: str = "Der Inhalt verletzt eine der Regeln mit diesem Code."
+    action: str
+    action_de: str
 
 
 _RULES = {
@@ -91,7 +103,19 @@ def _catalogue() -> tuple[ErrorCode, ...]:
             told = RuleOfCode(resource, rule.at, str(rule.says), str(rule.severity), rule.source, rule.says.german)
             rules[rule.code].append(told)
     return tuple(
-        ErrorCode(code, row.where, row.status, row.en, _example(code, row, rules[code]), row.de, tuple(rules[code]))
+        ErrorCode(
+            code=code,
+            where=row.where,
+            status=row.status,
+            meaning=row.en,
+            example=_example(code, row, rules[code]),
+            meaning_de=row.de,
+            when=row.when,
+            when_de=row.when_de,
+            action=row.action,
+            action_de=row.action_de,
+            rules=tuple(rules[code]),
+        )
         for code, row in rows.items()
     )
 

@@ -16,7 +16,7 @@ def structs_of(types: Sequence[Any]) -> dict[str, type]:
     structs: dict[str, type] = {}
     waiting = list(shapes.multi_type_info(types))
     while waiting:
-        node = waiting.pop()
+        node = waiting.pop(0)
         if isinstance(node, shapes.StructType):
             if node.cls.__name__ in structs:
                 continue

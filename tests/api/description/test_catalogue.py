@@ -8,7 +8,7 @@ import pytest
 
 from api.description.catalogue import CATALOGUE
 from api.http.status_codes import CODES
-from checks.generated import errors_page
+from checks.generated import errors_page, fields_page
 from market import RULES
 from tests.support.running import RunningService
 
@@ -69,7 +69,7 @@ def test_every_rule_is_told_with_its_source() -> None:
 @pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.code)
 def test_an_entry_is_whole_in_both_languages(entry: object) -> None:
     [same] = [other for other in CATALOGUE if other.code == entry.code]  # type: ignore[attr-defined]
-    assert same.meaning
+    assert all((same.meaning, same.when, same.action, same.when_de, same.action_de))
     assert same.example
     assert " " in same.meaning_de, "a German sentence, not an argument that was meant for another parameter"
     assert (same.status is None) == (not {"answer", "field", "graphql"}.intersection(same.where))
@@ -85,3 +85,9 @@ def test_the_catalogue_can_be_read_without_a_token(service: RunningService) -> N
 @pytest.mark.asvs("V2.1.2")
 def test_the_page_of_errors_is_made_from_the_catalogue() -> None:
     assert (ROOT / "docs" / "reference" / "errors.md").read_text() == errors_page(), "say `make docs`"
+
+
+def test_the_page_of_fields_is_made_from_the_shapes() -> None:
+    assert (ROOT / "docs" / "reference" / "fields.md").read_text() == fields_page(), "say `make docs`"
+    assert "| **iban** |" not in fields_page()
+    assert "| **account_holder** | text | at most 512 characters, not blank |" in fields_page()
