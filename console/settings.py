@@ -1,4 +1,4 @@
-"""What the console is told at its start; the entry points read it from the environment."""
+"""Settings of the console; the entry points read them from the environment."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class OpenIdGrant(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody may do whose claim has a certain value."""
+    """Role, organisation and suppliers for a value of the claim."""
 
     role: UserRole
     organisation: str
@@ -20,7 +20,7 @@ class OpenIdGrant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenIdSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """An OpenID Connect provider, and which claim says what: the first value that somebody has counts."""
+    """An OpenID Connect provider, and the grants for values of a claim. The first matching value counts."""
 
     issuer: str
     client_id: str
@@ -30,16 +30,14 @@ class OpenIdSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`trusted_proxies` are the addresses whose `X-Forwarded-Proto` and `X-Forwarded-For` are believed; `url` is where
-    people reach the service, "" where that is not said.
-    """
+    """`trusted_proxies` are the networks whose forwarding headers count. `url` is the public address, "" if not set."""
 
     trusted_proxies: tuple[Network, ...] = ()
     url: str = ""
     openid: OpenIdSettings | None = None
     places: Mapping[str, tuple[str, ...]] = {}
-    """Places, as URLs by organisation, at which its operators may set documents roots."""
+    """URLs by organisation, below which its operators may set documents roots."""
     data_dir: Path | None = None
-    """Where the data of the service lies, if that is on this machine."""
+    """Data folder of the service, if it is on this machine."""
     shown: tuple[tuple[str, str], ...] = ()
-    """The settings in force as the system's page shows them, secrets hidden."""
+    """Names and values of all settings for the system page, without secrets."""

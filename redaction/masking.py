@@ -1,8 +1,8 @@
-"""Personal data as it stands on pages until somebody asks for it and says why. Pure.
+"""Masking of personal data on pages. Pure.
 
-What is left says which of two persons is meant, and not who they are. In a payload everything is masked that is not
-known to be harmless: a field that nobody has thought of does not show a person. Below it, and below fields that take
-any JSON, the names of members are masked too.
+A masked value distinguishes two persons without identifying them. In a payload, every field is masked unless it is
+listed as harmless, so an unknown field never shows a person. Inside unknown fields, and inside fields that take any
+JSON, the names of members are masked, too.
 """
 
 import re
@@ -27,7 +27,7 @@ time_of_use_definition time_of_use_register total_estimated_annual_bill_in_euros
 type type_of_read unit_rate_per_kwh unknown_occupier valid_from valid_to vendor
 """
 HARMLESS = frozenset(_NAMES.split())
-"""Names of fields whose values say nothing of a person: codes, days, kinds, quantities and prices."""
+"""Fields whose values do not describe a person: codes, days, kinds, quantities and prices."""
 _OBJECT_NAMES = """
 account_campaigns agreements amounts article_prices articles balancing_period_time_slices balancing_periods
 bank_account consents contact_details conversion_factors current_statement_transactions customers delivery_note
@@ -38,13 +38,13 @@ registers sender_address sign_up_reward smgw_configurations statements supply_ad
 tax_amounts transmission_system_operators
 """
 _OBJECTS = frozenset(_OBJECT_NAMES.split())
-"""Names of documented objects and lists of them. Below any other name, importers put whatever they like."""
+"""Documented objects and lists of objects. The content of any other field is up to the importer."""
 _CLOSED = frozenset({"metadata", "notes", "references"})
 """Documented lists whose values are free text."""
 _VALUES = {"value": ("readings",)}
-"""Names that are harmless only directly below these."""
+"""Fields that are harmless only directly inside these."""
 _MOST_DIGITS = 4
-"""Digits of a step in a path that is taken for an index. A name with more may be a telephone number."""
+"""Most digits of an index in a path. A name with more digits may be a telephone number."""
 
 
 def mask_name(name: str | None) -> str:
@@ -85,9 +85,9 @@ def mask_date(day: object) -> str:
 
 
 def mask_text(text: object) -> str:
-    """Anything else: its first character, and that there is more."""
-    said = "" if text is None else str(text).strip()
-    return f"{said[:1]}{DOTS}" if len(said) > 3 else DOTS if said else ""
+    """Keep the first character of a text with more than three."""
+    plain = "" if text is None else str(text).strip()
+    return f"{plain[:1]}{DOTS}" if len(plain) > 3 else DOTS if plain else ""
 
 
 _BY_NAME: Mapping[str, Any] = {
@@ -105,9 +105,9 @@ _BY_NAME: Mapping[str, Any] = {
 
 
 def masked_tree(value: Any, shown: Collection[str] = (), *, path: tuple[str, ...] = ()) -> Any:
-    """A payload in the same shape with every leaf masked that may tell of a person.
+    """Mask every leaf of a payload that may describe a person, and keep its shape.
 
-    `shown` are dotted paths, with indexes, that stay as they are, and everything below them. `path` is the place of the
+    `shown` are dotted paths, with indexes, that stay unmasked with everything inside them. `path` is the path of the
     value in its payload.
     """
     if ".".join(path) in shown:
@@ -126,14 +126,14 @@ def masked_tree(value: Any, shown: Collection[str] = (), *, path: tuple[str, ...
 
 
 def masked_path(path: Sequence[str]) -> tuple[str, ...]:
-    """The same path with the names masked that importers have chosen."""
+    """Mask the names in a path that are not documented."""
     return tuple(
         step if _is_documented(path[:index]) or _is_index(step) else mask_text(step) for index, step in enumerate(path)
     )
 
 
 def _masked_member(name: str, number: int) -> str:
-    """The number keeps members apart whose names begin alike."""
+    """Mask a name. The number distinguishes members whose names begin alike."""
     return f"{mask_text(name)} ({number})"
 
 
@@ -147,7 +147,7 @@ def _is_index(step: str) -> bool:
 
 
 def is_harmless(path: Sequence[str]) -> bool:
-    """Whether the leaf at this path says nothing of a person, whatever stands there."""
+    """Return True if no value at this path describes a person."""
     names = [step for step in path if not step.isdigit()]
     if not names or not _is_documented(path[:-1]) or _CLOSED.intersection(names):
         return False
@@ -156,6 +156,6 @@ def is_harmless(path: Sequence[str]) -> bool:
 
 
 def masked_leaf(path: Sequence[str], value: Any) -> str:
-    """The leaf at this path as it stands on a page."""
+    """Mask the leaf at this path."""
     name = next((step for step in reversed(path) if not step.isdigit()), "")
     return str(_BY_NAME.get(name, mask_text)(value if value is None else str(value)))

@@ -1,4 +1,4 @@
-"""Files that nobody but their owner reads, whatever the folder and the umask allow."""
+"""Files with mode 0600, independent of the folder and the umask."""
 
 import os
 from pathlib import Path

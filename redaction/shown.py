@@ -1,6 +1,6 @@
-"""What may be shown, in a log or on a terminal: no secret, no address, no character that deceives the reader.
+"""Escaping and redaction of text for logs and terminals: secrets, addresses, and characters that deceive a reader.
 
-`shown` is for text that importers chose. `cleaned` is for whatever goes to a log, as the last thing before it.
+`shown` escapes text from importers. `cleaned` redacts everything that is logged, as the last step before the log.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 MAX_CLEANED = 20_000
-"""Characters of one text that a log gets; what is longer is cut."""
+"""Characters of a text in a log. Longer texts are cut."""
 _KEPT = {"\n", "\t"}
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Control characters, bidirectional marks, characters without width, line and paragraph separators."""
@@ -37,7 +37,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?i)\b(token|bearer|jwt|basic) [A-Za-z0-9._~+/=-]{16,}"), r"\1 [secret]"),
     (re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}"), "[e-mail]"),
 )
-"""What is taken out, and what stands there instead. Lengths are bounded, so that hostile text costs no time."""
+"""Patterns of secrets, with their replacements. Lengths are bounded, so that hostile text does not take long."""
 _ACCOUNT = re.compile(
     r"(?ia)(?<![A-Z0-9])[A-Z]{2}[0-9]{2}(?:[A-Z0-9]{11,30}|(?:[ -][A-Z0-9]{4}){2,7}(?:[ -][A-Z0-9]{1,4})?)(?![A-Z0-9])"
 )
@@ -45,21 +45,21 @@ _ACCOUNT = re.compile(
 
 _OURS = "api cli console redaction embedded eventstore market projections system schemas telemetry workers"
 OURS = frozenset(_OURS.split())
-"""Packages whose errors are sentences of ours."""
+"""Packages whose error messages are safe to log."""
 _WITHOUT_VALUES = ("25", "40", "42501", "42703", "42P01", "53", "55", "57", "58")
-"""Beginnings of SQLSTATEs whose first sentence names roles, tables and limits alone."""
+"""Prefixes of SQLSTATEs whose messages name only roles, tables and limits."""
 _QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`")
 
 
 def shown(text: object, *, keeps: frozenset[str] | set[str] = frozenset()) -> str:
-    r"""The text with every character that a reader would not see, or that a terminal would obey, as \uXXXX.
+    r"""Escape invisible and control characters as \uXXXX.
 
-    In JSON that is the same text. `keeps` are characters that stay.
+    In JSON the escaped text means the same. `keeps` are characters that stay.
     """
-    said = str(text)
-    if said.isascii() and said.isprintable():
-        return said
-    return "".join(_escaped(c) if c not in keeps and unicodedata.category(c) in _HIDDEN else c for c in said)
+    plain = str(text)
+    if plain.isascii() and plain.isprintable():
+        return plain
+    return "".join(_escaped(c) if c not in keeps and unicodedata.category(c) in _HIDDEN else c for c in plain)
 
 
 def _escaped(character: str) -> str:
@@ -68,12 +68,12 @@ def _escaped(character: str) -> str:
 
 
 def shown_lines(text: object) -> str:
-    """The same for a text of several lines, and perhaps with tabs, which stay."""
+    """Escape a text, and keep its line breaks and tabs."""
     return shown(text, keeps=_KEPT)
 
 
 def cleaned(text: str) -> str:
-    """The text without keys, tokens, passwords, e-mail addresses and IBANs; and as `shown_lines` has it."""
+    """Remove keys, tokens, passwords, e-mail addresses and IBANs, and escape like `shown_lines`."""
     if len(text) > MAX_CLEANED:
         text = text[:MAX_CLEANED] + " […]"
     for pattern, instead in _PATTERNS:
@@ -82,11 +82,10 @@ def cleaned(text: str) -> str:
 
 
 def said_by(error: BaseException) -> str:
-    """What an error may say of itself in a log: its kind, and its sentence without what it quotes.
+    """Describe an error for a log: its class, and its message without quoted values.
 
-    What libraries quote are values: of payloads, of rows, of parameters. What the database adds below the first line
-    are rows. The errors of our own code are sentences about ids, and quote nothing that they should not. Postgres
-    quotes no values in its sentences about rights, names, room and time-outs.
+    Libraries quote values of payloads, rows and parameters, and the database adds rows below the first line. Errors of
+    this project name only ids, and Postgres quotes no values in messages about rights, names, disk space and time-outs.
     """
     kind, sentence = type(error).__name__, str(error).strip()
     diagnosis = getattr(error, "diag", None)
@@ -104,16 +103,16 @@ def said_by(error: BaseException) -> str:
 
 
 def cleaned_value(value: Any) -> Any:
-    """`cleaned` for all texts in a value of a log line, names as well as values."""
+    """Apply `cleaned` to all texts in a value of a log line, including names."""
     match value:
         case str():
             return cleaned(value)
         case bytes():
             return cleaned(value.decode("utf-8", "replace"))
         case Mapping():
-            return {cleaned_value(name): cleaned_value(one) for name, one in value.items()}
+            return {cleaned_value(name): cleaned_value(inner) for name, inner in value.items()}
         case list() | tuple() | set() | frozenset():
-            return [cleaned_value(one) for one in value]
+            return [cleaned_value(inner) for inner in value]
         case BaseException():
             return said_by(value)
         case bool() | int() | float() | None:
@@ -123,16 +122,16 @@ def cleaned_value(value: Any) -> Any:
 
 
 def cleaned_line(line: str) -> str:
-    """`cleaned` for a line that another program prints: JSON stays JSON."""
+    """Apply `cleaned` to a line that another program prints. JSON stays JSON."""
     with contextlib.suppress(ValueError):
-        told = json.loads(line)
-        if isinstance(told, dict):
-            return json.dumps(cleaned_value(told))
+        parsed = json.loads(line)
+        if isinstance(parsed, dict):
+            return json.dumps(cleaned_value(parsed))
     return cleaned(line)
 
 
 def _without_iban(match: re.Match[str]) -> str:
-    """An identifier in small letters, such as a digest, is taken for an IBAN only when its check digits hold."""
+    """Redact an IBAN. Text in small letters, such as a digest, counts as one only if its check digits are right."""
     text = match.group()
     if text.upper() == text:
         return "[iban]"

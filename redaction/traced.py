@@ -1,4 +1,4 @@
-"""Traces of errors without values: where an error came from and of what kind it is, no local variables."""
+"""Tracebacks without values: files, lines, functions and error classes, no local variables."""
 
 import sys
 import threading
@@ -10,7 +10,7 @@ from redaction.shown import said_by
 
 
 def traced(error: BaseException) -> str:
-    """Where an error came from, as Python prints it: files, lines, functions; no values, no local variables."""
+    """Format the traceback of an error like Python, without values and local variables."""
     lines: list[str] = []
     seen: set[int] = set()
     chain: list[BaseException] = []
@@ -19,17 +19,17 @@ def traced(error: BaseException) -> str:
         seen.add(id(following))
         chain.append(following)
         following = following.__cause__ or (None if following.__suppress_context__ else following.__context__)
-    for one in reversed(chain):
-        frames = traceback.StackSummary.extract(traceback.walk_tb(one.__traceback__), lookup_lines=False)
+    for cause in reversed(chain):
+        frames = traceback.StackSummary.extract(traceback.walk_tb(cause.__traceback__), lookup_lines=False)
         lines += [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}' for frame in frames]
-        lines.append(said_by(one))
-        if isinstance(one, BaseExceptionGroup):
-            lines += [traced(inner) for inner in one.exceptions]
+        lines.append(said_by(cause))
+        if isinstance(cause, BaseExceptionGroup):
+            lines += [traced(inner) for inner in cause.exceptions]
     return "Traceback (most recent call last):\n" + "\n".join(lines)
 
 
 def trace_without_values(report: Callable[[str, BaseException], None]) -> None:
-    """Report what nobody catches, in any thread, in place of Python's own printing."""
+    """Report uncaught errors of all threads instead of printing them as Python does."""
 
     def main(kind: type[BaseException], error: BaseException, trace: Any) -> None:
         if issubclass(kind, KeyboardInterrupt):

@@ -31,7 +31,7 @@ async def show(visit: Visit, supplier: str, external: str) -> None:
     if not MIN_REASON <= len(content) <= MAX_REASON:
         raise visit.refusal(
             400,
-            N_("Give a reason of %(least)s to %(most)s characters, such as the number of the customer's request."),
+            N_("The reason must have %(least)s to %(most)s characters, such as the number of the customer's request."),
             least=MIN_REASON,
             most=MAX_REASON,
         )

@@ -1,4 +1,4 @@
-"""Beginning and ending sessions, each with its event and its rows in one transaction."""
+"""Begin and end sessions, and set passwords. Event and rows are written in one transaction."""
 
 import secrets
 from collections.abc import Sequence
@@ -24,19 +24,19 @@ from projections.unlogged.sessions import (
 )
 from projections.unlogged.user_details import set_password_hash
 
-LINK_VOID = N_("This link was used already, or is older than 15 minutes. Ask for another one.")
+LINK_VOID = N_("This link was used already or is older than 15 minutes. Ask for a new one.")
 
 
 async def begin(visit: Visit, user_id: str, method: SignInMethod, *, link: str = "", tries: Sequence[str] = ()) -> None:
-    """Sign the user in: a new session, whatever session there was. Raises ApiError 403 for a link that is void."""
+    """Begin a new session and end the one before. Raises ApiError 403 for a link that is no longer valid."""
     session, token, at = f"s_{secrets.token_hex(8)}", new_token(), now()
     former = visit.opened.session if visit.opened else ""
 
     def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
         if link and not use_link(connection, link, at):
             raise visit.refusal(403, LINK_VOID)
-        for who in tries:
-            forget_failures(connection, who, at)
+        for name in tries:
+            forget_failures(connection, name, at)
         end_session(connection, former)
         begin_session(connection, visit.services.authority, token, session, user_id, at)
 
@@ -47,7 +47,7 @@ async def begin(visit: Visit, user_id: str, method: SignInMethod, *, link: str =
 
 
 async def end(visit: Visit) -> None:
-    """Sign out."""
+    """End this session."""
     session = visit.person.session
     await visit.execute(
         stream_of(visit.person.user_id),
@@ -58,7 +58,7 @@ async def end(visit: Visit) -> None:
 
 
 async def set_password(visit: Visit, password_hash: str, at: datetime) -> None:
-    """Keep the new password; the user's other sessions end."""
+    """Store the new password and end the user's other sessions."""
     user_id, session = visit.person.user_id, visit.person.session
 
     def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:

@@ -1,4 +1,4 @@
-"""What stands around every screen: session, role, supplier, form token, errors as pages, headers and cookies."""
+"""Checks before every screen (session, role, supplier, form token), error pages, and the headers of every answer."""
 
 from collections.abc import Awaitable, Callable
 from urllib.parse import quote
@@ -17,7 +17,7 @@ from console.presentation.names import HEADLINES
 from console.presentation.rendering import HEADERS, OVER_TLS
 from console.presentation.texts import N_
 
-_STALE = N_("This form was not sent from a page of this session. Load the page again, and send it once more.")
+_STALE = N_("The form must come from a page of this session. Reload the page and send the form again.")
 
 
 def handler(console: Console, screen: Screen) -> Callable[[Request], Awaitable[Response]]:

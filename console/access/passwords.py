@@ -1,6 +1,6 @@
-"""Passwords: argon2id; instead of rules about characters, a length and lists of what is common.
+"""Passwords: hashed with argon2id, checked for length and against lists of common ones.
 
-Two are hashed at a time in a process. Hosts take turns: many tries of one host delay that host only.
+A process hashes two passwords at a time. Hosts take turns, so many tries of one host delay only that host.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from schemas.sentence import Sentence
 
 MIN_LENGTH, MAX_LENGTH = 12, 256
 MAX_JUDGED_LENGTH = 32
-"""Characters of a password that are judged. More would take the library seconds."""
+"""Characters that zxcvbn judges. More would take it seconds."""
 LEAST_SCORE = 3
-"""The library's score of 100 million guesses."""
+"""Lowest accepted score of zxcvbn: 100 million guesses."""
 MAX_WAITING = 50
 """Tries of one host at a time. More are refused, since each request that waits takes memory."""
 _TOO_MANY = Sentence(
@@ -27,7 +27,7 @@ _TOO_MANY = Sentence(
     "Von dieser Adresse warten im Augenblick zu viele Anmeldungen. Bitte später noch einmal versuchen.",
 )
 HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
-"""Parameters of OWASP's Password Storage Cheat Sheet. Hashes of other parameters are renewed at the next sign-in."""
+"""Parameters of OWASP's Password Storage Cheat Sheet. Hashes with other parameters are renewed at the next sign-in."""
 
 
 def misfits_password(password: str) -> bool:
@@ -36,7 +36,7 @@ def misfits_password(password: str) -> bool:
 
 
 class _Host(msgspec.Struct):
-    """A host with tries: one of them waits for a turn or has one, the others wait for it."""
+    """Tries of one host. One of them has a turn or waits for one; the others wait for the lock."""
 
     lock: asyncio.Lock
     number: int = 0
@@ -69,14 +69,14 @@ _turns = Turns(2)
 
 
 async def hashed_password(password: str, host: str) -> str:
-    """Return the hash that is kept of it, when it is the turn of this host."""
+    """Return the hash of the password, in a turn of this host."""
     async with _turns.turn(host):
         return await asyncio.to_thread(HASHER.hash, password)
 
 
 async def is_guessable(password: str, known: Sequence[str], host: str) -> bool:
-    """Return True for a common password, and for one that is made of words about its user."""
-    from zxcvbn import zxcvbn  # its lists take 15 MB, and passwords are chosen seldom
+    """Return True for a common password, and for one that consists of words about its user (`known`)."""
+    from zxcvbn import zxcvbn  # imported here: its lists take 15 MB, and passwords are seldom set
 
     async with _turns.turn(host):
         judged = await asyncio.to_thread(zxcvbn, password[:MAX_JUDGED_LENGTH], user_inputs=known)
@@ -84,12 +84,12 @@ async def is_guessable(password: str, known: Sequence[str], host: str) -> bool:
 
 
 def is_outdated(password_hash: str) -> bool:
-    """Return True for a hash of former parameters."""
+    """Return True for a hash with other parameters than `HASHER`."""
     return HASHER.check_needs_rehash(password_hash)
 
 
 async def is_password(password_hash: str, password: str, host: str) -> bool:
-    """Return True if this is it. Takes as long where there is no such user, or where they have none."""
+    """Return True if the password matches. Takes as long without a hash, so that nobody learns which users exist."""
     async with _turns.turn(host):
         is_right = await asyncio.to_thread(_verify, password_hash or _nobody_s_hash(), password[: MAX_LENGTH + 1])
     return is_right and bool(password_hash)

@@ -1,7 +1,7 @@
-"""How signing in is slowed down after it has failed: for who tries, and never for ever for whom they try to be. Pure.
+"""Delays after failed sign-ins. Pure.
 
-An address that guesses at one account soon waits for minutes. Whoever guesses from many addresses makes the account's
-own user wait for a few seconds, and cannot keep them out.
+An address that guesses the password of one account must soon wait for minutes. Guesses from many addresses delay the
+account's own user by a few seconds and never lock them out.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from projections.unlogged.sessions import Failures
 
 MAX_PAIR_WAIT_S, MAX_ADDRESS_WAIT_S, MAX_DELAY_S = 900, 60, 4
 FREE_OF_PAIR, FREE_OF_ADDRESS, FREE_OF_ACCOUNT = 5, 20, 10
-"""Tries without a wait or a delay."""
+"""Failures before the first wait or delay."""
 
 
 class Tries(msgspec.Struct, frozen=True):
-    """Names under which one try is counted. A right password takes it back."""
+    """Names under which one try is counted. A correct password takes the count back."""
 
     account: str
     address: str
@@ -26,7 +26,7 @@ class Tries(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, name: str, address: str) -> "Tries":
-        """Of a user by their id, or of an address that nobody has."""
+        """For the id of a user, or for an unknown e-mail address."""
         account, host = name.strip().lower(), host_of(address)
         return cls(f"account {account}", f"address {host}", f"pair {account} {host}")
 
@@ -36,7 +36,7 @@ class Tries(msgspec.Struct, frozen=True):
 
 
 def wait_s(failures: Mapping[str, Failures], tries: Tries, at: datetime) -> float:
-    """For how many seconds nothing is tried: 0 where it may be tried now."""
+    """Seconds until the next try is allowed, 0 for now."""
     return max(
         _left_s(failures.get(tries.pair), FREE_OF_PAIR, MAX_PAIR_WAIT_S, at),
         _left_s(failures.get(tries.address), FREE_OF_ADDRESS, MAX_ADDRESS_WAIT_S, at),
@@ -44,13 +44,13 @@ def wait_s(failures: Mapping[str, Failures], tries: Tries, at: datetime) -> floa
 
 
 def delay_s(failures: Mapping[str, Failures], tries: Tries) -> float:
-    """How long the answer is kept back, right or wrong."""
+    """Seconds by which the answer is delayed, whether the password is correct or not."""
     known = failures.get(tries.account)
     return 0.0 if known is None else min(MAX_DELAY_S, max(0, known.number - FREE_OF_ACCOUNT) * 0.5)
 
 
 def _left_s(known: Failures | None, free: int, most_s: int, at: datetime) -> float:
-    """What is left of a wait that doubles with each failure."""
+    """Rest of a wait that doubles with each failure, in seconds."""
     if known is None or known.number < free:
         return 0.0
     whole_s = float(min(most_s, 1 << min(known.number - free + 1, 20)))

@@ -1,4 +1,4 @@
-"""Who looks at a page: a user with an open session, what they may do, and which suppliers they see."""
+"""The user of a session, with their role and the suppliers that they see."""
 
 from collections.abc import Collection
 from typing import Any
@@ -9,15 +9,15 @@ from api.access.directory import ALL_SUPPLIERS
 from projections.unlogged.sessions import OpenSession
 
 EVERYBODY = frozenset({"auditor", "support", "operator"})
-"""All roles that sign in. Auditors only look."""
+"""All roles that sign in. Auditors only read."""
 MENDERS = frozenset({"support", "operator"})
 """Roles that may retry and cancel."""
 OPERATORS = frozenset({"operator"})
-"""Roles that may do what the operators' verbs do."""
+"""Roles that may use the operators' verbs."""
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who has signed in. `session` names the session, and does not open it."""
+    """A user who has signed in. `session` is the id of the session, not the token that opens it."""
 
     user_id: str
     email: str
@@ -34,12 +34,12 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reach(self) -> frozenset[str] | None:
-        """The codes of the suppliers that they see; None where they see all."""
+        """Codes of the suppliers that the user sees; None for all."""
         return None if ALL_SUPPLIERS in self.suppliers else frozenset(self.suppliers)
 
     @property
     def listed_reach(self) -> list[str] | None:
-        """The same in order, for queries."""
+        """Sorted codes of the suppliers that the user sees, for queries; None for all."""
         return None if self.reach is None else sorted(self.reach)
 
     def may_touch(self, supplier: str) -> bool:
@@ -54,7 +54,7 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def by(self) -> str:
-        """As whom they stand beside the events that they cause."""
+        """The actor in events that the user causes."""
         return f"user:{self.user_id}"
 
     @property

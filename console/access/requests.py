@@ -21,9 +21,12 @@ from projections.unlogged.typed_reasons import MAX_REASON, TypedReason, new_reas
 from projections.views.owner_task import owner_task as read_task
 
 TASK_TIMEOUT_S = 10.0
-"""Longest wait for the relay [seconds]. The task goes on afterwards."""
+"""Longest wait for the relay, in seconds. The task is carried out even if it takes longer."""
 POLL_S = 0.1
-_NOT_YET = N_("The relay must do this and has not done it yet. It needs DATABASE_ADMIN_URL. Look again later.")
+_NOT_YET = N_(
+    "The relay has not carried out the operation yet. It must be running and needs "
+    "DATABASE_ADMIN_URL. Check again later."
+)
 _ID = re.compile(r"r_[0-9a-f]{16}\Z")
 
 
@@ -97,4 +100,4 @@ async def finished(visit: Visit, task_id: str) -> None:
             raise visit.refusal(503, _NOT_YET)
         await asyncio.sleep(POLL_S)
     if task.status == "FAILED":
-        raise visit.refusal(400, N_("The relay refuses: %(error)s."), error=task.error)
+        raise visit.refusal(400, N_("The operation was refused: %(error)s."), error=task.error)

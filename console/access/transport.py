@@ -1,4 +1,4 @@
-"""How a request has come: over TLS or not, from where, from a page of ours or not."""
+"""The connection of a request: TLS, client address, and whether another site has sent it."""
 
 from urllib.parse import urlsplit
 
@@ -12,10 +12,10 @@ FORWARDING = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-p
 
 
 class Transport:
-    """One request, as far as it can be believed. The only place that reads forwarding headers.
+    """Reads the forwarding headers of one request, as the only class that does so.
 
-    They count where the address of the proxy that sends them is trusted (IMPORTLEDGER_TRUSTED_PROXIES), and nowhere
-    else. A request that an unknown proxy forwards is not safe to sign in on: it may have come from anywhere.
+    The headers count only if a trusted proxy has sent them (IMPORTLEDGER_TRUSTED_PROXIES). Sign-in through an
+    unknown proxy is refused, since the request may come from anywhere.
     """
 
     def __init__(self, request: Request, trusted: tuple[Network, ...] = ()) -> None:
@@ -31,17 +31,17 @@ class Transport:
 
     @property
     def host(self) -> str:
-        """Name and port that the client has asked for."""
+        """Name and port in the Host header."""
         return self._headers.get("host", "").lower()
 
     @property
     def is_secure(self) -> bool:
-        """Whether it came over TLS."""
+        """Return True for TLS."""
         return self.scheme == "https"
 
     @property
     def is_safe_to_sign_in(self) -> bool:
-        """Return True over TLS; without it, only where nothing leaves the machine."""
+        """Return True for TLS, and for plain http that does not leave this machine."""
         is_local = _is_loopback(self.address) and _is_loopback(_name_of(self.host))
         return self.is_secure or (is_local and not self.is_of_unknown_proxy)
 
@@ -51,16 +51,16 @@ class Transport:
 
     @property
     def is_from_elsewhere(self) -> bool:
-        """Whether a browser says that another site's page has sent it."""
+        """Return True if the browser reports that a page of another site has sent the request."""
         if self._headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return True
         origin = self._headers.get("origin")
         return origin is not None and urlsplit(origin).netloc.lower() != self.host
 
     def _client(self, trusted: tuple[Network, ...]) -> str:
-        """The last address that a proxy of ours has seen and that is none of ours."""
-        told = [one.strip() for line in self._headers.getlist("x-forwarded-for") for one in line.split(",")]
-        return next((one for one in reversed(told) if one and not _is_in(one, trusted)), "")
+        """The last address in X-Forwarded-For that is not a trusted proxy."""
+        addresses = [part.strip() for line in self._headers.getlist("x-forwarded-for") for part in line.split(",")]
+        return next((address for address in reversed(addresses) if address and not _is_in(address, trusted)), "")
 
 
 def _name_of(host: str) -> str:

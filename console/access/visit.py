@@ -1,4 +1,4 @@
-"""A visit: one request to the console, as the functions of screens see it."""
+"""`Visit`: one request to the console, with the helpers that screens use."""
 
 import asyncio
 import hmac
@@ -44,17 +44,17 @@ T = TypeVar("T")
 ROOT = "/console"
 WRITE_TIMEOUT_S = 10.0
 _HOMES = dict.fromkeys(("/keys/", "/users/"), f"{ROOT}/suppliers/")
-"""Places in the navigation of pages whose addresses are elsewhere."""
+"""Entries in the navigation for pages that have other addresses."""
 
 
 class Screen(msgspec.Struct, frozen=True, kw_only=True):
-    """A page or a form: its place, who may use it, and the function that answers it."""
+    """A page or a form: its address, the roles that may use it, and the function that answers it."""
 
     function: Callable[["Visit"], Awaitable[Response]]
     path: str
     method: str
     roles: frozenset[str] | None
-    """None for those that strangers use: signing in."""
+    """None for pages without a session, such as signing in."""
     nav: str = ""
     """Its name in the navigation; "" for a page that is not in it."""
     is_whole: bool = False
@@ -62,17 +62,17 @@ class Screen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def page(path: str, *, roles: frozenset[str] | None, nav: str = "", is_whole: bool = False) -> Callable[..., Screen]:
-    """Marks the function of a page at `/console` + path, for these roles; `nav` puts it into the navigation."""
+    """Mark the function of a page at `/console` + path for these roles. `nav` is its name in the navigation."""
     return lambda function: Screen(function=function, path=path, method="GET", roles=roles, nav=nav, is_whole=is_whole)
 
 
 def action(path: str, *, roles: frozenset[str] | None) -> Callable[..., Screen]:
-    """Marks the function that a form is sent to; it is only called for forms of our own pages."""
+    """Mark the function that handles a form at `/console` + path. Forms from other sites never reach it."""
     return lambda function: Screen(function=function, path=path, method="POST", roles=roles)
 
 
 class Console(msgspec.Struct, frozen=True):
-    """What all visits share."""
+    """Objects that all visits share."""
 
     services: Services
     settings: ConsoleSettings
@@ -101,7 +101,7 @@ class Visit:
 
     @property
     def person(self) -> Person:
-        """The user. Only for screens with roles."""
+        """The user. Only screens with roles may read it."""
         assert self.opened is not None, "this page is for strangers too"
         return self.opened
 
@@ -110,49 +110,49 @@ class Visit:
         return self.person.organisation
 
     async def open(self) -> Person | None:
-        """The user whose session the cookie opens now."""
+        """Return the user whose session the cookie opens, or None."""
         opened: OpenSession | None = await self.read(open_session, self.services.authority, self.token, now())
         return Person.of(opened) if opened else None
 
     async def confirm(self) -> None:
-        """Raises ApiError when the session has ended, or its user may do or see other things than at its beginning.
+        """Raise ApiError if the session has ended, or if role or suppliers of the user have changed.
 
-        Lists call it before each page.
+        Long lists call this before each page.
         """
         if await self.open() != self.opened:
             raise authentication_failed()
 
     @property
     def is_partial(self) -> bool:
-        """Whether a script asks for a live part and not a person for a page."""
+        """Return True if a script requests a live part of the page."""
         return "hx-request" in self.request.headers
 
     def path(self, name: str) -> str:
-        """A part of the path, percent-decoded. Raises ApiError 404."""
+        """A parameter of the path, percent-decoded. Raises ApiError 404."""
         return identifier(self.request, name)
 
     def query(self, name: str, default: str = "") -> str:
-        """A parameter of the query, without outer blanks."""
+        """A parameter of the query, stripped."""
         return self.request.query_params.get(name, default).strip()
 
     def reason(self) -> str:
-        """The reason in the form. Raises NotValid where there is none."""
+        """The reason in the form. Raises NotValid if it is empty."""
         reason = self.form.text("reason")[:MAX_REASON]
         if not reason:
-            raise self.invalid("reason", N_("Give a reason."), "required")
+            raise self.invalid("reason", N_("A reason must be given."), "required")
         return reason
 
     def _(self, text: str, **values: Any) -> str:
-        """A text in the person's language; values stand at `%(name)s`."""
+        """Translate a text into the user's language, and insert the values at `%(name)s`."""
         translated = translations(self.language).ugettext(text)
         return translated % values if values else translated
 
     def refusal(self, status: int, text: str, **values: Any) -> ApiError:
-        """An answer with this status that shows the text."""
+        """An ApiError with this status and text."""
         return ApiError(status, self._sentence(text, values))
 
     def invalid(self, name: str, text: str, code: str = "invalid") -> Exception:
-        """The answer 400 about a parameter or field."""
+        """A NotValid (status 400) about a parameter or field."""
         return query_not_valid(Problem(name, code, self._sentence(text, {})))
 
     def _sentence(self, text: str, values: dict[str, Any]) -> Sentence:
@@ -165,7 +165,7 @@ class Visit:
     async def execute(
         self, stream: str, command: Command, *, beside: Beside | None = None, by: str = ""
     ) -> Recorded | None:
-        """Send a command in the person's name, or in that of `by`. Raises Refused."""
+        """Execute a command with the user, or `by`, as the actor. Raises Refused."""
         execute = self.services.ledger.execute
         return await self.written(execute, stream, command, at=now(), by=by or self.person.by, beside=beside)
 
@@ -189,24 +189,24 @@ class Visit:
         return bool(key) and hmac.compare_digest(self.form.secret("csrf").encode(), self.csrf_token.encode())
 
     def require_all(self) -> None:
-        """Raises ApiError 403 for people who see some suppliers only."""
+        """Raise ApiError 403 for users who see only some suppliers."""
         if self.person.reach is not None:
             raise self.refusal(403, N_("Only users who see all suppliers may do this."))
 
     def render(self, template: str, status: int = 200, **values: Any) -> Response:
-        """A page in the person's language, with what every template knows."""
+        """A page in the user's language, with the values that the layout needs."""
         return HTMLResponse(rendered(template, self.language, **self._layout(), **values), status)
 
     def live(self, response: Response, part: str, *, is_live: bool) -> Response:
-        """The answer to a script that follows a part of a page; once nothing changes there any more, it loads all."""
+        """Make the script that refreshes this part of a page reload the whole page once `is_live` is False."""
         if self.is_partial and not is_live and self.request.headers.get("hx-target") == part:
             response.headers["HX-Refresh"] = "true"
         return response
 
     def redirect(self, to: str, *, notice: str = "") -> Response:
-        """Lead to another page, which shows the notice once. The notice must not name a person.
+        """Redirect to another page, which shows the notice once. The notice must not name a person.
 
-        An address outside the console is replaced by the first page.
+        An address outside the console is replaced by the overview.
         """
         if notice:
             self.set_cookie(cookies.NOTICE, quote(notice))
@@ -217,11 +217,11 @@ class Visit:
         return cookies.read_cookie(self.request, name, is_secure=self.transport.is_secure)
 
     def set_cookie(self, name: str, value: str, lasts: timedelta | None = None) -> None:
-        """Send a cookie with the answer, whichever that is; "" deletes it."""
+        """Set a cookie with any answer to this visit; the value "" deletes it."""
         self.cookies.append((name, value, lasts))
 
     def _layout(self) -> dict[str, Any]:
-        """What every template knows."""
+        """The values that the layout needs."""
         notice = "" if self.is_partial else unquote(self.cookie(cookies.NOTICE))
         if notice:
             self.set_cookie(cookies.NOTICE, "")
@@ -250,7 +250,7 @@ class Visit:
 
 
 def _chosen(request: Request, transport: Transport) -> Language:
-    """The language that was chosen once, or else what the browser prefers."""
+    """The language in the cookie, or else the one that the browser prefers."""
     chosen = cookies.read_cookie(request, cookies.LANGUAGE, is_secure=transport.is_secure)
     return next((language for language in LANGUAGES if language == chosen), language_of(request))
 

@@ -1,4 +1,4 @@
-"""Times, numbers and money as people of a language write them. Times are of the German market, and say so. Pure."""
+"""Times and numbers in the format of a language. Times are in the time zone of the German market. Pure."""
 
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -17,19 +17,19 @@ _LOCALES: dict[Language, Locale] = {"de": Locale("de", "DE"), "en": Locale("en",
 _DAYS: dict[Language, str] = {"de": "dd.MM.yyyy", "en": "d MMM yyyy"}
 _ZONES: dict[Language, tuple[str, str]] = {"de": ("MEZ", "MESZ"), "en": ("CET", "CEST")}
 NOTHING = "–"
-"""What stands where there is no value."""
+"""Text for a missing value."""
 
 
 class Formats:
-    """The filters of one language; each shows None as a dash."""
+    """Template filters for one language. Each shows None as a dash."""
 
     def __init__(self, language: Language) -> None:
         self._language = language
         self._locale = _LOCALES[language]
 
     def filters(self) -> dict[str, Any]:
-        """By the names that templates know."""
-        names = ("moment", "day", "ago", "number", "percent", "size", "duration", "said")
+        """The filters by their names in templates."""
+        names = ("moment", "day", "ago", "number", "percent", "size", "duration", "sentence")
         return {name: getattr(self, name) for name in names}
 
     def moment(self, at: datetime | None, *, seconds: bool = True) -> str:
@@ -42,7 +42,7 @@ class Formats:
         return f"{self.day(local.date())}, {time} {zone}"
 
     def day(self, on: date | datetime | None) -> str:
-        """`22.11.2026`, of a time its day in the market."""
+        """`22.11.2026`; of a time, its day in the German market."""
         if on is None:
             return NOTHING
         day = _in_market_time(on).date() if isinstance(on, datetime) else on
@@ -69,14 +69,14 @@ class Formats:
         return format_decimal(value, _pattern(decimals), locale=self._locale)
 
     def percent(self, share: float | None, decimals: int = 1) -> str:
-        """Of a share between 0 and 1: `12,3 %`."""
+        """A share between 0 and 1 as `12,3 %`."""
         if share is None:
             return NOTHING
         pattern = _pattern(decimals) + ("\N{NO-BREAK SPACE}%" if self._language == "de" else "%")
         return format_percent(share, pattern, locale=self._locale)
 
     def size(self, count: float | None) -> str:
-        """Bytes as people read them: `1,4 GB`."""
+        """Bytes as `1,4 GB`."""
         if count is None:
             return NOTHING
         units = ["B", "kB", "MB", "GB", "TB"]
@@ -85,8 +85,8 @@ class Formats:
             units.pop(0)
         return f"{self.number(count, 0 if units[0] == 'B' or count >= 100 else 1)}\N{NO-BREAK SPACE}{units[0]}"
 
-    def said(self, value: Any) -> str:
-        """A sentence of the API, which knows itself in German; any other text as it is."""
+    def sentence(self, value: Any) -> str:
+        """A `Sentence` of the API in this language; any other text unchanged."""
         return NOTHING if value is None else str(german_of(value) if self._language == "de" else value)
 
 
@@ -95,7 +95,7 @@ def _pattern(decimals: int) -> str:
 
 
 def _in_market_time(at: datetime) -> datetime:
-    """The moment in German time; at the ends of the calendar, which that would leave, as it is."""
+    """The moment in German time; unchanged at the ends of the calendar, where a conversion would overflow."""
     try:
         return at.astimezone(MARKET_TIME)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""What a form sends: fields by name, each any number of times; of a file, its text."""
+"""Fields of a form by name, each with any number of values; the value of a file is its text."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ def _parts(body: bytes, boundary: bytes) -> Iterator[tuple[str, str]]:
     """(name, value) of each part of a form with files. Raises ValueError."""
     _, *parts = (b"\r\n" + body).split(b"\r\n--" + boundary, MAX_FIELDS + 2)
     if not parts or not parts[-1].startswith(b"--"):
-        raise ValueError("it has no end, or too many fields")
+        raise ValueError("the form has no end, or too many fields")
     for part in parts[:-1]:
         head, _, content = part.partition(b"\r\n\r\n")
         named = _NAME.search(head.decode())
@@ -29,7 +29,7 @@ def _parts(body: bytes, boundary: bytes) -> Iterator[tuple[str, str]]:
 
 
 class Form:
-    """The fields of a form that was sent, or of a query."""
+    """The fields of a submitted form."""
 
     def __init__(self, fields: Mapping[str, Sequence[str]] | None = None) -> None:
         self._fields = dict(fields or {})
@@ -53,15 +53,15 @@ class Form:
         return cls(fields)
 
     def text(self, name: str, default: str = "") -> str:
-        """The field without outer blanks."""
+        """The last value of the field, stripped."""
         return self._fields.get(name, [default])[-1].strip()
 
     def secret(self, name: str) -> str:
-        """The field as it was typed."""
+        """The last value of the field, unchanged."""
         return self._fields.get(name, [""])[-1]
 
     def all(self, name: str) -> list[str]:
-        """Every value of the field."""
+        """All values of the field, stripped."""
         return [value.strip() for value in self._fields.get(name, [])]
 
     def __contains__(self, name: str) -> bool:

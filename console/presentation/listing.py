@@ -1,4 +1,4 @@
-"""The filter of the list of imports, as an address, a form and a query have it; and the list as CSV."""
+"""The filter of the list of imports, in an address, a form and a query; and the list as CSV."""
 
 import csv
 import hmac
@@ -24,9 +24,9 @@ _FORMULA = re.compile(r"""^(?=[\t\r\n])|(?:(?<=[;\t\r\n])|^)(?=[\s"']*[=+\-@ï¼ï
 MAX_TEXT = 254
 _NONCE_BYTES = 12
 SEARCH = "search"
-"""The parameter of an address that holds the text of a search, encrypted: addresses end in logs."""
+"""Parameter of an address that holds the search text, encrypted, since logs keep addresses."""
 NAMES = ("supplier", "status", "code", "path", "mended", "run", "day", "q")
-"""Fields of a form that narrow a list; all but `q` stand in its address by the same names."""
+"""Fields of the filter. All except `q` are parameters of the address with the same names."""
 _OF_IMPORTS = frozenset(entry.code for entry in CATALOGUE if "latest_error" in entry.where)
 
 
@@ -43,12 +43,12 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     day: str = ""
     q: str = ""
     search: str = ""
-    """`q` as it stands in an address."""
+    """`q`, encrypted for an address."""
     misread: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, parameters: dict[str, str], search: str = "") -> "Filter":
-        """From the fields of a form, or what they stand for in an address."""
+        """From the fields of a form, or the parameters of an address with `q` decrypted."""
         values = {name: parameters.get(name, "").replace("\0", "").strip()[:MAX_TEXT] for name in NAMES}
         misread = []
         if values["status"] and values["status"] not in STATUSES:
@@ -71,7 +71,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         return [(name, getattr(self, name)) for name in NAMES if getattr(self, name)]
 
     def narrowed(self, reach: Sequence[str]) -> Narrowed:
-        """The same for the query, among suppliers that the reader may see; a foreign one has no imports."""
+        """The filter for the query, within the suppliers that the user sees; any other supplier has no imports."""
         suppliers = tuple(code for code in reach if not self.supplier or code == self.supplier)
         return Narrowed(
             suppliers=suppliers,
@@ -86,7 +86,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def query(self, **more: str) -> str:
-        """The address's query that asks for the same, with some of it changed; "" for all."""
+        """The query string of an address with this filter, and with `more` parameters; "" without a filter."""
         values = {name: getattr(self, name) for name in NAMES if name != "q"} | {SEARCH: self.search} | more
         given = {name: value for name, value in values.items() if value}
         return f"?{urlencode(given)}" if given else ""
@@ -100,18 +100,18 @@ def _day(text: str) -> date | None:
 
 
 def import_address(supplier: str, external: str) -> str:
-    """Where an import's page is."""
+    """Address of an import's page."""
     return f"/console/imports/{quote(supplier, safe='')}/{quote(external, safe='')}/"
 
 
 def hidden(text: str, token: str) -> str:
-    """The text, encrypted for the session with this token: logs and histories of browsers keep addresses."""
+    """Encrypt the text for the session with this token, since logs and browser histories keep addresses."""
     nonce = os.urandom(_NONCE_BYTES)
     return urlsafe_b64encode(nonce + _cipher(token).encrypt(nonce, text.encode(), None)).decode()
 
 
 def revealed(text: str, token: str) -> str:
-    """The text that was encrypted for this session, or "" for anything else."""
+    """Decrypt a text of this session. Returns "" for anything else."""
     try:
         content = urlsafe_b64decode(text.encode())
         return _cipher(token).decrypt(content[:_NONCE_BYTES], content[_NONCE_BYTES:], None).decode()
@@ -153,4 +153,4 @@ def as_csv(rows: Iterable[ListedRow]) -> bytes:
 CSV = ListFormat(
     media_type="text/csv; charset=utf-8", encode=as_csv, head=f"\ufeff{','.join(CSV_COLUMNS)}\r\n".encode()
 )
-"""A list as a file that spreadsheets read."""
+"""The list as a file for spreadsheets."""

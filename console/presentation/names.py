@@ -7,14 +7,14 @@ from console.presentation.texts import N_
 Tone = Literal["", "good", "warn", "bad", "busy"]
 
 HEADLINES = {
-    400: N_("That cannot be done"),
-    403: N_("That is not allowed"),
-    404: N_("There is nothing here"),
-    405: N_("That cannot be done"),
-    413: N_("That is too much"),
-    429: N_("That is too often"),
+    400: N_("Action not possible"),
+    403: N_("Not allowed"),
+    404: N_("Page not found"),
+    405: N_("Action not possible"),
+    413: N_("Too much data"),
+    429: N_("Too many requests"),
     500: N_("Something went wrong"),
-    503: N_("The service is busy or away"),
+    503: N_("The service is busy or not available"),
 }
 STATUS_NAMES = {"ongoing": N_("ongoing"), "paused": N_("paused"), "complete": N_("complete")}
 USER_STATES = {"active": N_("may sign in"), "disabled": N_("disabled"), "erased": N_("erased")}
@@ -25,7 +25,7 @@ ROLE_NAMES = {
     "importer": N_("Importer"),
 }
 STATE_NAMES = {
-    "PENDING": N_("Waits"),
+    "PENDING": N_("Waiting"),
     "IN_PROGRESS": N_("In progress"),
     "PROCESSED": N_("Processed"),
     "ERRORED": N_("Failed"),
@@ -57,7 +57,7 @@ VERSION_STATES = {
 VERSION_TONES = {"live": "good", "building": "busy", "ready": "busy", "outdated": "warn"}
 TASK_NAMES = {
     "erase": N_("Erase the person"),
-    "heal": N_("Make all views of the account anew"),
+    "heal": N_("Rebuild the views of an account"),
     "projection_verify": N_("Verify"),
     "projection_rebuild": N_("Rebuild"),
     "projection_switch": N_("Switch"),
@@ -65,16 +65,16 @@ TASK_NAMES = {
     "key_create": N_("Create a key"),
     "key_revoke": N_("Revoke the key"),
     "user_create": N_("Create a user"),
-    "user_link": N_("Give out a link"),
+    "user_link": N_("Create a sign-in link"),
     "user_role": N_("Change the role"),
     "user_disable": N_("Disable"),
     "user_enable": N_("Enable"),
     "user_sign_out": N_("Sign out everywhere"),
     "user_erase": N_("Erase a user"),
-    "user_openid": N_("Take a role over from the OpenID provider"),
+    "user_openid": N_("Copy a role from the OpenID provider"),
 }
 TASK_STATES = {
-    "REQUESTED": N_("asked for"),
+    "REQUESTED": N_("requested"),
     "RUNNING": N_("running"),
     "DONE": N_("done"),
     "FAILED": N_("failed"),
@@ -85,12 +85,12 @@ OUTCOMES = {
     "removed": N_("Rows removed"),
     "parked": N_("Parked"),
     "version": N_("Version"),
-    "former": N_("Former version"),
+    "former": N_("Previous version"),
     "position": N_("Position"),
     "events": N_("Events"),
-    "hashed": N_("Events hashed again"),
-    "anchored": N_("Anchored up to position"),
-    "checkpoints": N_("Checkpoints that agree"),
-    "seconds": N_("Seconds"),
+    "hashed": N_("Events hashed"),
+    "anchored": N_("Covered by checkpoints up to position"),
+    "checkpoints": N_("Matching checkpoints"),
+    "seconds": N_("Duration [s]"),
 }
 """Numbers of a task's outcome that pages show, in this order."""

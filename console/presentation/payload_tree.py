@@ -1,4 +1,4 @@
-"""A payload as a tree of places, with the problems that stand at each; what is about persons is masked. Pure."""
+"""A payload as a tree of its fields, each with its problems; personal data is masked. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from redaction.masking import DOTS, masked_tree
 from schemas.base import Problem
 
 MAX_VALUES = 3_000
-"""Values on a page. Places with problems stand on the first one as well."""
+"""Values per page. The first page also has the fields with problems from later pages."""
 _WHOLE = "non_field_errors"
 _decode = msgspec.json.Decoder(float_hook=str).decode  # numbers as they were sent
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -17,7 +17,7 @@ Path = tuple[str, ...]
 
 
 class PayloadPlace(msgspec.Struct, kw_only=True):
-    """One place: its name, and its value, or the places below it."""
+    """A field or element: its name, and either its value or its children."""
 
     name: str
     path: str
@@ -26,11 +26,11 @@ class PayloadPlace(msgspec.Struct, kw_only=True):
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     number_below: int = 0
-    """Problems at places below."""
+    """Number of problems of all descendants."""
 
     @property
     def is_open(self) -> bool:
-        """Return True if it is unfolded from the start: the way to each problem is."""
+        """Return True if a descendant has a problem: the page then shows the children unfolded."""
         return bool(self.number_below)
 
     @property
@@ -39,7 +39,7 @@ class PayloadPlace(msgspec.Struct, kw_only=True):
 
 
 class PayloadTree(msgspec.Struct, frozen=True):
-    """The places of a payload, the problems whose place it does not have, and the value before the next page."""
+    """Root fields, problems whose field is not in the payload, and the number of values before the next page."""
 
     nodes: list[PayloadPlace]
     elsewhere: tuple[Problem, ...]
@@ -49,9 +49,10 @@ class PayloadTree(msgspec.Struct, frozen=True):
 def payload_tree(
     body: bytes, errors: Sequence[Problem], warnings: Sequence[Problem], *, is_clear: bool, after: int = 0
 ) -> PayloadTree:
-    """The payload's tree; with `is_clear`, persons are not masked. A body that is no JSON object has no places.
+    """Build the tree of a payload. `is_clear` turns masking off. A body that is not a JSON object gives an empty tree.
 
-    A large one has pages: `after` is the number of values before this one. Problems without a place stand on the first.
+    A large payload has several pages: `after` is the number of values before this one. Problems whose field is missing
+    are on the first page.
     """
     try:
         account = _decode(body)
@@ -82,7 +83,7 @@ def payload_tree(
 
 
 def _values(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """Every value with its path, in the order of the payload; an empty object or list is a value."""
+    """Yield every value with its path, in the order of the payload. An empty object or list is a value."""
     if not isinstance(value, dict | list) or not value:
         yield path, shown_value(value)
         return
@@ -91,7 +92,7 @@ def _values(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _add(known: dict[Path, PayloadPlace], path: Path, value: str) -> None:
-    """Add a place, and those above it that are not there yet."""
+    """Add a field and its missing ancestors."""
     for length in range(1, len(path) + 1):
         here = path[:length]
         if here not in known:
@@ -101,13 +102,13 @@ def _add(known: dict[Path, PayloadPlace], path: Path, value: str) -> None:
 
 
 def _count(place: PayloadPlace) -> int:
-    """Set the numbers of problems below, and return that of problems here and below."""
+    """Set `number_below` of the tree, and return the number of problems of this field and its descendants."""
     place.number_below = sum(map(_count, place.children))
     return place.number_below + len(place.problems) + len(place.warnings)
 
 
 def _by_place(problems: Sequence[Problem]) -> dict[Path, tuple[Problem, ...]]:
-    """Problems by path; one about an object as a whole stands at the object."""
+    """Group problems by path. A problem about a whole object belongs to the object's path."""
     places: dict[Path, tuple[Problem, ...]] = {}
     for problem in problems:
         path = tuple(problem.attr.removesuffix(f".{_WHOLE}").split("."))
@@ -117,7 +118,7 @@ def _by_place(problems: Sequence[Problem]) -> dict[Path, tuple[Problem, ...]]:
 
 
 def shown_value(value: Any) -> str:
-    """A value of JSON as a page shows it."""
+    """A JSON value as text for a page."""
     match value:
         case str():
             return value

@@ -1,6 +1,6 @@
-"""How pages are rendered: one Jinja environment for each language, with its texts, its filters and what all pages need.
+"""Rendering of pages: a Jinja environment for each language, with its texts and filters.
 
-Everything that is inserted is escaped. What a browser may load or run is said with every page.
+All inserted values are escaped. Every page has a content security policy.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ ASSETS = {
     for file in (HERE / folder).iterdir()
     if file.suffix in (".js", ".css", ".svg")
 }
-"""What pages load, by name."""
+"""Files that pages load, by name."""
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -37,17 +37,17 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""With every answer of the console: nothing is loaded from elsewhere or run from a page, framed or kept in a cache."""
+"""Headers of every answer: no content from other sites, no inline script, no frames, no caching."""
 OVER_TLS = {"Strict-Transport-Security": "max-age=31536000"}
 
 
 def asset(name: str) -> str:
-    """Where a file of the console is; another address when it changes, so that browsers may keep it."""
+    """Address of a file. It changes with the file, so that browsers can cache the file permanently."""
     return f"/console/assets/{name}?v={_version(name)}"
 
 
 def segment(text: str) -> str:
-    """A supplier's code or an account's number as one step of an address, whatever stands in it."""
+    """Quote a supplier code or an account number as one segment of an address."""
     return quote(text, safe="")
 
 
@@ -58,7 +58,7 @@ def _version(name: str) -> str:
 
 @cache
 def environment(language: Language) -> Environment:
-    """Renders pages in this language."""
+    """The environment of a language."""
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=select_autoescape(default=True, default_for_string=True),
@@ -76,5 +76,5 @@ def environment(language: Language) -> Environment:
 
 
 def rendered(template: str, language: Language, **values: Any) -> str:
-    """A page, or a part of one."""
+    """Render a template."""
     return environment(language).get_template(template).render(**values)

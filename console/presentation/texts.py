@@ -20,7 +20,7 @@ LANGUAGES: dict[Language, str] = {"de": "Deutsch", "en": "English"}
 
 
 def N_(text: str) -> str:  # noqa: N802 - gettext's name for it, which its tools know
-    """Mark a text that is translated where it is shown."""
+    """Mark a text for translation; it is translated where it is rendered."""
     return text
 
 

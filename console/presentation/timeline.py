@@ -1,4 +1,4 @@
-"""The events of an account in words: what happened, who did it, under which code. Pure."""
+"""The events of an account in words, with actor, code and reason. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,7 +19,7 @@ Translate = Callable[..., str]
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of a time line."""
+    """One event of the history on a page."""
 
     words: str
     by: str
@@ -30,27 +30,27 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-_POSTPONED = N_("The attempt ended without an outcome and is repeated later")
+_POSTPONED = N_("Attempt postponed; it is repeated later")
 _WORDS: dict[type[Event] | type[Unreadable], tuple[str, Tone]] = {
-    imports.ImportStaged: (N_("It was sent"), ""),
-    imports.ImportStarted: (N_("Worker %(worker)s took it up, attempt %(attempt)s"), "busy"),
+    imports.ImportStaged: (N_("Payload received"), ""),
+    imports.ImportStarted: (N_("Worker %(worker)s started processing, attempt %(attempt)s"), "busy"),
     imports.ImportPostponed: (_POSTPONED, "warn"),
-    imports.ImportProcessed: (N_("The account %(account_number)s was created"), "good"),
-    imports.ImportErrored: (N_("It failed"), "bad"),
-    imports.ImportCancelled: (N_("It was cancelled"), "warn"),
-    imports.ImportRetried: (N_("It was set to be processed again"), ""),
-    imports.DryRunSucceeded: (N_("The dry run succeeded: the account could be created"), "good"),
-    imports.DryRunErrored: (N_("The dry run failed"), "bad"),
-    imports.SubjectErased: (N_("The person was erased: payloads, key and platform records are gone"), "warn"),
-    MailRequested: (N_("An e-mail to the customer was asked for"), ""),
-    MailStarted: (N_("The e-mail is being sent, attempt %(attempt)s"), "busy"),
+    imports.ImportProcessed: (N_("Account %(account_number)s created"), "good"),
+    imports.ImportErrored: (N_("Import failed"), "bad"),
+    imports.ImportCancelled: (N_("Import cancelled"), "warn"),
+    imports.ImportRetried: (N_("Import retried"), ""),
+    imports.DryRunSucceeded: (N_("Dry run succeeded: the account can be created"), "good"),
+    imports.DryRunErrored: (N_("Dry run failed"), "bad"),
+    imports.SubjectErased: (N_("Person erased: payloads, key and platform records deleted"), "warn"),
+    MailRequested: (N_("E-mail to the customer requested"), ""),
+    MailStarted: (N_("Sending the e-mail, attempt %(attempt)s"), "busy"),
     MailPostponed: (_POSTPONED, "warn"),
-    MailDelivered: (N_("The mail server has taken the e-mail"), "good"),
-    MailFailed: (N_("The e-mail was given up"), "bad"),
-    PersonalDataShown: (N_("Personal data was shown"), ""),
-    RecordImported: (N_("A record was attached"), ""),
-    RecordCancellationChanged: (N_("The attached record is valid again"), ""),
-    Unreadable: (N_("An event that this version cannot read: %(topic)s"), "warn"),
+    MailDelivered: (N_("E-mail accepted by the mail server"), "good"),
+    MailFailed: (N_("E-mail not sent; no more attempts"), "bad"),
+    PersonalDataShown: (N_("Personal data shown"), ""),
+    RecordImported: (N_("Record attached"), ""),
+    RecordCancellationChanged: (N_("Attached record valid again"), ""),
+    Unreadable: (N_("Unreadable event: %(topic)s"), "warn"),
 }
 _ACTORS = {
     "operator": N_("%(name)s, on the command line"),
@@ -67,13 +67,13 @@ def step_of(recorded: Recorded, translate: Translate, users: Mapping[str, str], 
     text, tone = _WORDS.get(type(event), (type(event).__name__, ""))
     match event:
         case imports.ImportStaged(is_dry_run=True):
-            text = N_("It was sent, for a dry run")
+            text = N_("Payload received, for a dry run")
         case imports.ImportStaged(run=run) if run:
-            text = N_("It was sent, in the run %(run)s")
+            text = N_("Payload received, in run %(run)s")
         case RecordImported(is_cancelled=True):
-            text = N_("A record was attached, as cancelled")
+            text = N_("Record attached as cancelled")
         case RecordCancellationChanged(is_cancelled=True):
-            text = N_("The attached record was cancelled")
+            text = N_("Attached record cancelled")
     reason = getattr(event, "reason", "")
     return Step(
         words=translate(text, **msgspec.structs.asdict(event)),
@@ -86,7 +86,7 @@ def step_of(recorded: Recorded, translate: Translate, users: Mapping[str, str], 
 
 
 def actor(caused_by: str, translate: Translate, users: Mapping[str, str]) -> str:
-    """The name of who or what caused an event."""
+    """The display name of an event's actor."""
     kind, _, name = caused_by.partition(":")
     if kind == "user":
         return users.get(name) or translate(N_("User %(name)s"), name=name)
@@ -94,20 +94,24 @@ def actor(caused_by: str, translate: Translate, users: Mapping[str, str]) -> str
 
 
 def waits_for(status: str, supplier_status: str, due: Any, lease: Any, translate: Translate) -> str:
-    """What happens next, in a sentence; `due` and `lease` are moments as they are shown, "" for none."""
+    """The next step of an import, in a sentence. `due` and `lease` are formatted times, "" for none."""
     text = {
-        "PENDING": N_("It waits for a free worker."),
-        "IN_PROGRESS": N_("A worker has it."),
-        "ERRORED": N_("Nothing happens by itself: mend the cause, then retry it, or have the importer send it again."),
-        "DRY_RUN_ERRORED": N_("A dry run has changed nothing. The importer sends the account again to create it."),
-        "DRY_RUN_SUCCEEDED": N_("A dry run has changed nothing. The importer sends the account again to create it."),
-        "CANCELLED": N_("It is not processed. If the importer sends it again, it starts anew."),
-        "PROCESSED": N_("Nothing more is to be done: the account exists."),
+        "PENDING": N_("The import waits for a free worker."),
+        "IN_PROGRESS": N_("A worker is processing it."),
+        "ERRORED": N_("Fix the cause and retry the import, or ask the importer to send the account again."),
+        "DRY_RUN_ERRORED": N_("A dry run changes nothing. To create the account, the importer must send it again."),
+        "DRY_RUN_SUCCEEDED": N_("A dry run changes nothing. To create the account, the importer must send it again."),
+        "CANCELLED": N_(
+            "The import is not processed. If the importer sends the account again, the import starts again."
+        ),
+        "PROCESSED": N_("The import is finished: the account exists."),
     }[status]
     if status == "PENDING" and supplier_status == "paused":
-        text = N_("It waits because the supplier is paused: it is processed once the supplier is ongoing.")
+        text = N_(
+            "The import waits because the supplier is paused. It is processed when the supplier is ongoing again."
+        )
     elif status == "PENDING" and due:
-        text = N_("It waits until %(moment)s, and is processed then.")
+        text = N_("The import waits until %(moment)s. It is processed then.")
     elif status == "IN_PROGRESS" and lease:
-        text = N_("A worker has it until %(moment)s; others may take it then.")
+        text = N_("A worker is processing it until %(moment)s. After that, another worker may take over.")
     return translate(text, moment=due or lease)

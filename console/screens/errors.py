@@ -1,4 +1,4 @@
-"""What goes wrong, by code, place and supplier: how many accounts now, how many mended, and since when."""
+"""Failures by code, field and supplier: accounts that fail now, accounts that were fixed, and the trend."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -28,7 +28,7 @@ _CODES = {entry.code: entry for entry in CATALOGUE}
 
 @page("/errors/", roles=EVERYBODY, nav=N_("Errors"))
 async def errors(visit: Visit) -> Response:
-    """All codes and places, what concerns most accounts first."""
+    """All codes and fields, the most frequent ones first."""
     codes, chosen = await _suppliers(visit)
     failures, more_failures = await _failures(visit, chosen, "")
     refusals, more_refusals = await _refusals(visit, chosen)
@@ -46,7 +46,7 @@ async def errors(visit: Visit) -> Response:
 
 @page("/errors/{code}/", roles=EVERYBODY)
 async def error_code(visit: Visit) -> Response:
-    """What a code means, and where it is met."""
+    """The meaning of a code, and its failures."""
     entry = _CODES.get(visit.path("code"))
     if entry is None:
         raise not_found()
@@ -63,14 +63,14 @@ async def error_code(visit: Visit) -> Response:
 
 
 async def _failures(visit: Visit, suppliers: Sequence[str], code: str) -> tuple[Sequence[FailureCount], Pages]:
-    """A page of what imports failed for, of one code or "" for all."""
+    """A page of the failures of imports, of one code or "" for all."""
     query = partial(failure_counts, suppliers=suppliers, today=_today(), days=DAYS, code=code)
     kind = tuple[PlaceNumber, PlaceNumber, PlaceText, PlaceText, PlaceText]
     return await page_of(visit, "after", query, kind, AT_ONCE)
 
 
 async def _refusals(visit: Visit, suppliers: Sequence[str]) -> tuple[Sequence[RefusalCount], Pages]:
-    """A page of what requests were refused for."""
+    """A page of the problems of refused requests."""
     query = partial(refused_requests, suppliers=suppliers, today=_today(), days=DAYS)
     kind = tuple[PlaceNumber, PlaceText, PlaceText, PlaceText]
     return await page_of(visit, "refused-after", query, kind, AT_ONCE, anchor="refused")
@@ -81,7 +81,7 @@ def _today() -> date:
 
 
 def _links(row: FailureCount) -> dict[str, str]:
-    """To the accounts: those that still fail, and those that were processed since."""
+    """Addresses of the accounts that still fail, of those that were fixed, and of the code."""
     listed = Filter(supplier=row.supplier, code=row.code, path=row.path)
     return {
         "open": f"{ROOT}/imports/{listed.query(mended='no')}",
@@ -91,7 +91,7 @@ def _links(row: FailureCount) -> dict[str, str]:
 
 
 async def _suppliers(visit: Visit) -> tuple[list[str], list[str]]:
-    """The codes that the person may see, and those that were asked for."""
+    """Codes of all suppliers that the user sees, and of those that the filter selects."""
     codes = await visit.read(supplier_codes, visit.person.listed_reach)
     chosen = visit.query("supplier")
     return codes, [code for code in codes if chosen in ("", code)]

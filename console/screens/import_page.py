@@ -1,4 +1,4 @@
-"""One import: its state, its events, its problems and their places, its payloads and its platform records."""
+"""One import: its status, history, problems, payloads and platform records."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -62,12 +62,12 @@ EVENTS_AT_ONCE = 100
 ATTEMPTS_AT_ONCE = 50
 VERSIONS_AT_ONCE = 50
 CHANGES_AT_ONCE = 200
-"""Rows of each list on a page."""
+"""Rows per page of each list."""
 _AFTER_ALL = 10**18
 
 
 class TablePlace(msgspec.Struct, frozen=True, array_like=True):
-    """A table of the platform, and the key of the row after which a page of it begins."""
+    """A platform table, and the key of the row before a page."""
 
     table: PlaceText
     row: tuple[PlaceText | Annotated[int, Meta(ge=0, lt=2**31)], ...]
@@ -80,7 +80,7 @@ class Past(msgspec.Struct, frozen=True):
 
     @property
     def staged(self) -> list[Recorded]:
-        """The events that brought a payload, the newest first."""
+        """The events with a payload, newest first."""
         return [recorded for recorded in reversed(self.own) if isinstance(recorded.event, ImportStaged)]
 
     @property
@@ -96,7 +96,7 @@ class Past(msgspec.Struct, frozen=True):
 
 @page("/imports/{supplier}/{external}/", roles=EVERYBODY)
 async def import_page(visit: Visit) -> Response:
-    """The page of the import, or that of refused attempts at one that was never accepted."""
+    """The page of an import, or the refused attempts of one that was never accepted."""
     supplier, external = visit.path("supplier"), visit.path("external")
     entry = await visit.services.directory.supplier(supplier)
     if entry is None:
@@ -166,14 +166,14 @@ async def _accepted(visit: Visit, whole: Past, supplier_status: str, common: dic
 
 @action("/imports/{supplier}/{external}/retry/", roles=MENDERS)
 async def retry_import(visit: Visit) -> Response:
-    """Process the import once more."""
-    return await _decided(visit, RetryImport(reason=visit.reason()), visit._("It is processed again."))
+    """Process the import again."""
+    return await _decided(visit, RetryImport(reason=visit.reason()), visit._("The import is processed again."))
 
 
 @action("/imports/{supplier}/{external}/cancel/", roles=MENDERS)
 async def cancel_import(visit: Visit) -> Response:
     """Cancel the import."""
-    return await _decided(visit, CancelImport(reason=visit.reason()), visit._("It is cancelled."))
+    return await _decided(visit, CancelImport(reason=visit.reason()), visit._("The import was cancelled."))
 
 
 @action("/imports/{supplier}/{external}/heal/", roles=OPERATORS)
@@ -186,7 +186,7 @@ async def heal_account(visit: Visit) -> Response:
 async def erase_person(visit: Visit) -> Response:
     """Request that the person is erased. The number must be typed, since it cannot be undone."""
     if visit.form.text("typed") != visit.path("external"):
-        raise visit.invalid("typed", N_("What was typed is not the account's number."))
+        raise visit.invalid("typed", N_("The typed number must be the account's number."))
     return await _request(visit, "erase")
 
 
@@ -196,7 +196,7 @@ async def _request(visit: Visit, kind: OwnerTaskKind) -> Response:
     if not (await _past_of(visit, supplier, external, None)).own:
         raise not_found()
     await ask(visit, kind, {"supplier": supplier, "external": external}, reason)
-    notice = visit._("It was asked for. The page shows how far it is.")
+    notice = visit._("The operation was requested. This page shows its progress.")
     return visit.redirect(import_address(supplier, external), notice=notice)
 
 
@@ -207,14 +207,14 @@ async def _decided(visit: Visit, command: Command, notice: str) -> Response:
 
 
 async def _position_asked(visit: Visit) -> int | None:
-    """The position that belongs to the moment in `?as_of=`; None without one. Raises NotValid."""
+    """The log position of `?as_of=`, or None. Raises NotValid."""
     text = visit.query("as_of")
     try:
         return await visit.read(AsOf.of(text).position_in) if text else None
     except MomentAhead as error:
         raise query_not_valid(Problem("as_of", "invalid", AHEAD)) from error
     except ValueError as error:
-        raise visit.invalid("as_of", N_("Give a position or a time.")) from error
+        raise visit.invalid("as_of", N_("The value must be a position or a time.")) from error
 
 
 async def _past_of(visit: Visit, supplier: str, external: str, upto: int | None) -> Past:
@@ -223,7 +223,7 @@ async def _past_of(visit: Visit, supplier: str, external: str, upto: int | None)
 
 
 def _waits(visit: Visit, last: Recorded, status: str, supplier_status: str) -> str:
-    """What the import waits for."""
+    """The next step of the import, in a sentence."""
     event = last.event
     due = event.not_before if isinstance(event, ImportStaged) else None
     due = event.due_at if isinstance(event, ImportPostponed) else due
@@ -234,7 +234,7 @@ def _waits(visit: Visit, last: Recorded, status: str, supplier_status: str) -> s
 
 
 async def _line(visit: Visit, supplier: str, external: str, upto: int | None) -> tuple[TimeLine, Pages]:
-    """A page of the account's events, the newest first."""
+    """A page of the account's events, newest first."""
     before = place_in(visit, "before", PlaceNumber) or _AFTER_ALL
     query = partial(account_time_line, before=before, limit=EVENTS_AT_ONCE)
     line = await visit.read(query, supplier, external, upto)
@@ -242,7 +242,7 @@ async def _line(visit: Visit, supplier: str, external: str, upto: int | None) ->
 
 
 async def _entries(visit: Visit, events: list[Recorded]) -> list[tuple[Recorded, Step]]:
-    """The time line with the names of users and their reasons."""
+    """Events with their words, the names of users and their reasons."""
     ids = {recorded.caused_by.partition(":")[2] for recorded in events if recorded.caused_by.startswith("user:")}
     users = {user: details.shown for user, details in (await visit.read(details_of, ids)).items()} if ids else {}
     named = [recorded.event.reason for recorded in events if isinstance(recorded.event, PersonalDataShown)]
@@ -252,7 +252,7 @@ async def _entries(visit: Visit, events: list[Recorded]) -> list[tuple[Recorded,
 
 
 async def _tables(visit: Visit, number: str, *, is_clear: bool) -> list[dict[str, Any]]:
-    """The platform's rows of the account, those of one table from the place that is asked for."""
+    """The platform rows of the account. One table begins at the place in the address."""
     after = place_in(visit, "rows-after", TablePlace)
     try:
         tables = await visit.read(platform_records, number, (after.table, after.row) if after else None)
@@ -278,7 +278,7 @@ async def _tables(visit: Visit, number: str, *, is_clear: bool) -> list[dict[str
 
 
 async def _payloads(visit: Visit, past: Past, *, is_clear: bool) -> dict[str, Any]:
-    """The payload that is asked for, or the newest, as a tree with its problems; and the difference between two."""
+    """The chosen or newest payload as a tree with its problems, and the difference between two payloads."""
     start = past.own.index(past.staged[0]) if past.staged else 0
     problems = import_problems(past.own[start:])
     chosen = next((row for row in past.staged if str(row.version) == visit.query("payload")), past.staged[0])
@@ -301,7 +301,7 @@ async def _payloads(visit: Visit, past: Past, *, is_clear: bool) -> dict[str, An
 
 
 async def _tree(visit: Visit, staged: Recorded, problems: Any, *, is_clear: bool) -> PayloadTree | None:
-    """A page of the payload; None where it was erased."""
+    """A page of the payload; None if it was erased."""
     body = await _body(visit, staged)
     if body is None:
         return None
@@ -323,13 +323,13 @@ async def _body(visit: Visit, staged: Recorded) -> bytes | None:
 
 
 async def _changes(visit: Visit, past: Past, *, is_clear: bool) -> tuple[list[FieldChange] | None, Pages]:
-    """A page of the difference between the two payloads that are asked for; None where none are."""
+    """A page of the difference between two chosen payloads; None if none are chosen."""
     wanted, after = [visit.query("from"), visit.query("to")], place_in(visit, "changes-after", PlaceNumber) or 0
     if not any(wanted):
         return None, pages(visit, "changes-after", None)
     by_version = {str(row.version): row for row in past.staged}
     if any(version not in by_version for version in wanted):
-        raise visit.invalid("from", N_("Choose two payloads that were sent."), "invalid_choice")
+        raise visit.invalid("from", N_("Choose two payloads of this import."), "invalid_choice")
     bodies = [body for version in wanted if (body := await _body(visit, by_version[version])) is not None]
     if len(bodies) < 2:
         return [], pages(visit, "changes-after", None)
@@ -341,7 +341,7 @@ async def _changes(visit: Visit, past: Past, *, is_clear: bool) -> tuple[list[Fi
 
 
 def _shown_change(change: FieldChange, *, is_clear: bool) -> FieldChange:
-    """The change with both sides as a page shows values; masked by its place, as in a payload."""
+    """The change with both values as text, masked by the path as in a payload."""
     path = tuple(change.path.split("."))
     sides = {
         name: None if value is None else shown_value(value if is_clear else masked_tree(value, path=path))

@@ -1,4 +1,4 @@
-"""The list of imports: filtered, decided about many at once, exported as CSV."""
+"""The list of imports, with filters, bulk actions and an export as CSV."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -24,17 +24,17 @@ from projections.views.import_run import run_state
 from schemas.run import RunRecord
 
 MOST_AT_ONCE = 10_000
-"""Imports that one form decides about; the command line takes any number."""
+"""Imports per bulk action. The command line has no limit."""
 AT_ONCE = 500
-"""Imports in a transaction."""
+"""Imports per transaction."""
 MAX_LINES = 100
-"""Commands that are shown."""
+"""Commands shown per bulk action."""
 EXPORTED_AT_ONCE = 1_000
 _WITHIN_S = 30.0
 
 
 class Verb(msgspec.Struct, frozen=True):
-    """A decision about many imports: the state that they must be in, and its texts."""
+    """A bulk action: the command, the status that imports must have, and its texts."""
 
     name: str
     command: type[RetryImport | CancelImport]
@@ -52,20 +52,23 @@ VERBS = {
         RetryImport,
         "ERRORED",
         N_("Retry failed imports"),
-        N_("Each is processed once more, with what was sent last. Others are left as they are."),
+        N_("Processes each import again with its newest payload. Imports in another status stay unchanged."),
         N_("Retry"),
         N_("%(number)s imports are processed again."),
-        N_("None of these imports has failed, so there is nothing to retry."),
+        N_("There is nothing to retry: no selected import has failed."),
     ),
     "cancel": Verb(
         "cancel",
         CancelImport,
         "PENDING",
         N_("Cancel waiting imports"),
-        N_("They are not processed, until the importer sends them again. Others are left as they are."),
+        N_(
+            "The imports are not processed. The importer can send the accounts again. Imports in "
+            "another status stay unchanged."
+        ),
         N_("Cancel imports"),
-        N_("%(number)s imports are cancelled."),
-        N_("None of these imports is waiting, so there is nothing to cancel."),
+        N_("%(number)s imports were cancelled."),
+        N_("There is nothing to cancel: no selected import is waiting."),
     ),
 }
 
@@ -98,14 +101,14 @@ async def imports(visit: Visit) -> Response:
 
 
 async def _run(visit: Visit, suppliers: Sequence[str], run: str) -> RunRecord | None:
-    """The record of the run that the list is narrowed to, once one supplier is left."""
+    """The record of the run in the filter, if the filter selects one supplier."""
     state = await visit.read(run_state, suppliers[0], run) if len(suppliers) == 1 else None
     return state.record if state else None
 
 
 @action("/imports/find/", roles=EVERYBODY)
 async def find(visit: Visit) -> Response:
-    """Lead to the list that the form asks for."""
+    """Redirect to the list with the filter of the form."""
     return visit.redirect(f"{ROOT}/imports/{_filter_of_form(visit).query()}")
 
 
@@ -135,7 +138,7 @@ async def _export_page(connection: Any, after: str, narrowed: Narrowed) -> tuple
 
 @action("/imports/decide/", roles=MENDERS)
 async def preview(visit: Visit) -> Response:
-    """Show how many imports would be changed, and the command that does the same."""
+    """Show the number of imports before the bulk action, and the same as a command."""
     verb, listed, chosen = await _selection(visit)
     is_whole = visit.form.text("scope") == "all"
     is_plain = not (listed.run or listed.day or listed.q or listed.path or listed.mended)
@@ -161,7 +164,7 @@ async def preview(visit: Visit) -> Response:
 
 @action("/imports/decided/", roles=MENDERS)
 async def decide(visit: Visit) -> Response:
-    """Change the imports, in parts, so that no transaction is long."""
+    """Carry out the bulk action in several short transactions."""
     reason = visit.reason()
     verb, listed, chosen = await _selection(visit)
     changed = 0
@@ -175,7 +178,7 @@ async def decide(visit: Visit) -> Response:
 
 
 async def _selection(visit: Visit) -> tuple[Verb, Filter, list[tuple[str, str]]]:
-    """The verb, the list, and the imports of it that the verb concerns. Raises ApiError 404."""
+    """The action, the filter, and the imports that the action applies to. Raises ApiError 404."""
     verb = VERBS.get(visit.form.text("verb"))
     if verb is None:
         raise not_found()
@@ -189,7 +192,7 @@ async def _selection(visit: Visit) -> tuple[Verb, Filter, list[tuple[str, str]]]
 
 
 async def _matching(visit: Visit, verb: Verb, listed: Filter) -> list[tuple[str, str]]:
-    """All of the list that are in the verb's state, 10,000 at most."""
+    """All imports that match the filter and have the status of the action, 10,000 at most."""
     if listed.status not in ("", verb.status):
         return []
     narrowed = msgspec.structs.replace(listed, status=verb.status).narrowed(await _codes(visit))

@@ -17,8 +17,8 @@ from workers.operations import MAX_NAME, UserNotPossible, keep_details, new_user
 if TYPE_CHECKING:
     from console.access.openid import OpenIdIdentity, OpenIdProvider
 
-_FAILED = N_("Signing in by your organisation's account did not work. Try again, or ask whoever runs the service.")
-_NO_ROLE = N_("You are known, but nobody has given your account a role here.")
+_FAILED = N_("Sign-in with your organisation's account failed. Try again, or ask an operator.")
+_NO_ROLE = N_("Your account has no role here. Ask an operator for one.")
 
 logger = structlog.get_logger()
 

@@ -1,4 +1,4 @@
-"""The first page: every supplier with how far it is, what happened of late, and a way to find a person."""
+"""The first page: the progress of each supplier, recent activity, and the search."""
 
 from functools import partial
 from urllib.parse import urlencode
@@ -24,12 +24,12 @@ KIND_NAMES = {
     "refused": N_("Refused"),
 }
 AT_ONCE = 24
-"""Suppliers on a page."""
+"""Suppliers per page."""
 
 
 @page("/", roles=EVERYBODY, nav=N_("Overview"))
 async def overview(visit: Visit) -> Response:
-    """What is going on."""
+    """The progress of the suppliers, and the activity of a period."""
     at, reach = now(), visit.person.listed_reach
     query = partial(supplier_standings, reach=reach, at=at)
     standings, more = await page_of(visit, "after", query, tuple[PlaceNumber, PlaceText], AT_ONCE)
@@ -58,7 +58,7 @@ async def overview(visit: Visit) -> Response:
 
 
 def _address(visit: Visit, period: str, supplier: str) -> str:
-    """The same page with the chart of another period."""
+    """Address of this page with the chart of another period."""
     parameters = {"period": period, "supplier": supplier, "after": visit.query("after")}
     return f"{ROOT}/?{urlencode({name: value for name, value in parameters.items() if value})}"
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 Row = TypeVar("Row")
 PlaceNumber = Annotated[int, Meta(ge=0, lt=10**18)]
 PlaceText = Annotated[str, Meta(max_length=1_000, pattern="^[^\\x00]*$")]
-"""What places are made of."""
+"""Types of sort keys in addresses."""
 
 
 class Pages(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ async def page_of(
 
 
 def place_in(visit: Visit, name: str, kind: Any) -> Any:
-    """The place in the address: JSON, but for `str`; None for a first page. Raises NotValid."""
+    """Read the place from the address: JSON, or plain text for `str`. None for a first page. Raises NotValid."""
     text = visit.request.query_params.get(name, "")
     if not text or kind is str:
         return text.strip().replace("\0", "") or None
@@ -68,15 +68,15 @@ def place_in(visit: Visit, name: str, kind: Any) -> Any:
 
 
 def no_place(visit: Visit, name: str) -> Exception:
-    """The refusal of a place that no page has given."""
-    return visit.invalid(name, N_("Take this from the link to the next page."))
+    """The refusal of an invalid place."""
+    return visit.invalid(name, N_("The value must come from the link to the next page."))
 
 
 def pages(visit: Visit, name: str, after: Any, *, anchor: str = "", path: str = "", has_begun: bool = True) -> Pages:
-    """The addresses of the first page and of the one that begins `after` a place, None for none.
+    """Addresses of the first page, and of the page that begins `after` a place, if any.
 
-    The rest of the address stays: filters, and the places of other lists on the page. `path` is that of the page where
-    a form has led to it; `has_begun` is false where the place in the address is another list's.
+    Other parameters of the address stay: filters, and the places of other lists. `path` is the address of the page if
+    the request was a form. `has_begun` is False if the place in the address belongs to another list.
     """
     others = {key: value for key, value in visit.request.query_params.items() if key != name and value}
 

@@ -1,4 +1,4 @@
-"""Personal data: asking to be shown an account's, and for auditors what was shown to whom and why."""
+"""Access to personal data: the form that requests it, and for auditors the list of accesses."""
 
 from functools import partial
 
@@ -23,7 +23,7 @@ AT_ONCE = 50
 
 @page("/personal-data/", roles=AUDITORS, nav=N_("Personal data"))
 async def disclosures(visit: Visit) -> Response:
-    """What was shown, the newest first."""
+    """Accesses to personal data, newest first."""
     query = partial(newest_disclosures, suppliers=visit.person.reach)
     rows, more = await page_of(visit, "before", query, PlaceNumber, AT_ONCE, place="position", start=0)
     people = await visit.read(details_of, {row.user_id for row in rows})

@@ -1,4 +1,4 @@
-"""The projections of the log: their versions, and requests to verify, rebuild or switch one."""
+"""Projections: their versions, and requests to verify, rebuild or switch one."""
 
 from functools import partial
 
@@ -34,7 +34,7 @@ async def _standings(visit: Visit) -> list[VersionStanding]:
     return await in_thread(read)
 
 
-@page("/projections/", roles=EVERYBODY, nav=N_("Projections"))
+@page("/projections/", roles=EVERYBODY, nav=N_("Views"))
 async def projection_list(visit: Visit) -> Response:
     """Every version of every projection."""
     return visit.render(
@@ -77,7 +77,7 @@ async def projection(visit: Visit) -> Response:
 
 @action("/projections/{name}/verify/", roles=EVERYBODY)
 async def verify_projection(visit: Visit) -> Response:
-    """Request a comparison with the log."""
+    """Request a comparison of the view with the log."""
     visit.require_all()
     return await _request(visit, "projection_verify", visit.form.text("reason")[:MAX_REASON])
 
@@ -91,24 +91,24 @@ async def rebuild_projection(visit: Visit) -> Response:
 
 @action("/projections/{name}/switch/", roles=OPERATORS)
 async def switch_projection(visit: Visit) -> Response:
-    """Request that another version goes live: a new one, or the one before."""
+    """Request a switch to another version: a new one, or the previous one."""
     visit.require_all()
     name, reason, version = _name(visit), visit.reason(), visit.form.text("version")
     standings = await _standings(visit)
     if not any(row.name == name and row.can_be_live and str(row.version) == version for row in standings):
-        raise visit.invalid("version", N_("There is no such version beside the live one."), "invalid_choice")
+        raise visit.invalid("version", N_("The version must be a ready or retired one."), "invalid_choice")
     return await _request(visit, "projection_switch", reason, version=version)
 
 
 async def _request(visit: Visit, kind: OwnerTaskKind, reason: str, **more: str) -> Response:
     name = _name(visit)
     await ask(visit, kind, {"name": name} | more, reason)
-    notice = visit._("It was asked for. The page shows how far it is.")
+    notice = visit._("The operation was requested. This page shows its progress.")
     return visit.redirect(f"{ROOT}/projections/{name}/", notice=notice)
 
 
 async def _tasks(visit: Visit, name: str) -> list[OwnerTask]:
-    """The newest tasks; none for those who see some suppliers, since tasks concern all."""
+    """The newest tasks. Users who see some suppliers get none, since these tasks concern all suppliers."""
     if visit.person.reach is not None:
         return []
     tasks: list[OwnerTask] = []

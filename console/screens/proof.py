@@ -1,4 +1,4 @@
-"""The proof that nothing was altered: checkpoints, verifying, and comparing with one that somebody has kept."""
+"""Checkpoints, the verification of the log, and the comparison with a checkpoint that a user keeps."""
 
 import tempfile
 from datetime import UTC, datetime
@@ -31,35 +31,35 @@ MAX_NOTE = 10_000
 _WITHIN_S = 30.0
 
 VERDICTS: dict[str, tuple[str, str]] = {
-    "agrees": ("good", N_("The log leads to this checkpoint: nothing that it covers was altered.")),
-    "differs": ("bad", N_("The log does not lead to this checkpoint: something that it covers was altered.")),
-    "longer": ("bad", N_("The log has fewer events than this checkpoint speaks of: its end is missing.")),
-    "lost": ("warn", N_("This checkpoint speaks of events whose loss was signed openly.")),
-    "stranger": ("warn", N_("This checkpoint is of another log, or of another key.")),
-    "unreadable": ("bad", N_("This is no signed checkpoint.")),
-    "not_signed": ("bad", N_("The signature of this checkpoint is not the log's: somebody has altered or made it.")),
-    "not_sealed": ("warn", N_("The stored tree does not reach so far yet. Try again after the next checkpoint.")),
+    "agrees": ("good", N_("The log matches this checkpoint: no event that it covers was altered.")),
+    "differs": ("bad", N_("The log does not match this checkpoint: an event that it covers was altered.")),
+    "longer": ("bad", N_("The log has fewer events than this checkpoint: its end is missing.")),
+    "lost": ("warn", N_("This checkpoint covers events that were lost; the loss is recorded in a later checkpoint.")),
+    "stranger": ("warn", N_("This checkpoint belongs to another log or another key.")),
+    "unreadable": ("bad", N_("This is not a signed checkpoint.")),
+    "not_signed": ("bad", N_("The signature is not valid: the checkpoint was altered, or another key signed it.")),
+    "not_sealed": ("warn", N_("The log is not sealed up to this size yet. Try again after the next checkpoint.")),
 }
 
 
 @page("/proof/", roles=EVERYBODY, nav=N_("Proof"))
 async def proof(visit: Visit) -> Response:
-    """What was sealed, and how verifying goes on."""
+    """Checkpoints, keys, and the last verification."""
     return await _shown(visit, None, "")
 
 
 @action("/proof/compare/", roles=EVERYBODY)
 async def compare_checkpoint(visit: Visit) -> Response:
-    """Compare a checkpoint that somebody has kept with the log as it is: a file, or what was pasted."""
+    """Compare the log with a checkpoint that the user has uploaded or pasted."""
     note = _note_in(visit.form.secret("file").strip() or visit.form.secret("note"))
     return await _shown(visit, await _compared(visit, note), note)
 
 
 @action("/proof/verify/", roles=EVERYBODY)
 async def verify_log(visit: Visit) -> Response:
-    """Ask for the log to be verified against its checkpoints, and one that is given.
+    """Request the verification of the log against its checkpoints and, if given, the user's checkpoint.
 
-    The log keeps the checkpoint, so it must be signed by the log's own key.
+    The user's checkpoint is recorded in the log, so it must be signed by the log's own key.
     """
     visit.require_all()
     arguments = {"all": "yes" if visit.form.text("all") else ""}
@@ -68,13 +68,13 @@ async def verify_log(visit: Visit) -> Response:
         if not arguments["against"]:
             raise visit.refusal(400, N_("The text must be a checkpoint that this log's key has signed."))
     await ask(visit, "log_verify", {name: value for name, value in arguments.items() if value})
-    notice = visit._("It was asked for. The page shows how far it is.")
+    notice = visit._("The operation was requested. This page shows its progress.")
     return visit.redirect(f"{ROOT}/proof/", notice=notice)
 
 
 @page("/imports/{supplier}/{external}/proof.zip", roles=EVERYBODY)
 async def download_proof(visit: Visit) -> Response:
-    """What happened to the account, as a file that proves itself; without what was sent."""
+    """Download the events of an account with their proof, without payloads."""
     supplier, external = visit.path("supplier"), visit.path("external")
 
     def work() -> bytes:
@@ -97,7 +97,7 @@ async def download_proof(visit: Visit) -> Response:
 
 
 def _note_in(text: str) -> str:
-    """The text with the line ends of a checkpoint; "" for what is longer than any."""
+    """The text with the line ends of a checkpoint; "" for a text that is too long for one."""
     return text.replace("\r\n", "\n") if len(text) <= MAX_NOTE else ""
 
 
@@ -139,7 +139,7 @@ async def _shown(visit: Visit, comparison: Compared | None, note: str) -> Respon
 
 
 def _moment(text: str) -> datetime | None:
-    """The time that a checkpoint says; None where it says none."""
+    """The time in a checkpoint, or None."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):

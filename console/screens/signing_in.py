@@ -1,4 +1,4 @@
-"""Signing in and out: by a link that works once, and by password; and the choice of language."""
+"""Sign-in by a link or a password, sign-out, and the choice of the language."""
 
 import asyncio
 import re
@@ -28,12 +28,12 @@ from projections.unlogged.user_details import details_by_email, details_of, rene
 
 MAX_EMAIL = 254
 admissions = Turns(2)
-"""Tries that are being counted: those of one host hold few connections."""
+"""Turns for counting tries, so that one host uses few database connections."""
 
 
 @page("/sign-in/", roles=None)
 async def sign_in_page(visit: Visit) -> Response:
-    """Where strangers are led to."""
+    """The sign-in page."""
     if visit.opened is not None:
         return visit.redirect(f"{ROOT}/")
     return _form(visit, next_page=visit.query("next"))
@@ -41,7 +41,7 @@ async def sign_in_page(visit: Visit) -> Response:
 
 @action("/sign-in/", roles=None)
 async def sign_in(visit: Visit) -> Response:
-    """Sign in by password. The answer does not tell, and takes as long, whether it is the address that is unknown."""
+    """Sign in by password. Answer and duration are the same for an unknown address and a wrong password."""
     if not visit.transport.is_safe_to_sign_in:
         return _form(visit, status=403)
     email, next_page = visit.form.text("email")[:MAX_EMAIL], visit.form.text("next")
@@ -57,7 +57,7 @@ async def sign_in(visit: Visit) -> Response:
 
 @page("/sign-in/{token}/", roles=None)
 async def link_page(visit: Visit) -> Response:
-    """What a link leads to. Looking at it does not use it up: programs that read mail look at links too."""
+    """The page of a sign-in link. Opening it does not use the link up, since mail programs open links, too."""
     if not visit.transport.is_safe_to_sign_in:
         return _form(visit, status=403)
     token = visit.path("token")
@@ -70,7 +70,7 @@ async def link_page(visit: Visit) -> Response:
 
 @action("/sign-in/{token}/", roles=None)
 async def enter_by_link(visit: Visit) -> Response:
-    """Sign in by a link, once. Who has no password yet is asked for one."""
+    """Sign in by a link, which works once. Users without a password are led to the page that sets one."""
     if not visit.transport.is_safe_to_sign_in:
         return _form(visit, status=403)
     token = visit.path("token")
@@ -84,13 +84,13 @@ async def enter_by_link(visit: Visit) -> Response:
 
 @page("/password/", roles=EVERYBODY)
 async def password_page(visit: Visit) -> Response:
-    """Choose a password."""
+    """The page that sets a password."""
     return await _password_form(visit, "")
 
 
 @action("/password/", roles=EVERYBODY)
 async def choose_password(visit: Visit) -> Response:
-    """Keep the password that was typed twice; whoever has one already knows it, or has come by a link."""
+    """Set the password. Users who have one must enter it, unless they have signed in by a link."""
     password, again = visit.form.secret("password"), visit.form.secret("again")
     host = host_of(visit.transport.address)
     misfit, waits = "", 0
@@ -98,21 +98,21 @@ async def choose_password(visit: Visit) -> Response:
         former = visit.form.secret("former")
         user_id, waits = await _tried(visit, visit.person.email, former, only=visit.person.user_id)
         if waits:
-            misfit = visit._("This has failed too often. Try again in %(seconds)s seconds.", seconds=waits)
+            misfit = visit._("Too many failed attempts. Try again in %(seconds)s seconds.", seconds=waits)
         elif not user_id:
-            misfit = visit._("Your present password is another one.")
+            misfit = visit._("The current password is wrong.")
     if misfit:
         return await _password_form(visit, misfit, 429 if waits else 403)
     if misfits_password(password):
-        misfit = visit._("Choose a password with %(least)s to 256 characters.", least=MIN_LENGTH)
+        misfit = visit._("The password must have %(least)s to 256 characters.", least=MIN_LENGTH)
     elif await is_guessable(password, _known_of(visit.person), host):
-        misfit = visit._("This password is easily guessed. Choose another one.")
+        misfit = visit._("The password must not be easy to guess. Choose another one.")
     elif password != again:
-        misfit = visit._("The two are not the same.")
+        misfit = visit._("The two passwords must be the same.")
     if misfit:
         return await _password_form(visit, misfit, 400)
     await entry.set_password(visit, await hashed_password(password, host), now())
-    return visit.redirect(f"{ROOT}/", notice=visit._("Your password is set. Your other sessions have ended."))
+    return visit.redirect(f"{ROOT}/", notice=visit._("The password is set. Your other sessions have ended."))
 
 
 @action("/sign-out/", roles=EVERYBODY)
@@ -123,29 +123,29 @@ async def sign_out(visit: Visit) -> Response:
 
 
 async def _tried(visit: Visit, email: str, password: str, *, only: str = "") -> tuple[str, int]:
-    """The id of whom this address and password are of, "" for nobody; or for how many seconds nothing is tried.
+    """Return the id of the user with this address and password, "" for none, and the seconds until the next try.
 
-    Users of several organisations may have the address; `only` names one of them. Each is counted and waited for
-    alone, so that nobody learns of the others.
+    Users of several organisations may have the address; `only` is the id of one of them. Failures are counted for each
+    user alone, so that nobody learns of the others.
     """
     at, address = now(), visit.transport.address
     host = Tries.of("", address).address
 
     def left_s(known: Mapping[str, Failures]) -> float:
-        return min(wait_s(known, one, at) for one in tries.values())
+        return min(wait_s(known, user_tries, at) for user_tries in tries.values())
 
     async with admissions.turn(host):
         users = await visit.read(details_by_email, visit.services.authority, email)
-        by_id = {one.user_id: one for one in users if only in ("", one.user_id)}
+        by_id = {user.user_id: user for user in users if only in ("", user.user_id)}
         tries = {user_id: Tries.of(user_id, address) for user_id in by_id} or {"": Tries.of(email, address)}
-        names = sorted({name for one in tries.values() for name in one.names})
+        names = sorted({name for user_tries in tries.values() for name in user_tries.names})
         known = await visit.read(count_try, names, at, lambda known: not left_s(known))
     if waits := left_s(known):
         return "", int(waits) + 1
-    await asyncio.sleep(min(delay_s(known, one) for one in tries.values()))
-    due = [user_id for user_id, one in tries.items() if not wait_s(known, one, at)]
+    await asyncio.sleep(min(delay_s(known, user_tries) for user_tries in tries.values()))
+    due = [user_id for user_id, user_tries in tries.items() if not wait_s(known, user_tries, at)]
     hashes = [by_id[user_id].password_hash if user_id else "" for user_id in due]
-    rights = await asyncio.gather(*(is_password(one, password, host) for one in hashes))
+    rights = await asyncio.gather(*(is_password(password_hash, password, host) for password_hash in hashes))
     for details in (by_id[user_id] for user_id, is_right in zip(due, rights, strict=True) if is_right):
         if await _is_active(visit, details.user_id):
             await visit.read(give_back, names, at, known)
@@ -157,13 +157,13 @@ async def _tried(visit: Visit, email: str, password: str, *, only: str = "") -> 
 
 
 def _known_of(person: Person) -> list[str]:
-    """Return words that others try first as this person's password."""
-    told = f"{person.email} {person.name} {person.organisation} importledger"
-    return [person.email, *re.findall(r"\w{3,}", told)]
+    """Words about the user that others would try first."""
+    words = f"{person.email} {person.name} {person.organisation} importledger"
+    return [person.email, *re.findall(r"\w{3,}", words)]
 
 
 async def _asks_for_former(visit: Visit) -> bool:
-    """Whether the present password has to be typed: not where there is none, and not after signing in by a link."""
+    """Return True if the current password must be entered: the user has one and has not signed in by a link."""
     user_id, session = visit.person.user_id, visit.person.session
     if not await _has_password(visit, user_id):
         return False
@@ -197,7 +197,7 @@ def _form(
     is_wrong: bool = False,
     status: int = 200,
 ) -> Response:
-    """The page for signing in; over a connection that others can read, it says what is needed instead."""
+    """The sign-in page; over a connection that others can read, a page that asks for TLS."""
     if not visit.transport.is_safe_to_sign_in:
         return visit.render("tls_needed.html", status, transport=visit.transport)
     return visit.render(

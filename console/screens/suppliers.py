@@ -1,4 +1,4 @@
-"""Suppliers, organisations, keys and users: what the operators' verbs do, each with the command that does the same."""
+"""Suppliers, keys and users, with forms that do the same as the operators' verbs."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -39,13 +39,13 @@ _TASKS: dict[str, OwnerTaskKind] = {
     "sign-out": "user_sign_out",
     "erase": "user_erase",
 }
-_NO_PLACE = N_("The platform's operator must allow your organisation a place for documents before you set one.")
-_NOT_YOURS = N_("This reaches further than what you see yourself.")
+_NO_PLACE = N_("The platform's operator must first allow your organisation a place for documents.")
+_NOT_YOURS = N_("You may only grant access to suppliers that you can see.")
 
 
 @page("/suppliers/", roles=EVERYBODY, nav=N_("Suppliers"))
 async def everything(visit: Visit) -> Response:
-    """The suppliers that the person sees; for operators their organisations' keys and users."""
+    """The suppliers that the user sees; for operators also keys and users."""
     person = visit.person
     own = "" if person.reach is None else person.organisation
     is_operator = person.may(OPERATORS)
@@ -95,20 +95,20 @@ async def one_supplier(visit: Visit) -> Response:
 
 @action("/suppliers/", roles=OPERATORS)
 async def create_supplier(visit: Visit) -> Response:
-    """Set a supplier up."""
+    """Create a supplier."""
     code = visit.form.text("code")
     if not people.SUPPLIER_CODE.match(code):
-        raise visit.refusal(400, N_("A supplier code has 1 to 32 letters, digits, _ or -."))
+        raise visit.refusal(400, N_("A supplier code must have 1 to 32 letters, digits, _ or -."))
     if not visit.person.may_touch(code):
         raise visit.refusal(403, _NOT_YOURS)
     done = await visit.execute(suppliers.stream_of(code), suppliers.CreateSupplier())
-    notice = visit._("%(code)s is set up.") if done else visit._("%(code)s exists already.")
+    notice = visit._("%(code)s was created.") if done else visit._("%(code)s exists already.")
     return visit.redirect(_address("suppliers", code), notice=notice % {"code": code})
 
 
 @action("/suppliers/{supplier}/status/", roles=OPERATORS)
 async def change_status(visit: Visit) -> Response:
-    """Open, pause or close a supplier."""
+    """Change the status of a supplier."""
     supplier = await _supplier(visit)
     status = visit.form.text("status")
     if status not in STATUSES:
@@ -118,12 +118,12 @@ async def change_status(visit: Visit) -> Response:
     reason = await write_typed(visit, visit.form.text("reason"), suppliers.stream_of(supplier.code))
     command = suppliers.ChangeSupplierStatus(status=cast(suppliers.SupplierStatus, status), reason=reason)
     await visit.execute(suppliers.stream_of(supplier.code), command)
-    return visit.redirect(_address("suppliers", supplier.code), notice=visit._("The status is changed."))
+    return visit.redirect(_address("suppliers", supplier.code), notice=visit._("The status was changed."))
 
 
 @action("/suppliers/{supplier}/settings/", roles=OPERATORS)
 async def change_settings(visit: Visit) -> Response:
-    """Change how a supplier's accounts are treated."""
+    """Change the settings of a supplier."""
     supplier = await _supplier(visit)
     values: dict[str, Any] = {}
     for setting in SUPPLIER_SETTINGS.values():
@@ -131,15 +131,15 @@ async def change_settings(visit: Visit) -> Response:
         if setting.words and word not in setting.words:
             raise not_found()
         if not setting.words and not URL.match(word):
-            raise visit.refusal(400, N_("A URL is such as %(examples)s."), examples=URLS)
+            raise visit.refusal(400, N_("The value must be a URL such as %(examples)s."), examples=URLS)
         values[setting.field] = setting.words.get(word, word)
     _refuse_foreign_places(visit, supplier, values)
     await visit.execute(suppliers.stream_of(supplier.code), suppliers.ConfigureSupplier(**values))
-    return visit.redirect(_address("suppliers", supplier.code), notice=visit._("The settings are changed."))
+    return visit.redirect(_address("suppliers", supplier.code), notice=visit._("The settings were changed."))
 
 
 def _refuse_foreign_places(visit: Visit, supplier: SupplierListed, values: dict[str, Any]) -> None:
-    """Let operators of one organisation set a documents root only where the platform allows it to this organisation."""
+    """Raise ApiError unless the platform allows the documents root to the user's organisation."""
     if values["documents_root"] == supplier.documents_root:
         del values["documents_root"]
     elif visit.person.reach is not None and values["documents_root"]:
@@ -157,7 +157,7 @@ def _refuse_foreign_places(visit: Visit, supplier: SupplierListed, values: dict[
 
 @action("/keys/", roles=OPERATORS)
 async def create_key(visit: Visit) -> Response:
-    """Issue a key: shown this once. The relay makes it valid, which takes a second or two."""
+    """Create a key and show it once. The relay makes it valid within two seconds."""
     organisation, role = _organisation(visit), visit.form.text("role")
     codes, rate = await _codes(visit), visit.form.text("rate") or "0"
     if role not in Role.__args__ or not (rate.isascii() and rate.isdigit() and len(rate) < 7):  # type: ignore[attr-defined]
@@ -186,17 +186,17 @@ async def one_key(visit: Visit) -> Response:
 
 @action("/keys/{key_id}/revoke/", roles=OPERATORS)
 async def revoke_key(visit: Visit) -> Response:
-    """Void a key, once its id was typed."""
+    """Revoke a key. Its id must be typed."""
     key = await _key(visit)
     _require_confirmation(visit, key.key_id)
     arguments = {"organisation": key.organisation, "key_id": key.key_id}
     await ask(visit, "key_revoke", arguments, visit.form.text("reason"))
-    return visit.redirect(HOME, notice=visit._("The key is being revoked: that takes a second or two."))
+    return visit.redirect(HOME, notice=visit._("The key is being revoked. This takes up to two seconds."))
 
 
 @action("/users/", roles=OPERATORS)
 async def add_user(visit: Visit) -> Response:
-    """Let somebody sign in, and show the link that does so once."""
+    """Create a user, and show their sign-in link once."""
     organisation, role = _organisation(visit), visit.form.text("role")
     codes = await _codes(visit)
     if role not in people.ROLES:
@@ -218,14 +218,14 @@ async def add_user(visit: Visit) -> Response:
 
 @page("/users/{user_id}/", roles=OPERATORS)
 async def one_user(visit: Visit) -> Response:
-    """A user, and the forms that change what they may do."""
+    """A user, and the forms that change them."""
     user = await _user(visit)
     return visit.render("user.html", user=user, roles=people.ROLES, is_self=user.user_id == visit.person.user_id)
 
 
 @action("/users/{user_id}/{change}/", roles=OPERATORS)
 async def change_user(visit: Visit) -> Response:
-    """Do one of the things that the verbs of `importledger user` do."""
+    """Change a user, as the verbs of `importledger user` do."""
     user, change = await _user(visit), visit.path("change")
     arguments = {"user_id": user.user_id}
     match change:
@@ -244,12 +244,12 @@ async def change_user(visit: Visit) -> Response:
             raise not_found()
     await finished(visit, await ask(visit, _TASKS[change], arguments))
     if change == "erase":
-        return visit.redirect(HOME, notice=visit._("The user is nobody any more."))
-    return visit.redirect(_address("users", user.user_id), notice=visit._("That is done."))
+        return visit.redirect(HOME, notice=visit._("The user was erased."))
+    return visit.redirect(_address("users", user.user_id), notice=visit._("The change was made."))
 
 
 async def _with_link(visit: Visit, user_id: str, name: str) -> Response:
-    """A page with a fresh link, shown this once."""
+    """A page with a new sign-in link, which is shown once."""
     token, at = new_token(), now()
     arguments = {"user_id": user_id, "token_sha256": token_sha256(token).hex()}
     await finished(visit, await ask(visit, "user_link", arguments))
@@ -266,16 +266,16 @@ async def _supplier(visit: Visit) -> SupplierListed:
 
 
 def _require_confirmation(visit: Visit, name: str) -> None:
-    """Raises ApiError 400 where the name was not typed."""
+    """Raise ApiError 400 unless the name was typed."""
     if visit.form.text("confirm") != name:
-        raise visit.refusal(400, N_("Type the name exactly as it is shown, to confirm."))
+        raise visit.refusal(400, N_("To confirm, the name must be typed exactly as shown."))
 
 
 def _organisation(visit: Visit) -> str:
-    """The organisation in the form: the person's own, where they do not see all suppliers."""
+    """The organisation in the form. Users who do not see all suppliers may name only their own."""
     organisation = visit.form.text("organisation")
     if not people.ORGANISATION_NAME.match(organisation):
-        raise visit.refusal(400, N_("An organisation's name has 1 to 128 characters and no slash."))
+        raise visit.refusal(400, N_("The organisation must have 1 to 128 characters and no slash."))
     if visit.person.reach is not None and organisation != visit.person.organisation:
         raise visit.refusal(403, _NOT_YOURS)
     return organisation
@@ -290,7 +290,7 @@ async def _user(visit: Visit) -> UserListed:
 
 
 def _within(visit: Visit, holder: Holder | None) -> Holder:
-    """The key or user, if the person may change it: of their organisation where they do not see all, and not beyond."""
+    """Return the key or user if the user of this visit may change it: users who see some suppliers reach no further."""
     person = visit.person
     if holder is None or (person.reach is not None and holder.organisation != person.organisation):
         raise not_found()
@@ -300,20 +300,20 @@ def _within(visit: Visit, holder: Holder | None) -> Holder:
 
 
 async def _codes(visit: Visit) -> list[str]:
-    """The suppliers that a form names, which must be there, and which the person must see themselves."""
+    """The supplier codes in the form. Each must exist, and the user must see it."""
     codes = list(dict.fromkeys(visit.form.text("suppliers").replace(",", " ").split()))
     if not codes or any(code != "*" and not people.SUPPLIER_CODE.match(code) for code in codes):
-        raise visit.refusal(400, N_("A supplier code has 1 to 32 letters, digits, _ or -."))
+        raise visit.refusal(400, N_("A supplier code must have 1 to 32 letters, digits, _ or -."))
     if visit.person.reach is not None and not set(codes) <= visit.person.reach:
         raise visit.refusal(403, _NOT_YOURS)
     for code in codes:
         if code != "*" and await visit.services.directory.supplier(code) is None:
-            raise visit.refusal(400, N_("There is no such supplier."))
+            raise visit.refusal(400, N_("There must be a supplier with this code."))
     return codes
 
 
 def _settings(supplier: SupplierListed) -> list[dict[str, Any]]:
-    """Each setting by its name on the command line, with what may be chosen."""
+    """Name, field, value and choices of each setting."""
     return [
         {
             "name": name,

@@ -1,4 +1,4 @@
-"""The system: processes, what waits, how far followers are, size and growth, disk, settings, limits, version."""
+"""The system: processes, queue, lag of followers, database, disk, settings, limits and versions."""
 
 import platform
 import shutil
@@ -30,14 +30,14 @@ LEADER_NAMES = {
     "relay": N_("relay"),
     "sealer": N_("sealer"),
     "projector": N_("projector"),
-    "ended imports": N_("what follows ended imports"),
-    "owner's tasks": N_("the owner's tasks"),
+    "ended imports": N_("ended imports"),
+    "owner's tasks": N_("requested operations"),
 }
 
 
 @page("/system/", roles=OPERATORS, nav=N_("System"), is_whole=True)
 async def system(visit: Visit) -> Response:
-    """How the service is, for those who see all of it."""
+    """The state of the service, for operators who see all suppliers."""
     if visit.person.reach is not None:
         raise not_found()
     folder = visit.console.settings.data_dir
@@ -72,7 +72,7 @@ def _vitals(ledger: Ledger) -> tuple[Vitals, IntakeStop | None]:
 
 
 def _disk(folder: Path) -> Any:
-    """What is left where the folder is; None where it is not."""
+    """Disk usage of the folder's file system; None if the folder does not exist."""
     try:
         return shutil.disk_usage(folder)
     except OSError:
@@ -80,7 +80,7 @@ def _disk(folder: Path) -> Any:
 
 
 def _dying(visit: Visit) -> dict[str, str]:
-    """Roles that die whenever they are started, as the supervisor says, with the last line of each."""
+    """Roles that end after each start, as the supervisor reports them, with the last line of their logs."""
     file = visit.services.roles_file
     try:
         return {} if file is None else msgspec.json.decode(file.read_bytes(), type=dict[str, str])

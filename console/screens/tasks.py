@@ -1,4 +1,4 @@
-"""Requests to the owner of the database: who made them and why, how far they are, and their outcomes."""
+"""Requested operations: the user, the reason, the progress and the outcome of each."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -21,7 +21,7 @@ AT_ONCE = 50
 
 @page("/tasks/", roles=EVERYBODY)
 async def tasks(visit: Visit) -> Response:
-    """A page of the tasks; for those who see some suppliers, of tasks about these."""
+    """A page of the requested operations; users who see some suppliers see those about these."""
     query = partial(owner_tasks_page, suppliers=visit.person.reach)
     rows, more = await page_of(visit, "after", query, tuple[datetime, PlaceText], AT_ONCE)
     return visit.render("tasks.html", tasks=await shown_tasks(visit, rows), more=more)
@@ -35,14 +35,14 @@ class ShownTask(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     subject: str
     address: str
-    """The page of its subject; "" for none."""
+    """Address of the subject's page; "" for none."""
     who: str
     reason: str | None
-    """None for one that may name a person, who is masked; "" for none."""
+    """None for a reason that is masked because it may name a person; "" for no reason."""
 
 
 async def shown_tasks(visit: Visit, tasks: Sequence[OwnerTask]) -> list[ShownTask]:
-    """Tasks with the names that a page shows, in their order."""
+    """Add the names that a page shows."""
     people = await visit.read(details_of, {task.user_id for task in tasks}) if tasks else {}
     ids = {task.reason for task in tasks if task.reason}
     reasons = await visit.read(reasons_of, ids) if ids else {}

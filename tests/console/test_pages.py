@@ -93,7 +93,7 @@ LISTS = {
              " 'o' || chr(10) || %(n)s || chr(10) || 's' || lpad(%(d)s::text, 4, '0'), now(), 0)", is_last_first=True),
     ),
     "tasks": Listed(
-        "/console/tasks/", "Asked for", r">NW k(\d{4})</a>", 50,
+        "/console/tasks/", "Requested operations", r">NW k(\d{4})</a>", 50,
         _sql("INSERT INTO owner_task (task_id, kind, arguments, user_id, reason, status, error, requested_at,"
              " modified_at, position) VALUES ('t' || lpad(%(d)s::text, 4, '0'), 'heal',"
              " '{\"supplier\": \"NW\", \"external\": \"k'"
@@ -106,7 +106,7 @@ LISTS = {
              " 'code' || lpad(%(d)s::text, 4, '0'), '{}' FROM (SELECT %(n)s::bigint AS n) AS r", is_last_first=True),
     ),
     "attached records": Listed(
-        PAGE, "Attached to the account", r"<code>r(\d{4})</code>", 100,
+        PAGE, "Attached records", r"<code>r(\d{4})</code>", 100,
         _sql("INSERT INTO account_record (stream, kind, supplier, external_account_number, account_number,"
              " is_cancelled, created_at, modified_at, position) VALUES ('delivery-note/NW/A%%2F1/r' || %(t)s,"
              " 'delivery-note', 'NW', 'A/1', 'A-1', false, '2026-11-22'::timestamptz, now(), 1)"),
@@ -193,16 +193,16 @@ def test_a_long_time_line_goes_on_and_what_is_known_at_its_end_is_known(
             ([stream, import_stream],),
         ).fetchall()
     positions = list(rows["a"])[::-1]
-    line = Listed(PAGE, "What happened", r'href="[^"]+\?as_of=(\d+)"', 100, lambda connection, number: None)
+    line = Listed(PAGE, "History", r'href="[^"]+\?as_of=(\d+)"', 100, lambda connection, number: None)
 
     with console_app(database) as app, visitor(app, signed_in(account)) as browser:
         shown = walk(browser, line)
         assert [number for page in shown for number in page] == positions
         assert [len(page) for page in shown] == [100, 7]
         now_known = browser.get(PAGE).text
-        assert "It is not processed." in now_known  # the newest event counts, however many there are
+        assert "The import is not processed." in now_known  # the newest event counts, however many there are
         assert f'min="{positions[-1]}" max="{positions[0]}"' in now_known
-        past = Listed(f"{PAGE}?as_of={positions[3]}", "What happened", line.row, 100, line.insert)
+        past = Listed(f"{PAGE}?as_of={positions[3]}", "History", line.row, 100, line.insert)
         assert [number for page in walk(browser, past) for number in page] == positions[3:]
 
 

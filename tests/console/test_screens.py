@@ -179,7 +179,7 @@ def test_persons_are_masked_until_somebody_says_why(book: Ledger, database: Post
         send(browser, f"/console/personal-data/{SUPPLIER}/E%2F1/", {"reason": "ticket 7"}, at=at)
         page = browser.get(at)
         assert "Yılmaz" in page.text
-        assert "Personal data was shown" in words_of(page.text)
+        assert "Personal data shown" in words_of(page.text)
         assert "ticket 7" in page.text
 
 
@@ -190,8 +190,8 @@ def test_the_past_is_shown_as_it_was_known_then(book: Ledger, database: Postgres
     with visiting(database, signed_in(book)) as browser:
         at = f"/console/imports/{SUPPLIER}/E%2F1/"
         then = words_of(browser.get(f"{at}?as_of={first.position}").text)
-        assert "What you can do" not in then
-        assert "took it up" not in then
+        assert "Actions" not in then
+        assert "started processing" not in then
         differing = words_of(browser.get(f"{at}?from=1&to=4").text)
         assert "billing_postcode" in differing
         assert "20099" not in differing
@@ -252,7 +252,7 @@ def test_what_needs_the_owner_is_asked_for_with_a_reason(book: Ledger, database:
     assert asyncio.run(asked()) == kinds
 
     with visiting(database, signed_in(book, role="auditor", suppliers=("FOREIGN",))) as browser:
-        assert "Nothing was asked for so far." in words_of(browser.get("/console/tasks/").text)
+        assert "No operation was requested yet." in words_of(browser.get("/console/tasks/").text)
 
 
 @pytest.mark.asvs("V5.4.1", "V5.4.2")
@@ -264,7 +264,7 @@ def test_a_proof_is_downloaded_and_checkpoints_are_compared(book: Ledger, databa
 
     with visiting(database, signed_in(book, role="auditor")) as browser:
         assert key.verifier in words_of(browser.get("/console/proof/").text)
-        assert "Sealed under checkpoint" in words_of(browser.get(f"/console/imports/{SUPPLIER}/E%2F1/").text)
+        assert "Covered by checkpoint" in words_of(browser.get(f"/console/imports/{SUPPLIER}/E%2F1/").text)
         answer = browser.get(f"/console/imports/{SUPPLIER}/E%2F1/proof.zip")
         said, wrong = check(zipfile.ZipFile(io.BytesIO(answer.content)), key.verifier, [sealed.note])
         assert wrong == []
@@ -274,9 +274,9 @@ def test_a_proof_is_downloaded_and_checkpoints_are_compared(book: Ledger, databa
         later = key.sign(10**6, b"r" * 32, now())
         forged = key.sign(3, b"r" * 32, now())
         for note, verdict in (
-            (sealed.note, "nothing that it covers was altered"), (forged, "something that it covers was altered"),
-            (sealed.note.replace("time 20", "time 19"), "somebody has altered or made it"),
-            (later, "its end is missing"), (other, "of another log"), (CANARY, "no signed checkpoint"),
+            (sealed.note, "no event that it covers was altered"), (forged, "an event that it covers was altered"),
+            (sealed.note.replace("time 20", "time 19"), "the checkpoint was altered, or another key signed it"),
+            (later, "its end is missing"), (other, "to another log"), (CANARY, "not a signed checkpoint"),
         ):  # fmt: skip
             page = send(browser, "/console/proof/compare/", {"note": note}, at="/console/proof/")
             assert verdict in words_of(page.text), verdict
@@ -284,7 +284,7 @@ def test_a_proof_is_downloaded_and_checkpoints_are_compared(book: Ledger, databa
         csrf = csrf_in(browser.get("/console/proof/").text)
         file = {"file": ("monday.note", sealed.note.replace("\n", "\r\n"), "text/plain")}
         page = browser.post("/console/proof/compare/", data={"csrf": csrf, "note": ""}, files=file)
-        assert "nothing that it covers was altered" in words_of(page.text)
+        assert "no event that it covers was altered" in words_of(page.text)
         assert "Verify every event against it" in words_of(page.text)
         assert browser.get("/console/proof/?before=x").status_code == 400
     place = folder / "auditor"  # who has the file and a Python, and nothing of ours
@@ -324,10 +324,10 @@ def test_pages_are_honest_where_there_is_nothing(ledger: Ledger, database: Postg
     with visiting(database, signed_in(ledger)) as browser:
         for path, says in (
             ("/console/", "There is no supplier yet that you may see."),
-            ("/console/imports/?supplier=NOBODY", "No import fits."),
+            ("/console/imports/?supplier=NOBODY", "No import matches."),
             ("/console/errors/", "No import has failed."),
-            ("/console/projections/", "import_status"), ("/console/proof/", "Nothing is sealed yet."),
-            ("/console/?period=week", "Nothing happened in this time."),
+            ("/console/projections/", "import_status"), ("/console/proof/", "There is no checkpoint yet."),
+            ("/console/?period=week", "No activity in this period."),
         ):  # fmt: skip
             answer = browser.get(path)
             assert (answer.status_code, says in words_of(answer.text)) == (200, True), path

@@ -125,7 +125,7 @@ def test_the_configuration_of_haproxy_leads_to_the_console_over_tls(proxied: Pro
 def test_a_client_cannot_speak_for_the_proxy(proxied: Proxied) -> None:
     forged = {"X-Forwarded-Proto": "http", "X-Forwarded-For": "127.0.0.1", "Forwarded": "proto=http"}
     with proxied.browser() as browser:
-        assert "TLS is needed" not in browser.get("/console/sign-in/", headers=forged).text
+        assert "TLS is required" not in browser.get("/console/sign-in/", headers=forged).text
 
 
 @pytest.mark.api_top_10("API8")

@@ -223,7 +223,7 @@ def test_support_finds_why_in_three_steps_and_mends_in_five(
         page = sitting.open("/console/")
         found(page, "zauberwald", book.failed)  # step 1
         page.get_by_role("link", name=book.failed).click()  # step 2: the reason is there
-        expect(page.get_by_role("heading", name="Why it failed: 1 problem")).to_be_visible()
+        expect(page.get_by_role("heading", name="Cause (1 problem)")).to_be_visible()
         expect(page.get_by_text("There is no document").first).to_be_visible()
         expect(page.get_by_text("Zauberwald")).to_have_count(0)
         document = mend(book)
@@ -240,11 +240,11 @@ def test_an_operator_sees_how_far_a_projection_is_and_what_came_of_it(
 ) -> None:
     with desk(browser, service, cookies_for(service, "operator"), language="de-DE") as sitting:
         page = sitting.open("/console/")
-        page.get_by_role("link", name="Projektionen").click()
+        page.get_by_role("link", name="Sichten").click()
         page.get_by_role("link", name="import_failure").click()
         page.get_by_text("Prüfen", exact=True).click()
         page.get_by_role("button", name="Jetzt prüfen").click()
-        expect(page.get_by_role("status")).to_contain_text("Es ist angefordert.")
+        expect(page.get_by_role("status")).to_contain_text("Der Vorgang wurde angefordert.")
         expect(page.locator("#tasks .state").first).to_have_text("erledigt", timeout=60_000)
         expect(page.get_by_text("Alle Zeilen stimmen überein.")).to_be_visible()  # nobody has loaded it again
 
@@ -256,14 +256,14 @@ def test_an_auditor_compares_a_checkpoint_from_a_file(
     file.write_text(book.checkpoint)
     with desk(browser, service, cookies_for(service, "auditor")) as sitting:
         page = sitting.open("/console/proof/")
-        page.get_by_label("The file that you have kept").set_input_files(file)
+        page.get_by_label("File of the checkpoint").set_input_files(file)
         page.get_by_role("button", name="Compare").click()
-        expect(page.get_by_role("status")).to_contain_text("nothing that it covers was altered")
+        expect(page.get_by_role("status")).to_contain_text("no event that it covers was altered")
         page.get_by_role("button", name="Verify every event against it").click()
         expect(page.locator("#tasks .state").first).to_have_text("done", timeout=60_000)
-        expect(page.get_by_text("The log is what was signed.")).to_be_visible()
+        expect(page.get_by_text("The log is unchanged.")).to_be_visible()
         page.get_by_role("navigation").get_by_role("link", name="Personal data").click()
-        expect(page.get_by_role("heading", name="Personal data that was shown")).to_be_visible()
+        expect(page.get_by_role("heading", name="Access to personal data")).to_be_visible()
 
 
 def test_without_script_an_operator_lets_people_in_and_support_finds_and_retries(
@@ -273,23 +273,23 @@ def test_without_script_an_operator_lets_people_in_and_support_finds_and_retries
         page = sitting.open(book.sign_in)
         page.locator("main button").click()
         page.get_by_label("New password").fill("three plain words")
-        page.get_by_label("Once more").fill("three plain words")
-        page.get_by_role("button", name="Keep this password").click()
-        expect(page.get_by_role("status")).to_contain_text("Your password is set.")
-        page.get_by_text("The same as a table").click()
+        page.get_by_label("Repeat the password").fill("three plain words")
+        page.get_by_role("button", name="Set the password").click()
+        expect(page.get_by_role("status")).to_contain_text("The password is set.")
+        page.get_by_text("Show as a table").click()
         page.get_by_role("navigation").get_by_role("link", name="Suppliers", exact=True).click()
-        page.get_by_text("Set up a supplier").click()
+        page.get_by_text("Create a supplier").click()
         page.get_by_label("Code", exact=True).fill(f"OHNE{secrets.token_hex(4)}")
-        page.get_by_role("button", name="Set up").click()
+        page.get_by_role("button", name="Create").click()
         expect(page.get_by_role("heading", level=1)).to_contain_text("OHNE")
         page.get_by_role("button", name="Deutsch").click()
         expect(page.get_by_role("heading", name="Einstellungen")).to_be_visible()
     with desk(browser, service, cookies_for(service, "support"), java_script_enabled=False) as sitting:
         page = sitting.open("/console/")
         found(page, book.supplier, "")
-        page.get_by_text("Narrow the list", exact=True).click()
+        page.get_by_text("Filter", exact=True).click()
         page.get_by_label("Supplier").select_option(book.supplier)
-        page.get_by_label("State").select_option("Failed")
+        page.get_by_label("Status").select_option("Failed")
         page.get_by_label("Find an account").fill("")
         page.get_by_role("button", name="Show", exact=True).click()
         page.get_by_label("All imports that fit the filter, on every page").check()
@@ -306,7 +306,7 @@ def test_by_keyboard_alone_an_account_is_found_and_retried(
     with desk(browser, service, cookies_for(service, "support")) as sitting:
         page = sitting.open("/console/")
         page.keyboard.press("Tab")
-        expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+        expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
         page.keyboard.press("Enter")
         expect(page.locator("main")).to_be_focused()
         sitting.tab_to("one.id === 'q'")
@@ -320,7 +320,7 @@ def test_by_keyboard_alone_an_account_is_found_and_retried(
         sitting.tab_to("one.id === 'retry-reason'")
         page.keyboard.type("by keyboard")
         page.keyboard.press("Enter")
-        expect(page.get_by_text("It is processed again.")).to_be_visible()
+        expect(page.get_by_text("The import is processed again.")).to_be_visible()
         page.locator(".who summary").focus()
         page.keyboard.press("Enter")
         sitting.tab_to("one.textContent.trim() === 'Sign out'")

@@ -77,7 +77,7 @@ def sign_in_through(proxy: Proxy, link: str) -> None:
     assert (place.scheme, place.netloc) == ("https", f"ledger.example:{proxy.port}")
     with proxy.browser() as browser:
         page = browser.get(place.path)
-        assert (page.status_code, "TLS is needed" in page.text) == (200, False)
+        assert (page.status_code, "TLS is required" in page.text) == (200, False)
         assert page.headers.get_list("strict-transport-security") == ["max-age=31536000"]
         entered = browser.post(place.path, data={"csrf": csrf_in(page.text)})
         assert (entered.status_code, entered.headers["location"]) == (303, "/console/password/")

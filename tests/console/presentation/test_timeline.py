@@ -30,11 +30,11 @@ def step(event: Event, translate: Any = english) -> Any:
 @pytest.mark.parametrize(
     ("event", "words", "tone"),
     [
-        (staged(run="monday"), "It was sent, in the run monday", ""),
-        (staged(is_dry_run=True), "It was sent, for a dry run", ""),
-        (started(attempt=6, worker=3), "Worker 3 took it up, attempt 6", "busy"),
-        (processed("A-7"), "The account A-7 was created", "good"),
-        (Unreadable(topic="x.v9", state="", error=""), "An event that this version cannot read: x.v9", "warn"),
+        (staged(run="monday"), "Payload received, in run monday", ""),
+        (staged(is_dry_run=True), "Payload received, for a dry run", ""),
+        (started(attempt=6, worker=3), "Worker 3 started processing, attempt 6", "busy"),
+        (processed("A-7"), "Account A-7 created", "good"),
+        (Unreadable(topic="x.v9", state="", error=""), "Unreadable event: x.v9", "warn"),
     ],
 )
 def test_an_event_is_shown_in_words(event: Event, words: str, tone: str) -> None:

@@ -42,7 +42,7 @@ def test_an_operator_sets_up_a_supplier_a_key_and_a_user(database: PostgresUrls,
         key = {"organisation": CANARY.replace("/", ""), "suppliers": "NW", "role": "importer", "rate": "5"}
         shown = send(browser, "/console/keys/", key, at=home)
         assert re.search(r"ilk_[a-z0-9]{8}_[\w-]{43}", shown.text)
-        assert "waits for the relay" in browser.get(home).text
+        assert "waiting for the relay" in browser.get(home).text
         user = {
             "email": "eve@example.org",
             "name": CANARY,
@@ -63,7 +63,7 @@ def test_an_operator_sets_up_a_supplier_a_key_and_a_user(database: PostgresUrls,
             assert send(browser, erase, {"confirm": "x"}, at=home).status_code == 400
             send(browser, erase, {"confirm": "eve@example.org"}, at=home)
             assert isinstance(ledger.history(stream_of(user_id))[-1].event, UserErased)
-            assert "System Waiting 0" in words_of(browser.get("/console/system/").text)
+            assert "System Queue 0" in words_of(browser.get("/console/system/").text)
     [event] = [
         one.event for one in ledger.history("supplier/NW") if isinstance(one.event, supplier.SupplierStatusChanged)
     ]
@@ -87,7 +87,7 @@ def test_an_operator_of_one_organisation_sets_a_documents_root_only_at_an_allowe
     own, everywhere = (signed_in(ledger, role="operator", suppliers=(code,)) for code in ("NW", "*"))
     with console_app(database) as app, visitor(app, own) as browser:
         refused = send(browser, form, fields | {"documents_root": mine}, at=at)
-        assert (refused.status_code, "operator must allow" in words_of(refused.text)) == (400, True)
+        assert (refused.status_code, "operator must first allow" in words_of(refused.text)) == (400, True)
     places = ConsoleSettings(places={"Nordwind Energie": ("file:///srv/nord", "s3://nord"), "X": ("s3://sued",)})
     with console_app(database, settings=places) as app, visitor(app, own) as browser:
         for root in foreign:
