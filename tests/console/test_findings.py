@@ -1,4 +1,4 @@
-"""Findings about the log and parked streams are for those whose suppliers they name, and for the operator."""
+"""Findings and parked streams are shown to users who see their suppliers, and to the operator."""
 
 import msgspec
 import psycopg
@@ -61,7 +61,7 @@ def test_findings_and_parked_streams_name_no_account_of_another_tenant(
 
 
 def verify_log(ledger: Ledger, *problems: str) -> None:
-    """A verification that somebody has asked for, with what it found."""
+    """Record a requested verification with these problems."""
     user, stream = new_user(ledger, role="operator", name="Who asks"), stream_of("t1")
     ledger.execute(stream, RequestOwnerTask(kind="log_verify", arguments={}, user=user), at=now(), by="t")
     ledger.execute(stream, StartOwnerTask(), at=now(), by="t")

@@ -1,6 +1,6 @@
-"""Tenant, role and page: what is foreign is absent, what a role may not is refused, and nothing comes of either.
+"""Every page and form for every role and tenant: other tenants answer 404, other roles 403, and nothing is changed.
 
-`PAGE_ROLES` and `FORM_ROLES` are the table of who may use what. A page or form without a row fails these tests.
+`PAGE_ROLES` and `FORM_ROLES` name the roles of each page and form. A page or form without a row fails these tests.
 `tests/api/test_tenants.py` does the same for the operations of the API.
 """
 
@@ -68,7 +68,7 @@ FORM_ROLES = {
 
 
 class Tenant(msgspec.Struct, frozen=True):
-    """A supplier, the organisation that has it, with a key and a user of its own."""
+    """A supplier with its organisation, a key and a user."""
 
     code: str
     organisation: str
@@ -78,11 +78,11 @@ class Tenant(msgspec.Struct, frozen=True):
 
     @property
     def secrets(self) -> set[str]:
-        """Names that no other tenant may see."""
+        """Texts that no other tenant may see."""
         return {self.code, self.organisation, self.key_id, self.user_id, self.email}
 
     def place(self, path: str, external: str = WAITING) -> str:
-        """The address of a page or form of this tenant's."""
+        """The address of a page or form for this tenant."""
         names = {
             "code": "invalid_iban",
             "supplier": self.code,
@@ -94,17 +94,17 @@ class Tenant(msgspec.Struct, frozen=True):
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """A form that does something: its address and its fields. `whole` where it is for those who see all."""
+    """A submitted form: its address and fields. `whole` is True if only users who see all suppliers may send it."""
 
     path: str
     fields: dict[str, str] = {}
     whole: bool = False
     is_own: bool = False
-    """Whether it is about whoever sends it, so that there is no foreign one."""
+    """True for a form about its sender, which has no foreign counterpart."""
 
 
 def forms_of(tenant: Tenant) -> Iterator[tuple[str, Sent]]:
-    """By the path that is registered, forms of each kind as they are sent for this tenant, in an order that works."""
+    """Registered paths with a form of each kind for this tenant, in an order in which all of them work."""
     why = {"reason": "why not"}
     at = tenant.place
     many = why | {"verb": "retry", "chosen": f"{tenant.code}/{FAILED}"}
@@ -158,7 +158,7 @@ def set_up(ledger: Ledger, owner: Ledger, code: str, name: str, key_id: str) -> 
 
 @pytest.fixture
 def tenants(ledger: Ledger, owner: Ledger) -> tuple[Tenant, Tenant]:
-    """Whose people look, and another."""
+    """The tenant of the users, and another one."""
     made = (
         set_up(ledger, owner, OWN, "Nordwind Energie", "aaaa1111"),
         set_up(ledger, owner, FOREIGN, "Südwerke", "bbbb2222"),
@@ -251,7 +251,7 @@ def test_a_form_of_a_role_that_may_not_or_about_what_is_foreign_does_nothing(
 def test_the_same_forms_do_something_for_those_who_may(
     database: PostgresUrls, ledger: Ledger, tenants: tuple[Tenant, Tenant]
 ) -> None:
-    """Otherwise the test above would show nothing."""
+    """Without this, the test above could pass for forms that never work."""
     changing = {path for path, _ in forms_of(tenants[0])} - {"/imports/find/", "/imports/decide/", "/proof/compare/"}
     user = new_user(ledger, role="operator")
     cookies = {"importledger-session": new_session(ledger, user)}
@@ -270,7 +270,7 @@ def test_the_same_forms_do_something_for_those_who_may(
 @pytest.mark.asvs("V2.2.2", "V4.1.3", "V15.3.3")
 @pytest.mark.api_top_10("API3")
 def test_what_anybody_sends_is_not_believed(database: PostgresUrls, ledger: Ledger, tenants: Any) -> None:
-    """A form without what its page carries, or with that of somebody else's session."""
+    """A form without a token, or with the token of another session."""
     before_all = signed_in(ledger, role="operator"), signed_in(ledger, role="operator")
     before = head(database)
 

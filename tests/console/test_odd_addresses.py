@@ -1,4 +1,4 @@
-"""Whatever an address asks for is answered with a page or refused, and nothing of the console stays in a cache."""
+"""No address and no form ends in a 5xx, and no answer of the console is cached."""
 
 import ast
 import contextlib
@@ -28,7 +28,7 @@ ODD = ("\0", "x" * 3_000, "9" * 40, "'\"[{%s}../<\ud7ff\U0001f480\u202e; DROP TA
 
 
 def place_of(path: str, user: str) -> str:
-    """The address of a page or form about an import that is there."""
+    """The address of a page or form about an existing import."""
     names = {"supplier": "NW", "external": "A%2F1", "code": "blank", "name": "throughput", "user_id": user}
     names |= {"key_id": "nothing1"}
     return ROOT + re.sub(r"\{(\w+)\}", lambda match: names.get(match[1], "nothing"), path)
@@ -59,11 +59,11 @@ def test_no_answer_of_the_console_is_kept_in_a_cache_or_shown_in_a_frame(
 CONSOLE = Path(__file__).parent.parent.parent / "console"
 IN_PATHS = ("supplier", "external", "code", "name", "user_id", "key_id")
 READERS = {"query", "place_in", "page_of", "text", "all", "secret"}
-"""Functions of the console that read a parameter of an address or a field of a form."""
+"""Functions of the console that read a parameter or a field."""
 
 
 def names_read() -> set[str]:
-    """The names that pages look for in addresses and forms, as the sources say them."""
+    """Names of parameters and fields that the sources of the console read."""
     calls = [node for file in CONSOLE.rglob("*.py") for node in nodes(file) if isinstance(node, ast.Call)]
     read = [call for call in calls if getattr(call.func, "attr", getattr(call.func, "id", "")) in READERS]
     texts = [text.value for call in read for text in call.args if isinstance(text, ast.Constant)]
@@ -85,13 +85,13 @@ VALUES = st.one_of(
 
 
 def encoded_fields(fields: dict[str, bytes]) -> str:
-    """The fields as an address or a form has them, whatever their bytes are."""
+    """Encode fields with any bytes for an address or a form."""
     return "&".join(f"{name}={quote_from_bytes(value, safe='')}" for name, value in fields.items())
 
 
 @contextlib.contextmanager
 def operator_at_the_console(database: PostgresUrls, ledger: Ledger) -> Iterator[Callable[..., httpx.Response]]:
-    """A function that asks the console something as an operator who sees all."""
+    """A function that sends a request as an operator who sees all suppliers."""
     cookies = {"importledger-session": new_session(ledger, new_user(ledger, role="operator"))}
     with console_app(database) as app, visitor(app, cookies) as browser:
         yield browser.request

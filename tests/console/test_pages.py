@@ -1,6 +1,6 @@
-"""The pages of every list, put together, are the whole list in order, also while rows come in between.
+"""The pages of a list together are the whole list in order, also if rows are inserted meanwhile.
 
-Followed as a browser without script follows them: by the links to the next page.
+The tests follow the links to the next page.
 """
 
 import re
@@ -29,9 +29,9 @@ Insert = Callable[[Connection[Any], int], None]
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """A list: its page, what its links are called, how a row shows its number, and what makes a row of one.
+    """A list: its page, the name of its links, a pattern for the number in a row, and an insert of a row.
 
-    Numbers are in the order of the list; `size` is that of a page.
+    Numbers are in the order of the list. `size` is the number of rows per page.
     """
 
     path: str
@@ -42,7 +42,7 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 def _sql(query: str, *, is_last_first: bool = False) -> Insert:
-    """`%(n)s` is the row's number, `%(d)s` the same counted down from 5,000, `%(t)s` with zeros before it."""
+    """An insert with `%(n)s`: the row's number, `%(d)s`: 5,000 minus the number, `%(t)s`: the number with zeros."""
 
     def insert(connection: Connection[Any], number: int) -> None:
         number = 5_000 - number if is_last_first else number
@@ -121,14 +121,14 @@ LISTS = {
 
 @pytest.fixture
 def account(ledger: Ledger, database: PostgresUrls) -> Ledger:
-    """An account that was created, to which much belongs."""
+    """A staged account."""
     ledger.execute(supplier_stream(SUPPLIER), CreateSupplier(), at=now(), by="operator:t")
     stage_account(ledger, SUPPLIER, ACCOUNT)
     return ledger
 
 
 def walk(browser: Browser, listed: Listed, between: Callable[[], None] = lambda: None) -> list[list[int]]:
-    """The numbers that each page shows."""
+    """Follow the pages, and return the numbers that each shows."""
     shown: list[list[int]] = []
     path = listed.path
     while path and len(shown) < 20:

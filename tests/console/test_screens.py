@@ -1,4 +1,4 @@
-"""The screens as a browser without script sees them: what support does, what auditors look at, what nobody may."""
+"""Screens in a browser without script, for support staff, auditors and operators."""
 
 import asyncio
 import io
@@ -52,7 +52,7 @@ def fails(ledger: Ledger, stream: str) -> None:
 
 @pytest.fixture
 def book(ledger: Ledger) -> Ledger:
-    """Two suppliers; the first has one account of each kind."""
+    """Two suppliers. The first has an account in each status."""
     for code in (SUPPLIER, "FOREIGN"):
         ledger.execute(supplier_stream(code), CreateSupplier(), at=now(), by="t")
     fails(ledger, stage(ledger, person("E/1", "Yılmaz")))
@@ -132,7 +132,7 @@ def test_many_are_decided_about_after_a_preview(book: Ledger, database: Postgres
 
 
 def find(browser: Browser, text: str, **fields: str) -> httpx.Response:
-    """The list that somebody gets who looks for this."""
+    """Search for a text, and return the list."""
     answer = send(browser, "/console/imports/find/", {"q": text} | fields, at="/console/imports/")
     assert quote(text) not in answer.headers["location"]
     return browser.get(answer.headers["location"])

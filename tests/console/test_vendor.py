@@ -1,4 +1,4 @@
-"""What the console loads comes from this package, unmodified and whole."""
+"""Files of other projects that the console loads are complete and unmodified."""
 
 import hashlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""compose.yaml, read strictly: what it starts is healthy before it is used, is closed, and shares what it must."""
+"""compose.yaml: health checks, dependencies, ports, secrets and hardening of its services."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""The chapter on installation: what it names is there, and what it makes is taken."""
+"""The page on installation: its files and verbs exist, and its keys and passwords are valid."""
 
 import re
 import subprocess

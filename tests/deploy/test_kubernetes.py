@@ -1,4 +1,4 @@
-"""The manifests of deploy/kubernetes: right by the schemas of Kubernetes, and what they promise about every role."""
+"""The manifests of deploy/kubernetes: schemas, hardening, probes, secrets and network policies."""
 
 import re
 import shutil

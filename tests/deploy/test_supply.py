@@ -1,4 +1,4 @@
-"""What the service consists of: CycloneDX's bill of materials, licences, and the look for known holes."""
+"""The CycloneDX bill of materials and the list of licences."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ LICENCES = runpy.run_path(str(DEPLOY / "licences.py"), run_name="read")
 @pytest.mark.asvs("V15.1.2", "V15.2.1")
 @pytest.mark.parametrize("validation", ["--no-validate", pytest.param("--validate", marks=pytest.mark.release)])
 def test_a_bill_of_materials_names_every_package_with_its_licence(tmp_path: Path, validation: str) -> None:
-    """Whether the format is kept, which `make sbom` looks at too, takes twenty times as long as all the rest."""
+    """Validation of the format runs in releases only: it takes twenty times as long as the rest."""
     bill, listed = tmp_path / "sbom.cdx.json", tmp_path / "licences.csv"
     made = subprocess.run(
         [str(Path(sys.executable).parent / "cyclonedx-py"), "environment", validation,

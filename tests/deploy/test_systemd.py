@@ -1,4 +1,4 @@
-"""The units of deploy/systemd: whole by systemd's own tools, hardened, and of roles and settings that there are."""
+"""The units of deploy/systemd: checked by systemd's tools, hardened, with existing roles and settings."""
 
 import re
 import shutil

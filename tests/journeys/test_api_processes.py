@@ -1,4 +1,4 @@
-"""Several api processes on one port: any of them answers, and each knows what the others do."""
+"""Several api processes on one port share suppliers, keys, limits, readiness and refused attempts."""
 
 import http.client
 import signal
@@ -21,7 +21,7 @@ ACCOUNTS = "/v2/data-import/accounts/"
 
 
 def answering(running: RunningService) -> int:
-    """The process that answers on a connection of its own."""
+    """The pid of the process that answers a new connection."""
     with urllib.request.urlopen(f"{running.base_url}/livez", timeout=30) as answer:
         return int(msgspec.json.decode(answer.read())["pid"])
 
@@ -84,7 +84,7 @@ def test_each_of_two_api_processes_knows_what_the_other_does(running: RunningSer
 
 
 def _directory_is_right(running: RunningService, connections: dict[int, http.client.HTTPConnection]) -> None:
-    """A supplier and a key can be used at once, and what is decided about them is in force, in each."""
+    """A new supplier and key work at once in both, and so does the revocation of the key."""
     importer = running.importer()
     body = encoded(an_account(importer.supplier))
 
@@ -99,7 +99,7 @@ def _directory_is_right(running: RunningService, connections: dict[int, http.cli
 
 
 def _limits_are_right(running: RunningService, connections: dict[int, http.client.HTTPConnection]) -> None:
-    """A key's rate is one for both."""
+    """The rate limit of a key counts requests to both."""
     supplier = running.importer().supplier
     made = running.cli("key", "create", "Slow", "--supplier", supplier, "--rate", "1/s", "--json")
     api_key = msgspec.json.decode(made.stdout)["api_key"]
@@ -112,7 +112,7 @@ def _limits_are_right(running: RunningService, connections: dict[int, http.clien
 
 
 def _readiness_is_right(folder: Path, connections: dict[int, http.client.HTTPConnection]) -> None:
-    """Both tell of a role that keeps dying."""
+    """Both report a role that ends after each start."""
     file = folder / "secrets" / "dying_roles.json"
     file.write_text('{"worker-1": "importledger: no."}')
     dying = [asked(one, "GET", "/readyz") for one in connections.values()]
@@ -123,7 +123,7 @@ def _readiness_is_right(folder: Path, connections: dict[int, http.client.HTTPCon
 
 
 def _attempts_are_right(running: RunningService, connections: dict[int, http.client.HTTPConnection]) -> None:
-    """What each has refused is found."""
+    """Attempts that either process has refused are found."""
     importer = running.importer()
     account = changed(an_account(importer.supplier), "x", "transfer_balance")
     for one in connections.values():

@@ -1,4 +1,4 @@
-"""A backup is taken under load and restored elsewhere: everything acknowledged before it is there and goes on."""
+"""A backup that is taken under load is restored elsewhere with everything that was acknowledged before it."""
 
 import threading
 from collections.abc import Iterator

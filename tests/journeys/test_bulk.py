@@ -1,4 +1,4 @@
-"""A book that is sent in bulk while things go wrong: nothing that had a receipt is lost, and sending again is safe."""
+"""Interrupted bulk imports: no account with a receipt is lost, and sending again is safe."""
 
 import contextlib
 import http.client
@@ -17,7 +17,7 @@ from tests.support.running import Importer, RunningService, is_ready, processed,
 
 BULK = "/v2/data-import/accounts/bulk/"
 ACCOUNTS, RECEIPTS = 300, 100
-"""Of a book, and those that had come when it was cut off."""
+"""Accounts of a book, and receipts before the interruption."""
 
 
 def book_of(supplier: str, accounts: int, first: int = 1) -> list[bytes]:

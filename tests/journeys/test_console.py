@@ -1,5 +1,6 @@
-"""The console in a real Chromium: by roles and names as a person finds things, in both languages and schemes, at every
-width, by keyboard, without script, and with markup in whatever importers and users may choose.
+"""The console in Chromium: both languages and colour schemes, all widths, by keyboard and without script.
+
+All values that importers and users choose contain markup.
 """
 
 import json
@@ -25,7 +26,7 @@ LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtenges
 
 
 class Book(msgspec.Struct, frozen=True):
-    """A supplier whose documents are missing, so that its accounts have failed; one of them holds canaries."""
+    """A supplier whose accounts have failed because documents are missing. One account has markup in its texts."""
 
     supplier: str
     failed: str
@@ -36,26 +37,26 @@ class Book(msgspec.Struct, frozen=True):
     key_id: str
     user_id: str
     sign_in: str
-    """Where an operator signs in for the first time."""
+    """Address of the operator's first sign-in."""
     checkpoint: str
-    """What an auditor has kept."""
+    """The note of a checkpoint that an auditor keeps."""
 
 
 SCHEMES: dict[str, tuple[Literal["light", "dark"], Literal["light", "dark"]]]
 SCHEMES = {"en": ("light", "dark"), "de": ("dark", "light")}
-"""In which axe sees the pages of a language, wide and narrow."""
+"""Colour schemes of the wide and the narrow page, by language."""
 
 
 @pytest.fixture(scope="module")
 def browser(book: Book) -> Iterator[Browser]:
-    """After the book: where a browser runs, asyncio does too, and verbs in this process want it for themselves."""
+    """Opened after the book, since verbs of this process cannot run beside the browser's event loop."""
     with chromium() as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def asked(service: RunningService, browser: Browser, book: Book) -> None:
-    """The hostile account's personal data were shown, and it was healed, for reasons that are hostile too."""
+    """Personal data of the hostile account was shown and its views were rebuilt, with markup in the reasons."""
     with desk(browser, service, cookies_for(service, "operator")) as sitting:
         page = sitting.open(address(book, book.hostile))
         page.locator("details.do", has=page.locator("#heal-reason")).locator("summary").click()
@@ -71,7 +72,7 @@ def asked(service: RunningService, browser: Browser, book: Book) -> None:
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[RunningService]:
-    """One of this module's own: what other tests have sent would stand on every page."""
+    """A service of this module alone, since its pages show all accounts."""
     with temporary_folder() as folder, start_service(folder) as running:
         yield running
 
@@ -116,7 +117,7 @@ def book(service: RunningService) -> Iterator[Book]:
 
 
 def _hostile(account: dict[str, Any]) -> dict[str, Any]:
-    """The account with a canary in every text that the importer may choose freely."""
+    """The account with markup in every free text."""
     account["customers"][0]["family_name"] = CANARY
     account["customers"][0]["given_name"] = CANARY
     for name in ("billing_address1", "billing_address2", "sales_channel"):
@@ -135,7 +136,7 @@ def address(book: Book, external: str) -> str:
 
 
 def pages(book: Book) -> dict[str, str]:
-    """Every page, by the name of its picture."""
+    """Addresses of all pages, by the name of their screenshots."""
     account = address(book, book.failed)
     return {
         "overview": "/console/?period=day",
@@ -163,7 +164,7 @@ def pages(book: Book) -> dict[str, str]:
 
 
 def found(page: Page, text: str, number: str) -> None:
-    """Type what the customer says and press Find; again, since the search follows the log."""
+    """Search until the account is found: the search can lag behind the log."""
     deadline = time.monotonic() + 30
     while True:
         page.get_by_label("Find an account").fill(text)
@@ -173,7 +174,7 @@ def found(page: Page, text: str, number: str) -> None:
 
 
 def mend(book: Book) -> Path:
-    """Put the account's document where it belongs."""
+    """Store the missing document of the account."""
     document = book.documents / book.path
     document.parent.mkdir(parents=True, exist_ok=True)
     document.write_text("a statement")
@@ -185,7 +186,7 @@ def mend(book: Book) -> Path:
 def test_every_page_is_for_everybody_and_nothing_that_others_chose_runs(
     service: RunningService, browser: Browser, book: Book, language: str
 ) -> None:
-    """axe in both schemes; nothing cut off at 1280, with 200 % zoom, at 320, and with letters twice as large."""
+    """Runs axe in both schemes. Nothing is cut off at 1280 and 320 pixels, with 200 % zoom, and with large letters."""
     with desk(browser, service, cookies_for(service, "operator")) as sitting:
         sitting.speak(language)
         for name, path in pages(book).items():
@@ -246,7 +247,7 @@ def test_an_operator_sees_how_far_a_projection_is_and_what_came_of_it(
         page.get_by_role("button", name="Jetzt prüfen").click()
         expect(page.get_by_role("status")).to_contain_text("Der Vorgang wurde angefordert.")
         expect(page.locator("#tasks .state").first).to_have_text("erledigt", timeout=60_000)
-        expect(page.get_by_text("Alle Zeilen stimmen überein.")).to_be_visible()  # nobody has loaded it again
+        expect(page.get_by_text("Alle Zeilen stimmen überein.")).to_be_visible()  # without a reload
 
 
 def test_an_auditor_compares_a_checkpoint_from_a_file(

@@ -1,9 +1,9 @@
-"""The documents keep their word: every command in them is run as it stands, in order, from an empty folder.
+"""Every command in the documents is run unchanged, in order, in an empty folder.
 
 A fenced block of the language `sh` is run by bash; what it prints is compared with a `text` block right behind it, in
 which `…` stands for anything. A block `sh serve` holds a command that runs until it is stopped: a target of the
 Makefile, which is started on a free port and on a data folder of its own. Blocks of one document share a shell, a
-folder and a service. Whatever is not to be run is in a fence of another language.
+folder and a service. Commands in fences of other languages are not run.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ DOCUMENTS = [
 ]
 BIN = Path(sys.executable).parent
 SERVED = "localhost:8000"
-"""How the documents name the service."""
+"""Address of the service in the documents."""
 LANGUAGES = {"sh", "text", "python", "json", "yaml", "http", "haproxy", "sql", "toml", "{include}", "{toctree}"}
 SCRIPT_TIMEOUT_S = 240
 LINE_LENGTH = 100
@@ -126,11 +126,11 @@ sleep() {
     done
 }
 """
-"""Who sleeps in a document waits for the workers, which take longer on a busy machine than a reader is told."""
+"""`sleep` in a document waits for the workers: a busy machine takes longer than the document states."""
 
 
 def run(commands: list[Block], folder: Path, data: Path, port: int) -> None:
-    """Run the blocks in one shell; each ends with success and prints what is said to be printed."""
+    """Run the blocks in one shell. Each must succeed and print the expected text."""
     empty, printed = folder / "empty", folder / "printed"
     empty.mkdir()
     printed.mkdir()

@@ -1,4 +1,4 @@
-"""A history is taken along as a file and replayed by today's code and today's rules."""
+"""A history is exported to a file and replayed with the current code and rules."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""The service is killed, starved and restarted while a book arrives: nothing acknowledged is lost, nothing doubled."""
+"""Processes are killed and suspended while accounts arrive: none is lost and none is created twice."""
 
 import contextlib
 import http.client
@@ -25,13 +25,13 @@ KILLED_AFTER = 20
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[RunningService]:
-    """A service that has to go on after each of these faults, and to be whole, whichever came before."""
+    """A service that all tests of this module share, so that it must recover from each fault."""
     with temporary_folder() as folder, start_service(folder) as service:
         yield service
 
 
 def send_book(importer: Importer, during: Callable[[], None]) -> list[str]:
-    """Send a book over four connections, and let something happen in it; the numbers that were answered with 201."""
+    """Send a book over four connections and call `during` in the middle. Returns the acknowledged account numbers."""
     entries = list(book(importer.supplier, ACCOUNTS))
     answers: list[Answer] = []
     for answer in importer.client.create_all((e.body for e in entries), connections=4):
@@ -64,7 +64,7 @@ def test_killing_one_process_under_load_loses_nothing(running: RunningService, r
 
 @pytest.mark.promise("members-counts-run-stored")
 def test_a_run_loses_no_member_when_the_api_is_killed_after_its_receipts(running: RunningService) -> None:
-    """The body is still open then, so that nothing was stored at its end."""
+    """The body is still open, so nothing was stored at its end."""
     importer = running.importer()
     accounts = [an_account(importer.supplier, number) for number in range(1, 41)]
     assert bulk(running, importer, ndjson(*accounts)).statuses == ["PENDING"] * len(accounts)

@@ -1,4 +1,4 @@
-"""A full disk under a running service: reads continue, and creates work again when there is room."""
+"""A full disk: reads continue, and creates work again when space is free."""
 
 import contextlib
 import urllib.request

@@ -1,4 +1,4 @@
-"""The lists of a supplier's imports, read while accounts are created and processed under them."""
+"""The lists of a supplier's imports, read while accounts are created and processed."""
 
 import threading
 from typing import Any
@@ -57,6 +57,6 @@ def names(items: list[dict[str, Any]]) -> list[str]:
 
 
 def in_order(part: list[str], whole: list[str]) -> bool:
-    """Whether the part stands in the whole, in the same order."""
+    """Return True if `part` is a subsequence of `whole`."""
     rest = iter(whole)
     return all(name in rest for name in part)

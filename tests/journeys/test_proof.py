@@ -1,4 +1,4 @@
-"""An auditor takes a proof along and checks it alone; a person is erased, and history and proofs go on holding."""
+"""An auditor checks a proof without the service. After an erasure, history and proofs are still valid."""
 
 import json
 import zipfile
@@ -22,7 +22,7 @@ CANARY = "Kanarienvogel"
 
 @pytest.fixture(scope="module")
 def own_service() -> Iterator[RunningService]:
-    """One of this module's own, whose whole log is verified and rebuilt."""
+    """A service of this module alone, since its whole log is verified."""
     with temporary_folder() as folder, start_service(folder) as running:
         yield running
 
@@ -181,7 +181,7 @@ def assert_only_number_and_keys_remain(
 
 
 def remembered(service: RunningService) -> int:
-    """How many answers are kept for who asks again."""
+    """Number of remembered answers."""
     with psycopg.connect(admin_url(service)) as connection:
         return connection.execute("SELECT FROM remembered_answers").rowcount
 

@@ -1,4 +1,4 @@
-"""A push while the service is away, and comes back under another key for its tokens: all of them have ended."""
+"""`importbook push` while the service restarts with another token key, so that all tokens become invalid."""
 
 import json
 import subprocess

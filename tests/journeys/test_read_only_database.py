@@ -1,4 +1,4 @@
-"""Roles that start on a database which takes no writes live, say so, and work as soon as it does."""
+"""Roles that start on a read-only database stay alive, report it, and work once it accepts writes."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from tests.support.make import an_account, encoded
 from tests.support.running import cli, free_port, is_ready, start_role, wait_for
 
 START_S = 90.0
-"""How long three processes may need to start on a busy machine."""
+"""Longest start of three processes on a busy machine, in seconds."""
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def environment(database: PostgresUrls, redis_url: str, folder: Path) -> dict[st
 
 
 def set_read_only(database: PostgresUrls, *, on: bool) -> None:
-    """For every session from now on: the present ones are ended, as they are in a failover."""
+    """Make the database read-only or writable, and end all sessions as a failover does."""
     name = Identifier(database.admin.rpartition("@/")[2].partition("?")[0])
     with psycopg.connect(database.admin, autocommit=True) as connection:
         connection.execute("SET default_transaction_read_only = off")

@@ -1,4 +1,4 @@
-"""With durability `replicated`, no answer acknowledges an account that the primary alone has."""
+"""With durability `replicated`, no answer acknowledges an account before the standby has it."""
 
 import signal
 from pathlib import Path

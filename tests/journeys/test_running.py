@@ -11,7 +11,7 @@ from tests.support.running import NICENESS, RunningService, wait_for
 
 @pytest.mark.parametrize("role", ["relay", "worker"])
 def test_what_is_done_afterwards_yields_to_intake(service: RunningService, role: str) -> None:
-    """Where there is not processor time enough for all, accounts are taken in first and created afterwards."""
+    """When CPU time is short, the service accepts accounts first and creates them later."""
     [api, *_], [process, *_] = service.processes("api"), service.processes(role)
     niceness = min(19, api.nice() + NICENESS)
     wait_for(lambda: process.nice() == niceness, f"the {role} yields")

@@ -1,4 +1,4 @@
-"""A service that was started as a sandbox, and one that was not."""
+"""A service in sandbox mode, and one without it."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""An older log beside checkpoints that know a longer one: nothing is taken in until an operator has decided."""
+"""A log that is older than its checkpoints stops the intake until an operator decides."""
 
 import contextlib
 import json
@@ -127,7 +127,7 @@ def abandon_import(data: Path, supplier: str) -> None:
 
 @pytest.mark.promise("start-database-failover-copy")
 def test_a_physical_copy_of_an_older_log_takes_nothing_in_from_its_start_on(folder: Path) -> None:
-    """Importers send from the first moment on, also what the log holds, and the sweeper has something to append."""
+    """Importers send from the first moment on, also accounts in the log, and the sweeper has something to append."""
     data, copy, port = folder / "data", folder / "copy", free_port()
     data.mkdir()
     with start_service(data) as service:

@@ -1,4 +1,4 @@
-"""A view that looks wrong is found, mended and put back while accounts arrive; readers and writers notice nothing."""
+"""A wrong view is found and rebuilt while accounts arrive, without any effect on readers and writers."""
 
 import json
 import threading
@@ -16,12 +16,12 @@ from tests.support.whole import admin_url, assert_whole
 
 VERIFIED = ("projections", "verify", "--all")
 BEFORE = 50
-"""So many accounts exist before anything is done."""
+"""Accounts before the test begins."""
 
 
 @contextmanager
 def load(importer: Importer) -> Iterator[list[str]]:
-    """Accounts that arrive and are read all the while; what was acknowledged, all of it answered as it should be."""
+    """Create and read accounts in a thread. Yields the acknowledged account numbers; any failure fails the test."""
     acknowledged: list[str] = []
     failures: list[object] = []
     stop = threading.Event()
@@ -88,7 +88,7 @@ def spoil(service: RunningService) -> None:
 
 @pytest.mark.promise("parked-stream-nobody-can")
 def test_a_poison_event_stops_its_own_account_only() -> None:
-    """An event that nobody can read any more: relay, workers, projector and rebuilds go on with the others."""
+    """An unreadable event: relay, workers, projector and rebuilds continue with other accounts."""
     with temporary_folder() as folder, start_service(folder) as service:
         importer = service.importer()
         account = an_account(importer.supplier, 1)
@@ -117,7 +117,7 @@ def test_a_poison_event_stops_its_own_account_only() -> None:
 
 
 def assert_accepted(service: RunningService, stream: str) -> None:
-    """An operator who can mend nothing accepts that, and `doctor` reports it no more, also after a rebuild."""
+    """An operator accepts the parked stream, and `doctor` no longer reports it, also after a rebuild."""
     assert f"importledger projections accept {stream}" in todo(service)
     told = json.loads(service.cli("projections", "accept", stream, "--json").stdout)
     assert {"import_status", "account_search"} <= set(told["projections"])
@@ -130,13 +130,13 @@ def assert_accepted(service: RunningService, stream: str) -> None:
 
 
 def todo(service: RunningService) -> str:
-    """What `doctor` says to type about parked streams."""
+    """The commands that `doctor` recommends for parked streams."""
     lines = [json.loads(line) for line in service.cli("doctor", "--json", check=False).stdout.splitlines()]
     return " ".join(one["todo"] for one in lines if "parked streams" in one["says"])
 
 
 def assert_shown_to_auditors(service: RunningService, importer: Importer, external: str, file: Path) -> None:
-    """What cannot be read is shown as it is stored; nothing is concluded from it, and the others are told of."""
+    """The history shows the unreadable event as it is stored, and other commands report it."""
     shown = json.loads(service.cli("history", importer.supplier, external, "--json").stdout)
     assert (shown["event"], shown["topic"], shown["data"]["state"]) == ("Unreadable", "import_staged.v1", '{"payload')
     refused = service.cli("status", importer.supplier, external, check=False)

@@ -1,4 +1,4 @@
-"""What fails in a running service is named wherever operators look, and stops nothing else."""
+"""A failing part of the service is reported by readiness, doctor, console and metrics, and stops no other part."""
 
 import json
 import urllib.request
@@ -31,7 +31,7 @@ def admin(running: RunningService) -> Iterator[psycopg.Connection[Any]]:
 
 
 def named(running: RunningService, cookies: dict[str, str], operator: dict[str, str]) -> dict[str, str]:
-    """What each place says of the whole service."""
+    """The report of each place about the whole service, "" for none."""
     cookie = "; ".join(f"{name}={value}" for name, value in cookies.items())
     page = urllib.request.Request(f"{running.base_url}/console/system/", headers={"Cookie": cookie})
     with urllib.request.urlopen(page) as answer:
@@ -100,7 +100,7 @@ def behind(admin: psycopg.Connection[Any]) -> set[str]:
 
 @pytest.mark.promise("redis-hangs-named-readyz")
 def test_a_redis_that_hangs_is_named_while_creates_succeed(folder: Path) -> None:
-    """By readiness, which stays 200, as it is named by `doctor`; and by workers in lines without a traceback."""
+    """Readiness reports it and stays 200, and workers log it without a traceback."""
     with start_service(folder) as service:
         importer = service.importer()
         [redis] = service.processes("redis")

@@ -1,4 +1,4 @@
-"""Suppliers take turns: an account does not wait for all that another supplier has sent before."""
+"""Suppliers take turns: an account does not wait for all earlier accounts of another supplier."""
 
 import psycopg
 import pytest

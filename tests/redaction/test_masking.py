@@ -1,4 +1,4 @@
-"""What stands on pages in the place of personal data."""
+"""Masked values of personal data."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the command writes is for its owner alone, also in a folder, or a file, that was there already."""
+"""Files have mode 0600, also in an open folder and for an existing file."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What goes to a log holds no secret and no address, and nothing that importers chose rules a terminal."""
+"""Redaction of secrets and addresses in logs, and escaping of control characters."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Signing in by a real OpenID provider that runs on loopback."""
+"""Sign-in at a real OpenID provider on loopback."""
 
 import contextlib
 import subprocess
@@ -27,7 +27,7 @@ PLATFORM = OpenIdGrant(role="operator", organisation="Platform", suppliers=("*",
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[str]:
-    """In a process of its own: it uses what its library gives up, and says so."""
+    """The provider, in a process of its own, since it prints deprecation warnings."""
     port = free_port()
     issuer = f"http://localhost:{port}"
     command = [
@@ -67,7 +67,7 @@ def known_there(provider: str, sub: str, **claims: Any) -> None:
 
 
 def sign_in(browser: Browser, sub: str, *, spoils: str = "") -> httpx.Response:
-    """The way of a browser to the provider and back; a parameter of the answer may be spoilt on the way."""
+    """Follow the redirects to the provider and back. `spoils` names a parameter that is altered on the way back."""
     answer = browser.get("/console/openid/?next=/console/password/")
     asked = answer.headers["location"]
     query = parse_qs(urlsplit(asked).query)

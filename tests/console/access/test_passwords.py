@@ -1,4 +1,4 @@
-"""Passwords are kept as argon2id, hashed in turns that hosts have one after the other."""
+"""Password hashes, guessable passwords, and the turns of hosts."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from console.access.passwords import HASHER, MAX_WAITING, Turns, hashed_password
 
 @pytest.mark.asvs("V11.4.2")
 def test_a_hash_takes_19_mib_and_two_passes() -> None:
-    """Of the service's own hasher, as it was imported: other tests of this folder have another in its place."""
+    """Tests the hasher of the service, which other tests of this folder replace."""
     assert HASHER.hash("three plain words").startswith("$argon2id$v=19$m=19456,t=2,p=1$")
 
 
@@ -76,7 +76,7 @@ def test_a_host_waits_for_so_many_turns_at_most() -> None:
 def test_a_host_waits_for_one_turn_of_each_other_host_however_many_they_want(
     queues: list[int], at_a_time: int, gone: set[int]
 ) -> None:
-    """The last host comes after hosts that want many turns each, of which some have gone."""
+    """The last host arrives after hosts that want many turns each, some of which were cancelled."""
     had: list[str] = []
     inside = most = 0
 

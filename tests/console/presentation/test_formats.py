@@ -1,4 +1,4 @@
-"""Times, numbers and money as people of a language write them."""
+"""Times in German format."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

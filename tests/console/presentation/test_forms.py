@@ -1,4 +1,4 @@
-"""Forms are read as browsers send them, with files and without, and nothing else is."""
+"""Forms of browsers are parsed, with and without files; anything else is refused."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What an address of the list asks for is said back as it was understood, and cells are no formulas."""
+"""The filter of the list in addresses and queries, the CSV export, and encrypted searches."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A payload's tree has every problem at its place, and nobody's data in clear unless it is asked for."""
+"""The tree of a payload: problems at their fields, masked persons, and pages."""
 
 from typing import Any
 

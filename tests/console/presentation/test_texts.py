@@ -1,4 +1,4 @@
-"""Every text of the console stands in German, and no catalogue holds one that nobody says."""
+"""Every text of the console has a German one, with the terms of the glossary."""
 
 import re
 from pathlib import Path
@@ -14,8 +14,8 @@ OPTIONS = {"templates/**.html": {"trimmed": "true"}}
 KEYWORDS = {"_": None, "N_": None, "gettext": None, "ngettext": (1, 2)}
 
 
-def said() -> dict[str, str]:
-    """Every text of templates and code, and where it is said."""
+def used_texts() -> dict[str, str]:
+    """Every text of templates and code, with its file and line."""
     texts: dict[str, str] = {}
     for file, line, message, _, _ in extract_from_dir(CONSOLE, METHODS, OPTIONS, KEYWORDS):
         key = message if isinstance(message, str) else message[0]
@@ -34,11 +34,11 @@ def in_german() -> dict[str, tuple[str, ...]]:
 
 def test_every_text_is_there_in_german() -> None:
     known = in_german()
-    assert {text: place for text, place in said().items() if not all(known.get(text, ("",)))} == {}
+    assert {text: place for text, place in used_texts().items() if not all(known.get(text, ("",)))} == {}
 
 
-def test_no_text_stands_in_a_catalogue_that_nobody_says() -> None:
-    assert sorted(set(in_german()) - set(said())) == []
+def test_the_catalogue_has_no_unused_text() -> None:
+    assert sorted(set(in_german()) - set(used_texts())) == []
 
 
 def test_places_for_values_are_the_same_in_both_languages() -> None:
@@ -66,3 +66,19 @@ def test_templates_hold_nothing_that_the_policy_forbids(file: Path) -> None:
 def test_every_form_that_is_posted_carries_its_token(file: Path) -> None:
     for form in re.findall(r'<form[^>]*method="post".*?</form>', file.read_text(), re.DOTALL):
         assert "{{ csrf }}" in form
+
+
+GLOSSARY = (CONSOLE.parent / "docs" / "reference" / "glossary.md").read_text().partition("## On screens")[2]
+TERMS = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]*)\|$", GLOSSARY.replace("| English | German | not |", ""), re.M)
+
+
+@pytest.mark.parametrize(("english", "german", "wrong"), TERMS, ids=lambda text: text.strip() or "-")
+def test_an_english_term_has_one_german_term(english: str, german: str, wrong: str) -> None:
+    """German words are compared by their beginnings, since they have endings."""
+    named = re.compile(rf"\b({english.replace(', ', '|')})s?\b", re.I)
+    stems = [word[:4].lower() for word in german.split(", ")]
+    texts = {re.sub(r"%\(\w+\)s", "", text): " ".join(strings) for text, strings in in_german().items()}
+    without = [text for text in texts if named.search(text) and not any(s in texts[text].lower() for s in stems)]
+    assert without == []
+    for word in filter(None, wrong.strip().split(", ")):
+        assert [text for text in texts.values() if re.search(rf"\b{word}", text)] == []

@@ -1,4 +1,4 @@
-"""Personal data is shown for a reason, which is an event, and auditors see who asked."""
+"""Access to personal data needs a reason, is an event, and is listed for auditors."""
 
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import disclosure, import_process

@@ -1,4 +1,4 @@
-"""Signing in and out, as a browser without script does it."""
+"""Signing in and out, with a browser without script."""
 
 import asyncio
 from collections import Counter
@@ -95,7 +95,7 @@ def test_who_has_a_password_types_it_to_choose_another(database: PostgresUrls, l
             assert (answer.status_code, "is wrong" in answer.text) == (403, True)
         assert send(anna, path, second | {"former": PASSWORD}).status_code == 303
         assert by_link.get("/console/").status_code == 303, "a new password ends the other sessions"
-        send(by_link, f"/console/sign-in/{new_link(ledger, user_id)}/")  # whoever has forgotten it
+        send(by_link, f"/console/sign-in/{new_link(ledger, user_id)}/")  # a forgotten password
         assert send(by_link, path, first).status_code == 303
         send(anna, "/console/sign-in/", {"email": "anna@example.org", "password": PASSWORD})
         answers = [send(anna, path, second | {"former": "guess"}).status_code for _ in range(6)]

@@ -1,4 +1,4 @@
-"""Suppliers, keys, users and the system, as an operator without script uses them."""
+"""Pages of suppliers, keys, users and the system, for operators."""
 
 import re
 from typing import Any
