@@ -25,7 +25,8 @@ path checks `visit.person.may_touch` or `.reach` itself. Exceptions that the API
 test names missing texts. Every form contains `{{ csrf }}`. The content policy forbids `style` and `on…` attributes.
 Script refreshes an element with `hx-get` and `hx-trigger="every 2s"`; its address must be a page without script, too.
 
-**Personal data** is masked by `redaction.masking` until `console.access.disclosing.is_shown` is true for the account.
+**Personal data** is masked by `redaction.masking` until `is_shown` of `console.screens.personal_data` is true for an
+account.
 
 **Operations of the database's owner** are requested by `console.access.requests.ask`.
 """

@@ -13,7 +13,6 @@ from api.endpoints.problem_queries import import_problems
 from api.http.beside import beside
 from api.http.errors import not_found, query_not_valid
 from api.http.limits import MAX_ANSWER_BYTES
-from console.access.disclosing import is_shown
 from console.access.people import EVERYBODY, MENDERS, OPERATORS
 from console.access.requests import ask
 from console.access.visit import Visit, action, page
@@ -24,6 +23,7 @@ from console.presentation.payload_tree import PayloadTree, payload_tree, shown_v
 from console.presentation.texts import N_
 from console.presentation.timeline import Step, step_of, waits_for
 from console.screens.paging import Pages, PlaceNumber, PlaceText, no_place, page_of, pages, place_in
+from console.screens.personal_data import is_shown
 from console.screens.tasks import shown_tasks
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.disclosure import PersonalDataShown

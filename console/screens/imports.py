@@ -33,44 +33,11 @@ EXPORTED_AT_ONCE = 1_000
 _WITHIN_S = 30.0
 
 
-class Verb(msgspec.Struct, frozen=True):
-    """A bulk action: the command, the status that imports must have, and its texts."""
-
-    name: str
-    command: type[RetryImport | CancelImport]
-    status: str
-    headline: str
-    explains: str
-    button: str
-    done: str
-    nothing: str
-
-
-VERBS = {
-    "retry": Verb(
-        "retry",
-        RetryImport,
-        "ERRORED",
-        N_("Retry failed imports"),
-        N_("Processes each import again with its newest payload. Imports in another status stay unchanged."),
-        N_("Retry"),
-        N_("%(number)s imports are processed again."),
-        N_("There is nothing to retry: no selected import has failed."),
-    ),
-    "cancel": Verb(
-        "cancel",
-        CancelImport,
-        "PENDING",
-        N_("Cancel waiting imports"),
-        N_(
-            "The imports are not processed. The importer can send the accounts again. Imports in "
-            "another status stay unchanged."
-        ),
-        N_("Cancel imports"),
-        N_("%(number)s imports were cancelled."),
-        N_("There is nothing to cancel: no selected import is waiting."),
-    ),
+ACTIONS: dict[str, tuple[type[RetryImport | CancelImport], str]] = {
+    "retry": (RetryImport, "ERRORED"),
+    "cancel": (CancelImport, "PENDING"),
 }
+"""Bulk actions by name: the command, and the status that imports must have."""
 
 
 @page("/imports/", roles=EVERYBODY, nav=N_("Imports"))
@@ -153,12 +120,8 @@ async def preview(visit: Visit) -> Response:
         is_cut=len(chosen) == MOST_AT_ONCE,
         most=MOST_AT_ONCE,
         examples=[(name, import_address(*name)) for name in chosen[:5]],
-        is_one_command=is_whole and listed.supplier and is_plain and (verb.name == "retry" or not listed.code),
+        is_one_command=is_whole and listed.supplier and is_plain and (verb == "retry" or not listed.code),
         commands=chosen[:MAX_LINES],
-        headline=visit._(verb.headline),
-        explains=visit._(verb.explains),
-        nothing=visit._(verb.nothing),
-        button=visit._(verb.button),
     )
 
 
@@ -170,32 +133,34 @@ async def decide(visit: Visit) -> Response:
     changed = 0
     for start in range(0, len(chosen), AT_ONCE):
         streams = [stream_of(*name) for name in chosen[start : start + AT_ONCE]]
-        commands: dict[str, Command] = dict.fromkeys(streams, verb.command(reason=reason))
+        commands: dict[str, Command] = dict.fromkeys(streams, ACTIONS[verb][0](reason=reason))
         execute = visit.services.ledger.execute_many
         outcomes = await visit.written(execute, commands, at=now(), by=visit.person.by, within_s=_WITHIN_S)
         changed += sum(outcome.recorded is not None for outcome in outcomes)
-    return visit.redirect(f"{ROOT}/imports/{listed.query()}", notice=visit._(verb.done, number=changed))
+    is_retry = verb == "retry"
+    notice = N_("%(number)s imports are processed again.") if is_retry else N_("%(number)s imports were cancelled.")
+    return visit.redirect(f"{ROOT}/imports/{listed.query()}", notice=visit._(notice, number=changed))
 
 
-async def _selection(visit: Visit) -> tuple[Verb, Filter, list[tuple[str, str]]]:
+async def _selection(visit: Visit) -> tuple[str, Filter, list[tuple[str, str]]]:
     """The action, the filter, and the imports that the action applies to. Raises ApiError 404."""
-    verb = VERBS.get(visit.form.text("verb"))
-    if verb is None:
+    verb = visit.form.text("verb")
+    if verb not in ACTIONS:
         raise not_found()
-    listed = _filter_of_form(visit)
+    status, listed = ACTIONS[verb][1], _filter_of_form(visit)
     if visit.form.text("scope") == "all":
-        return verb, listed, await _matching(visit, verb, listed)
+        return verb, listed, await _matching(visit, status, listed)
     names = [value.partition("/")[::2] for value in visit.form.all("chosen")]
     own = [(code, external) for code, external in names if external and visit.person.may_touch(code)][:MOST_AT_ONCE]
     rows: Sequence[ListedRow] = await visit.read(imports_named, own)
-    return verb, listed, [(row.supplier, row.external_account_number) for row in rows if row.status == verb.status]
+    return verb, listed, [(row.supplier, row.external_account_number) for row in rows if row.status == status]
 
 
-async def _matching(visit: Visit, verb: Verb, listed: Filter) -> list[tuple[str, str]]:
+async def _matching(visit: Visit, status: str, listed: Filter) -> list[tuple[str, str]]:
     """All imports that match the filter and have the status of the action, 10,000 at most."""
-    if listed.status not in ("", verb.status):
+    if listed.status not in ("", status):
         return []
-    narrowed = msgspec.structs.replace(listed, status=verb.status).narrowed(await _codes(visit))
+    narrowed = msgspec.structs.replace(listed, status=status).narrowed(await _codes(visit))
     chosen: list[tuple[str, str]] = []
     after: str | None = ""
     while len(chosen) < MOST_AT_ONCE and after is not None:

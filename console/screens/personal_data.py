@@ -1,24 +1,33 @@
 """Access to personal data: the form that requests it, and for auditors the list of accesses."""
 
+from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
+from typing import Any
 
+from psycopg import Connection
 from starlette.responses import Response
 
 from api.http.database import in_thread
 from api.http.errors import not_found
-from console.access.disclosing import show
 from console.access.people import EVERYBODY
+from console.access.requests import typed_reason
 from console.access.visit import Visit, action, page
 from console.presentation.listing import import_address
 from console.presentation.texts import N_
 from console.screens.paging import PlaceNumber, page_of
 from eventstore.aggregates import import_process
-from projections.unlogged.typed_reasons import reasons_of
+from eventstore.aggregates.disclosure import ShowPersonalData, stream_of
+from eventstore.clock import now
+from eventstore.events import Recorded
+from projections.unlogged.typed_reasons import MAX_REASON, reasons_of, write_reason
 from projections.unlogged.user_details import details_of
-from projections.views.disclosure import newest_disclosures
+from projections.views.disclosure import newest_disclosures, was_shown
 
 AUDITORS = frozenset({"auditor", "operator"})
 AT_ONCE = 50
+SHOWN_FOR = timedelta(minutes=30)
+MIN_REASON = 3
 
 
 @page("/personal-data/", roles=AUDITORS, nav=N_("Personal data"))
@@ -39,8 +48,33 @@ async def show_personal_data(visit: Visit) -> Response:
     loaded = await in_thread(visit.services.ledger.look_at, [stream])
     if not getattr(loaded[stream], "version", 1):
         raise not_found()
-    await show(visit, supplier, external)
+    await _show(visit, supplier, external)
     return visit.redirect(visit.form.text("next") or import_address(supplier, external))
+
+
+async def is_shown(visit: Visit, supplier: str, external: str) -> bool:
+    """Return True if the user has asked for the account's personal data within the last half hour."""
+    return await visit.read(was_shown, supplier, external, visit.person.user_id, now() - SHOWN_FOR)
+
+
+async def _show(visit: Visit, supplier: str, external: str) -> None:
+    """Show the account's personal data from now on. Raises ApiError 400 without a reason."""
+    content = visit.form.text("reason")
+    if not MIN_REASON <= len(content) <= MAX_REASON:
+        raise visit.refusal(
+            400,
+            N_("The reason must have %(least)s to %(most)s characters, such as the number of the customer's request."),
+            least=MIN_REASON,
+            most=MAX_REASON,
+        )
+    user_id = visit.person.user_id
+    reason = typed_reason(user_id, import_process.stream_of(supplier, external), content, now())
+
+    def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+        write_reason(connection, reason)
+
+    command = ShowPersonalData(user=user_id, what=("account",), reason=reason.reason)
+    await visit.execute(stream_of(supplier, external), command, beside=beside)
 
 
 SCREENS = (disclosures, show_personal_data)

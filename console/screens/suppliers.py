@@ -87,7 +87,7 @@ async def one_supplier(visit: Visit) -> Response:
         "supplier.html",
         supplier=supplier,
         reason=(await shown_reasons(visit, [supplier.reason]))[supplier.reason],
-        settings=_settings(supplier),
+        settings=[(name, row, row.shown(getattr(supplier, row.field))) for name, row in SUPPLIER_SETTINGS.items()],
         statuses=STATUSES,
         is_operator=visit.person.may(OPERATORS),
     )
@@ -310,19 +310,6 @@ async def _codes(visit: Visit) -> list[str]:
         if code != "*" and await visit.services.directory.supplier(code) is None:
             raise visit.refusal(400, N_("There must be a supplier with this code."))
     return codes
-
-
-def _settings(supplier: SupplierListed) -> list[dict[str, Any]]:
-    """Name, field, value and choices of each setting."""
-    return [
-        {
-            "name": name,
-            "field": setting.field,
-            "value": setting.shown(getattr(supplier, setting.field)),
-            "choices": list(setting.words),
-        }
-        for name, setting in SUPPLIER_SETTINGS.items()
-    ]
 
 
 def _address(kind: str, name: str) -> str:
