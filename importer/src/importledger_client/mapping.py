@@ -1,31 +1,4 @@
-"""Read a mapping (YAML) from columns of tables to accounts.
-
-key: Kundennummer              # rows with the same key are one account [default: the column of the account's number]
-dates: DD.MM.YYYY              # form of dates
-decimals: 1.234,56             # form of numbers
-empty: [NULL, "#NV"]           # words that mean "no value"; `texts` lists those that are text, such as None
-tables: {anrede: {H: Herr, F: Frau}}
-source: {delimiter: ";", encoding: cp1252}   # otherwise found out; of a workbook: sheets, ignore_sheets
-files:                         # further tables, joined by key
-  zaehler: {path: zaehler.csv, key: Kundennummer}   # also `source`, `unmatched: ignore`, `repeated: allow`
-ignore: [Bemerkung]            # columns that are not imported, or of which the value of one row is enough
-account:
-  external_account_number: Kundennummer                      # a column
-  sales_channel: {constant: DIRECT}                          # the same for all
-  customers:
-  - family_name: Nachname
-    title: {column: Anrede, table: anrede}                   # looked up; `default` for values not in the table
-    date_of_birth: {column: Geburtstag, format: YYYY-MM-DD}
-    email: {column: E-Mail, first: by Stand}                 # where rows differ: of the row with the least Stand
-  supply_addresses:
-  - each: [Lieferstelle]                                     # an object for each of these in the account's rows
-    supply_address1: LS Straße
-    supply_points:
-    - from: zaehler                                          # an object for each row of that table
-      on: {LS-Nr: Lieferstelle}                              # whose LS-Nr is the Lieferstelle of the address
-      each: [MaLo]
-      identifier: MaLo
-"""
+"""Read a mapping (YAML) from columns of tables to accounts. docs/how-to/map-tables.md describes the format."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -69,7 +42,9 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True):
     """A mapping as it is written."""
 
     account: dict[str, Any]
+    """Fields of an account, each with its column, or an object with `each`, `from` and `on` for several rows."""
     key: str = ""
+    """Column whose rows with the same value are one account."""
     dates: str = "YYYY-MM-DD"
     decimals: str = "1234.56"
     empty: list[str] = []
@@ -77,8 +52,11 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True):
     texts: list[str] = []
     """Words such as None that are text, although they often mean "no value"."""
     tables: dict[str, dict[str, Any]] = {}
+    """Lookup tables of values, by name."""
     files: dict[str, File] = {}
+    """Further tables, by name."""
     ignore: list[str] = []
+    """Columns that are not imported, or of which the value of one row is enough."""
     source: TableSource = msgspec.field(default_factory=TableSource)
 
     def is_doubtful(self, cell: Any) -> bool:
