@@ -31,7 +31,7 @@ def run(words: Sequence[str] | None = None) -> int:
     from importledger_client.commands.verbs import importbook
     from importledger_client.display import visible
     from importledger_client.errors import ImportLedgerError
-    from importledger_client.sources import Unreadable
+    from importledger_client.sources import Differs, Unreadable
 
     try:
         code = importbook(words, standalone_mode=False)
@@ -45,8 +45,7 @@ def run(words: Sequence[str] | None = None) -> int:
     except OSError as error:
         sentence, code = of_system(error), NOTHING_DONE
     except (ImportLedgerError, Unreadable) as error:
-        sentence = str(error)
-        code = SOMETHING_WRONG if getattr(error, "is_difference", False) else NOTHING_DONE
+        sentence, code = str(error), SOMETHING_WRONG if isinstance(error, Differs) else NOTHING_DONE
     except Exception as error:
         sentence, code = unforeseen(error), NOTHING_DONE
     else:

@@ -88,7 +88,7 @@ def _counted(sources: list[Source], supplier: str | None) -> tuple[Counting, lis
 
 
 def _refuse_to_replace(output: Path) -> None:
-    """Raise common.Stop for an existing file that is not a manifest: it may be the book."""
+    """Raise Stop for an existing file that is not a manifest: it may be the book."""
     if not output.is_file():
         return
     with output.open("rb") as file:

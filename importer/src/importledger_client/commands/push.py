@@ -16,7 +16,7 @@ from importledger_client.errors import ImportLedgerError
 from importledger_client.failures import FailureFiles, csv_path, is_of_failures, ndjson_path
 from importledger_client.protocol import MODES
 from importledger_client.pushing import Limit, Pushing
-from importledger_client.sources import STDIN, Unreadable
+from importledger_client.sources import STDIN, Differs, Unreadable
 from importledger_client.tally import Tally
 
 if TYPE_CHECKING:
@@ -128,8 +128,7 @@ def _pushed(pushing: Pushing, client: "Client", progress: Progress, limit: Limit
         return INTERRUPTED
     except (ImportLedgerError, Unreadable) as error:
         pushing.ending = str(error)
-        is_difference = isinstance(error, Unreadable) and error.is_difference
-        return SOMETHING_WRONG if pushing.receipts or is_difference else NOTHING_DONE
+        return SOMETHING_WRONG if pushing.receipts or isinstance(error, Differs) else NOTHING_DONE
     finally:
         files.close(is_whole=is_whole, keep=frozenset(Path(name).resolve() for name in pushing.files))
         pushing.remember()
