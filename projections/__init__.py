@@ -1,4 +1,4 @@
-"""The projections: everything that can be thrown away and derived from the log again."""
+"""Projections: everything that can be deleted and derived from the log again."""
 
 from eventstore.aggregates.import_process import ImportProcessed, SubjectErased
 from eventstore.aggregates.participant import ContactsErased, ParticipantImported
@@ -36,10 +36,10 @@ INLINE: tuple[View, ...] = (
     OWNER_TASK_VIEW,
     DISCLOSURE_VIEW,
 )
-"""Written in the append's own transaction: whoever posts and then reads sees the write."""
+"""Written in the append's transaction: a client that posts and then reads sees its write."""
 
 AT_ONCE: tuple[InlineView, ...] = (*INLINE, SEARCH_AT_ONCE)
-"""The same and rows of followers, for processes that have what is posted at hand."""
+"""The same and search rows, for api processes, which have the account in memory when they append."""
 
 FOLLOWING: tuple[Following, ...] = (
     IMPORT_PROGRESS,
@@ -49,12 +49,12 @@ FOLLOWING: tuple[Following, ...] = (
     THROUGHPUT,
     IMPORT_FAILURE,
 )
-"""Kept up with the log by the projector, each from its own position."""
+"""Follow the log in the projector, each from its own position."""
 
 PLATFORM = Platform(
     "platform", TABLES, frozenset({ImportProcessed, SubjectErased, *DELIVERY_NOTE.topics.values()}), RIGHTS
 )
-"""Accounts and what was attached to them: written by workers, in the transaction that completes an import."""
+"""Accounts and their records: written by workers in the transaction that completes an import."""
 
 MARKET = Platform("market", MARKET_TABLES, frozenset({ParticipantImported, ContactsErased, PriceSheetImported}), RIGHTS)
 """Market participants and price sheets: written in the transaction that imports them."""

@@ -1,1 +1,1 @@
-"""The platform's records: their tables, and what an event changes in them."""
+"""Records of the platform: their tables, and the changes that events make in them."""

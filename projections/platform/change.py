@@ -1,4 +1,4 @@
-"""Changes of the platform's records: what an event changes, live and when they are rebuilt; and how it is written."""
+"""Changes that events make in the platform's records, live and in a rebuild; and writing them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -44,7 +44,7 @@ _COLUMNS = {table.name: tuple(name for name, _ in table_columns(table)) for tabl
 
 
 class PlatformChange(msgspec.Struct, frozen=True):
-    """What an event changes in the platform's tables: rows to delete, by table and column values; rows to copy then."""
+    """Change of the platform's tables by an event: rows to delete, by table and column values; then rows to COPY."""
 
     deleted: Sequence[tuple[str, Mapping[str, str]]] = ()
     copied: PlatformRows = {}
@@ -61,7 +61,7 @@ _PRICE_SHEET = Shape(PriceSheet)
 
 
 def platform_change(recorded: Recorded, body: bytes | None) -> PlatformChange | None:
-    """What an event changes in the platform's records, given the payload that it speaks of. Pure."""
+    """Return the change that an event with this payload makes in the platform's records. Pure."""
     match recorded.event:
         case ImportProcessed(account_number=number, created_at=at) if body is not None:
             return PlatformChange(copied=rows_of(stored_account(body), number, at))
@@ -80,7 +80,7 @@ def platform_change(recorded: Recorded, body: bytes | None) -> PlatformChange | 
 
 
 def record_change(record: Wire, recorded: Recorded, account_number: str) -> PlatformChange:
-    """The record's rows, in place of those that it had."""
+    """Replace the record's rows."""
     reference = identity_of(recorded.stream)[2]
     key = {"account_number": account_number, "reference": reference}
     event, is_new = recorded.event, isinstance(recorded.event, RecordImported)
@@ -94,7 +94,7 @@ def record_change(record: Wire, recorded: Recorded, account_number: str) -> Plat
 
 
 def participant_change(participant: MarketParticipant, recorded: Recorded) -> PlatformChange:
-    """A participant is imported once, and never changed, until its contacts are erased."""
+    """Insert a participant's rows; replace them when its contacts are erased. Nothing else changes a participant."""
     event = recorded.event
     assert isinstance(event, ParticipantImported | ContactsErased)
     organisation, code = participant_identity(recorded.stream)
@@ -109,7 +109,7 @@ def participant_change(participant: MarketParticipant, recorded: Recorded) -> Pl
 
 
 def price_sheet_change(sheet: PriceSheet, recorded: Recorded) -> PlatformChange:
-    """A sheet is imported once, and never changed."""
+    """Insert a price sheet's rows. A sheet never changes."""
     assert isinstance(recorded.event, PriceSheetImported)
     key = (
         text(recorded.stream.split("/", 2)[1]),
@@ -120,7 +120,7 @@ def price_sheet_change(sheet: PriceSheet, recorded: Recorded) -> PlatformChange:
 
 
 def _erasure(stream: str, account_number: str, at: datetime) -> PlatformChange:
-    """Delete every row that speaks of the person; the account's number and keys stay."""
+    """Delete all rows of the account, and keep its number and keys."""
     row = erased_row(account_number, *import_identity(stream), at)
     return PlatformChange(
         deleted=[(table.name, {"account_number": account_number}) for table in TABLES],
@@ -146,26 +146,26 @@ def apply_change(connection: Connection[Any], change: PlatformChange, *, schema:
 
 
 def copy_platform_rows(connection: Connection[Any], schema: str, rows: PlatformRows) -> None:
-    """COPY rows into the tables of the schema, one COPY a table."""
+    """COPY rows into the tables of the schema, with one COPY per table."""
     with connection.cursor() as cursor:
         for table, written in rows.items():
             copy_written(cursor, schema, table, _COLUMNS[table], written)
 
 
 def copying(rows: PlatformRows) -> Beside:
-    """What `Ledger.execute_many` is to write beside its events: these rows."""
+    """Return a function that writes these rows in the transaction of `Ledger.execute_many`."""
     return lambda connection, events: apply_change(connection, PlatformChange(copied=rows))
 
 
 def changing(change: Callable[[Recorded], PlatformChange]) -> Beside:
-    """What a `Ledger` is to write beside its events: what each of them changes, one COPY a table."""
+    """Return a function that writes the changes of events in their transaction, with one COPY per table."""
 
     def write(connection: Connection[Any], events: Sequence[Recorded]) -> None:
         changes = [change(recorded) for recorded in events]
         copied: dict[str, list[bytes]] = {}
-        for one in changes:
-            for table, rows in one.copied.items():
+        for each in changes:
+            for table, rows in each.copied.items():
                 copied.setdefault(table, []).extend(rows)
-        apply_change(connection, PlatformChange([place for one in changes for place in one.deleted], copied))
+        apply_change(connection, PlatformChange([place for each in changes for place in each.deleted], copied))
 
     return write

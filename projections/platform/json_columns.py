@@ -1,7 +1,7 @@
-"""Lists and objects that are no rows of their own: JSON columns of their parent, in the form of the wire.
+"""JSON columns for lists and objects that have no table of their own, in the form of the wire.
 
-Exact decimals stay the text that was sent, datetimes become instants in UTC: without zone they are German market time.
-The column is JSONB; it is JSON where an importer may say anything, so that this stays as it was sent.
+Decimals keep the text that was sent. Datetimes become instants in UTC; without zone they are German market time.
+Columns are JSONB, or JSON if their content is undocumented, so that it is stored as it was sent.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -33,9 +33,9 @@ TABLE_OF_FIELD = {
     "contact_details": "market_participant_contact",
     "article_prices": "price_sheet_article_price",
 }
-"""Lists whose items are rows; others are columns of their parent."""
+"""Tables by name of the list whose items are their rows. Other lists are columns of their parent."""
 FOLDED_OBJECTS = ("params",)
-"""Objects inside an object that are one column; of others each field is one."""
+"""Inner objects that are one column. Each field of other inner objects is a column."""
 
 
 def without_null(node: inspect.Type) -> inspect.Type:
@@ -45,29 +45,29 @@ def without_null(node: inspect.Type) -> inspect.Type:
 
 
 def is_free(node: inspect.Type) -> bool:
-    """Whether importers may say anything there."""
+    """Return whether any JSON is allowed there."""
     return isinstance(node, inspect.AnyType | inspect.DictType) or (
         isinstance(node, inspect.VarTupleType) and isinstance(node.item_type, inspect.AnyType)
     )
 
 
 def folded_type(node: inspect.StructType) -> str:
-    """The SQL type of a column that holds a list of such objects."""
+    """SQL type of a column with a list of such objects."""
     return "json" if any(map(is_free, kinds_of(node))) else "jsonb"
 
 
 def place_of_member(name: str) -> tuple[int, str]:
-    """The order in which Postgres keeps the members of JSONB; any other it has to sort, a third of reading it."""
+    """Sort key of members of JSONB in Postgres, which is faster with members in this order."""
     return len(name), name
 
 
 def has_moments(node: inspect.StructType) -> bool:
-    """Whether there are datetimes in such an object, or in one inside it."""
+    """Return whether such an object, or one inside it, has datetimes."""
     return any(isinstance(kind, inspect.DateTimeType) for kind in kinds_of(node))
 
 
 def kinds_of(node: inspect.StructType) -> Iterator[inspect.Type]:
-    """The types of an object's fields, and of those of the objects inside it."""
+    """Yield the types of an object's fields and of the fields of objects inside it."""
     for field in node.fields:
         kind = without_null(field.type)
         yield kind
@@ -77,23 +77,23 @@ def kinds_of(node: inspect.StructType) -> Iterator[inspect.Type]:
 
 
 encode_json = msgspec.json.Encoder(decimal_format="number").encode
-"""Numbers that nobody has described stay numbers."""
+"""Encoder that writes undocumented numbers as numbers."""
 JSONB = b"\x01"
-"""Stands before JSONB: its version."""
+"""Version byte before JSONB in binary COPY."""
 
 _Ordered = Callable[[Iterable[inspect.Field]], list[inspect.Field]]
-"""Puts the fields of an object in order."""
+"""Sorts the fields of an object."""
 
 
 def list_encoding(node: inspect.StructType) -> Callable[[Any], bytes]:
-    """What encodes a list of such objects."""
+    """Return the encoder of a list of such objects."""
     is_json = folded_type(node) == "json"
     encode = encode_json if is_json else msgspec.json.encode
     return _compiled("v", "encode([{} for w in v])", node.fields, list if is_json else _in_order, encode)
 
 
 def object_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
-    """What writes such an object, which may be absent, but for what is free in it: that has columns of its own."""
+    """Return the encoder of such an optional object, without fields of any JSON, which have their own columns."""
     fields = [field for field in node.fields if not is_free(without_null(field.type))]
     encoded = _compiled("w", "encode({})", fields, _in_order, msgspec.json.encode)
 
@@ -107,16 +107,16 @@ def object_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
 
 
 def _in_order(fields: Iterable[inspect.Field]) -> list[inspect.Field]:
-    """The fields in the order in which Postgres keeps the members of JSONB, which saves it a third of reading them."""
+    """Sort fields like Postgres sorts the members of JSONB, so that it need not sort them."""
     return sorted(fields, key=lambda field: place_of_member(field.name))
 
 
 def _compiled(
     name: str, frame: str, fields: Iterable[inspect.Field], ordered: _Ordered, encode: Callable[[Any], bytes]
 ) -> Callable[[Any], bytes]:
-    """A function of `name`, whose value is the frame, which calls `encode`, around the written form of the object `w`.
+    """Compile a function of `name` that returns the frame, which calls `encode` on the written form of the object `w`.
 
-    Compiled from names of fields in `schemas/`.
+    The source consists of names of fields in `schemas/` only.
     """
     kinds: dict[str, Any] = {"utc": _UTC, "encode": encode}
     source = f"lambda {name}: " + frame.format(_written("w", fields, ordered, kinds))
@@ -125,7 +125,7 @@ def _compiled(
 
 
 def _written(place: str, fields: Iterable[inspect.Field], ordered: _Ordered, kinds: dict[str, Any]) -> str:
-    """The expression that makes an object of these fields of the one at this place, datetimes in UTC."""
+    """Return the expression for an object with these fields of the object at `place`, with datetimes in UTC."""
     kind, written = f"kind{len(kinds)}", ordered(fields)
     kinds[kind] = msgspec.defstruct("Written", [(field.name, Any) for field in written], module=__name__, gc=False)
     return f"{kind}({', '.join(_value(f'{place}.{field.name}', field.type, ordered, kinds) for field in written)})"
@@ -145,7 +145,7 @@ def _value(place: str, node: inspect.Type, ordered: _Ordered, kinds: dict[str, A
 
 
 class _Instants(dict[Any, Any]):
-    """Datetimes in UTC, by what was sent: those from which something is valid come again and again."""
+    """Cache of datetimes in UTC by their text: the same dates are often repeated."""
 
     def __missing__(self, sent: Any) -> Any:
         if len(self) >= _MOST_REMEMBERED:

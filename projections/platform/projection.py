@@ -1,4 +1,4 @@
-"""The platform's records as projections: written in the transaction that makes the record, by workers or the api."""
+"""Projections of the platform's records. Workers or the api write them in the transaction that makes the record."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,11 +30,11 @@ from projections.versions.reading import Seen
 
 
 class Platform(Projection):
-    """The platform's records, all these tables at once: written in the transaction that makes the record."""
+    """A projection of several of the platform's tables."""
 
     home = "platform"
     reads_payloads = True
-    load_rows = 100_000  # each is what an account has in a table; bytes of payloads bound them before that
+    load_rows = 100_000  # one for each table of an account; bytes of payloads limit them earlier
 
     def __init__(
         self, name: str, tables: Sequence[Table], events: frozenset[type[Event]], rights: Mapping[str, Rights]
@@ -47,7 +47,7 @@ class Platform(Projection):
         self.definition = "; ".join(f"{table.name} {table_columns(table)}" for table in tables)
 
     def create(self, connection: Connection[Any], schema: str) -> None:
-        """Tables as they are declared; `index` makes their keys and indexes."""
+        """Create the declared tables; `index` creates their keys and indexes."""
         for table in self._declared:
             connection.execute(_create_statement(table, schema))
 
@@ -55,7 +55,7 @@ class Platform(Projection):
         return table_columns(self._table(table))
 
     def unsampled_columns(self, table: str) -> Sequence[str]:
-        """All that a payload fills in, and JSON, which nobody searches."""
+        """Columns filled from payloads, and JSON, which is not searched."""
         return [
             name
             for name, kind in table_columns(self._table(table))
@@ -67,7 +67,7 @@ class Platform(Projection):
         return self._rights[table]
 
     def fits(self, table: str, present: Mapping[str, str]) -> bool:
-        """A table without a column of its key, or with another column or type, is made anew."""
+        """Return False if the table lacks a key column, or has an undeclared column or type: it is then rebuilt."""
         declared = dict(self.declared_columns(table))
         has_key = present.keys() >= {*primary_key(self._table(table))}
         return has_key and all(declared.get(name) == kind for name, kind in present.items())
@@ -78,11 +78,11 @@ class Platform(Projection):
         for name, columns in INDEXES.get(table, {}).items():
             kind = SQL("UNIQUE INDEX" if columns.startswith("UNIQUE ") else "INDEX")
             making = SQL("CREATE {} {} ON {} {}")
-            names = (Identifier(name), Identifier(schema, table), _said(columns.removeprefix("UNIQUE ")))
+            names = (Identifier(name), Identifier(schema, table), _sql(columns.removeprefix("UNIQUE ")))
             connection.execute(making.format(kind, *names))
 
     def _table(self, name: str) -> Table:
-        [declared] = [one for one in self._declared if one.name == name]
+        [declared] = [table for table in self._declared if table.name == name]
         return declared
 
     def rows(self, seen: Seen) -> Rows:
@@ -98,7 +98,7 @@ class Platform(Projection):
             change = platform_change(seen.recorded, seen.body)
             if change is None:
                 continue
-            if change.deleted:  # rows of this batch may be among them
+            if change.deleted:  # it may delete rows of this batch
                 apply_change(connection, PlatformChange(copied=rows), schema=schema)
                 rows = {}
                 apply_change(connection, change, schema=schema)
@@ -124,11 +124,10 @@ class Platform(Projection):
         return True
 
     def forget_person(self, connection: Connection[Any], schema: str, erasure: Recorded) -> None:
-        """Delete what the tables say of the person.
+        """Delete the person's rows.
 
-        The account's number comes from the erasure itself, since tables in the making may lack the account's row.
-
-        Versions that other code has made may have other tables.
+        The account number comes from the erasure, because tables being built may lack the account's row. Versions
+        built by other code may have other tables.
         """
         event = erasure.event
         if isinstance(event, ContactsErased) and CONTACT_TABLE in self.tables:
@@ -146,7 +145,7 @@ _STAYING = (
     *("account_number", "import_supplier", "external_account_number", "created_at", "recorded_at", "erased_at"),
     *("organisation", "code", "market_participant_code", "document_number"),
 )
-"""Columns that an erasure leaves, and times of the log."""
+"""Columns that an erasure does not clear, and times of the log."""
 
 CONTACT_TABLE = TABLE_OF_FIELD["contact_details"]
 _MARKET_ROOTS = {PARTICIPANT.prefix: PARTICIPANT_TABLE, PRICE_SHEET.prefix: PRICE_SHEET_TABLE}
@@ -160,7 +159,7 @@ ORDER BY table_name
 
 
 def _create_statement(table: Table, schema: str) -> Composed:
-    """Columns that name a row, or its parent, are never null."""
+    """Return the CREATE TABLE, with NOT NULL for the columns that name a row or its parent."""
     columns = table_columns(table)
     named = {*primary_key(table), f"{table.parent}_ordinal"}
     if not table.field and table is not ACCOUNT_TABLE:
@@ -168,12 +167,12 @@ def _create_statement(table: Table, schema: str) -> Composed:
     if table is ACCOUNT_TABLE:
         named |= {"import_supplier", "external_account_number"}
     parts = [
-        SQL("{} {}{}").format(Identifier(name), _said(kind), SQL(" NOT NULL" if name in named else ""))
+        SQL("{} {}{}").format(Identifier(name), _sql(kind), SQL(" NOT NULL" if name in named else ""))
         for name, kind in columns
     ]
     return SQL("CREATE TABLE {} ({})").format(Identifier(schema, table.name), SQL(", ").join(parts))
 
 
-def _said(text: str) -> SQL:
-    """Text of a declaration as SQL. It is written in our own files, so it needs no quoting."""
+def _sql(text: str) -> SQL:
+    """Text of a declaration as SQL. Declarations are code, so they need no quoting."""
     return SQL(text)

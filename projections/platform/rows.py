@@ -1,7 +1,7 @@
-"""Rows of the platform's tables, as COPY takes them, by functions that are compiled from the tables.
+"""Rows of the platform's tables in the format of COPY, by functions that are compiled from the tables.
 
-An account has two dozen rows, and a book half a million accounts. All rows of a table are put together at once: what
-is made of an account is kept until others are ready, and each piece of memory more would be one that is in no cache.
+All rows of a table of an account are joined into one piece of memory, since they are kept until the rows of other
+accounts are ready.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,51 +37,51 @@ from schemas.account import Account
 from schemas.base import Wire, instant
 
 WrittenRows = dict[str, list[bytes]]
-"""Rows as COPY takes them, one after the other, by table name; columns in the tables' order."""
+"""Rows in the format of COPY by table name, with columns in the order of the tables."""
 
 
 class UndatedRows(msgspec.Struct, frozen=True):
-    """An account's rows but for the moment of its creation, which the first of them names."""
+    """Rows of an account whose time of creation is not known yet. The first row needs it."""
 
     begin: bytes
     end: bytes
     below: WrittenRows
 
     def at(self, created_at: datetime) -> WrittenRows:
-        """The rows of an account that is created at this moment."""
+        """Return the rows of the account with its time of creation."""
         return {ACCOUNT_TABLE.name: [self.begin + _INSTANT[created_at] + self.end], **self.below}
 
 
 def undated_rows_of(account: Account, account_number: str) -> UndatedRows:
-    """The account's rows, to be dated."""
+    """Return the account's rows without its time of creation."""
     key, writer = text(account_number), _WRITERS[ACCOUNT_TABLE.name]
     return UndatedRows(ACCOUNT_TABLE.head + key, writer.own(b"", account), writer.below(account, key))
 
 
 def rows_of(account: Account, account_number: str, created_at: datetime) -> WrittenRows:
-    """The account's rows."""
+    """Return the account's rows."""
     return undated_rows_of(account, account_number).at(created_at)
 
 
 def rows_under(root: Table, value: Wire, key: Sequence[bytes], at: datetime) -> WrittenRows:
-    """The rows of a record or market object and of what is below it; `key` are the values of the root's key columns."""
+    """Return the rows of a record or market object and of its children; `key` has the values of its key columns."""
     writer, place = _WRITERS[root.name], b"".join(key)
     return {root.name: [writer.own(root.head + place + _INSTANT[at], value)], **writer.below(value, place)}
 
 
 def erased_row(account_number: str, supplier: str, external: str, erased_at: datetime) -> bytes:
-    """What remains of an erased account: the row of `service_account` with its number, its keys and that time."""
-    said = {
+    """Return the row of an erased account: its number, its keys and the time of erasure."""
+    values = {
         "account_number": text(account_number),
         "import_supplier": text(supplier),
         "external_account_number": text(external),
         "erased_at": _INSTANT[erased_at],
     }
-    return ACCOUNT_TABLE.head + b"".join(said.get(name, NULL) for name, _ in table_columns(ACCOUNT_TABLE))
+    return ACCOUNT_TABLE.head + b"".join(values.get(name, NULL) for name, _ in table_columns(ACCOUNT_TABLE))
 
 
 class _Writer(msgspec.Struct, frozen=True):
-    """What writes a wire object: its own row, from its beginning, and the rows below it, from their owner's key."""
+    """Functions that write a wire object's own row after a given beginning, and the rows of its children."""
 
     own: Callable[[bytes, Any], bytes]
     below: Callable[[Any, bytes], WrittenRows]
@@ -105,15 +105,15 @@ _NAMES: dict[str, Any] = {
     "amount": lambda value: NUMERIC["" if value is UNSET or value is None else str(value)],
     "json": lambda value: NULL if value is UNSET else text(encode_json(value).decode()),
 }
-"""What the expressions of columns call."""
+"""Names that the expressions of columns use."""
 
 
 def _compiled(root: Table) -> _Writer:
-    """Functions from source code, which is made of the names of fields in `schemas/` and of tables alone."""
+    """Compile the functions of a root table. Their source consists of names of fields in `schemas/` and tables only."""
     names = dict(_NAMES)
     for table in root.all():
         names[f"head_{table.name}"] = table.head
-        names |= {f"{table.name}_{one.name}": one.encoder for one in table.columns if one.encoder}
+        names |= {f"{table.name}_{column.name}": column.encoder for column in table.columns if column.encoder}
     exec("\n".join(_source(root)), names)  # noqa: S102 - see above
     return _Writer(names["own"], names["below"])
 
@@ -132,11 +132,11 @@ def _source(root: Table) -> Iterator[str]:
 
 
 _MOST_PIECES = 2_000
-"""Of a table's rows, a hundred: in pieces they take three times the memory, which counts for large accounts."""
+"""Values after which a table's rows are joined. Separate values need three times the memory."""
 
 
 def _loops(table: Table, indent: str) -> Iterator[str]:
-    """What goes through the objects of the table's children, those of one of its own being at hand."""
+    """Yield source lines of the loops over the children of a table's object."""
     for child in table.children:
         name, parent = child.name, f"ordinal_{child.parent}, " if child.parent else ""
         yield f"{indent}for v in of_{table.name}.{child.field} or ():"

@@ -1,12 +1,11 @@
-"""The platform's tables of accounts and of the market: ordinary ones in schema `platform`, derived from payloads.
+"""Tables of accounts and of the market in the schema `platform`, derived from the shapes of payloads.
 
-A row is named by account number and ordinal (its place among the account's rows of that table, from 1) and names
-its parent by the parent's ordinal. What was attached to the account later (delivery notes, energy amounts, invoices)
-has its reference beside the account number. Market participants and price sheets belong to no account: they are named
-as on the wire, within the organisation that they belong to ("" for the operator of the service). What the platform
-asks for one by one is a row; an account's other lists are columns of their parent
-(`projections.platform.json_columns`), since rows are what an account costs. Objects inside an object become columns
-with the field's name before theirs. Datetimes are stored as instants: without zone they are German market time.
+The key of a row is the account number and an ordinal (its place among the account's rows of the table, from 1); rows
+refer to their parent by its ordinal. Records of an account (delivery notes, energy amounts, invoices) have their
+reference beside the account number. Market participants and price sheets belong to an organisation ("" for the
+operator of the service) instead of an account. Lists that the platform queries have a table; other lists are columns
+of their parent (`projections.platform.json_columns`), since each row makes an import slower. Fields of inner objects
+become columns, prefixed by the name of the object. Datetimes are instants: without zone they are German market time.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,7 +37,7 @@ INDEXES: dict[str, dict[str, str]] = {
     "service_account": {"service_account_of_import": "UNIQUE (import_supplier, external_account_number)"},
     "supply_point": {"supply_point_identifier": "(identifier)"},
 }
-"""Indexes besides the keys, by table and name. The second finds other accounts of a supply point."""
+"""Indexes besides the keys, by table and name. The second one finds other accounts of a supply point."""
 _ACCOUNT_KEY = (("account_number", "text"),)
 _RECORD_KEY = (("account_number", "text"), ("reference", "text"))
 _PARTICIPANT_KEY = (("organisation", "text"), ("code", "bigint"))
@@ -49,9 +48,9 @@ Encoder = Callable[[Any], bytes]
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column, its SQL type, and the expression that gives its value, as COPY takes it, from a wire object `v`.
+    """A column, its SQL type, and the expression of its value in the format of COPY from a wire object `v`.
 
-    The expression is one piece or several. What it calls as `TABLE_COLUMN` is the `encoder`.
+    The expression is one value or several, separated by commas. It calls the `encoder` as `TABLE_COLUMN`.
     """
 
     name: str
@@ -61,9 +60,9 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """A table, the columns that name its owner, the field that its rows come from, and the tables of its children.
+    """A table, its key without the ordinal, the field that its rows come from, and the tables of its children.
 
-    The table of a whole payload comes from no field; its direct children do not name it.
+    The table of a whole payload has no field; its direct children do not refer to it.
     """
 
     name: str
@@ -73,7 +72,7 @@ class Table(msgspec.Struct, frozen=True):
     columns: tuple[Column, ...]
     children: tuple["Table", ...]
     head: bytes
-    """How a row begins, as COPY takes it: with the number of its columns."""
+    """Beginning of a row in the format of COPY: the number of its columns."""
 
     def all(self) -> Iterator["Table"]:
         yield self
@@ -82,7 +81,7 @@ class Table(msgspec.Struct, frozen=True):
 
 
 _CERTAIN_TEXT = "SIZE[len(x := {}.encode())], x"
-"""Two pieces and no call, for a text that is there, if empty: half of all values are."""
+"""Expression for a required text, without a function call: half of all values are such texts."""
 
 
 def _table(
@@ -118,7 +117,7 @@ def _table(
 
 
 def _folded(table: str, name: str, node: inspect.StructType) -> Column:
-    """A column with a list of such objects."""
+    """Return a column for a list of such objects."""
     sql_type = folded_type(node)
     version, pieces = (1, "JSONB, x") if sql_type == "jsonb" else (0, "x")
     expression = f"SIZE[len(x := {table}_{name}(v.{name} or ())) + {version}], {pieces}"
@@ -126,7 +125,7 @@ def _folded(table: str, name: str, node: inspect.StructType) -> Column:
 
 
 def _nested(outer: str, inner: inspect.Field) -> Column:
-    """A column of an object inside the object, which may be absent."""
+    """Return a column for a field of an optional inner object."""
     source = f"(UNSET if v.{outer} is UNSET else v.{outer}.{inner.name})"
     return _column(f"{outer}_{inner.name}", without_null(inner.type), source, is_certain=False)
 
@@ -137,7 +136,7 @@ def _column(name: str, kind: inspect.Type, source: str, *, is_certain: bool) -> 
 
 
 def _form_of(name: str, kind: inspect.Type) -> tuple[str, str]:
-    """The SQL type of a field, and how its value is written."""
+    """Return the SQL type of a field, and the template of its expression."""
     match kind:
         case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
             return "numeric", "NUMERIC[{}]"
@@ -166,7 +165,7 @@ def _form_of(name: str, kind: inspect.Type) -> tuple[str, str]:
 
 
 def sql_type_of(name: str, kind: inspect.Type) -> str:
-    """The SQL type of a field."""
+    """Return the SQL type of a field."""
     return _form_of(name, kind)[0]
 
 
@@ -177,7 +176,7 @@ def _root(name: str, key: tuple[tuple[str, str], ...], wire_type: type[Wire], *b
 
 
 _ERASED_AT = Column("erased_at", "timestamptz", "INSTANT[None]")
-"""No payload says it."""
+"""Time of erasure. Payloads do not have it."""
 ACCOUNT_TABLE = _root("service_account", _ACCOUNT_KEY, Account, _ERASED_AT)
 RECORD_TABLES: dict[type[Wire], Table] = {
     DeliveryNote: _root("delivery_note", _RECORD_KEY, DeliveryNote),
@@ -185,12 +184,12 @@ RECORD_TABLES: dict[type[Wire], Table] = {
     MarketParticipantInvoice: _root("market_participant_invoice", _RECORD_KEY, MarketParticipantInvoice),
 }
 TABLES: tuple[Table, ...] = tuple(table for root in (ACCOUNT_TABLE, *RECORD_TABLES.values()) for table in root.all())
-"""What belongs to accounts."""
+"""Tables of accounts and their records."""
 PARTICIPANT_TABLE = _root("market_participant", _PARTICIPANT_KEY, MarketParticipant)
 PRICE_SHEET_TABLE = _root("price_sheet", _PRICE_SHEET_KEY, PriceSheet)
 MARKET_ROOTS = (PARTICIPANT_TABLE, PRICE_SHEET_TABLE)
 MARKET_TABLES: tuple[Table, ...] = tuple(table for root in MARKET_ROOTS for table in root.all())
-"""Tables whose rows belong to an organisation, and to no account or supplier."""
+"""Tables whose rows belong to an organisation instead of an account."""
 RIGHTS: Mapping[str, Rights] = {
     table.name: rights
     for roots, rights in (
@@ -201,11 +200,11 @@ RIGHTS: Mapping[str, Rights] = {
     for root in roots
     for table in root.all()
 }
-"""Workers create accounts, and the api what is attached to them or belongs to an organisation."""
+"""Rights by table. Workers write accounts; the api writes their records and market data."""
 
 
 def table_columns(table: Table) -> list[tuple[str, str]]:
-    """(name, SQL type) of every column, in the order of a row."""
+    """Return (name, SQL type) of each column, in the order of a row."""
     own = [(column.name, column.sql_type) for column in table.columns]
     if not table.field:
         return [*table.key, ("created_at" if table is ACCOUNT_TABLE else "recorded_at", "timestamptz"), *own]
@@ -214,5 +213,5 @@ def table_columns(table: Table) -> list[tuple[str, str]]:
 
 
 def primary_key(table: Table) -> list[str]:
-    """The columns that name a row."""
+    """Return the columns of the primary key."""
     return [name for name, _ in table.key] + (["ordinal"] if table.field else [])

@@ -1,7 +1,7 @@
-"""What the platform's tables say of a run's accounts, counted and added up: not from payloads, from the rows.
+"""Totals of a run's accounts, computed from the rows of the platform's tables instead of payloads.
 
-Every path of the contract that is filled anywhere is named with how often, and with a digest of all its values in their
-places, so that a source which was added up in the same way can be compared to it, path by path.
+Each path of the contract has the number of its values, and a digest of all its values in their places. A source with
+totals of the same kind can be compared path by path.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,9 +21,9 @@ from schemas.reading.work import MAX_WALK_S, Work
 from schemas.sentence import Sentence
 
 MODULUS = 2**64
-"""Digests are added up modulo this."""
+"""Modulus of sums of digests."""
 EXACT = Context(prec=200)
-"""The context of sums: without it they would be rounded to 28 digits."""
+"""Context of sums. The default one would round them to 28 digits."""
 
 _COUNTED = {
     "customers": "customer",
@@ -37,20 +37,20 @@ _COUNTED = {
     "transactions": "transaction",
     "documents": "statement",
 }
-"""What is counted, by the name of the count."""
+"""Sources that are counted, by the name of the count."""
 SUMS = {
     "transfer_balances": "transfer_balance",
     "balances": "ledgers.ledger_balance",
     "transactions": "ledgers.current_statement_transactions.amount",
     "readings": "supply_addresses.supply_points.melos.meters.registers.readings.value",
 }
-"""Paths whose values are added up, by the name of the sum."""
+"""Paths whose values are summed, by the name of the sum."""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A value, and the path on the wire that it comes from; "" for the rows of an array of objects.
+    """A path on the wire, and the column that stores it. For the rows of an array of objects, `expression` is "".
 
-    `source` is where it is read from; `stored` says so to people, and `expression` to the database.
+    `source` is the name of its `Source`, `stored` its column for people, `expression` its SQL.
     """
 
     path: str
@@ -62,7 +62,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Objects of an account: rows `t` of some accounts, with their own and their parent's place."""
+    """Rows `t` of objects of some accounts, with the ordinals of the object and its parent."""
 
     name: str
     rows: str
@@ -80,7 +80,7 @@ _FOLDED_ROWS = """(
 
 
 def _table_places(table: Table, node: inspect.StructType, above: str) -> Iterator[Place]:
-    """The places of a table's columns and of its children."""
+    """Yield the places of a table's columns and of its children."""
     types, stored = dict(table_columns(table)), f"platform.{table.name}"
     children = {child.field: child for child in table.children}
     ordinal, parent = "t.ordinal" if table.field else "0", f"t.{table.parent}_ordinal" if table.parent else "0"
@@ -102,11 +102,11 @@ def _table_places(table: Table, node: inspect.StructType, above: str) -> Iterato
             for inner in kind.fields:
                 own = f"{field.name}_{inner.name}"
                 if own in types:
-                    said, at, inner_type = f't."{own}"', f"{stored}.{own}", types[own]
+                    value, at, inner_type = f't."{own}"', f"{stored}.{own}", types[own]
                 else:
                     inner_type = sql_type_of(inner.name, without_null(inner.type))
-                    said, at = _member(column, inner.name, inner_type), f"{stored}.{field.name}.{inner.name}"
-                yield Place(f"{path}.{inner.name}", table.name, at, inner_type, said, inner.default)
+                    value, at = _member(column, inner.name, inner_type), f"{stored}.{field.name}.{inner.name}"
+                yield Place(f"{path}.{inner.name}", table.name, at, inner_type, value, inner.default)
         elif path != "import_supplier":
             yield Place(path, table.name, f"{stored}.{field.name}", sql_type, column, field.default)
 
@@ -114,7 +114,7 @@ def _table_places(table: Table, node: inspect.StructType, above: str) -> Iterato
 def _folded_places(
     name: str, node: inspect.StructType, path: str, stored: str, above: str, column_type: str
 ) -> Iterator[Place]:
-    """The places of a list that is a column, and of the lists in its objects."""
+    """Yield the places of a list that is a column, and of the lists in its objects."""
     rows = _FOLDED_ROWS.format(above=above, each=f"{column_type}_array_elements")
     SOURCES[name] = Source(name, rows, "t.ordinal", "t.parent")
     yield Place(path, name, stored, "")
@@ -125,12 +125,12 @@ def _folded_places(
             yield from _folded_places(inner_path, kind.item_type, inner_path, at, below, column_type)
         else:
             sql_type = sql_type_of(field.name, kind)
-            said = _member("t.v", field.name, sql_type)
-            yield Place(f"{path}.{field.name}", name, at, sql_type, said, field.default)
+            value = _member("t.v", field.name, sql_type)
+            yield Place(f"{path}.{field.name}", name, at, sql_type, value, field.default)
 
 
 def _member(value: str, name: str, sql_type: str) -> str:
-    """The expression of a member of a JSON object as its SQL type; what is left out is NULL."""
+    """Return the expression of a member of a JSON object in its SQL type; NULL if it is missing."""
     match sql_type:
         case "json":
             return f"({value} -> '{name}')"
@@ -156,12 +156,12 @@ def _account_node() -> inspect.StructType:
 
 _TRANSACTIONS = "ledgers.current_statement_transactions"
 _TABLE_OF_PATH = {_TRANSACTIONS: "transaction"}
-"""What a list is called among the counts."""
+"""Names of lists whose count has another name than their path."""
 PLACES: tuple[Place, ...] = tuple(_table_places(ACCOUNT_TABLE, _account_node(), ""))
 
 
 class LedgerTotal(msgspec.Struct, frozen=True):
-    """What the ledgers of one code add up to."""
+    """Totals of the ledgers of one code."""
 
     ledgers: int = 0
     balances: int = 0
@@ -186,7 +186,7 @@ class LedgerTotal(msgspec.Struct, frozen=True):
 
 
 class PathTotal(msgspec.Struct, frozen=True, array_like=True):
-    """How often a path is filled, and the sum of its values' digests."""
+    """Number of values of a path, and the sum of their digests."""
 
     count: int = 0
     digest: int = 0
@@ -196,18 +196,18 @@ class PathTotal(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """What some accounts add up to. In whatever portions they are added up, and in whatever order: it is the same."""
+    """Totals of some accounts. They do not depend on the order and size of the portions that are merged."""
 
     accounts: int = 0
     erased: int = 0
     paths: dict[str, PathTotal] = {}
     sums: dict[str, Decimal] = {}
-    """By the name of the sum; without those of which there is nothing."""
+    """By the name of the sum, without sums of no values."""
     ledgers: dict[str, LedgerTotal] = {}
     """By ledger code."""
 
     def merge(self, other: "Totals") -> "Totals":
-        """What both add up to."""
+        """Return the sum of both."""
         return Totals(
             accounts=self.accounts + other.accounts,
             erased=self.erased + other.erased,
@@ -217,7 +217,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def record(self) -> dict[str, Any]:
-        """The totals, with counts as integers and sums as text."""
+        """Return the totals as JSON, with counts as integers and sums as text."""
         nothing = PathTotal()
         counts = {name: self.paths.get(_PATH_OF_SOURCE[source], nothing).count for name, source in _COUNTED.items()}
         return {
@@ -225,7 +225,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
             **counts,
             "balances": self.paths.get(SUMS["balances"], nothing).count,
             "sums": {name: decimal_text(self.sums.get(name)) for name in SUMS},
-            "by_ledger": {code: one.record() for code, one in sorted(self.ledgers.items())},
+            "by_ledger": {code: ledger.record() for code, ledger in sorted(self.ledgers.items())},
             "paths": {
                 place.path: {"count": total.count, "digest": f"{total.digest:016x}", "stored": place.stored}
                 for place in sorted(PLACES, key=lambda place: place.path)
@@ -239,32 +239,33 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 T = TypeVar("T")
 
 
-def _merged(one: Mapping[str, T], other: Mapping[str, T], both: Callable[[T, T], T]) -> dict[str, T]:
-    return {**one, **{name: both(one[name], value) if name in one else value for name, value in other.items()}}
+def _merged(first: Mapping[str, T], other: Mapping[str, T], both: Callable[[T, T], T]) -> dict[str, T]:
+    return {**first, **{name: both(first[name], value) if name in first else value for name, value in other.items()}}
 
 
 _PATH_OF_SOURCE = {place.source: place.path for place in PLACES if not place.expression}
 
 
 def decimal_text(value: Decimal | None) -> str:
-    """The number without exponent, in its scale; "0" for nothing."""
+    """Return the number without exponent, in its scale; "0" for None."""
     return "0" if value is None else format(value, "f")
 
 
 def unequal_totals(
     manifest: Mapping[str, Any], totals: Mapping[str, Any], *, drops_unknown: bool
 ) -> Iterator[tuple[tuple[str, ...], Sentence]]:
-    """(place, sentence) of all that a source and the platform do not say alike; nothing for a source that balances.
+    """Yield (place, sentence) for each difference between a source and the platform.
 
-    A place of the source that the platform does not have is unaccounted for, unless it is no field of the contract
-    and the supplier's setting drops such fields. Values are told of as many as an answer lists. Raises TooMuchWork.
+    A place of the source that the platform lacks differs, unless it is no field of the contract and the supplier's
+    setting drops such fields. Only the first sentences contain values, up to the limit of an answer. Raises
+    TooMuchWork.
     """
-    work, told = Work(MAX_WALK_S), 0
+    work, number = Work(MAX_WALK_S), 0
     for place, source, platform in _compared(manifest, totals, drops_unknown):
         work.go_on()
         if source != platform:
-            told += 1
-            yield place, _differ(_said(source), _said(platform)) if told <= MAX_PROBLEMS else _ALSO
+            number += 1
+            yield place, _differ(_text_of(source), _text_of(platform)) if number <= MAX_PROBLEMS else _ALSO
     for name, sentence in LEFT_OUT.items():
         if isinstance(left_out := manifest.get(name), list):
             for number in range(len(left_out)):
@@ -274,7 +275,7 @@ def unequal_totals(
 def _compared(
     manifest: Mapping[str, Any], totals: Mapping[str, Any], drops_unknown: bool
 ) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """(place, what the source says, what the platform says)."""
+    """Yield (place, value of the source, value of the platform)."""
     for name in ("accounts", *_COUNTED, "balances"):
         yield (name,), manifest.get(name), totals[name]
     for name in SUMS:
@@ -309,9 +310,9 @@ LEFT_OUT = {
         "Zeilen einer Tabelle der Quelle gehören zu keinem Konto.",
     ),
 }
-"""Members of a manifest that name what was in the source and is in no account, each with its sentence."""
+"""Members of a manifest that list content of the source that is in no account, with their sentences."""
 COMMON = ("import_supplier", "accounts", *_COUNTED, "balances", "sums", "by_ledger", "paths")
-"""The members that a manifest and totals have in common."""
+"""Members that manifests and totals have in common."""
 CONTRACT = frozenset(place.path for place in PLACES)
 
 
@@ -325,14 +326,14 @@ def _differ(source: str, platform: str) -> Sentence:
 
 
 _ALSO = Sentence("Here they differ as well.", "Auch hier stimmen sie nicht überein.")
-_MAX_SAID = 200
-"""Characters of a value that a sentence repeats."""
+_MAX_VALUE = 200
+"""Most characters of a value in a sentence. Longer values are cut."""
 
 
-def _said(value: Any) -> str:
+def _text_of(value: Any) -> str:
     if value is None:
         return Sentence("nothing", "nichts")
-    return cut(value if isinstance(value, str) else msgspec.json.encode(value).decode(), _MAX_SAID)
+    return cut(value if isinstance(value, str) else msgspec.json.encode(value).decode(), _MAX_VALUE)
 
 
 def _dict(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -341,7 +342,7 @@ def _dict(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def account_totals(connection: Connection[Any], accounts: Sequence[tuple[str, str]]) -> Totals:
-    """Return what these accounts add up to, by account number and external number."""
+    """Return the totals of these accounts, given as (account number, external number)."""
     wanted = {"numbers": [number for number, _ in accounts], "externals": [external for _, external in accounts]}
     with connection.cursor(row_factory=tuple_row) as cursor:
         [(there, erased)] = cursor.execute(_SELECT_ACCOUNTS, wanted).fetchall()
@@ -356,7 +357,7 @@ def account_totals(connection: Connection[Any], accounts: Sequence[tuple[str, st
         erased=erased,
         paths=paths,
         sums={name: amount for name, amount in zip(SUMS, sums, strict=True) if amount is not None},
-        ledgers={code: LedgerTotal(*one) for code, *one in ledgers},
+        ledgers={code: LedgerTotal(*totals) for code, *totals in ledgers},
     )
 
 
@@ -376,11 +377,11 @@ _VALUES = {
     "text[]": "array_to_string({c}, E'\\x1f')",
     "json": "{c}::text",
 }
-"""How a value is written for its digest, by the column's type."""
+"""Templates that write a value as text for its digest, by the column's type."""
 
 
 def _filled(place: Place) -> str:
-    """The SQL condition that the column says more than nothing, and more than what is said when it is left out."""
+    """Return the SQL condition that the column is neither empty nor the field's default."""
     column = place.expression
     match place.sql_type:
         case "":
@@ -401,7 +402,7 @@ def _filled(place: Place) -> str:
 
 
 def _statement(source: Source) -> bytes:
-    """One row of (count, sum of digests) pairs, a pair for each of the source's places, over some accounts."""
+    """Return the query for one row with (count, sum of digests) for each place of the source."""
     sums = []
     for place in (place for place in PLACES if place.source == source.name):
         value = _VALUES[place.sql_type].format(c=place.expression) if place.expression else "''"

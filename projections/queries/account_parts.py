@@ -1,4 +1,4 @@
-"""What belongs to an account: the platform's records that its import became, what was attached to it, and its seal."""
+"""Parts of an account: its rows in the platform's tables, its records, and its seal."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,23 +12,23 @@ from psycopg.sql import SQL, Composable, Composed, Identifier
 from projections.platform.tables import TABLES, Table, primary_key, table_columns
 
 PAGE = 100
-"""Rows of a table, and records, on a page."""
+"""Rows of a table, or records, per page."""
 
 
 class AccountTable(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows of one table, those columns that are filled in any of them."""
+    """Rows of one table, with the columns that are filled in any of them."""
 
     table: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     next_after: "RowPlace | None"
-    """Where the next page begins; None where there are no more rows."""
+    """Place after which the next page begins; None after the last row."""
 
 
 RowPlace = tuple[str | int, ...]
-"""What names a row among those of its account: reference, ordinal, or both."""
+"""Key of a row within its account: reference, ordinal, or both."""
 RecordPlace = tuple[datetime, str]
-"""What the list of attached records is sorted by: when it came, and its stream."""
+"""Sort key of the list of records: time of arrival and stream."""
 
 
 class AttachedRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class AttachedRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> RecordPlace:
-        """Where the list stands with it: the next page begins after the last."""
+        """Sort key of this record. The next page begins after the last one."""
         return self.created_at, self.stream
 
     @property
@@ -51,7 +51,7 @@ class AttachedRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seal(msgspec.Struct, frozen=True):
-    """The checkpoint that covers a position: how many events it speaks of, and when it was signed."""
+    """Checkpoint that covers a position: its number of events, and the time of signing."""
 
     size: int
     sealed_at: datetime
@@ -81,9 +81,9 @@ async def platform_records(
     *,
     limit: int = PAGE,
 ) -> list[AccountTable]:
-    """The platform's rows of an account, by table; tables without any are left out.
+    """Read the platform's rows of an account by table, without empty tables.
 
-    `after` says of one table, by its name, after which row they begin. Raises ValueError where no page ends there.
+    `after` is the name of a table and the row after which its page begins. Raises ValueError for an invalid row.
     """
     tables = []
     async with connection.cursor(row_factory=dict_row) as cursor:
@@ -97,7 +97,7 @@ async def platform_records(
 
 
 def _select(table: Table, account_number: str, place: RowPlace, limit: int) -> tuple[Composed, list[Any]]:
-    """The query for a page of the table's rows of an account. Raises ValueError."""
+    """Return the query for a page of the table's rows of an account. Raises ValueError."""
     names, types = primary_key(table)[1:], dict(table_columns(table))
     kinds = [int if types[name] == "integer" else str for name in names]
     if place and [type(one) for one in place] != kinds:
@@ -117,7 +117,7 @@ def _select(table: Table, account_number: str, place: RowPlace, limit: int) -> t
 
 
 def _shown(table: Table, rows: Sequence[dict[str, Any]], limit: int) -> AccountTable:
-    """In the order in which the columns are declared, without those that are empty everywhere."""
+    """Return the rows with columns in their declared order, without columns that are empty in all rows."""
     names = [name for name, _ in table_columns(table) if name != "account_number"]
     filled = tuple(name for name in names if any(row.get(name) not in (None, "", [], {}) for row in rows))
     kept = rows[:limit]
@@ -137,7 +137,7 @@ async def attached_records(
     after: RecordPlace | None = None,
     limit: int = PAGE,
 ) -> list[AttachedRecord]:
-    """What was attached to the account, in the order in which it came, after a place; so many at most."""
+    """Read the account's records in order of arrival, after a place; at most `limit`."""
     at, stream = after or (None, "")
     wanted = {"supplier": supplier, "external": external, "at": at, "after": stream, "limit": limit}
     async with connection.cursor(row_factory=class_row(AttachedRecord)) as cursor:
@@ -145,7 +145,7 @@ async def attached_records(
 
 
 async def seal_over(connection: AsyncConnection[Any], position: int) -> Seal | None:
-    """The first checkpoint that covers a position; None where none does yet."""
+    """Return the first checkpoint that covers a position; None if there is none yet."""
     async with connection.cursor(row_factory=tuple_row) as cursor:
         row = await (await cursor.execute(_SELECT_SEAL, (position,))).fetchone()
     return Seal(*row) if row else None

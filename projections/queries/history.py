@@ -1,6 +1,6 @@
-"""The history of an account as auditors read it: every event of its import, its e-mail and what was attached to it.
+"""History of an account for auditors: all events of its import, its e-mail and its records.
 
-Also as it was known at a time or position. No table of its own: it is read from the log.
+It is read from the log, optionally as of a time or position.
 """
 
 import re
@@ -28,16 +28,16 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 class AsOf(msgspec.Struct, frozen=True):
-    """A moment of the log: up to a position, or up to a time (UTC); both are open where nothing is said."""
+    """A moment of the log: up to a position or up to a time (UTC). Without both, it is now."""
 
     position: int | None = None
     time: datetime | None = None
 
     @classmethod
     def of(cls, text: str, *, is_end: bool = True) -> "AsOf":
-        """A position, a time in ISO 8601, or a day: its end, or else its beginning. Raises ValueError.
+        """Parse a position, a time in ISO 8601, or a day: its end, or its beginning. Raises ValueError.
 
-        Days, and times without zone, are of German market time.
+        Days, and times without zone, are in German market time.
         """
         if text.isascii() and text.isdigit() and len(text) < 19:
             return cls(position=int(text))
@@ -52,7 +52,7 @@ class AsOf(msgspec.Struct, frozen=True):
         raise ValueError("Give a position, a time in ISO 8601, or a day such as 2026-11-21.")
 
     async def position_in(self, connection: AsyncConnection[Any]) -> int | None:
-        """The last position that belongs to the moment, None for an open one. Raises MomentAhead."""
+        """Return the last position up to the moment; None for now. Raises MomentAhead."""
         if self == NOW:
             return None
         async with connection.cursor(row_factory=tuple_row) as cursor:
@@ -63,7 +63,7 @@ class AsOf(msgspec.Struct, frozen=True):
 
 
 class MomentAhead(ValueError):
-    """The log may still get events up to this moment: an answer would not be the same the next time."""
+    """The log may still get events up to this moment: a repeated answer could differ."""
 
     def __init__(self) -> None:
         super().__init__(AHEAD)
@@ -82,9 +82,9 @@ SELECT CASE WHEN %(position)s::bigint IS NULL THEN settled_position_at(%(time)s)
 
 
 class HistoryEntry(Wire, frozen=True, kw_only=True):
-    """One event: where and when, what, who, under which code and which rules; `data` is the event itself.
+    """An event with its place, time, cause, code version and edition of the rules; `data` is the event itself.
 
-    One that this version cannot read is `Unreadable`: `data` has its stored `state` as text, and the `error`.
+    An event that this version cannot read is `Unreadable`: `data` has its stored `state` as text, and the `error`.
     """
 
     position: int
@@ -104,19 +104,19 @@ class HistoryEntry(Wire, frozen=True, kw_only=True):
     code_version: str
     """Version of the code that recorded it (Codeversion)."""
     rules_edition: str | None
-    """Edition of the rules (Regelstand); null where none were asked."""
+    """Edition of the rules (Regelstand); null if no rules were applied."""
     payload_sha256: str | None
     """Digest of the payload (Prüfsumme des Inhalts), or null."""
     request_id: str | None = None
-    """X-Request-Id of the request that caused it (Anfragekennung); null where no request did, or in older events."""
+    """X-Request-Id of the request that caused it (Anfragekennung); null if no request did, or in older events."""
     data: dict[str, Any]
     """The event itself (Ereignisdaten)."""
 
 
 def history_entry(recorded: Recorded) -> HistoryEntry:
-    """An event as auditors read it. Pure."""
+    """Return an event as auditors read it. Pure."""
     data: dict[str, Any] = msgspec.to_builtins(recorded.event)
-    data.pop("private", None)  # what could not be opened says nothing: the person was erased
+    data.pop("private", None)  # it is still encrypted if the person was erased
     return HistoryEntry(
         position=recorded.position,
         stream=recorded.stream,
@@ -134,7 +134,7 @@ def history_entry(recorded: Recorded) -> HistoryEntry:
 
 
 def status_record(events: list[Recorded]) -> ImportStatus | None:
-    """The v2 status record that these events of one import add up to; None for no events. Pure."""
+    """Return the v2 status record after these events of one import; None for no events. Pure."""
     if not events:
         return None
     row = next(row for recorded in reversed(events) if (row := IMPORT_STATUS.values(recorded, 0)) is not None)
@@ -161,7 +161,7 @@ _OF_ACCOUNT: LiteralString = """stream = ANY(ARRAY(
     SELECT stream FROM account_record
     WHERE supplier = %(supplier)s AND external_account_number = %(external)s
 ))"""
-"""An SQL condition on events: they belong to the account's own streams, or to a record of it."""
+"""SQL condition on events: they are of the account's own streams, or of one of its records."""
 
 _SELECT_POSITIONS: LiteralString = f"""
 SELECT ARRAY(SELECT position FROM events WHERE {_OF_ACCOUNT} AND {_AS_OF} ORDER BY position)
@@ -170,12 +170,12 @@ SELECT ARRAY(SELECT position FROM events WHERE {_OF_ACCOUNT} AND {_AS_OF} ORDER 
 _SELECT_KEYS = "SELECT stream, key FROM payload_keys WHERE stream = ANY(%b)"
 
 _ROWS_AT_ONCE = 50
-"""Events of a page of a history, and events that are held while a stream is read."""
+"""Events per page of a history, and per read of a stream."""
 
 _STATUS_AFTER_TOPIC = dict.fromkeys(import_process.EVENTS, import_process.status_after_erasure(False)) | (
     import_process.STATUS_AFTER_TOPIC
 )
-"""Of erasures, only those without an account are asked about."""
+"""Status by topic of the last event. Erasures of imports with an account are skipped by the query."""
 
 _SELECT_LAST_TOPICS = f"""
 SELECT DISTINCT ON (stream) stream, topic
@@ -200,7 +200,7 @@ async def account_positions(
 async def history_page(
     connection: AsyncConnection[Any], after: int, *, supplier: str, external: str, positions: Sequence[int]
 ) -> tuple[list[HistoryEntry], int | None]:
-    """Return the next of these events of the account, and how many have been read then; None at the end."""
+    """Return the next of these events of the account, and the number read so far; None at the end."""
     upto = after + _ROWS_AT_ONCE
     parameters = {"streams": _streams(supplier, external, []), "places": positions[after:upto]}
     events = [one async for one in _streamed(connection, _SELECT_AT_PLACES, parameters)]
@@ -208,16 +208,16 @@ async def history_page(
 
 
 class TimeLine(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of an account's events, the newest first, and where they stand among all of them."""
+    """A page of an account's events, the newest first, with the positions of the first and last of all."""
 
     events: list[Recorded]
     first: int
     last: int
-    """The positions between which all events of the account stand."""
+    """Positions of the account's first and last event."""
     last_then: int
-    """That of the last one as of the moment that was asked for; 0 for none."""
+    """Position of the last event up to the requested moment; 0 for none."""
     next_before: int
-    """Before which position earlier events go on; 0 where there are none."""
+    """Position before which the next page begins; 0 after the last page."""
 
 
 _SELECT_PLACES: LiteralString = f"""
@@ -251,7 +251,7 @@ async def account_time_line(
     before: int = 10**18,
     limit: int = 100,
 ) -> TimeLine:
-    """The newest of the account's events before a position, of those up to another; `Unreadable` ones as well."""
+    """Read the account's newest events before `before`, up to `upto`; unreadable ones as `Unreadable`."""
     parameters: dict[str, Any] = {"upto": upto, "before": before, "limit": limit + 1}
     parameters |= {"streams": _streams(supplier, external, []), "supplier": supplier, "external": external}
     async with connection.cursor(row_factory=tuple_row) as cursor:
@@ -265,7 +265,7 @@ async def account_time_line(
 async def newest_of_import(
     connection: AsyncConnection[Any], supplier: str, external: str, upto: int | None = None, *, limit: int = 2_000
 ) -> list[Recorded]:
-    """The newest events of the import itself, oldest first, and its very first one before them."""
+    """Read the first event of the import and its newest ones, in order."""
     parameters = {"upto": upto, "streams": [import_process.stream_of(supplier, external)], "limit": limit}
     events = [one async for one in _streamed(connection, _SELECT_NEWEST_OF_IMPORT, parameters)][::-1]
     if not events or events[0].version == 1:
@@ -276,7 +276,7 @@ async def newest_of_import(
 async def import_history(
     connection: AsyncConnection[Any], supplier: str, external: str, upto: int | None = None
 ) -> AsyncIterator[Recorded]:
-    """The events of the import alone. Raises StreamUnreadable."""
+    """Yield the events of the import. Raises StreamUnreadable."""
     parameters = {"upto": upto, "streams": [import_process.stream_of(supplier, external)]}
     async for recorded in _streamed(connection, _SELECT_EVENTS, parameters):
         if isinstance(recorded.event, Unreadable):
@@ -285,7 +285,7 @@ async def import_history(
 
 
 async def is_imported(connection: AsyncConnection[Any], supplier: str, external: str, upto: int | None = None) -> bool:
-    """Report whether there was an import of the account up to a position."""
+    """Return whether there was an import of the account up to a position."""
     parameters = {"upto": upto, "streams": [import_process.stream_of(supplier, external)]}
     return await (await connection.execute(f"{_SELECT_EVENTS} LIMIT 1", parameters)).fetchone() is not None
 
@@ -293,12 +293,12 @@ async def is_imported(connection: AsyncConnection[Any], supplier: str, external:
 async def status_then(
     connection: AsyncConnection[Any], supplier: str, external: str, upto: int | None
 ) -> ImportStatus | None:
-    """The v2 status record up to a position; None when there was no import."""
+    """Return the v2 status record up to a position; None if there was no import."""
     return status_record(of_import(await newest_of_import(connection, supplier, external, upto, limit=2)))
 
 
 async def events_since_staged(connection: AsyncConnection[Any], supplier: str, external: str) -> list[Recorded]:
-    """The events of the import since it was staged last, that one first; [] when there is no import."""
+    """Return the events of the import from its last staging on; [] if there is no import."""
     events: list[Recorded] = []
     async for recorded in import_history(connection, supplier, external):
         if isinstance(recorded.event, import_process.ImportStaged):
@@ -310,7 +310,7 @@ async def events_since_staged(connection: AsyncConnection[Any], supplier: str, e
 async def staged_payloads(
     connection: AsyncConnection[Any], supplier: str, external: str, versions: tuple[str, ...], upto: int | None = None
 ) -> list[str | None]:
-    """The digest of the payload that the event of each version has staged; None where it has not staged any."""
+    """Return the payload's digest for each version of the stream; None for events that staged none."""
     digests: dict[str, str] = {}
     async for recorded in import_history(connection, supplier, external, upto):
         if isinstance(recorded.event, import_process.ImportStaged) and str(recorded.version) in versions:
@@ -321,7 +321,7 @@ async def staged_payloads(
 async def _streamed(
     connection: AsyncConnection[Any], query: LiteralString, parameters: dict[str, Any]
 ) -> AsyncIterator[Recorded]:
-    """The events that a query gives, with what importers chose where the person's key is there."""
+    """Yield the events of a query, with decrypted texts of importers if the person's key exists."""
     async with connection.cursor(binary=True, row_factory=dict_row) as cursor:
         await cursor.execute(_SELECT_KEYS, (parameters["streams"],))
         keys = _keys(await cursor.fetchall())
@@ -332,12 +332,12 @@ async def _streamed(
 def read_account_history(
     connection: Connection[Any], supplier: str, external: str, upto: int | None = None
 ) -> list[Recorded]:
-    """Every event of the account, oldest first, for the command line."""
+    """Read all events of the account, oldest first."""
     return read_history(connection, account_streams(connection, supplier, external), upto)
 
 
 def read_history(connection: Connection[Any], streams: list[str], upto: int | None = None) -> list[Recorded]:
-    """Every event of these streams, oldest first."""
+    """Read all events of these streams, oldest first."""
     parameters = {"upto": upto, "streams": streams}
     with connection.cursor(binary=True, row_factory=dict_row) as cursor:
         events = [recorded_of(row) for row in cursor.execute(_SELECT_EVENTS, parameters)]
@@ -350,7 +350,7 @@ def _keys(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _opened(recorded: Recorded, keys: dict[str, Any]) -> Recorded:
-    """The event with the importer's own words, where the person's key is there."""
+    """Return the event with decrypted texts of importers, if the person's key exists."""
     event = decrypted(recorded.event, recorded.stream, keys.get(_subject_of(recorded)))
     return msgspec.structs.replace(recorded, event=event)
 
@@ -360,14 +360,14 @@ def _subject_of(recorded: Recorded) -> str:
 
 
 def account_streams(connection: Connection[Any], supplier: str, external: str) -> list[str]:
-    """The ids of the account's streams, whether they have events or not."""
+    """Return the ids of the account's streams, including streams without events."""
     with connection.cursor(row_factory=dict_row) as cursor:
         records = [row["stream"] for row in cursor.execute(SELECT_RECORDS, (supplier, external))]
     return _streams(supplier, external, records)
 
 
 def read_statuses(connection: Connection[Any], supplier: str, upto: int | None = None) -> dict[str, str]:
-    """Status of each of a supplier's imports up to a position, or UNREADABLE, by external account number."""
+    """Read the status of a supplier's imports up to a position, or UNREADABLE, by external account number."""
     with connection.cursor(row_factory=dict_row) as cursor:
         rows = cursor.execute(_SELECT_LAST_TOPICS, {"upto": upto, "supplier": supplier})
         return {
@@ -377,7 +377,7 @@ def read_statuses(connection: Connection[Any], supplier: str, upto: int | None =
 
 
 def of_import(events: list[Recorded]) -> list[Recorded]:
-    """The events of the import itself. Raises StreamUnreadable."""
+    """Return the events of the import among these. Raises StreamUnreadable."""
     own = [recorded for recorded in events if aggregate_of(recorded.stream) is import_process.IMPORT_PROCESS]
     for recorded in own:
         if isinstance(recorded.event, Unreadable):

@@ -1,7 +1,7 @@
-"""Lists of imports for people: of several suppliers, by everything that a list can be narrowed by, newest first.
+"""Lists of imports of several suppliers with filters, newest first.
 
-Every page costs the same, however many imports there are: it looks at so many candidates, and where few of them are
-wanted it is short and says where the next one goes on.
+The cost of a page does not grow with the number of imports: a page examines a limited number of candidates. If few of
+them match, the page is short and tells where the next one begins.
 """
 
 from collections.abc import Sequence
@@ -18,37 +18,37 @@ from schemas.base import instant
 
 PAGE = 50
 MAX_CANDIDATES = 20_000
-"""Imports that a page looks at, where no index leads to those that are wanted."""
+"""Candidates per page of a filter without an index."""
 MAX_FAILED = 2_000
-"""The same of those that have named a problem, each of which has to be looked up."""
+"""Candidates per page of a filter by problem, each of which needs a lookup."""
 END = 10**18
-"""A position after all others."""
+"""Position after all others."""
 _SKEW = timedelta(minutes=5)
+"""Greatest difference of the appending servers' clocks. Positions of a day are searched with this margin."""
 _FIRST_DAY, _LAST_DAY = date.min + timedelta(days=1), date.max - timedelta(days=1)
-"""Days that have one before and one after them. Nothing was imported on those at the ends of the calendar."""
-"""By how much the clocks of those who append may differ: positions of a day are looked up with so much room."""
+"""First and last day that have a day before and after them."""
 
 
 class Narrowed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list is narrowed by; "" and None leave it as it is. `day` is in German market time."""
+    """Filter of a list. "" and None do not filter. `day` is in German market time."""
 
     suppliers: tuple[str, ...]
-    """Those that the reader may see, or the one that was asked for."""
+    """Suppliers that the reader may see, or the requested one."""
     status: str = ""
     code: str = ""
     is_problem: bool = False
-    """Whether the code is one of an import's problems rather than of its `latest_error`."""
+    """True if the code is of an import's problems, False if it is of its `latest_error`."""
     path: str = ""
-    """A place, with [] for any item of an array; only with a code that is a problem's."""
+    """Path of a problem, with [] for any item of an array. Only with the code of a problem."""
     is_mended: bool | None = None
-    """Whether it was processed since it failed for the code, which is a problem's; None for both."""
+    """True if it was processed after it failed for the problem, False if not, None for both."""
     run: str = ""
     day: date | None = None
     text: str = ""
 
     @property
     def is_indexed(self) -> bool:
-        """Whether an index leads to all that is wanted and to nothing else."""
+        """Return whether an index finds exactly the matches."""
         if self.run or self.day or self.text:
             return not (self.day or self.text or self.status or self.code)
         if self.code and self.is_problem:
@@ -57,7 +57,7 @@ class Narrowed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def settled(self) -> "Narrowed | None":
-        """The same with what its parts say of each other; None where no import can be wanted."""
+        """Return the filter with conclusions from its parts; None if no import can match."""
         if not self.code or not self.status:
             return self
         if not self.is_problem:
@@ -72,11 +72,11 @@ class Narrowed(msgspec.Struct, frozen=True, kw_only=True):
 
 FAILED = ("ERRORED", "DRY_RUN_ERRORED")
 _MENDED = dict.fromkeys(("PROCESSED", "DRY_RUN_SUCCEEDED"), True) | dict.fromkeys(FAILED, False)
-"""States that say whether an import that has failed was mended since; who is cancelled has no failure any more."""
+"""Statuses that tell whether a failed import was processed afterwards. Cancelled imports have no failure."""
 
 
 class ListedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An import as a list shows it: nothing about persons but the number in the old system."""
+    """An import in a list. The external number is its only personal data."""
 
     supplier: str
     external_account_number: str
@@ -87,11 +87,11 @@ class ListedRow(msgspec.Struct, frozen=True, kw_only=True):
     error_code: str | None
     attempt: int | None
     place: int
-    """Where the list stands with it: the next page begins after the last."""
+    """Place in the list. The next page begins after the last one."""
 
 
 class ListPage(msgspec.Struct, frozen=True):
-    """A page of a list; `next_after` is where the next begins, "" where there is none."""
+    """A page of a list; `next_after` is the parameter of the next page, "" after the last."""
 
     imports: list[ListedRow]
     next_after: str
@@ -111,7 +111,7 @@ FROM unnest(%(suppliers)s::text[]) AS mine (code), LATERAL (
     ORDER BY created_position DESC
     LIMIT %(candidates)s
 ) AS s"""  # noqa: S608 - constants
-"""The newest imports of each supplier."""
+"""Newest imports of each supplier."""
 
 _SELECT_FAILED: LiteralString = f"""
 SELECT {_COLUMNS}, f.position AS place
@@ -123,7 +123,7 @@ FROM unnest(%(suppliers)s::text[]) AS mine (code), LATERAL (
     LIMIT %(candidates)s
 ) AS f
 JOIN import_status AS s USING (supplier, external_account_number)"""  # noqa: S608 - constants
-"""Those whose last failure has named a code, at a place or at any."""
+"""Imports whose last failure had a problem with the code, at a path or at any."""
 
 _SELECT_OF_RUN: LiteralString = f"""
 SELECT {_COLUMNS}, a.position AS place
@@ -161,15 +161,15 @@ WITH RECURSIVE halving (low, high) AS (
 )
 SELECT max(low) FROM halving WHERE low >= high
 """
-"""The first position of a time, by halving: the log is in the order of time."""
+"""First position of a time, by binary search: the log is in the order of time."""
 
 
 async def list_imports(
     connection: AsyncConnection[Any], narrowed: Narrowed, *, after: str = "", limit: int = PAGE
 ) -> ListPage:
-    """A page of the imports that are wanted, newest first; found by text, in the order of how well it fits.
+    """Read a page of matching imports, newest first; with a text, the best matches first.
 
-    `after` is what the page before has given. Raises ValueError for one that no page has given.
+    `after` is `next_after` of the page before. Raises ValueError for any other text.
     """
     before, last = (END, "") if narrowed.text else _place(after)
     settled = narrowed.settled
@@ -194,12 +194,12 @@ async def list_imports(
     looked_upto = await _looked_upto(connection, query, parameters, candidates)
     if not looked_upto:
         return ListPage(listed, "")
-    kept = [row for row in listed if row.place > looked_upto]  # of those at the last place, some may not be seen yet
-    return ListPage(kept, f"{looked_upto + 1 if looked_upto + 1 < before else looked_upto}")
+    certain = [row for row in listed if row.place > looked_upto]  # some candidates at the last place may be missing
+    return ListPage(certain, f"{looked_upto + 1 if looked_upto + 1 < before else looked_upto}")
 
 
 def _query_of(narrowed: Narrowed) -> LiteralString:
-    """The query whose index leads nearest to what is wanted."""
+    """Return the query with the best index for the filter."""
     if narrowed.run:
         return _SELECT_OF_RUN
     if narrowed.code and narrowed.is_problem:
@@ -226,7 +226,7 @@ def _page_of(query: LiteralString) -> LiteralString:
 async def _looked_upto(
     connection: AsyncConnection[Any], query: LiteralString, parameters: dict[str, Any], candidates: int
 ) -> int:
-    """The last place up to which all suppliers' candidates were looked at; 0 where all were."""
+    """Return the last place up to which the candidates of all suppliers were examined; 0 if all were."""
     counting = (
         f"SELECT coalesce(max(least), 0) FROM (SELECT supplier, min(place) AS least, count(*) AS number"  # noqa: S608
         f" FROM ({query}) AS c GROUP BY supplier) AS looked WHERE number >= %(candidates)s"
@@ -266,12 +266,12 @@ async def _first_since(connection: AsyncConnection[Any], at: datetime) -> int:
 
 
 async def _found(connection: AsyncConnection[Any], narrowed: Narrowed, after: str, limit: int) -> ListPage:
-    """What a text finds, as far as the rest of what is wanted holds for it: such a page may be short."""
+    """Return the matches of a text that also match the rest of the filter. The page may be short."""
     page = await found_accounts(connection, narrowed.text, narrowed.suppliers, after=after, limit=limit)
-    named = [(one.import_supplier, one.external_account_number) for one in page.accounts]
+    named = [(found.import_supplier, found.external_account_number) for found in page.accounts]
     parameters = await _parameters(connection, narrowed)
     query = f"SELECT * FROM ({_SELECT_OF_NAMES}) AS c {_IS_WANTED} AND {_IS_OF_RUN}"  # noqa: S608 - constants
-    parameters |= {"names": [one for one, _ in named], "externals": [other for _, other in named]}
+    parameters |= {"names": [supplier for supplier, _ in named], "externals": [external for _, external in named]}
     async with connection.cursor(row_factory=class_row(ListedRow)) as cursor:
         rows = await (await cursor.execute(query, parameters)).fetchall()
     by_name = {(row.supplier, row.external_account_number): row for row in rows}
@@ -285,14 +285,14 @@ JOIN import_status AS s USING (supplier, external_account_number)"""  # noqa: S6
 
 
 async def imports_named(connection: AsyncConnection[Any], names: Sequence[tuple[str, str]]) -> list[ListedRow]:
-    """These imports by (supplier, external account number), as far as there are such."""
-    parameters = {"names": [one for one, _ in names], "externals": [other for _, other in names]}
+    """Read the imports with these (supplier, external account number), if they exist."""
+    parameters = {"names": [supplier for supplier, _ in names], "externals": [external for _, external in names]}
     async with connection.cursor(row_factory=class_row(ListedRow)) as cursor:
         return await (await cursor.execute(_SELECT_OF_NAMES, parameters)).fetchall()
 
 
 def _place(after: str) -> tuple[int, str]:
-    """Position and external number after which a page begins. Raises ValueError."""
+    """Parse the position and external number after which a page begins. Raises ValueError."""
     if not after:
         return END, ""
     place, _, last = after.partition("~")
@@ -302,5 +302,5 @@ def _place(after: str) -> tuple[int, str]:
 
 
 def _after(row: ListedRow, narrowed: Narrowed) -> str:
-    """Accounts of a run may share a position; others do not."""
+    """Return `next_after` of a page that ends with the row. Only accounts of a run may share a position."""
     return f"{row.place}~{row.external_account_number}" if narrowed.run else f"{row.place}"

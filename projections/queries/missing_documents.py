@@ -1,6 +1,6 @@
-"""Which documents an import misses: the log keeps their places only, the payload has their paths.
+"""Missing documents of an import. The log has only their places; the payload has their paths.
 
-So a path is told while the payload is there, and is gone with the person.
+Paths are therefore available until the person is erased.
 """
 
 import re
@@ -20,15 +20,17 @@ _PLACE = re.compile(rf"{CODE}@statements\.(\d{{1,5}})\.statement_path")
 
 
 def misses_documents(status: ImportStatus) -> bool:
-    """Whether the import has failed for a document that is not there."""
+    """Return whether the import failed because a document is missing."""
     return status.latest_error is not None and CODE in status.latest_error.detail
 
 
 def naming_documents(
     ledger: Ledger, supplier: str, statuses: Mapping[str, AnyImportStatus]
 ) -> dict[str, AnyImportStatus]:
-    """The statuses, by external account number, with the missing documents named in `latest_error.detail`."""
-    streams = {stream_of(supplier, external): external for external, one in statuses.items() if misses_documents(one)}
+    """Return the statuses by external account number, with the missing documents in `latest_error.detail`."""
+    streams = {
+        stream_of(supplier, external): external for external, status in statuses.items() if misses_documents(status)
+    }
     if not streams:
         return dict(statuses)
     bodies = staged_bodies(ledger, list(streams))
@@ -37,7 +39,7 @@ def naming_documents(
 
 
 def staged_bodies(ledger: Ledger, streams: list[str]) -> Iterator[tuple[str, bytes]]:
-    """The payload that each import was last staged with, by its stream; what was erased is missing."""
+    """Yield stream and last staged payload of each import, without erased ones."""
     states = {stream: loaded.state for stream, loaded in ledger.load(streams).items()}
     digests = {
         stream: state.staged.payload_sha256
@@ -48,7 +50,7 @@ def staged_bodies(ledger: Ledger, streams: list[str]) -> Iterator[tuple[str, byt
 
 
 def document_paths(body: bytes) -> tuple[str, ...]:
-    """The paths of an account's documents, in the order of its statements."""
+    """Return the paths of an account's documents, in the order of its statements."""
     return tuple(statement.statement_path for statement in stored_account(body).statements)
 
 

@@ -1,7 +1,7 @@
-"""Reconciliations: what a run adds up to. One worker at a time fills the run's row, portion by portion.
+"""Reconciliation jobs, which compute the totals of a run. A worker fills the job's row, portion by portion.
 
-The row holds the sum so far and the place where it ends, so that another worker continues where one was killed.
-Deleting the row cancels the job. All times are the database's.
+The row has the totals so far and the place where they end, so that another worker can continue after a kill. Deleting
+the row cancels the job. All times are the database's.
 """
 
 import secrets
@@ -23,27 +23,27 @@ from schemas.sentence import Sentence
 LEASE = timedelta(minutes=2)
 """Longest time for one portion. Another worker takes the job over afterwards."""
 PORTION = 500
-"""Accounts that one query adds up."""
+"""Accounts per query."""
 PORTION_TIMEOUT = "60s"
-"""Longest time of one statement of a portion."""
+"""Time limit of a statement of a portion."""
 MAX_ATTEMPTS = 5
-"""Attempts without progress. The job has failed after the last."""
+"""Attempts without progress. The job fails after the last."""
 MAX_OPEN = 3
-"""Runs of a supplier that are added up at a time."""
+"""Jobs of a supplier at a time. Another request is refused."""
 UNASKED = timedelta(minutes=15)
 """A job without a request in this time is deleted."""
 FRESH = timedelta(minutes=1)
-"""Time in which a result can be read again while nothing happens in its run."""
+"""Time in which a result can be read again if its run has no new events."""
 QUIET_S = 10.0
-"""Seconds without progress after which the reason is looked up."""
+"""Seconds without progress after which an answer contains the reason."""
 
 
 class TooManyReconciliations(Exception):
-    """The supplier already has the greatest number of runs that are added up at a time."""
+    """The supplier already has the greatest number of jobs at a time."""
 
 
 class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as a request reads it. `totals` is JSON, and empty before the end."""
+    """A job as requests read it. `totals` is JSON, and empty before the end."""
 
     job: str
     accounts: int
@@ -52,18 +52,18 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     has_ended: bool
     totals: str
     seconds: float
-    """Since it was requested first."""
+    """Time since the first request."""
     quiet_s: float
-    """Since the last progress."""
+    """Time since the last progress."""
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds that the rest will take at the present rate; None before the first portion."""
+        """Estimated seconds until the end; None before the first portion."""
         return remaining_s(self.accounts_done, self.accounts, self.seconds)
 
 
 class Sum(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that a worker has taken: the sum of the accounts up to a place."""
+    """A job of a worker: the totals of the accounts up to a place."""
 
     supplier: str
     run: str
@@ -74,7 +74,7 @@ class Sum(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def remaining_s(done: int, total: int, seconds: float) -> float | None:
-    """Return the seconds for the rest at the same rate, None while nothing is done. Pure."""
+    """Return the seconds for the rest at the same rate; None if nothing is done yet. Pure."""
     if done >= total:
         return 0.0
     return round((total - done) * seconds / done, 1) if done > 0 and seconds > 0 else None
@@ -120,8 +120,8 @@ async def request(
 ) -> Reconciliation:
     """Return the run's job, or a new one. Raises TooManyReconciliations.
 
-    `reached` is the position of the run's last event, `accounts` about how many the run has. A result is returned once,
-    and for a minute again while the position stays.
+    `reached` is the position of the run's last event, `accounts` the approximate number of accounts. A result is
+    returned once, and again for a minute if the position is the same.
     """
     wanted: Mapping[str, Any] = {
         "supplier": supplier, "run": run, "job": secrets.token_hex(8), "reached": reached, "accounts": accounts,
@@ -141,19 +141,19 @@ async def request(
 
 
 async def note_delivery(connection: AsyncConnection[Any], job: str) -> None:
-    """Note that the result was sent."""
+    """Record that the result was sent."""
     await connection.execute("UPDATE reconciliations SET delivered_at = clock_timestamp() WHERE job = %s", (job,))
 
 
 async def cancel(connection: AsyncConnection[Any], supplier: str, run: str) -> Reconciliation | None:
-    """Delete the run's job and its result; return it as it was."""
+    """Delete the run's job and its result; return the deleted job."""
     async with connection.cursor(row_factory=class_row(Reconciliation)) as cursor:
         await cursor.execute(_CANCEL.encode(), (supplier, run))
         return await cursor.fetchone()
 
 
 async def why_quiet(connection: AsyncConnection[Any]) -> Sentence | None:
-    """Return why no job makes progress, as far as the database shows it."""
+    """Return why no job makes progress, if the database shows the reason."""
     async with connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(_SELECT_HOLDERS, _OF_LOCKS | {"relay": locks.RELAY})
         [workers, relays] = await cursor.fetchone() or (0, 0)
@@ -171,10 +171,10 @@ _NO_WORKER = Sentence(
     "Es läuft kein Worker-Prozess. Bitte einen starten: `importledger worker`.",
 )
 _NO_RELAY = Sentence(
-    "No relay runs, which rings for the workers. Start one: `importledger relay`.",
-    "Es läuft kein Relay, das den Workern Bescheid gibt. Bitte eines starten: `importledger relay`.",
+    "No relay runs, which sends messages to the workers. Start one: `importledger relay`.",
+    "Es läuft kein Relay, das den Workern Nachrichten sendet. Bitte eines starten: `importledger relay`.",
 )
-_IMPORTS_WAIT = Sentence("Imports wait, and come first.", "Importe warten und gehen vor.")
+_IMPORTS_WAIT = Sentence("Imports are waiting. They have priority.", "Importe warten. Sie haben Vorrang.")
 
 _DELETE_UNASKED = "DELETE FROM reconciliations WHERE requested_at < clock_timestamp() - %s"
 _END_FAILED = f"""
@@ -206,7 +206,7 @@ _GIVE_BACK = f"UPDATE reconciliations SET worker = 0, error = %(error)s {_OF_MIN
 
 
 def waiting_jobs(connection: Connection[Any]) -> list[str]:
-    """Return the jobs that a worker may take, after deleting those that nobody asks for and ending those that fail."""
+    """Return the jobs that a worker may take. Jobs without requests are deleted, and failed jobs are ended before."""
     connection.execute(_DELETE_UNASKED, (UNASKED,))
     connection.execute(_END_FAILED.encode(), _OF_LOCKS | {"attempts": MAX_ATTEMPTS})
     with connection.cursor(row_factory=tuple_row) as cursor:
@@ -219,7 +219,7 @@ def other_waits(connection: Connection[Any], job: str) -> bool:
 
 
 def take(connection: Connection[Any], job: str, worker: int) -> Sum | None:
-    """Take a job, with what another worker of this release has done of it; None when it is not to be taken."""
+    """Take a job, with the totals of another worker of this release; None if it cannot be taken."""
     wanted = _OF_LOCKS | {"job": job, "worker": worker, "lease": LEASE}
     with connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute(_TAKE.encode(), wanted).fetchone()
@@ -239,7 +239,7 @@ def take(connection: Connection[Any], job: str, worker: int) -> Sum | None:
 
 
 def add_portion(connection: Connection[Any], before: Sum, worker: int) -> Sum | None:
-    """Add the next portion and save the sum; None when that was the last, or the job is this worker's no more."""
+    """Add the next portion and save the totals; None after the last, or if the worker lost the job."""
     with connection.transaction():
         connection.execute(f"SET LOCAL statement_timeout = '{PORTION_TIMEOUT}'")
         portion, count, place = run_portion(connection, before.supplier, before.run, before.place)
@@ -261,11 +261,11 @@ def add_portion(connection: Connection[Any], before: Sum, worker: int) -> Sum | 
 def run_portion(
     connection: Connection[Any], supplier: str, run: str, after: RunPlace
 ) -> tuple[Totals, int, RunPlace | None]:
-    """Return what the next accounts of a run add up to, their number, and where they end; None at the end."""
+    """Return the totals of the next accounts of a run, their number, and their last place; None at the end."""
     count, accounts, end = run_accounts(connection, supplier, run, after, PORTION)
     return account_totals(connection, accounts) if accounts else Totals(), count, end
 
 
 def leave_to_others(connection: Connection[Any], job: str, worker: int, error: str = "") -> None:
-    """Let another worker take it. The error is the last one that its caller reads when all attempts have failed."""
+    """Release the job for another worker. Callers read the error if all attempts fail."""
     connection.execute(_GIVE_BACK.encode(), {"job": job, "worker": worker, "error": error[:1000]})

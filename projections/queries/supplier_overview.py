@@ -1,4 +1,4 @@
-"""How suppliers' imports stand: counts by state, pace, how long what waits will take, and since when it waits."""
+"""State of suppliers' imports: counts by status, rate, estimated time for waiting imports, and longest wait."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -12,28 +12,28 @@ from eventstore.aggregates.import_process import STATUSES, WAITING
 from projections.views.throughput import RATE_MINUTES, late_counts
 
 ORDER = ["ongoing", "paused", "complete"]
-"""Of suppliers with these states, those of the first are looked at most."""
+"""Statuses of suppliers in the order of the list."""
 StandingPlace = tuple[int, str]
-"""What suppliers are sorted by: the place of their state, and their code."""
+"""Sort key of suppliers: rank of their status, and code."""
 FAILED = ("ERRORED", "DRY_RUN_ERRORED")
 
 
 class SupplierStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """One supplier: its status and reason, its imports by state, and how they go on."""
+    """A supplier: its status and reason, its imports by status, and their rate."""
 
     code: str
     status: str
     reason: str
     by_status: dict[str, int]
     per_minute: float
-    """Imports that ended in a minute, of the last whole minutes."""
+    """Imports ended per minute, in the last whole minutes."""
     received_per_minute: float
     oldest_waiting_at: datetime | None
-    """Since when the import that waits longest has been waiting."""
+    """Time of the oldest waiting import."""
 
     @property
     def place(self) -> StandingPlace:
-        """Where the list stands with it: the next page begins after the last."""
+        """Sort key of this supplier. The next page begins after the last one."""
         return (ORDER.index(self.status) + 1 if self.status in ORDER else 9), self.code
 
     @property
@@ -50,20 +50,20 @@ class SupplierStanding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def error_share(self) -> float | None:
-        """Of the imports that have ended, those that failed; None where none has."""
+        """Share of failed imports among ended ones; None if none has ended."""
         ended = self.total - self.waiting - self.by_status.get("CANCELLED", 0)
         return self.failed / ended if ended else None
 
     @property
     def eta_s(self) -> float | None:
-        """How long what waits will take at the present pace; 0 where nothing waits, None where nothing ends."""
+        """Estimated seconds for the waiting imports; 0 if none waits, None if none ends."""
         if not self.waiting:
             return 0.0
         return self.waiting / self.per_minute * 60 if self.per_minute else None
 
     @property
     def shares(self) -> list[tuple[str, int, float]]:
-        """(state, number, share) of each state that imports are in, in the order of a process."""
+        """(status, number, share) of each status with imports, in the order of a process."""
         present = [(status, self.by_status.get(status, 0)) for status in STATUSES]
         return [(status, number, number / self.total) for status, number in present if number]
 
@@ -97,7 +97,7 @@ FROM unnest(%s::text[]) AS mine (code)
 
 
 async def supplier_codes(connection: AsyncConnection[Any], reach: Sequence[str] | None) -> list[str]:
-    """The codes of all suppliers, or of those within reach."""
+    """Read the codes of all suppliers, or of those in `reach`."""
     async with connection.cursor(row_factory=tuple_row) as cursor:
         wanted = {"reach": None if reach is None else list(reach)}
         return [code for (code,) in await (await cursor.execute(_SELECT_CODES, wanted)).fetchall()]
@@ -111,7 +111,7 @@ async def supplier_standings(
     after: StandingPlace | None = None,
     limit: int | None = None,
 ) -> list[SupplierStanding]:
-    """All suppliers, or those within reach: ongoing ones first, then by code; so many at most, after a place."""
+    """Read all suppliers, or those in `reach`: ongoing ones first, then by code; at most `limit`, after a place."""
     rank, code = after or (None, "")
     wanted = {"reach": None if reach is None else list(reach), "order": ORDER, "rank": rank, "code": code}
     async with connection.cursor(row_factory=tuple_row) as cursor:

@@ -1,7 +1,7 @@
-"""How the service is, in numbers: what waits, how far everybody has come, how large it is. Reads only, and no person.
+"""State of the service in numbers: waiting work, lags, sizes. Reads only, and no personal data.
 
-Asked for metrics and for support: each question is small on a large log as well, and one that
-cannot be answered in time is left out.
+Metrics, `doctor`, support bundles and the console use it. Each query is fast on a large log; numbers whose query takes
+too long are missing.
 """
 
 from collections import Counter
@@ -21,11 +21,11 @@ from eventstore.proof.sealing import signed_size
 from projections.unlogged.troubles import reported_troubles
 
 FOLLOWING = ("relay", "ended imports")
-"""Followers whose checkpoint is a row of `checkpoints`, by the names that they have there."""
+"""Followers whose checkpoint is a row of `checkpoints`, by their names there."""
 
 
 class ConnectedProcess(msgspec.Struct, frozen=True, kw_only=True):
-    """A process of the service with its connections: how many, and how many of them do something now."""
+    """A process of the service with its number of connections, all and active."""
 
     name: str
     address: str
@@ -35,7 +35,7 @@ class ConnectedProcess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunningJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that a worker adds up."""
+    """A reconciliation that is not finished."""
 
     supplier: str
     run: str
@@ -45,17 +45,17 @@ class RunningJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lag(msgspec.Struct, frozen=True):
-    """How far somebody is behind the log: events, and how old the first of them is."""
+    """Lag of a follower: events, and the age of the first of them."""
 
     events: int
     seconds: float
 
 
 class Vitals(msgspec.Struct, kw_only=True):
-    """What is left out could not be found out in time, or is not known here."""
+    """Numbers of the service. Missing ones could not be read in time."""
 
     at: datetime | None = None
-    """By the database's clock."""
+    """Time of the database."""
     head: int | None = None
     is_intake_stopped: bool | None = None
     """True while each append is refused (`eventstore.log.intake_stop`)."""
@@ -65,23 +65,23 @@ class Vitals(msgspec.Struct, kw_only=True):
     imports: list[tuple[str, str, int]] = []
     """Supplier, state, number."""
     oldest_pending_s: float | None = None
-    """Of those that could be processed now; 0 where none waits."""
+    """Wait of the oldest import that could be processed now; 0 if there is none."""
     parked: dict[str, int] = {}
-    """Streams that a projection leaves out, by its name."""
+    """Parked streams by name of the projection."""
     troubles: dict[str, int] = {}
-    """Processes in which work of this name fails at present."""
+    """Processes in which work fails at present, by name of the work."""
     holders: dict[str, int] = {}
-    """Processes that hold a piece of work: workers, and the single followers by their names."""
+    """Processes by work that they have locked: workers, and single followers by their names."""
     waiting_mails: int | None = None
     log_lock_waiters: int | None = None
     log_lock_wait_s: float | None = None
-    """Of the one that waits longest at this moment."""
+    """Longest present wait for the log's lock."""
     connections: int | None = None
     max_connections: int | None = None
     wal_bytes: int | None = None
-    """Ever written."""
+    """Bytes of write-ahead log since the database was created."""
     kept_wal_bytes: int | None = None
-    """For the replication slot that is furthest behind."""
+    """Bytes of write-ahead log that the slowest replication slot still needs."""
     synchronous_standbys: int | None = None
     transaction_age: int | None = None
     database_bytes: int | None = None
@@ -94,9 +94,9 @@ class Vitals(msgspec.Struct, kw_only=True):
     processes: list[ConnectedProcess] = []
     jobs: list[RunningJob] = []
     in_hand: list[tuple[int, int]] = []
-    """(worker, imports that it has now), those with most first."""
+    """(worker, imports in progress), the largest first."""
     keys: int | None = None
-    """Access keys in force."""
+    """Valid access keys."""
     oldest_key_s: float | None = None
 
 
@@ -200,9 +200,9 @@ WHERE state = 'live' GROUP BY name
 def read_vitals(
     connection: Connection[Any], projections: tuple[str, ...], *, with_sizes: bool = True, with_work: bool = False
 ) -> Vitals:
-    """The numbers of now. `projections` are those that follow the log. Raises OperationalError where it is away.
+    """Read the numbers. `projections` are those that follow the log. Raises OperationalError without a database.
 
-    `with_work`: also the processes and what they do.
+    `with_work`: also the processes and their work.
     """
     overview = Vitals()
     parts: list[Callable[[_Asking, Vitals], None]] = [_events, _imports, _locks, _server, _keys]
@@ -220,7 +220,7 @@ def read_vitals(
 
 
 class _Asking:
-    """A connection in autocommit, and what is asked about."""
+    """A connection in autocommit, and the names of the projections."""
 
     def __init__(self, connection: Connection[Any], projections: tuple[str, ...]) -> None:
         self.connection = connection

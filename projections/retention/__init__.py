@@ -1,1 +1,1 @@
-"""Retention: persons are erased, payloads of finished suppliers are archived."""
+"""Retention: erasure of persons, archives of finished suppliers' payloads."""

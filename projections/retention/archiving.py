@@ -1,7 +1,7 @@
-"""Archiving a finished supplier: its payloads are detached once the file that holds them was read back from its store.
+"""Archive a finished supplier: write its payloads to a file, read the file back, then delete them from the database.
 
-The order is what makes it safe to kill: the file is written and read back, the log says where it is, and only then are
-payloads deleted, some at a time. Whoever asks again goes on where it ended. The log itself is never touched.
+It is safe to kill: the file is written and read back, an event names its place, and only then are payloads deleted in
+batches. The next run continues. The log itself is never changed.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ from projections.versions.build import Progress
 from system.object_store import open_store
 
 _TIMEOUT_S = 3_600.0
-"""For a whole file, of which there may be gigabytes."""
+"""Longest transfer of a file, in seconds. A file may have gigabytes."""
 _BATCH = 1_000
 
 _SELECT_UNFINISHED = """
@@ -59,7 +59,7 @@ WHERE payloads.stream = s AND sha256 = decode(d, 'hex')
       WHERE events.stream = payloads.stream AND position > %(position)s
         AND position(d IN encode(state, 'escape')) > 0)
 """
-"""What was sent once more after the archive was written stays."""
+"""Payloads sent again after the archive was written are kept."""
 _INSERT = """
 INSERT INTO payloads (stream, sha256, recorded_at, received_bytes, subject, content)
 SELECT s, decode(d, 'hex'), t, r, u, c
@@ -73,11 +73,11 @@ _SELECT_KEYS = "SELECT stream, key FROM payload_keys WHERE stream = ANY(%b)"
 
 
 class NotArchivable(OperatorError):
-    """The supplier cannot be archived, or its archive not be used; the message says why and what to do."""
+    """The supplier cannot be archived, or its archive cannot be used; the message says why and what to do."""
 
 
 class Checked(msgspec.Struct):
-    """What an archive was found to hold: opened with the keys that are here, and of persons who were erased."""
+    """Result of checking an archive: payloads that could be decrypted, and payloads of erased persons."""
 
     contents: Contents
     opened: int = 0
@@ -85,12 +85,12 @@ class Checked(msgspec.Struct):
 
 
 def refuse_unfinished(connection: Connection[Any], code: str, position: int, readers: Sequence[str]) -> None:
-    """Raises NotArchivable while anything of the supplier goes on, or a projection has yet to read its payloads."""
+    """Raises NotArchivable if the supplier has open imports or e-mails, or a projection still needs its payloads."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute("SELECT status FROM import_supplier WHERE code = %s", (code,)).fetchone()
         if row is None or row[0] != "complete":
             raise NotArchivable(
-                f"{code} is not finished: say `importledger supplier status {code} complete` when nothing more comes."
+                f"{code} is not finished. Run `importledger supplier status {code} complete` after its last import."
             )
         waiting = cursor.execute(_SELECT_UNFINISHED, {"code": code}).fetchone()
         if waiting and waiting[0]:
@@ -112,11 +112,11 @@ def archive_supplier(
     by: str,
     progress: Progress = lambda events: None,
 ) -> tuple[SupplierArchived, int]:
-    """Write the archive below the URL, read it back, say so in the log, and detach its payloads; how many those were.
+    """Write the archive below the URL, read it back, record it in the log and detach its payloads; return their number.
 
-    Both connections are the administrator's; `sealed` is the log's newest checkpoint. Safe to repeat: an archive that
-    the log knows of is not written again. A supplier has one archive at a time, of all its payloads. The caller must
-    hold `archiving_alone`. Raises NotArchivable, ArchiveDamaged.
+    Both connections must be the administrator's; `sealed` is the log's newest checkpoint. Safe to repeat: an archive in
+    the log is not written again. A supplier has one archive at a time, of all its payloads. The caller must hold
+    `archiving_alone`. Raises NotArchivable, ArchiveDamaged.
     """
     known = archive_of(connection, code)
     if known is not None and known.url.rsplit("/", 1)[0] != url.rstrip("/"):
@@ -141,7 +141,7 @@ def archive_supplier(
 
 
 def _refuse_without_room(connection: Connection[Any], code: str, url: str, position: int) -> None:
-    """Raises NotArchivable where the archive does not fit on this machine, as a temporary file and in its place."""
+    """Raises NotArchivable if the archive does not fit on this machine, as a temporary file and in its place."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         [(events, event_bytes)] = cursor.execute(_SELECT_EVENT_BYTES, (code, position)).fetchall()
         [(payload_bytes,)] = cursor.execute(_SELECT_PAYLOAD_BYTES, (code, position)).fetchall()
@@ -168,7 +168,7 @@ SELECT coalesce(sum(octet_length(content)), 0)
 FROM payloads
 WHERE stream IN (SELECT stream FROM events WHERE supplier = %s AND position <= %s)
 """
-_ATTACH = ": say `importledger archive attach {}` first."
+_ATTACH = ": run `importledger archive attach {}` first."
 _COUNT_LATER = """
 SELECT count(*)
 FROM payloads
@@ -178,12 +178,12 @@ WHERE stream IN (SELECT stream FROM events WHERE supplier = %s AND position > %s
 
 @contextmanager
 def archiving_alone(connection: Connection[Any], code: str) -> Iterator[None]:
-    """Nobody else archives the supplier, or attaches its archive. Raises NotArchivable when somebody does."""
+    """Hold the lock on the supplier's archive. Raises NotArchivable if another process holds it."""
     key = locks.ARCHIVES, code
     with connection.cursor(row_factory=tuple_row) as cursor:
         [(is_mine,)] = cursor.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", key).fetchall()
     if not is_mine:
-        raise NotArchivable(f"{code} is being archived, or its archive attached, by somebody else.")
+        raise NotArchivable(f"{code} is being archived, or its archive attached, by another process.")
     try:
         yield
     finally:
@@ -222,9 +222,9 @@ def _written(
 
 @contextmanager
 def read_back(archived: SupplierArchived, keys: Sequence[str]) -> Iterator[Archive]:
-    """The archive as it lies at its place, which must be the file that the log speaks of.
+    """Download the archive, which must be the file named in the log.
 
-    Raises NotArchivable where it cannot be had, ArchiveDamaged where it is another.
+    Raises NotArchivable if it cannot be read, ArchiveDamaged if it is another file.
     """
     place, name = archived.url.rsplit("/", 1)
     digest = hashlib.sha256()
@@ -239,7 +239,7 @@ def read_back(archived: SupplierArchived, keys: Sequence[str]) -> Iterator[Archi
             raise NotArchivable(f"{archived.url} cannot be read: {type(error).__name__}.") from error
         try:
             if digest.hexdigest() != archived.sha256:
-                raise ArchiveDamaged("it is not the file that the log speaks of")
+                raise ArchiveDamaged("it is not the file that the log names")
             archive = Archive(file, keys)
         except ArchiveDamaged as error:
             raise ArchiveDamaged(f"{archived.url}: {error}") from error
@@ -250,7 +250,7 @@ def read_back(archived: SupplierArchived, keys: Sequence[str]) -> Iterator[Archi
 
 
 def check_archive(connection: Connection[Any], archive: Archive) -> Checked:
-    """Check all of it, and open every payload whose key is here. Raises ArchiveDamaged."""
+    """Check the archive, and decrypt every payload whose key exists. Raises ArchiveDamaged."""
     archive.check()
     checked = Checked(archive.contents)
     for batch in in_pieces(archive.payloads(), _stored_bytes, MAX_OPEN_BYTES):
@@ -271,7 +271,7 @@ def check_archive(connection: Connection[Any], archive: Archive) -> Checked:
 
 
 def detach(connection: Connection[Any], archive: Archive) -> int:
-    """Delete the archive's payloads from the database, a transaction for some at a time; how many there were."""
+    """Delete the archive's payloads from the database in batches; return their number."""
     deleted = 0
     lines = archive.index()
     while batch := list(islice(lines, _BATCH)):
@@ -281,11 +281,11 @@ def detach(connection: Connection[Any], archive: Archive) -> int:
 
 
 def put_back(connection: Connection[Any], archive: Archive) -> int:
-    """Bring the archive's payloads back into the database, but for erased persons; how many were missing."""
+    """Insert the archive's payloads into the database, except those of erased persons; return their number."""
     inserted = 0
     for batch in in_pieces(archive.payloads(), _stored_bytes, MAX_OPEN_BYTES):
         with connection.transaction():
-            # As an erasure takes it: nothing of a person comes back while, or after, the person is erased.
+            # The lock of erasures: no payload of a person comes back during or after the erasure.
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
             inserted += connection.execute(_INSERT, _columns(batch)).rowcount
     return inserted
@@ -294,7 +294,7 @@ def put_back(connection: Connection[Any], archive: Archive) -> int:
 def attach_archive(
     connection: Connection[Any], ledger: Ledger, code: str, archive: Archive, *, at: datetime, by: str
 ) -> int:
-    """Bring the archive's payloads back, and say so in the log. Safe to repeat."""
+    """Insert the archive's payloads into the database, and record that in the log. Safe to repeat."""
     inserted = put_back(connection, archive)
     ledger.execute(stream_of(code), AttachArchive(), at=at, by=by)
     return inserted
@@ -302,7 +302,7 @@ def attach_archive(
 
 @contextmanager
 def all_put_back(connection: Connection[Any], keys: Sequence[str]) -> Iterator[None]:
-    """The payloads of all archives are here until the end of the block: for a restore, which makes all views anew."""
+    """Insert the payloads of all archives until the end of the block, for a restore, which rebuilds all views."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         codes = [
             stream.split("/", 1)[1]
@@ -310,7 +310,9 @@ def all_put_back(connection: Connection[Any], keys: Sequence[str]) -> Iterator[N
         ]
     with ExitStack() as stack:
         archives = [
-            stack.enter_context(read_back(one, keys)) for code in codes if (one := archive_of(connection, code))
+            stack.enter_context(read_back(archived, keys))
+            for code in codes
+            if (archived := archive_of(connection, code))
         ]
         for archive in archives:
             put_back(connection, archive)
@@ -320,7 +322,7 @@ def all_put_back(connection: Connection[Any], keys: Sequence[str]) -> Iterator[N
 
 
 def _stored_bytes(stored: tuple[StoredPayload, bytes]) -> int:
-    """Of the content; small ones count for more, so that a thousand are together at most."""
+    """Size of the content. A minimum per payload limits a batch to a thousand."""
     return max(stored[0].length, MAX_OPEN_BYTES // 1_000)
 
 

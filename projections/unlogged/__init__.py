@@ -1,1 +1,1 @@
-"""Tables that no event makes: sessions, user details, typed reasons, refused attempts, troubles of processes."""
+"""Tables outside the log: sessions, user details, typed reasons, refused attempts, troubles of processes."""

@@ -1,6 +1,6 @@
-"""Requests about an account that were refused, in a table outside the log: when, which, codes and paths, no values.
+"""Refused requests about an account, in a table outside the log: time, operation, codes and paths, without values.
 
-Kept for 90 days, at most a million of a supplier, the newest; erasing a person deletes theirs.
+They are kept for 90 days, up to a million per supplier. Erasing a person deletes the attempts about their account.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -37,7 +37,7 @@ SELECT %(id)s, %(supplier)s, %(external_account_number)s, %(attempted_at)s, %(op
 WHERE NOT EXISTS (SELECT FROM payload_keys WHERE stream = %(stream)s AND erased_at >= %(attempted_at)s)
 ON CONFLICT (id) DO NOTHING
 """
-"""What was refused before its person was erased is not written afterwards."""
+"""Attempts from before the erasure of their person are not written."""
 
 _SELECT = """
 SELECT supplier, external_account_number, attempted_at, operation, code, problems, number
@@ -53,7 +53,7 @@ DELETE_ATTEMPTS = (
 )
 
 _DELETE_OLD = "DELETE FROM refused_attempts WHERE attempted_at < %s"
-# A walk from supplier to supplier along the index: as many steps as there are suppliers.
+# Finds the suppliers by one index lookup each.
 _SELECT_SUPPLIERS = """
 WITH RECURSIVE walk AS (
     SELECT min(supplier) AS supplier FROM refused_attempts
@@ -71,7 +71,7 @@ WHERE supplier = %(supplier)s AND number <= (
 
 
 def write_attempts(connection: Connection[Any], attempts: Mapping[UUID, Attempt]) -> None:
-    """Store them, in one transaction. An attempt whose id is there already is left out."""
+    """Store attempts in one transaction. Attempts whose id exists are skipped."""
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(
             _INSERT,
@@ -88,7 +88,7 @@ def write_attempts(connection: Connection[Any], attempts: Mapping[UUID, Attempt]
 
 
 def delete_old_attempts(connection: Connection[Any], at: datetime, *, limit: int = MAX_OF_SUPPLIER) -> int:
-    """Delete what is older than 90 days, and of each supplier all but the newest; how many were deleted."""
+    """Delete attempts older than 90 days, and all but the newest of each supplier; return their number."""
     deleted = connection.execute(_DELETE_OLD, (at - KEPT_FOR,)).rowcount
     with connection.cursor(row_factory=tuple_row) as cursor:
         suppliers = [row[0] for row in cursor.execute(_SELECT_SUPPLIERS)]
@@ -105,7 +105,10 @@ async def refused_attempts(
     before: int = 10**18,
     limit: int = MAX_SHOWN,
 ) -> list[Attempt]:
-    """The refused attempts under a number, the newest first, before one of them: at these suppliers or at any."""
+    """Return refused attempts under a number, the newest first: at these suppliers, or at any for None.
+
+    `before` is the number of the last attempt of the previous page.
+    """
     wanted: dict[str, Any] = {"external": external, "before": before, "limit": limit}
     wanted["suppliers"] = None if suppliers is None else [*suppliers]
     async with connection.cursor(row_factory=class_row(Attempt)) as cursor:

@@ -1,7 +1,7 @@
 """Open sessions, links that sign in once, and failed attempts to sign in.
 
-Tokens are 256 random bits; the tables hold their SHA-256, so that a reader of the tables cannot sign in. A session
-bears a MAC, and the database's owner alone writes links, so that a writer of the tables cannot sign in either.
+Tokens are 256 random bits. The tables have their SHA-256, so that a reader of the tables cannot sign in. A session
+has a MAC, and only the database's owner writes links, so that a writer of the tables cannot sign in either.
 """
 
 import hashlib
@@ -22,17 +22,17 @@ FAILURES_KEPT = timedelta(days=1)
 
 
 def new_token() -> str:
-    """256 random bits, as text for a cookie or a link; they need no slow hash."""
+    """Return 256 random bits as text for a cookie or link. They need no slow hash."""
     return secrets.token_urlsafe(32)
 
 
 def token_sha256(token: str) -> bytes:
-    """All that is kept of a token."""
+    """Return the digest under which a token is stored."""
     return hashlib.sha256(token.encode()).digest()
 
 
 class OpenSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that has not ended, and what its user may do and see at this moment."""
+    """A session that has not ended, with the present rights of its user."""
 
     session: str
     user_id: str
@@ -100,9 +100,9 @@ _DELETE_FAILURES = "DELETE FROM failed_sign_ins WHERE who_sha256 = %s OR last_at
 async def open_session(
     connection: AsyncConnection[Any], authority: AuthorityKey, token: str, at: datetime
 ) -> OpenSession | None:
-    """The session that the token opens; None when it has ended, or its user may not sign in any more.
+    """Return the session of the token; None if it has ended, or its user may no longer sign in.
 
-    None as well for a session that bears no MAC of this key: somebody else has written its row.
+    Returns None as well if the session's MAC is not of this key: its row is forged.
     """
     async with connection.cursor(row_factory=class_row(OpenSession)) as cursor:
         opened = await (await cursor.execute(_SELECT_SESSION, (token_sha256(token), at))).fetchone()
@@ -115,7 +115,7 @@ async def open_session(
 def begin_session(
     connection: Connection[Any], authority: AuthorityKey, token: str, session: str, user_id: str, at: datetime
 ) -> None:
-    """Open a session of 8 hours; those that have expired are cleared away."""
+    """Open a session of 8 hours, and delete expired sessions."""
     connection.execute(_DELETE_EXPIRED, (at,))
     row = {"token": token_sha256(token), "session": session, "user_id": user_id, "at": at}
     row |= {"expires_at": at + SESSION_LASTS}
@@ -128,39 +128,39 @@ def end_session(connection: Connection[Any], session: str) -> None:
 
 
 def end_sessions(connection: Connection[Any], user_id: str, *, but: str = "") -> None:
-    """End the user's sessions, all or all but one, and void the links that would begin another."""
+    """End the user's sessions, all or all but one, and delete their sign-in links."""
     connection.execute(_DELETE_SESSIONS, (user_id, but))
     connection.execute(_DELETE_LINKS, (user_id,))
 
 
 def write_link(connection: Connection[Any], sha256: bytes, user_id: str, at: datetime) -> None:
-    """Keep a link, by its token's digest, that signs in once within 15 minutes; the user's former ones are void."""
+    """Store a link by its token's digest. It signs in once within 15 minutes; the user's older links are deleted."""
     connection.execute(_DELETE_LINKS, (user_id,))
     connection.execute(_DELETE_OLD_LINKS, (at,))
     connection.execute(_INSERT_LINK, (sha256, user_id, at + LINK_LASTS))
 
 
 async def link_user(connection: AsyncConnection[Any], token: str, at: datetime) -> str | None:
-    """Whom the link signs in; None for one that was used or has expired."""
+    """Return the user whom the link signs in; None if it was used or has expired."""
     async with connection.cursor(row_factory=tuple_row) as cursor:
         row = await (await cursor.execute(_SELECT_LINK, (token_sha256(token), at))).fetchone()
     return row[0] if row else None
 
 
 def use_link(connection: Connection[Any], token: str, at: datetime) -> bool:
-    """Use the link up, with what follows from it in one transaction; False when somebody else has."""
+    """Delete the link in the transaction of the sign-in; return False if it was used already."""
     return connection.execute(_DELETE_LINK, (token_sha256(token), at)).rowcount == 1
 
 
 class Failures(msgspec.Struct, frozen=True):
-    """How often in a row, and when last."""
+    """Number of consecutive failures, and the time of the last."""
 
     number: int
     last_at: datetime
 
 
 def who_sha256(who: str) -> bytes:
-    """Under which name failures are counted: nobody reads in the table who has tried."""
+    """Return the digest under which failures are counted, so that the table names nobody."""
     return hashlib.sha256(who.encode()).digest()
 
 
@@ -170,12 +170,12 @@ async def count_try(
     at: datetime,
     is_free: Callable[[Mapping[str, Failures]], bool],
 ) -> dict[str, Failures]:
-    """Count a try for each of them, if `is_free` of their failures of the last day, which are returned.
+    """Count an attempt for each name if `is_free` allows it; return the failures of the last day by name.
 
-    It is counted before the password is checked, and in one transaction: of tries at the same moment, each is judged by
-    those before it. Refused tries leave no row.
+    The attempt is counted before the password is checked, in one transaction: concurrent attempts therefore count.
+    Refused attempts are not counted.
     """
-    names = {who_sha256(one): one for one in who}
+    names = {who_sha256(name): name for name in who}
     digests, since = sorted(names), at - FAILURES_KEPT
     locks = [int.from_bytes(digest[:8], signed=True) for digest in digests]
     async with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
@@ -190,12 +190,12 @@ async def count_try(
 async def give_back(
     connection: AsyncConnection[Any], who: Sequence[str], at: datetime, known: Mapping[str, Failures]
 ) -> None:
-    """Uncount a try of this moment, before which these failures were known: its password was right."""
-    for one in sorted(who, key=who_sha256):
-        former = known[one].last_at if one in known else at
-        await connection.execute(_GIVE_BACK, {"who": who_sha256(one), "at": at, "former": former})
+    """Undo the count of an attempt whose password was right; `known` are the failures before it."""
+    for name in sorted(who, key=who_sha256):
+        former = known[name].last_at if name in known else at
+        await connection.execute(_GIVE_BACK, {"who": who_sha256(name), "at": at, "former": former})
 
 
 def forget_failures(connection: Connection[Any], who: str, at: datetime) -> None:
-    """Begin again after a success; what is older than a day goes as well."""
+    """Delete the failures of a name after a success, and those older than a day."""
     connection.execute(_DELETE_FAILURES, (who_sha256(who), at - FAILURES_KEPT))

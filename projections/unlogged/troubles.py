@@ -1,6 +1,7 @@
-"""The troubles of all processes of the service, in a table: for `/readyz`, `doctor`, metrics and the console.
+"""Troubles of all processes of the service, in a table for `/readyz`, `doctor`, metrics and the console.
 
-A process repeats its troubles while they last. What it has not repeated for a while is over, or the process is gone.
+A process repeats its troubles while they last. A trouble that was not repeated for 20 seconds is over, or its process
+has ended.
 """
 
 from collections.abc import Sequence
@@ -36,7 +37,7 @@ SET error = excluded.error, times = excluded.times, is_waiting = excluded.is_wai
 
 
 class ReportedTrouble(msgspec.Struct, frozen=True, kw_only=True):
-    """A trouble and the process that has it; `since` is by the database's clock."""
+    """A trouble and its process; `since` is by the database's clock."""
 
     process: str
     name: str
@@ -45,11 +46,11 @@ class ReportedTrouble(msgspec.Struct, frozen=True, kw_only=True):
     times: int
     is_waiting: bool
     is_lasting: bool
-    """Whether it is more than one failure that a second try has mended."""
+    """True if it lasts longer than a failure that the next attempt repairs."""
 
 
 def keep_reported(ledger: Ledger, process: str) -> None:
-    """Report the troubles of this process until it ends, in a thread that does nothing while there are none."""
+    """Report the troubles of this process until it ends, in a thread."""
 
     def report() -> None:
         is_reported = False
@@ -66,20 +67,20 @@ def keep_reported(ledger: Ledger, process: str) -> None:
 
 
 def report_troubles(connection: Connection[Any], process: str, troubles: Sequence[Trouble]) -> None:
-    """Replace what was reported of a process."""
+    """Replace the reported troubles of a process."""
     with connection.transaction(), connection.cursor() as cursor:
-        cursor.execute(_DELETE, (process, [one.name for one in troubles]))
-        rows = [(process, one.name, cleaned(one.error), one.times, one.is_waiting) for one in troubles]
+        cursor.execute(_DELETE, (process, [trouble.name for trouble in troubles]))
+        rows = [(process, each.name, cleaned(each.error), each.times, each.is_waiting) for each in troubles]
         cursor.executemany(_UPSERT, rows)
 
 
 def reported_troubles(connection: Connection[Any]) -> list[ReportedTrouble]:
-    """Return the present troubles of all processes, the oldest first."""
+    """Read the present troubles of all processes, the oldest first."""
     with connection.cursor(row_factory=class_row(ReportedTrouble)) as cursor:
         return cursor.execute(_SELECT).fetchall()
 
 
 async def read_troubles(connection: AsyncConnection[Any]) -> list[ReportedTrouble]:
-    """Return the same from the event loop."""
+    """Read the same from the event loop."""
     async with connection.cursor(row_factory=class_row(ReportedTrouble)) as cursor:
         return await (await cursor.execute(_SELECT)).fetchall()

@@ -1,4 +1,4 @@
-"""Reasons that users have typed, by the id that events carry: rows, deleted with their subject or their user."""
+"""Reasons that users typed, by the id in events. They are deleted with their subject or their user."""
 
 import secrets
 from collections.abc import Collection
@@ -13,7 +13,7 @@ MAX_REASON = 500
 
 
 class TypedReason(msgspec.Struct, frozen=True, kw_only=True):
-    """Why somebody did something. `subject` is the stream that it is about: of an import, the person's."""
+    """Reason of an action. `subject` is the stream that it is about; for an import, the person's stream."""
 
     reason: str
     user_id: str
@@ -36,7 +36,7 @@ _DELETE_OF_USER = "DELETE FROM typed_reasons WHERE user_id = %s"
 
 
 def write_reason(connection: Connection[Any], reason: TypedReason) -> None:
-    """Keep it, in the transaction of the event that names it."""
+    """Store a reason in the transaction of the event that refers to it."""
     connection.execute(_INSERT, msgspec.structs.asdict(reason))
 
 
@@ -45,7 +45,7 @@ def delete_reasons_of_user(connection: Connection[Any], user_id: str) -> None:
 
 
 async def reasons_of(connection: AsyncConnection[Any], ids: Collection[str]) -> dict[str, TypedReason]:
-    """By id; what was erased is missing."""
+    """Return reasons by id. Erased ones are missing."""
     async with connection.cursor(row_factory=class_row(TypedReason)) as cursor:
         rows = await (await cursor.execute(_SELECT, (list(ids),))).fetchall()
     return {row.reason: row for row in rows}

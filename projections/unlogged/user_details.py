@@ -1,6 +1,6 @@
 """Personal data of the console's users, outside the log: name, e-mail address, password. Rows can be deleted.
 
-A password or a subject of an OpenID provider signs somebody in only if the row bears a MAC over both and the user's id.
+A password or OpenID subject is accepted only if the row has a MAC over both and the user's id.
 """
 
 from collections.abc import Collection
@@ -15,11 +15,11 @@ from eventstore.log.authority import AuthorityKey
 
 
 class UserDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """One user; "" for what is not known. `openid` is issuer and subject of an OpenID provider."""
+    """A user; "" is unknown. `openid` is issuer and subject of an OpenID provider."""
 
     user_id: str
     email: str
-    """Other organisations may have a user with the same address."""
+    """Unique within an organisation."""
     organisation: str
     name: str = ""
     password_hash: str = ""
@@ -27,18 +27,18 @@ class UserDetails(msgspec.Struct, frozen=True, kw_only=True):
     mac: str = ""
 
     def authentic(self, authority: AuthorityKey) -> "UserDetails":
-        """Return the same, without a password and an OpenID subject for which no MAC of this key vouches."""
+        """Return the details; without password and OpenID subject if their MAC is not of this key."""
         if authority.is_mac(self.mac, _DETAILS, self.user_id, self.openid, self.password_hash):
             return self
         return msgspec.structs.replace(self, password_hash="", openid=None)
 
     def vouched_for(self, authority: AuthorityKey) -> "UserDetails":
-        """Return the same with the MAC that lets password and subject sign the user in."""
+        """Return the details with the MAC of their password and OpenID subject."""
         return msgspec.structs.replace(self, mac=authority.mac(_DETAILS, self.user_id, self.openid, self.password_hash))
 
     @property
     def shown(self) -> str:
-        """The user's name on pages for others."""
+        """Name of the user on pages."""
         return self.name or self.email
 
 
@@ -59,32 +59,32 @@ _DELETE_PASSWORDS = "UPDATE user_details SET password_hash = ''"
 
 
 def write_user_details(connection: Connection[Any], details: UserDetails, at: datetime) -> None:
-    """Raises psycopg's UniqueViolation where somebody of the organisation has this address already."""
+    """Insert a user. Raises psycopg's UniqueViolation if the organisation has a user with this address."""
     connection.execute(_INSERT, msgspec.structs.asdict(details) | {"at": at})
 
 
 def set_password_hash(
     connection: Connection[Any], authority: AuthorityKey, user_id: str, password_hash: str, at: datetime
 ) -> None:
-    """Let the user sign in with this password."""
+    """Set the password that signs the user in."""
     _set(connection, authority, user_id, at, password_hash=password_hash)
 
 
 async def renew_password_hash(
     connection: AsyncConnection[Any], authority: AuthorityKey, details: UserDetails, password_hash: str
 ) -> None:
-    """Keep another hash of the same password, unless another password was set meanwhile."""
+    """Store another hash of the same password, unless another password was set meanwhile."""
     new = msgspec.structs.replace(details, password_hash=password_hash).vouched_for(authority)
     await connection.execute(_RENEW_HASH, (password_hash, new.mac, details.user_id, details.mac))
 
 
 def set_openid(connection: Connection[Any], authority: AuthorityKey, user_id: str, openid: str, at: datetime) -> None:
-    """Let the user sign in as this subject of an OpenID provider."""
+    """Set the subject of an OpenID provider that signs the user in."""
     _set(connection, authority, user_id, at, openid=openid)
 
 
 def _set(connection: Connection[Any], authority: AuthorityKey, user_id: str, at: datetime, **values: str) -> None:
-    """Change the values of a row, and its MAC; what no MAC vouched for is dropped."""
+    """Change values of a row and its MAC; a password or subject without a valid MAC is dropped."""
     with connection.transaction(), connection.cursor(row_factory=class_row(UserDetails)) as cursor:
         former = cursor.execute(_LOCK, (user_id,)).fetchone()
         if former is None:
@@ -95,17 +95,17 @@ def _set(connection: Connection[Any], authority: AuthorityKey, user_id: str, at:
 
 
 def delete_user_details(connection: Connection[Any], user_id: str) -> None:
-    """Forget who the user is."""
+    """Delete the personal data of a user."""
     connection.execute(_DELETE, (user_id,))
 
 
 def delete_passwords(connection: Connection[Any]) -> None:
-    """Let nobody sign in with a password that was set before."""
+    """Delete all passwords."""
     connection.execute(_DELETE_PASSWORDS)
 
 
 async def details_by_email(connection: AsyncConnection[Any], authority: AuthorityKey, email: str) -> list[UserDetails]:
-    """The users with this address, however it is written in capitals: one of an organisation at most."""
+    """Return the users with this address, ignoring case: at most one per organisation."""
     async with connection.cursor(row_factory=class_row(UserDetails)) as cursor:
         rows = await (await cursor.execute(_SELECT_BY_EMAIL, (email,))).fetchall()
     return [details.authentic(authority) for details in rows]
@@ -114,7 +114,7 @@ async def details_by_email(connection: AsyncConnection[Any], authority: Authorit
 async def details_by_openid(
     connection: AsyncConnection[Any], authority: AuthorityKey, openid: str
 ) -> UserDetails | None:
-    """The user who is this subject of an OpenID provider."""
+    """Return the user with this subject of an OpenID provider."""
     async with connection.cursor(row_factory=class_row(UserDetails)) as cursor:
         details = await (await cursor.execute(_SELECT_BY_OPENID, (openid,))).fetchone()
     return None if details is None or details.authentic(authority).openid is None else details
@@ -128,7 +128,7 @@ async def details_of(connection: AsyncConnection[Any], user_ids: Collection[str]
 
 
 def find_user_details(connection: Connection[Any], email_or_id: str) -> list[UserDetails]:
-    """The users with this address or id, for the command line."""
+    """Return the users with this address or id."""
     with connection.cursor(row_factory=class_row(UserDetails)) as cursor:
         by_id = cursor.execute(_SELECT_NAMED, ([email_or_id],)).fetchall()
         return by_id or cursor.execute(_SELECT_BY_EMAIL, (email_or_id,)).fetchall()

@@ -1,7 +1,7 @@
-"""Building a projection's tables from the log, beside the live ones: in bulk first, then catching up.
+"""Build a projection's tables from the log, beside the live ones: in bulk first, then by catching up.
 
-The bulk is read as the last event of each stream and written by COPY into tables without indexes, by as many processes
-as asked for; indexes come afterwards. Memory does not grow with the log.
+The bulk reads the last event of each stream and writes rows by COPY into tables without indexes, in one or more
+processes. Indexes are created afterwards. Memory use does not grow with the log.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,24 +36,24 @@ from system.parallel import processes
 
 SLICES_A_JOB = 12
 _SLICE_EVENTS = 15_000
-"""Events of a slice, roughly: the rows of 5,000 accounts are 40 MB, which Postgres keeps in its cache."""
+"""Events per slice, roughly. Their rows should fit into the cache of Postgres."""
 _MOST_SLICES = 2_000
 _LOAD_BYTES = 50_000_000
-"""Bytes of payloads after which their rows are loaded, however few they are."""
+"""Bytes of payloads after which their rows are loaded, even if the rows are few."""
 _TOO_LARGE = "54"
 """SQLSTATE class of values that are too large or too deep for a row or an index."""
 ORDERED = 2_000
-"""Events that are read at a time where each of them is applied."""
+"""Events per read where each event is applied."""
 
 Piece = TypeVar("Piece")
 PieceResult = TypeVar("PieceResult")
 Progress = Callable[[int], None]
-"""Called with the number of events that have been looked at."""
+"""Called with the number of events that have been read."""
 
 
 @contextmanager
 def administrator(admin_url: str) -> Iterator[Connection[Any]]:
-    """A connection that may make tables, in autocommit and without time limits."""
+    """Yield a connection that may create tables, in autocommit and without time limits."""
     with _administrator(admin_url) as connection:
         yield connection
 
@@ -66,7 +66,7 @@ def _administrator(admin_url: str) -> Connection[Any]:
 
 
 def make_tables(connection: Connection[Any], projection: Projection, schema: str) -> None:
-    """Empty tables in the schema. Nobody reads them before they are whole, so that no vacuum comes near them."""
+    """Create empty tables in the schema. Autovacuum is off until they are complete, since nobody reads them before."""
     projection.create(connection, schema)
     keep_off_statistics(connection, projection, schema)
     for table in projection.tables:
@@ -84,9 +84,9 @@ def build(
     is_kept: bool = True,
     progress: Progress = lambda done: None,
 ) -> list[Poison]:
-    """Fill empty tables with what the log says up to a position; return the streams that had to be left out.
+    """Fill empty tables from the log up to a position; return the streams that were parked.
 
-    Without `is_kept` the caller's transaction undoes it all, and erasures need not wait for that.
+    Pass `is_kept=False` if the caller's transaction rolls everything back: erasures then need not wait.
     """
     if projection.folds_all:
         for table in projection.tables:
@@ -108,14 +108,14 @@ def build(
 
 
 def _finish(connection: Connection[Any], table: str, *, projection: Projection, schema: str) -> None:
-    """Make what a table has besides its rows, once they are in it: indexes and statistics."""
+    """Create the indexes and statistics of a table whose rows are loaded."""
     with connection.transaction():
         projection.index(connection, schema, table)
         connection.execute(SQL("ANALYZE {}").format(Identifier(schema, table)))
 
 
 class _Workers:
-    """Does work on connections of as many processes as asked for; for one job in this process, on its connection."""
+    """Worker processes, each with a connection; a single job runs in this process, on the given connection."""
 
     def __init__(self, admin_url: str, connection: Connection[Any], jobs: int) -> None:
         self._admin_url = admin_url
@@ -125,7 +125,7 @@ class _Workers:
     def each(
         self, work: Callable[[Connection[Any], Piece], PieceResult], items: Sequence[Piece]
     ) -> Iterator[PieceResult]:
-        """Do the work for each item; give the results in the order in which they come."""
+        """Do the work for each item; yield results as they complete."""
         if self._jobs == 1 or len(items) == 1:
             for item in items:
                 yield work(self._connection, item)
@@ -143,9 +143,9 @@ class _Workers:
 
 _numbers = count(1)
 _inherited: dict[int, Callable[[Connection[Any], Any], Any]] = {}
-"""What forked processes are to do, by number: they have it from this one, since not every projection can be pickled."""
+"""Work of forked processes by number. They inherit it, because not every projection can be pickled."""
 _opened: dict[str, Connection[Any]] = {}
-"""The connection of a forked process, which all its pieces of work use and which ends with it."""
+"""Connection of a forked process. All its work uses it, and it ends with the process."""
 
 
 def _alone(admin_url: str, number: int, item: Any) -> Any:
@@ -167,9 +167,9 @@ def apply_events(
     streams: Sequence[str] | None = None,
     progress: Progress = lambda done: None,
 ) -> list[Poison]:
-    """Change the tables for the events after one position and up to another, except those of parked streams.
+    """Apply the events after one position and up to another to the tables, except those of parked streams.
 
-    `streams` restricts it to these. Returns the streams that had to be parked on the way.
+    With `streams`, only events of these streams are applied. Returns the streams that were parked meanwhile.
     """
     left = set(parked)
     poisons: list[Poison] = []
@@ -198,7 +198,7 @@ def apply_events(
 def apply_batch(
     connection: Connection[Any], projection: Projection, schema: str, read: Sequence[Seen | Poison], parked: set[str]
 ) -> list[Poison]:
-    """Apply what can be applied; what cannot be read or applied parks its stream, and nothing else."""
+    """Apply the events. An event that cannot be read or applied parks its stream, and no other."""
     poisons, good = _without_poison(read, parked)
     batch = projection.unwritten(connection, schema, good)
     left = parked | {poison.stream for poison in poisons}
@@ -213,7 +213,7 @@ def apply_batch(
 def _pieces(
     connection: Connection[Any], projection: Projection, batch: Sequence[Seen]
 ) -> Iterable[Sequence[Seen | Poison]]:
-    """All of the events, or, where the projection reads payloads, as many at a time as may be open together."""
+    """All events at once; if the projection reads payloads, in pieces whose payloads fit into memory."""
     if not projection.reads_payloads:
         return (batch,)
     return in_pieces(with_bodies(connection, batch), _open_bytes, MAX_OPEN_BYTES)
@@ -224,9 +224,9 @@ def _open_bytes(seen: Seen | Poison) -> int:
 
 
 def _applied(connection: Connection[Any], projection: Projection, schema: str, batch: Sequence[Seen]) -> list[Poison]:
-    """Apply a batch, and where that fails, the halves of its streams: a stream that fails alone is parked.
+    """Apply a batch. If that fails, apply each half of its streams; a stream that fails alone is parked.
 
-    Raises errors that no event's content causes.
+    Raises errors that the content of an event does not cause.
     """
     if not batch:
         return []
@@ -246,7 +246,7 @@ def _applied(connection: Connection[Any], projection: Projection, schema: str, b
 
 
 def _is_of_content(error: Exception) -> bool:
-    """Return whether the content of one event causes the error, and not rights, tables, room, time-outs or archives."""
+    """Return whether an event's content causes the error, rather than rights, tables, space, time-outs or archives."""
     if isinstance(error, psycopg.Error):
         is_too_large = (error.sqlstate or "").startswith(_TOO_LARGE)
         return isinstance(error, psycopg.DataError | psycopg.IntegrityError) or is_too_large
@@ -254,7 +254,7 @@ def _is_of_content(error: Exception) -> bool:
 
 
 def _without_poison(batch: Sequence[Seen | Poison], parked: set[str]) -> tuple[list[Poison], list[Seen]]:
-    """The poisoned events, the first of each stream, and the others except those of parked streams."""
+    """Split a batch into the first poisoned event of each stream and the good events of other, unparked streams."""
     if not parked and Poison not in set(map(type, batch)):  # the usual case
         return [], cast("list[Seen]", batch)
     left = set(parked)
@@ -274,7 +274,7 @@ def _without_poison(batch: Sequence[Seen | Poison], parked: set[str]) -> tuple[l
 def build_slice(
     connection: Connection[Any], part: Slice, *, projection: Projection, schema: str, upto: int, is_kept: bool
 ) -> list[Poison]:
-    """Load the rows of some streams, from the last event of each, without persons who were erased meanwhile."""
+    """Load the rows of some streams from the last event of each, without persons erased in the meantime."""
     with connection.transaction():
         parked = _load_slice(connection, part, projection, schema, upto)
         if is_kept and projection.holds_persons:
@@ -307,7 +307,7 @@ def _load_slice(
             if size > _LOAD_BYTES or sum(map(len, rows.values())) > projection.load_rows:
                 projection.load(connection, schema, rows)
                 rows, size = {}, 0
-        # Nothing of these streams is in the tables: they are left out from their first event on.
+        # The tables have no rows of these streams: they are parked from their first event on.
         parked += [Poison(p.stream, p.first_position, f"at position {p.position}: {p.error}") for p in poisons]
     projection.load(connection, schema, rows)
     return parked

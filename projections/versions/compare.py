@@ -1,4 +1,4 @@
-"""Comparing a projection with the log, row by row, as of one moment; and healing what differs for some streams."""
+"""Compare a projection with the log, row by row, in one snapshot; and heal the rows of single streams."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from projections.versions.versions import ProjectionVersion, held, live_version,
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """A row that is in one of two versions of a table only, or differs."""
+    """A row that differs between two versions of a table, or is in only one of them."""
 
     table: str
     key: dict[str, Any]
@@ -33,7 +33,7 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def cause(self) -> str:
-        """The event that the row should follow from, and where the row was last written; "" where rows do not say."""
+        """The event that should have written the row, and the one that did; "" for tables without positions."""
         if self.after is None:
             return "no event of the log makes this row"
         position = self.after.get("position")
@@ -47,7 +47,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """How many rows were changed, added and removed between two versions, and the first of them."""
+    """Numbers of rows changed, added and removed between two versions, and the first such rows."""
 
     changed: int = 0
     added: int = 0
@@ -62,7 +62,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
 @contextmanager
 def one_moment(connection: Connection[Any]) -> Iterator[None]:
-    """Everything that is read in here is as of one moment, and everything that is written is undone."""
+    """Read everything inside from one snapshot, and roll back everything that is written."""
     with connection.transaction(force_rollback=True):
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         yield
@@ -76,7 +76,7 @@ def verify(
     limit: int,
     progress: Progress = lambda done: None,
 ) -> Comparison:
-    """Compare the live version with what the log says; `before` is live, `after` is the log. Notes the outcome."""
+    """Compare the live version with one built from the log, and store the result. `before` is live, `after` the log."""
     schema = f"{projection.name}_verified"
     with one_moment(connection):
         live = live_version(connection, projection.name)
@@ -90,7 +90,7 @@ def verify(
 
 
 def _as_of_its_position(connection: Connection[Any], projection: Projection, position: int) -> str:
-    """A schema with the live tables, but for what appends have written ahead: rows of streams that began later."""
+    """Create a schema of views on the live tables, without rows of streams that began after the position."""
     schema = f"{projection.name}_as_of_its_position"
     connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
     for table in projection.tables:
@@ -104,7 +104,7 @@ def _as_of_its_position(connection: Connection[Any], projection: Projection, pos
 
 
 def noted(connection: Connection[Any], live: ProjectionVersion, comparison: Comparison) -> Comparison:
-    """The comparison of the live version with the log, which its row says from now on; with what is parked."""
+    """Store a comparison of the live version with the log; return it with the number of parked streams."""
     connection.execute(
         "UPDATE projection_versions SET verified_at = clock_timestamp(), differences = %s"
         " WHERE name = %s AND version = %s",
@@ -118,9 +118,9 @@ def noted(connection: Connection[Any], live: ProjectionVersion, comparison: Comp
 def side_by_side(
     admin_url: str, connection: Connection[Any], projection: Projection, other: ProjectionVersion
 ) -> Iterator[None]:
-    """One moment, in which the live version and another have both come to the log's end; that is undone."""
+    """Bring the live version and another to the log's end in one snapshot, which is rolled back afterwards."""
     with administrator(admin_url) as guard, guard.transaction():
-        live = held(guard, projection.name)  # no follower changes its tables meanwhile
+        live = held(guard, projection.name)  # keeps followers from changing its tables
         with one_moment(connection):
             upto = head(connection)
             places = [(other.schema, other)] + ([] if projection.is_inline else [(projection.home, live)])
@@ -131,7 +131,7 @@ def side_by_side(
 
 
 def compare(connection: Connection[Any], projection: Projection, before: str, after: str, *, limit: int) -> Comparison:
-    """What differs between the tables of two schemas; which columns name a row is read from the live tables."""
+    """Compare the tables of two schemas. The key columns are those of the live tables."""
     changed = added = removed = 0
     first: list[Difference] = []
     for table in projection.tables:
@@ -152,7 +152,7 @@ def compare(connection: Connection[Any], projection: Projection, before: str, af
 def _different(
     connection: Connection[Any], before: str, after: str, table: str, key: Sequence[str], limit: int
 ) -> Composed:
-    """The first rows that two schemas do not have alike, each with the numbers of all that changed, came and went."""
+    """Query for the first rows that differ, each with the total numbers of changed, added and removed rows."""
     return SQL(
         "SELECT changed, added, removed, to_json(b), to_json(a) FROM ("
         " SELECT *, count(*) FILTER (WHERE b::text IS NOT NULL AND a::text IS NOT NULL) OVER () AS changed,"
@@ -172,7 +172,7 @@ def _different(
 
 
 def _digest(connection: Connection[Any], schema: str, table: str) -> tuple[Any, ...]:
-    """Rows and the sum of their hashes: the same for the same rows in any order."""
+    """Number of rows and sum of their hashes: the same for the same rows in any order."""
     query = SQL("SELECT count(*), sum(hashtextextended(t::text, 0)::numeric) FROM {} AS t")
     with connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute(query.format(_rows_of(connection, schema, table))).fetchone()
@@ -181,7 +181,7 @@ def _digest(connection: Connection[Any], schema: str, table: str) -> tuple[Any, 
 
 
 def _rows_of(connection: Connection[Any], schema: str, table: str) -> Composed:
-    """The table with its columns by name: migrations append columns that a declaration has elsewhere."""
+    """Query for the table with its columns sorted by name, because migrations append columns at the end."""
     query = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
     with connection.cursor(row_factory=tuple_row) as cursor:
         cursor.execute(query, (f'"{schema}"."{table}"',))
@@ -200,7 +200,7 @@ def _key_columns(connection: Connection[Any], schema: str, table: str) -> list[s
 
 
 class Healed(msgspec.Struct, frozen=True):
-    """What became of one projection: made anew, or why not."""
+    """Result of healing one projection."""
 
     name: str
     says: str
@@ -208,9 +208,9 @@ class Healed(msgspec.Struct, frozen=True):
 
 
 def heal(connection: Connection[Any], projection: Projection, streams: list[str]) -> Healed:
-    """Make the rows of these streams anew, in one transaction, and let those go on that were parked."""
+    """Rebuild the rows of these streams in one transaction, and resume those that were parked."""
     with connection.transaction():
-        live = held(connection, projection.name)  # first, here as in a switch
+        live = held(connection, projection.name)  # first, in the same order as a switch
         if projection.holds_persons:
             wait_for_erasures(connection)
         parked = _parked(connection, live.name, live.version, streams)
@@ -233,9 +233,10 @@ def _healed(
     parked: Mapping[str, int],
     streams: Sequence[str],
 ) -> tuple[list[Poison], bool]:
-    """Replace the rows of these streams, or add to sums over all streams what was left out; return whether it is so.
+    """Replace the rows of these streams; or, in sums over all streams, add the parked events.
 
-    Nothing is appended meanwhile that an inline projection would miss: accounts have few events.
+    Returns the streams that cannot be read, and whether the projection is such a sum. Appends to inline projections
+    wait meanwhile, which is short because an account has few events.
     """
     schema = projection.home
     if projection.is_inline:

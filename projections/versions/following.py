@@ -1,7 +1,7 @@
-"""Projections that follow the log in their own time: what a new one is made of.
+"""Base classes of projections that follow the log asynchronously.
 
 A new projection is one file with an object of one of these classes, and its name in `projections.FOLLOWING`:
-`Counter` adds numbers up, `Index` keeps the rows of each stream. docs/first-hour/developer.md shows one.
+`Counter` sums numbers, `Index` keeps the rows of each stream. docs/first-hour/developer.md shows one.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -15,13 +15,13 @@ from projections.versions.projection import Projection, Rows, copy_rows, declare
 from projections.versions.reading import Seen
 
 Project = Callable[[Seen], Iterable[tuple[Any, ...]]]
-"""The rows that follow from an event, with as many values as there are columns. Pure."""
+"""Return the rows that an event makes, with one value for each column. Pure."""
 
 
 class Following(Projection):
-    """A projection of tables, each made by the body of a CREATE TABLE, with indexes by their columns.
+    """A projection with tables, each given as the body of a CREATE TABLE, and indexes.
 
-    `edition` names the way in which events become rows: a new one makes live tables outdated, as new columns do.
+    `edition` is the version of the code that turns events into rows. Change it to mark live tables as outdated.
     """
 
     is_inline = False
@@ -43,7 +43,7 @@ class Following(Projection):
         self.definition = "; ".join((*tables.values(), *listed, *((edition,) if edition else ())))
 
     def create(self, connection: Connection[Any], schema: str) -> None:
-        """Make the tables, empty, with their indexes."""
+        """Create the empty tables with their indexes."""
         for name, body in self._bodies.items():
             table = Identifier(schema, name)
             connection.execute(SQL("CREATE TABLE {} ({})").format(table, SQL(body)))
@@ -52,7 +52,7 @@ class Following(Projection):
 
 
 class _Projected(Following):
-    """One table with the rows that `project` makes of each event."""
+    """One table with the rows that `project` makes from each event."""
 
     def __init__(
         self,
@@ -76,10 +76,10 @@ class _Projected(Following):
 
 
 class Counter(_Projected):
-    """Numbers that add up: the last column is the number, those before it are the key.
+    """Sums: the last column is the number, the columns before it are the key.
 
-    With `folds_all` every event counts by itself; without it an event takes back what `seen.previous` had added, so
-    that only the last event of each stream counts in the end.
+    With `folds_all` every event counts by itself. Without it, an event subtracts what `seen.previous` had added, so
+    that only the last event of each stream counts.
     """
 
     def __init__(self, name: str, *, folds_all: bool, **parts: Any) -> None:
@@ -99,7 +99,7 @@ class Counter(_Projected):
 def add_numbers(
     connection: Connection[Any], table: Identifier, columns: Sequence[str], sums: Mapping[tuple[Any, ...], int]
 ) -> None:
-    """Add numbers, by key, to the last column of a table; rows that come to 0 are deleted."""
+    """Add numbers by key to the last column of a table. Rows that reach 0 are deleted."""
     *key, number = map(Identifier, columns)
     parts = {
         "table": table,
@@ -120,14 +120,16 @@ def add_numbers(
 
 
 class Index(_Projected):
-    """The rows of each stream, as its last event of these kinds leaves them; the first column is the stream."""
+    """Rows of each stream, made from its last event. The first column is the stream."""
 
     def load(self, connection: Connection[Any], schema: str, rows: Rows) -> None:
         copy_rows(connection, schema, rows, {self.name: self.names})
 
     def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
         last = {seen.stream: seen for seen in batch}
-        if left := [stream for stream, seen in last.items() if seen.recorded.version > 1]:  # others have no rows yet
+        if left := [
+            stream for stream, seen in last.items() if seen.recorded.version > 1
+        ]:  # first events have no rows to replace
             query = SQL("DELETE FROM {} WHERE stream = ANY(%s)").format(Identifier(schema, self.name))
             connection.execute(query, (left,))
         self.load(connection, schema, {self.name: [row for seen in last.values() for row in self.project(seen)]})

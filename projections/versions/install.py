@@ -1,6 +1,6 @@
 """Migration of a database to what this code needs: the log's schema, then the tables of projections, and rights.
 
-Projections bring their own tables: a new one, or a new column, needs no migration.
+New projections and new columns need no migration: their declaration creates them.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ logger = structlog.get_logger()
 
 
 def migrate_all(admin_url: str, *, service_role: str | None = None) -> list[str]:
-    """Migrate, and set up projections that are new; return the migrations that were applied. Two at once are safe.
+    """Migrate, and install new projections; return the applied migrations. Two runs at once are safe.
 
-    After a kill, the next run continues: a version that was ready is used, an unfinished one is built again.
+    After a kill, the next run continues: it uses a version that was ready and rebuilds an unfinished one.
     """
     applied = migrate(admin_url, service_role=service_role)
     with administrator(admin_url) as connection:
@@ -51,11 +51,11 @@ WHERE NOT EXISTS (SELECT FROM projection_versions AS v WHERE v.name = wanted AND
 
 
 def install(connection: Connection[Any], projections: Sequence[Projection], service_role: str | None) -> None:
-    """Set up what is new among these: tables, columns and rights, and the rows that follow from the log.
+    """Create missing tables, columns, rights and rows of these projections.
 
-    The connection must be in autocommit. The service may run meanwhile: whatever is written with the append is built
-    beside it and switched in. A migrated live version gets the definition of this code; versions that were retired
-    before keep theirs, and cannot be switched in any more.
+    The connection must be in autocommit. The service may run meanwhile: inline views are built beside it and switched
+    in. The live version gets the definition of this code. Versions retired before keep theirs, and can no longer be
+    switched in.
     """
     _add_columns_beside(connection, projections)
     for projection in projections:
@@ -80,12 +80,12 @@ WHERE name = %s AND state = 'live'
 
 
 def _build_beside(connection: Connection[Any], projection: Projection) -> None:
-    """Build declared tables from the log beside what there is, and switch to them; a former live version is retired."""
+    """Build the declared tables from the log beside the live ones and switch to them; the old version is retired."""
     with alone(connection, projection, waits=True):
         if is_whole(connection, projection):
-            return  # another `migrate` has built it meanwhile
+            return  # another `migrate` built it while this one waited
         present = versions(connection, projection.name)
-        ready = [one for one in present if one.state == "ready" and one.definition == projection.definition]
+        ready = [each for each in present if each.state == "ready" and each.definition == projection.definition]
         if not ready:
             if head(connection):
                 logger.info("projection is built beside the service", projection=projection.name)
@@ -94,9 +94,9 @@ def _build_beside(connection: Connection[Any], projection: Projection) -> None:
 
 
 def _make_empty(connection: Connection[Any], projection: Projection) -> None:
-    """Make the tables of a projection that follows the log, from its beginning on.
+    """Create the tables of a projection that will follow the log from its beginning.
 
-    Tables whose version is gone are made again: nobody knows which events are in them.
+    Tables without a version are dropped first: it is unknown which events they include.
     """
     for table in projection.tables:
         connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(projection.home, table)))
@@ -109,20 +109,20 @@ def _make_empty(connection: Connection[Any], projection: Projection) -> None:
 
 
 def is_whole(connection: Connection[Any], projection: Projection) -> bool:
-    """Return whether there is a live version with all its tables, in the declared form."""
+    """Return whether a live version exists with all its tables in the declared form."""
     has_tables = all(_columns(connection, projection.home, table) for table in projection.tables)
     is_live = any(version.state == "live" for version in versions(connection, projection.name))
     return has_tables and is_live and fits(connection, projection)
 
 
 def fits(connection: Connection[Any], projection: Projection) -> bool:
-    """Return whether the live tables, where there are any, can hold rows as they are declared now."""
+    """Return whether the existing live tables can hold the rows as declared now."""
     present = {table: _columns(connection, projection.home, table) for table in projection.tables}
     return all(not columns or projection.fits(table, columns) for table, columns in present.items())
 
 
 def _add_columns_beside(connection: Connection[Any], projections: Sequence[Projection]) -> None:
-    """Columns of tables that the service writes meanwhile: nobody waits longer for them than the time-out."""
+    """Add columns while the service writes to the tables: writers wait no longer than the lock time-out."""
 
     def add(projection: Projection) -> None:
         with connection.transaction():
@@ -135,7 +135,7 @@ def _add_columns_beside(connection: Connection[Any], projections: Sequence[Proje
 
 
 def missing_columns(connection: Connection[Any], projection: Projection) -> list[tuple[str, str, str]]:
-    """(table, column, declaration) of what live tables do not have yet; nothing of tables that are not there."""
+    """(table, column, declaration) of declared columns that existing live tables lack."""
     missing = []
     for table in projection.tables:
         present = _columns(connection, projection.home, table)
@@ -152,16 +152,16 @@ def _add_columns(connection: Connection[Any], projection: Projection) -> None:
 
 
 class ProjectionChange(msgspec.Struct, frozen=True):
-    """What happens to a projection: in `migrate` (new, columns, made anew), or not before somebody rebuilds it."""
+    """Change of a projection by `migrate` (new, columns, rebuilt), or by a later rebuild (outdated)."""
 
     name: str
-    change: Literal["new", "columns", "made anew", "outdated"]
+    change: Literal["new", "columns", "rebuilt", "outdated"]
     says: str
     can_be_rolled: bool
 
 
 def projection_changes(connection: Connection[Any]) -> list[ProjectionChange]:
-    """What `migrate` would do to projections, and which of them it leaves to `projections rebuild`."""
+    """Changes that `migrate` would make to projections, and those that need `projections rebuild`."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         [(is_there,)] = cursor.execute("SELECT to_regclass('projection_versions') IS NOT NULL").fetchall()
     if not is_there:
@@ -173,8 +173,8 @@ def projection_changes(connection: Connection[Any]) -> list[ProjectionChange]:
 def _changes(connection: Connection[Any], projection: Projection, events: int) -> list[ProjectionChange]:
     name = projection.name
     if not fits(connection, projection):
-        says = f"{name} is made anew from the log; its former tables are kept for seven days"
-        return [ProjectionChange(name, "made anew", says, can_be_rolled=not events)]
+        says = f"{name} is rebuilt from the log; its old tables are kept for seven days"
+        return [ProjectionChange(name, "rebuilt", says, can_be_rolled=not events)]
     if not versions(connection, name):
         is_waited_for = projection.is_inline
         says = f"{name} is new; " + (
@@ -193,7 +193,7 @@ def _changes(connection: Connection[Any], projection: Projection, events: int) -
 
 
 def _columns(connection: Connection[Any], schema: str, table: str) -> dict[str, str]:
-    """The columns of a table and their types; none where there is no such table."""
+    """Columns of a table and their types; empty if the table does not exist."""
     query = (
         "SELECT attname, CASE atttypid::regtype::text WHEN 'timestamp with time zone' THEN 'timestamptz'"
         " ELSE atttypid::regtype::text END"

@@ -1,4 +1,4 @@
-"""How all projections stand: their versions, how far each is, about how many rows it has, and what is parked."""
+"""State of all projections: versions, lag, estimated rows, parked streams."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -17,11 +17,11 @@ PARKED_PAGE = 100
 
 
 class VersionStanding(ProjectionVersion, frozen=True, kw_only=True):
-    """A version as it stands. `rows` is what the database's statistics say; None where they say nothing."""
+    """A version with its lag. `rows` is an estimate of the database; None without statistics."""
 
     lag: int
     lag_since: datetime | None
-    """When the first event that is not taken in was recorded; None where all are."""
+    """Time of the first event that is not applied yet; None if all are."""
     rows: int | None
     parked: int
 
@@ -31,7 +31,7 @@ class VersionStanding(ProjectionVersion, frozen=True, kw_only=True):
 
 
 class ParkedStream(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream that a projection could not take in, from which position on."""
+    """A stream that a projection skips since an event that it could not apply, at `position`."""
 
     stream: str
     position: int
@@ -48,7 +48,7 @@ _SELECT_SINCE = "SELECT recorded_at FROM events WHERE position = %s"
 
 
 def version_standings(connection: Connection[Any], projections: Sequence[Projection]) -> list[VersionStanding]:
-    """Every version of these, in their order; nothing is counted, so it costs the same whatever they hold."""
+    """All versions of these projections, in their order. No rows are counted, so large tables cost no more."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         parked = {(name, version): number for name, version, number in cursor.execute(_SELECT_PARKED)}
         sizes = {(schema, table): number for schema, table, number in cursor.execute(_SELECT_ROWS)}
@@ -93,7 +93,7 @@ async def parked_in(
     after: int = 0,
     limit: int = PARKED_PAGE,
 ) -> list[ParkedStream]:
-    """Streams that the live version of a projection has left out after a position, all or those of these suppliers."""
+    """Parked streams of a live version, after a position: all, or those of these suppliers."""
     asked = {"name": name, "after": after, "limit": limit, "kinds": [*OF_SUPPLIERS]}
     asked["suppliers"] = None if suppliers is None else [*suppliers]
     async with connection.cursor(row_factory=class_row(ParkedStream)) as cursor:

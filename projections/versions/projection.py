@@ -1,9 +1,8 @@
 """Base of all projections: a name, its tables, the events that it is made from, and the rows that these make.
 
-There are two ways from the log to the tables, and tests hold them together. `rows` gives the rows that the last event
-of a stream leaves, which is all that a new version is made of, by bulk COPY. `apply` changes the tables for events in
-order, which is how a version catches up and how a follower keeps a live one. Projections whose rows need every event
-say so (`folds_all`) and are always made by `apply`.
+There are two ways from the log to the tables, and tests compare them. `rows` returns the rows of the last event of a
+stream; a new version is built from these by bulk COPY. `apply` changes the tables for events in order; versions catch
+up with it, and followers use it. Projections that need every event set `folds_all` and are always built by `apply`.
 """
 
 import re
@@ -20,55 +19,55 @@ from eventstore.operations.rights import Rights
 from projections.versions.reading import Seen, topics_of
 
 Rows = Mapping[str, Sequence[Any]]
-"""Rows by table name: tuples of values, or what `load` of the projection takes instead."""
+"""Rows by table name: tuples of values, or another form that `load` of the projection takes."""
 
 
 class Projection:
-    """The base of all projections, which the module describes. Each is one object in `projections.PROJECTIONS`."""
+    """Base of all projections. Each projection is one object in `projections.PROJECTIONS`."""
 
     name: str
     home: ClassVar[str] = "public"
-    """The schema in which the live version is."""
+    """Schema of the live version."""
     tables: tuple[str, ...]
     events: frozenset[type[Event]]
     is_inline: bool = True
-    """Whether it is written in the append's transaction; others follow the log."""
+    """True if it is written in the append's transaction; other projections follow the log."""
     reads_payloads: bool = False
     reads_previous: bool = False
-    """Whether it needs the topic of the event before an event in its stream."""
+    """True if it needs the topic of the event before an event in its stream."""
     folds_all: bool = False
     is_ahead: bool = False
-    """Whether its live rows may be ahead of its position, since appends write some; it follows the log all the same."""
+    """True if appends write some of its rows before it follows the log to them."""
     load_rows: ClassVar[int] = 20_000
-    """How many items of `rows` are collected for a `load`; as many as memory allows, since each COPY has a price."""
+    """Rows collected for one `load`."""
     skipped: LiteralString = "false"
-    """An SQL condition on events `e` that leave the rows of their stream as they are."""
+    """SQL condition on events `e` that do not change the rows of their stream."""
     rights: Rights = Rights(relay="SIUD")
-    """Rights of each role of the service on the tables: the relay writes tables that follow the log."""
+    """Rights of the service's roles on the tables: the relay writes tables that follow the log."""
     definition: str
-    """How its tables are made, by which a version is known: one that was made otherwise is not switched in."""
+    """Text of the declaration. A version with another definition is not switched in."""
 
     def rights_on(self, table: str) -> Rights:
-        """Return the rights of each role of the service on this table."""
+        """Return the rights of the service's roles on this table."""
         return self.rights
 
     def create(self, connection: Connection[Any], schema: str) -> None:
-        """Make its tables in the schema, empty."""
+        """Create its empty tables in the schema."""
         raise NotImplementedError
 
     def index(self, connection: Connection[Any], schema: str, table: str) -> None:
-        """Give a table the key and the indexes that `create` has left to be made when the rows are there."""
+        """Create the key and indexes of a table that `create` leaves until the rows are loaded."""
 
     def declared_columns(self, table: str) -> Sequence[tuple[str, str]]:
-        """(name, SQL type with its constraint) of the columns that rows in place can get later; see `install`."""
+        """(name, SQL type with its constraint) of the columns that can be added to existing rows; see `install`."""
         return ()
 
     def fits(self, table: str, present: Mapping[str, str]) -> bool:
-        """Return whether a live table of these columns and types can hold rows as they are declared now."""
+        """Return whether a live table with these columns and types can hold the rows as declared now."""
         return True
 
     def unsampled_columns(self, table: str) -> Sequence[str]:
-        """Columns without statistics: those would keep values of persons who are erased."""
+        """Columns without planner statistics, which would keep values of erased persons."""
         return ()
 
     @property
@@ -76,47 +75,47 @@ class Projection:
         return topics_of(self.events)
 
     def rows(self, seen: Seen) -> Rows:
-        """The rows that this last event of its stream leaves, by table. Pure."""
+        """Return the rows by table that the last event of a stream makes. Pure."""
         raise NotImplementedError
 
     def load(self, connection: Connection[Any], schema: str, rows: Rows) -> None:
-        """Take rows of last events into tables that are being made."""
+        """Load rows of last events into tables of a new version."""
         raise NotImplementedError
 
     def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
-        """Change the schema's tables for these events, which follow each other in the log."""
+        """Apply these events to the schema's tables, in the order of the log."""
         raise NotImplementedError
 
     def unwritten(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> Sequence[Seen]:
-        """Those of the events that its tables do not have already, asked before their payloads are opened."""
+        """Return the events that the tables do not include yet; called before payloads are opened."""
         return batch
 
     def put_in_order(self, connection: Connection[Any], *, is_idle: bool) -> None:
-        """What its live tables want to have done now and then, by who follows the log, outside of a transaction."""
+        """Maintain the live tables; followers call it regularly, outside of a transaction."""
 
     def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:
-        """Delete the rows of one stream; False when they cannot be told from those of others."""
+        """Delete the rows of one stream; return False if rows do not belong to single streams."""
         return False
 
     @property
     def holds_persons(self) -> bool:
-        """Whether its rows repeat what was sent about persons: an erasure is among its events then."""
+        """Return whether its rows have personal data from payloads; erasures are then among its events."""
         return self.reads_payloads and not self.events.isdisjoint(ERASURES.values())
 
     def forget_person(self, connection: Connection[Any], schema: str, erasure: Recorded) -> None:
-        """Delete what these tables hold of a person, before the erasure itself is applied to them, or instead of it."""
+        """Delete personal data from the schema's tables when a person is erased."""
         if self.holds_persons:
             self.forget(connection, schema, erasure.stream)
 
 
 def declared_columns_of(body: str) -> dict[str, str]:
-    """The declaration of each column, by name, in the body of a CREATE TABLE; without constraints of the table."""
+    """Declarations by column of the body of a CREATE TABLE, without table constraints."""
     parts = (part.split(maxsplit=1) for part in re.split(r",\s*(?![^()]*\))", body))
     return {name: declaration for name, declaration in parts if not name.isupper()}
 
 
 def keep_off_statistics(connection: Connection[Any], projection: Projection, schema: str) -> None:
-    """Let ANALYZE sample no value of a person in the schema's tables."""
+    """Exclude personal data from the planner statistics of the schema's tables."""
     for table in projection.tables:
         if columns := projection.unsampled_columns(table):
             clauses = [SQL("ALTER COLUMN {} SET STATISTICS 0").format(Identifier(name)) for name in columns]
@@ -125,12 +124,12 @@ def keep_off_statistics(connection: Connection[Any], projection: Projection, sch
 
 
 def delete_rows(connection: Connection[Any], schema: str, table: str, key: Mapping[str, Any]) -> None:
-    """Delete the rows of a table in which these columns have these values."""
+    """Delete the rows of a table with these values by column."""
     places = SQL(" AND ").join(SQL("{} = %s").format(Identifier(column)) for column in key)
     connection.execute(SQL("DELETE FROM {} WHERE {}").format(Identifier(schema, table), places), [*key.values()])
 
 
 def copy_rows(connection: Connection[Any], schema: str, rows: Rows, columns: Mapping[str, Sequence[str]]) -> None:
-    """COPY rows, whose values are in the order of these columns by table, into the schema's tables."""
+    """COPY rows into the schema's tables; `columns` gives the order of the values by table."""
     for table, values in rows.items():
         copy_into(connection, schema, table, columns[table], values)

@@ -1,6 +1,6 @@
-"""Reading the log for projections: every event in order, or the last one of each stream; and payloads.
+"""Read the log for projections: all events in order, or the last event of each stream; and payloads.
 
-An event that cannot be read is no reason to stop: it is given as `Poison`, and parks its own stream.
+An event that cannot be read is returned as `Poison`, which parks its stream; other streams continue.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,10 +25,10 @@ BATCH = 1_000
 
 
 class Seen(msgspec.Struct, frozen=True, gc=False):
-    """An event as projections see it.
+    """An event as projections read it.
 
-    `previous` is the topic of the event before it in its stream, None where that is not asked for; `first_at` and
-    `first_position` are of the stream's first event; `body` is the payload that it speaks of, None when it was erased.
+    `previous` is the topic of the event before it in its stream, if the projection needs it. `first_at` and
+    `first_position` are of the stream's first event. `body` is the event's payload, None if it was erased.
     """
 
     recorded: Recorded
@@ -51,7 +51,7 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
 
 
 class Poison(msgspec.Struct, frozen=True):
-    """An event that could not be read or projected, and why; and where its stream begins, where that is known."""
+    """An event that could not be read or applied, with the error, and the first position of its stream if known."""
 
     stream: str
     position: int
@@ -61,7 +61,7 @@ class Poison(msgspec.Struct, frozen=True):
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """Streams after one and up to another, in the database's order; open where nothing is said."""
+    """Range of streams in the database's order: after one, up to another. None is an open end."""
 
     after: str | None = None
     upto: str | None = None
@@ -115,24 +115,24 @@ _topic_of = {event: topic for aggregate in AGGREGATES.values() for topic, event 
 
 
 _UNREADABLE_DIGEST = "unreadable"
-"""Placeholder digest of a staging event that cannot be read: reading its payload then fails."""
+"""Placeholder digest of an unreadable staging event. Reading its payload fails."""
 _SCANS = ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin")
 
 
 class LastTopics:
-    """The topic before each event of a stream: cached for streams that were read lately, otherwise read from the log.
+    """Topic before each event of a stream: cached for recently read streams, otherwise read from the log.
 
-    A cache is for one pass in the order of the log. Make a new one where the log may have lost its end.
+    Use one object for one pass in the order of the log, and a new one if the log may have lost its end.
     """
 
     MOST = 50_000
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[int, str]] = {}
-        """Version and topic of the last event that was read of a stream."""
+        """Version and topic of the last event read of a stream."""
 
     def before(self, connection: Connection[Any], rows: Sequence[tuple[Any, ...]]) -> list[str | None]:
-        """The topic of the event before each of these, in the order of the log; None for the first of a stream."""
+        """Return the topic before each of these rows of events; None for the first event of a stream."""
         if len(self._last) > self.MOST:
             self._last.clear()
         topics: list[str | None] = []
@@ -167,9 +167,9 @@ def read_ordered(
     limit: int = BATCH,
     last_topics: LastTopics | None = None,
 ) -> list[Seen | Poison]:
-    """The next events of these topics in the order of the log; of these streams only, where any are named.
+    """Read the next events of these topics in the order of the log, optionally only of these streams.
 
-    `last_topics` gives each event the topic before it in its stream.
+    With `last_topics`, each event gets the topic before it in its stream.
     """
     wanted = {"after": after, "upto": upto, "topics": list(topics), "streams": streams, "limit": limit}
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
@@ -182,7 +182,7 @@ def read_ordered(
 def read_last(
     connection: Connection[Any], topics: Sequence[str], part: Slice, *, upto: int, skipped: LiteralString
 ) -> Iterator[list[Seen | Poison]]:
-    """The last event of these topics of every stream, in batches. `skipped` is a condition on events `e`."""
+    """Yield the last event of these topics of every stream, in batches. `skipped` is a condition on events `e`."""
     wanted = {"topics": list(topics), "upto": upto, "after_stream": part.after, "upto_stream": part.upto}
     with connection.transaction(), connection.cursor("last", binary=True, row_factory=tuple_row) as cursor:
         with _in_order_of_the_index(connection):
@@ -193,9 +193,9 @@ def read_last(
 
 @contextmanager
 def _in_order_of_the_index(connection: Connection[Any]) -> Iterator[None]:
-    """Queries are planned to walk along (stream, version).
+    """Make the planner use the index on (stream, version).
 
-    For a part of the streams, scans of the whole log are many times slower, and the planner does not know it.
+    For a range of streams it otherwise chooses scans of the whole log, which are many times slower.
     """
     for setting in _SCANS:
         connection.execute(f"SET LOCAL {setting} = off")
@@ -205,7 +205,7 @@ def _in_order_of_the_index(connection: Connection[Any]) -> Iterator[None]:
 
 
 def slices(connection: Connection[Any], count: int, *, upto: int, least: int = BATCH) -> list[Slice]:
-    """The streams of the log in about that many parts of alike size, or one when they had fewer events than `least`."""
+    """Split the streams into about `count` ranges of similar size; into one if they had fewer than `least` events."""
     if count < 2 or upto < least * count:
         return [Slice()]
     with connection.cursor(row_factory=tuple_row) as cursor:
@@ -217,7 +217,7 @@ def slices(connection: Connection[Any], count: int, *, upto: int, least: int = B
 
 
 class PayloadsDetached(OperatorError):
-    """Payloads are needed that lie in a supplier's archive; the message says what to type."""
+    """Payloads must be attached from a supplier's archive first; the message has the command."""
 
     def __init__(self, code: str, url: str) -> None:
         super().__init__(code, url)
@@ -225,15 +225,15 @@ class PayloadsDetached(OperatorError):
 
     def __str__(self) -> str:
         return (
-            f"The payloads of {self.code} are needed, and lie in {self.url}: say "
+            f"The payloads of {self.code} are needed, but they are in {self.url}. Run "
             f"`importledger archive attach {self.code}` first."
         )
 
 
 def with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> Iterator[Seen | Poison]:
-    """The same, each with the payload that it speaks of, one after the other: those who keep none meet few at a time.
+    """Yield the events one by one, each with its payload, so that few payloads are in memory.
 
-    What was erased stays without; a payload that cannot be read makes poison of its event. Raises PayloadsDetached.
+    Erased payloads are None. An event whose payload cannot be read becomes `Poison`. Raises PayloadsDetached.
     """
     named = _payloads_of(connection, batch)
     bodies = Bodies(connection, [payload for payload in named if payload[1]])
@@ -249,7 +249,7 @@ def with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> Iterator[
 
 
 def _payloads_of(connection: Connection[Any], batch: Sequence[Seen]) -> list[PayloadId]:
-    """What names the payload of each event; the digest is "" where there is none."""
+    """Return stream and digest of each event's payload; the digest is "" if it has none."""
     staged: dict[str, str] = {}
     processed = [seen.stream for seen in batch if isinstance(seen.recorded.event, ImportProcessed)]
     if processed:
@@ -271,21 +271,21 @@ def head(connection: Connection[Any]) -> int:
 
 
 def wait_for_erasures(connection: Connection[Any]) -> None:
-    """Wait for running erasures, and keep new ones waiting until the connection's transaction ends.
+    """Wait for running erasures, and make new ones wait until the connection's transaction ends.
 
-    Rows are written from payloads that were read before, and an erasure may come in between. So whoever writes such
-    rows holds this lock, shared, until they are committed; an erasure holds it alone.
+    An erasure between reading a payload and writing its rows would be undone. Writers of such rows therefore hold this
+    lock in shared mode until they commit; an erasure holds it exclusively.
     """
     connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (locks.ERASURE,))
 
 
 def be_alone(connection: Connection[Any]) -> None:
-    """Keep writers of rows from payloads waiting until the connection's transaction ends."""
+    """Make writers of rows from payloads wait until the connection's transaction ends."""
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.ERASURE,))
 
 
 def read_erasures(connection: Connection[Any], *, after: int) -> list[Recorded]:
-    """The erasures after a position of the log."""
+    """Read the erasures after a position of the log."""
     found = read_ordered(connection, [*ERASURES], after=after, upto=2**62, limit=2**31)
     return [seen.recorded for seen in found if isinstance(seen, Seen)]
 

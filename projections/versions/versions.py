@@ -1,7 +1,7 @@
-"""The versions of each projection: one is live, others are built beside it, wait to be switched in, or are retired.
+"""Versions of each projection: one is live, others are being built, ready to be switched in, or retired.
 
 A version that is not live has its tables in the schema NAME_vN. A switch moves tables between schemas in one
-transaction: readers see the old ones until it commits. Whatever is killed leaves the live version as it was.
+transaction: readers see the old tables until it commits. A killed build or switch does not change the live version.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,15 +23,14 @@ from projections.versions.projection import Projection
 from projections.versions.reading import Poison, head, wait_for_erasures
 
 KEPT = timedelta(days=7)
-"""How long a retired version can be switched in again."""
+"""Time in which a retired version can be switched in again. It is deleted afterwards."""
 AT_ONCE = 5_000
-"""Events that are caught up with in one transaction: erasures wait for its end."""
+"""Events applied in one transaction while catching up. Erasures wait for its end."""
 CLOSE = 500
-"""Events behind the log at which a version is close enough to be switched in, and most that a switch applies while
-writers wait."""
+"""Greatest lag of a version that can be switched in, and most events that a switch applies while writers wait."""
 SWITCH_TRIES = 40
 VACUUM_TIMEOUT = "10s"
-"""How long a switch waits for a vacuum, while nobody waits for it; Postgres ends its own vacuum after a second."""
+"""Longest wait of a switch for a vacuum. Readers and writers do not wait meanwhile."""
 
 
 _HOLD_TRIES = 3
@@ -39,7 +38,7 @@ _NOT_SET_UP = "{} is not set up. Run `importledger migrate`."
 
 
 class NotPossible(OperatorError):
-    """The projection cannot be built or switched like this; the message says why."""
+    """The projection cannot be built or switched; the message says why."""
 
 
 class ProjectionVersion(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +59,7 @@ class ProjectionVersion(msgspec.Struct, frozen=True, kw_only=True):
         return schema_of(self.name, self.version)
 
     def is_outdated(self, projection: Projection) -> bool:
-        """Whether it was made as another release declares the projection; nothing follows into it then."""
+        """Return whether another release declared it differently; it then no longer follows the log."""
         return self.definition != projection.definition
 
 
@@ -76,13 +75,13 @@ _HOLD = _SELECT + SQL("WHERE name = %s AND state = 'live' FOR UPDATE")
 
 
 def versions(connection: Connection[Any], name: str) -> list[ProjectionVersion]:
-    """All versions of a projection, the oldest first."""
+    """Versions of a projection, the oldest first."""
     with connection.cursor(row_factory=class_row(ProjectionVersion)) as cursor:
         return cursor.execute(_SELECT_VERSIONS, (name,)).fetchall()
 
 
 def live_version(connection: Connection[Any], name: str) -> ProjectionVersion:
-    """The live version of a projection. Raises NotPossible where `migrate` has not set it up."""
+    """Return the live version of a projection. Raises NotPossible if `migrate` has not installed it."""
     if (live := _live(connection, name)) is None:
         raise NotPossible(_NOT_SET_UP.format(name))
     return live
@@ -93,9 +92,9 @@ def _live(connection: Connection[Any], name: str) -> ProjectionVersion | None:
 
 
 def held(connection: Connection[Any], name: str) -> ProjectionVersion:
-    """The live version, which stays as it is until the transaction ends: followers, switches and healing wait."""
+    """Return the live version and lock it until the transaction ends: followers, switches and healing wait."""
     with connection.cursor(row_factory=class_row(ProjectionVersion)) as cursor:
-        for _ in range(_HOLD_TRIES):  # nothing comes back where another was switched in while this waited
+        for _ in range(_HOLD_TRIES):  # no row if another version was switched in meanwhile
             if (live := cursor.execute(_HOLD, (name,)).fetchone()) is not None:
                 return live
     raise NotPossible(_NOT_SET_UP.format(name))
@@ -112,7 +111,7 @@ def add_version(connection: Connection[Any], projection: Projection, version: in
 def alone(connection: Connection[Any], projection: Projection, *, waits: bool = False) -> Iterator[None]:
     """Hold the projection's lock, so that no other process builds or switches it.
 
-    Raises NotPossible when one does, unless it `waits` for that.
+    Raises NotPossible if another process holds it; with `waits`, waits for it instead.
     """
     key = locks.VERSIONS, projection.name
     if waits:
@@ -121,7 +120,7 @@ def alone(connection: Connection[Any], projection: Projection, *, waits: bool = 
         with connection.cursor(row_factory=tuple_row) as cursor:
             row = cursor.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", key).fetchone()
         if not (row and row[0]):
-            raise NotPossible(f"{projection.name} is being built or switched by somebody else.")
+            raise NotPossible(f"{projection.name} is being built or switched by another process.")
     try:
         yield
     finally:
@@ -137,11 +136,9 @@ def build_version(
     jobs: int = 1,
     progress: Progress = lambda done: None,
 ) -> ProjectionVersion:
-    """Build a new version beside the live one, close to the log's end; it is `ready` then.
+    """Build a new version beside the live one, up to nearly the log's end; it is `ready` afterwards.
 
-    The caller must hold `alone`.
-
-    When it is cancelled, nothing remains of it; when it is killed, the next build clears it away.
+    The caller must hold `alone`. A cancelled build leaves nothing behind; the next build removes a killed one.
     """
     drop_versions(connection, projection, unfinished=True)
     name, upto = projection.name, head(connection)
@@ -165,7 +162,7 @@ _READY = "UPDATE projection_versions SET state = 'ready', built_at = clock_times
 
 
 def _version(connection: Connection[Any], name: str, version: int) -> ProjectionVersion:
-    """The version of this number. Raises NotPossible."""
+    """Return the version with this number. Raises NotPossible."""
     for present in versions(connection, name):
         if present.version == version:
             return present
@@ -173,14 +170,14 @@ def _version(connection: Connection[Any], name: str, version: int) -> Projection
 
 
 def make_anew(admin_url: str, connection: Connection[Any], projection: Projection, *, jobs: int = 1) -> None:
-    """Build a new version and switch to it; what was live before is dropped."""
+    """Build a new version and switch to it; the old version is dropped."""
     with alone(connection, projection):
         built = build_version(admin_url, connection, projection, jobs=jobs)
         switch(connection, projection, built.version, retires=False)
 
 
 def catch_up(connection: Connection[Any], projection: Projection, version: int) -> int:
-    """Bring a version that is not live close to the log's end; its position then."""
+    """Bring a version that is not live close to the log's end; return its new position."""
     present = _version(connection, projection.name, version)
     position = present.position
     while True:
@@ -196,7 +193,7 @@ def catch_up(connection: Connection[Any], projection: Projection, version: int) 
 def advance(
     connection: Connection[Any], projection: Projection, schema: str, version: int, *, after: int, upto: int
 ) -> None:
-    """Apply the events after one position and up to another to a version's tables, and note the position."""
+    """Apply the events after one position and up to another to a version's tables, and store the position."""
     if projection.holds_persons:
         wait_for_erasures(connection)
     left = parked_streams(connection, projection.name, version)
@@ -216,10 +213,10 @@ def switch(
     retires: bool = True,
     tries: Callable[[int], None] = lambda number: None,
 ) -> int:
-    """Replace the live version, if any, with one that is ready or retired; return its position then.
+    """Replace the live version, if any, with one that is ready or retired; return its position.
 
     The caller must hold `alone`. It is one transaction, in which writers wait while at most `CLOSE` events are applied.
-    When others would wait for long, it gives everything back and tries again. Raises NotPossible.
+    If others would wait too long, it rolls back and tries again. Raises NotPossible.
     """
     chosen = _version(connection, projection.name, version)
     if chosen.state not in ("ready", "retired"):
@@ -227,7 +224,7 @@ def switch(
     if chosen.retired_at is not None and now() - chosen.retired_at > KEPT:
         raise NotPossible(f"Version {version} of {projection.name} was retired more than {KEPT.days} days ago.")
     if projection.definition != chosen.definition:
-        raise NotPossible(f"Version {version} of {projection.name} was made by other code. Rebuild it.")
+        raise NotPossible(f"Version {version} of {projection.name} was built by other code. Rebuild it.")
     for number in range(SWITCH_TRIES):
         position = catch_up(connection, projection, version)
         try:
@@ -253,16 +250,15 @@ _STEPPED_BACK = (
 def _switch(
     connection: Connection[Any], projection: Projection, chosen: ProjectionVersion, position: int, *, retires: bool
 ) -> int:
-    """Tables before the log, as writers take them: their statement locks the view's table before the log.
+    """Switch in one transaction. Locks the tables before the log, in the same order as writers do.
 
-    Live tables may be of another form: one that is declared now may be missing. Tables that belong to no version are
-    dropped.
+    The live version may lack tables that are declared now. Tables without a version are dropped.
     """
     name = projection.name
     present = _present(connection, projection.home, projection.tables)
     connection.execute(f"SET LOCAL lock_timeout = '{VACUUM_TIMEOUT}'")
     live = held(connection, name) if _live(connection, name) else None
-    # Against vacuums only: a long one would outlast every try.
+    # This lock conflicts with vacuums only: a long vacuum would outlast every try.
     for schema, tables in ((projection.home, present), (chosen.schema, projection.tables)):
         for table in tables:
             locking = SQL("LOCK TABLE {} IN SHARE UPDATE EXCLUSIVE MODE")
@@ -272,7 +268,7 @@ def _switch(
     connection.execute(SQL("SET LOCAL lock_timeout = {}").format(locks.WAIT_MS))
     if projection.home == "platform":
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
-    if present:  # in one statement, whose time-out holds for all of them together
+    if present:  # one statement, so that its time-out covers all tables together
         connection.execute(SQL("SET LOCAL statement_timeout = {}").format(locks.WAIT_MS))
         names = SQL(", ").join(Identifier(projection.home, table) for table in present)
         connection.execute(SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names))
@@ -308,7 +304,7 @@ def _move_tables(
     *,
     retired: str | None,
 ) -> None:
-    """Replace the tables that are there with a version's; they are moved to a schema or dropped."""
+    """Replace the live tables by those of a version; the old ones are moved to a schema or dropped."""
     if retired:
         connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(retired)))
     rights = {table: _rights(connection, projection.home, table) for table in present}
@@ -328,7 +324,7 @@ def _move_tables(
 
 
 def drop_versions(connection: Connection[Any], projection: Projection, *, unfinished: bool) -> None:
-    """Drop what a killed build left behind, and what was retired too long ago. The caller must hold `alone`."""
+    """Drop unfinished builds and versions that were retired too long ago. The caller must hold `alone`."""
     for one in versions(connection, projection.name):
         is_old = one.retired_at is not None and now() - one.retired_at > KEPT and one.state == "retired"
         if is_old or (unfinished and one.state == "building"):
@@ -345,7 +341,7 @@ def drop_version(connection: Connection[Any], projection: Projection, version: i
 
 
 def park(connection: Connection[Any], name: str, version: int, poisons: Sequence[Poison]) -> None:
-    """Note the streams that a version leaves out, each from the position of its poisoned event on.
+    """Record the streams that a version skips, each from the position of its poisoned event on.
 
     A stream that was accepted for another version of the projection stays accepted.
     """
@@ -373,13 +369,13 @@ UPDATE parked_streams SET accepted_at = clock_timestamp(), accepted_by = %s WHER
 
 
 def accept_parked(connection: Connection[Any], stream: str, by: str) -> list[str]:
-    """Note that projections leave a stream out for good, and return their names. Healing it ends that."""
+    """Accept that projections skip a stream; return their names. Healing the stream ends that."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         return sorted({name for (name,) in cursor.execute(_ACCEPT, (by, stream))})
 
 
 def parked_streams(connection: Connection[Any], name: str, version: int, *, is_open: bool = False) -> list[str]:
-    """Return the streams that a version leaves out: all, or with `is_open` those that no operator has accepted."""
+    """Return the streams that a version skips: all, or with `is_open` those that no operator has accepted."""
     query = (
         "SELECT stream FROM parked_streams WHERE name = %s AND version = %s AND (accepted_at IS NULL OR NOT %s)"
         " ORDER BY stream"
@@ -395,7 +391,7 @@ def _forget(connection: Connection[Any], projection: Projection, version: int) -
 
 
 def _present(connection: Connection[Any], schema: str, tables: Sequence[str]) -> list[str]:
-    """Those of the tables that are there, in their order."""
+    """Return the tables that exist, in the given order."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (schema,))
         there = {name for (name,) in cursor.fetchall()}
@@ -403,7 +399,7 @@ def _present(connection: Connection[Any], schema: str, tables: Sequence[str]) ->
 
 
 def _rights(connection: Connection[Any], schema: str, table: str) -> list[tuple[str, str]]:
-    """The (role, right) pairs that are granted on a table, except its owner's."""
+    """(role, right) pairs granted on a table, except the owner's."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         cursor.execute(
             "SELECT grantee, privilege_type FROM information_schema.role_table_grants"
@@ -414,7 +410,7 @@ def _rights(connection: Connection[Any], schema: str, table: str) -> list[tuple[
 
 
 def grant(connection: Connection[Any], schema: str, table: str, rights: Sequence[tuple[str, str]]) -> None:
-    """Give each (role, right) on the table."""
+    """Grant each (role, right) on the table."""
     for role, right in rights:
         granting = SQL("GRANT {} ON {} TO {}")
         connection.execute(granting.format(SQL(right), Identifier(schema, table), Identifier(role)))

@@ -1,7 +1,7 @@
 """Views that the append writes in its own transaction, each declared once.
 
-The declaration gives the table, the statement that the append runs, the columns that a rebuild copies, and the
-definition that tells one form of the view from another.
+The declaration defines the table, the statement that the append runs, the columns that a rebuild copies, and the
+definition that identifies a version of the view.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -21,19 +21,19 @@ from projections.versions.reading import Seen
 Values = Mapping[str, Any]
 """Values by column."""
 Change = Values | Callable[[Any, Recorded], Values | None]
-"""The values that an event gives to its row, or a pure function of the event that returns them; None leaves the row."""
+"""Values that an event sets in its row, or a pure function that returns them; None leaves the row unchanged."""
 
 
 class View(Projection):
     """A table in which each event changes one row.
 
-    `columns`: the body of a CREATE TABLE without its key; a `text[]` is carried as one text with commas.
-    `changes`: what each event changes. `prefix`: the kind of stream, and `named`: the columns whose values its ids
-    have; without a prefix the id is the value of the one column. `key`: the columns of the primary key, which come
-    first [default: `named`]. `first`: columns that keep the value of the row's first event. `positions`: columns of
-    positions, which the append counts from its own base. `times`: columns that get the event's `recorded_at` unless
-    the change has a value. `keeps_old`: a column without a value keeps its old one. `indexes`: names and places.
-    `forgets`: columns about persons, which an erasure sets to NULL. `rights`: of the service's roles on the table.
+    `columns`: body of a CREATE TABLE without its key; values of a `text[]` are joined by commas on the way there.
+    `changes`: values that each event sets. `prefix`: first part of the stream's id, and `named`: columns of its other
+    parts; without a prefix, the whole id is the value of the one column. `key`: columns of the primary key, which must
+    come first [default: `named`]. `first`: columns that keep the value of the row's first event. `positions`: columns
+    that get the event's position. `times`: columns that get the event's `recorded_at` unless the change has a value.
+    `keeps_old`: columns without a value keep their old one. `indexes`: definitions by name. `forgets`: columns of
+    personal data, which an erasure sets to NULL. `rights`: rights of the service's roles on the table.
     """
 
     reads_previous = False
@@ -78,7 +78,7 @@ class View(Projection):
         self.definition = "; ".join((columns, f"PRIMARY KEY {self._key}", *map(" ".join, self.indexes.items())))
 
     def values(self, recorded: Recorded, position: int) -> dict[str, Any] | None:
-        """The row's values after the event at this position, or None where the event leaves the row as it is. Pure."""
+        """Return the row's values after the event at this position; None if it leaves the row unchanged. Pure."""
         change = self._changes.get(type(recorded.event))
         given = change(recorded.event, recorded) if callable(change) else change
         if given is None:
@@ -91,7 +91,7 @@ class View(Projection):
         return None if values is None else tuple(map(values.get, self.columns))
 
     def named_by(self, stream: str) -> dict[str, str] | None:
-        """The columns and values that name the rows of a stream; None for a stream of another kind."""
+        """Return the key columns and values of a stream's rows; None for a stream of another kind."""
         if not self._prefix:
             return {self._named[0]: stream}
         prefix, *parts = stream.split("/", len(self._named))
@@ -129,7 +129,7 @@ class View(Projection):
                 cursor.execute(statement, self.arrays(rows))
 
     def forget_person(self, connection: Connection[Any], schema: str, erasure: Recorded) -> None:
-        """The row stays, since the erasure leaves one; the columns about the person become NULL."""
+        """Set the columns of personal data to NULL. The row itself stays."""
         key = self.named_by(erasure.stream)
         for column in self._forgets if key is not None else ():
             places = SQL(" AND ").join(SQL("{} = %s").format(Identifier(name)) for name in key or ())
@@ -145,14 +145,14 @@ class View(Projection):
         return True
 
     def declared_columns(self, table: str) -> list[tuple[str, str]]:
-        """Columns that may be NULL, and those that have a default."""
+        """Columns that may be NULL or have a default."""
         return [(name, text) for name, text in self.declared.items() if "NOT NULL" not in text or "DEFAULT" in text]
 
     def unsampled_columns(self, table: str) -> Sequence[str]:
         return [*self._forgets]
 
     def _waves(self, events: Sequence[Recorded]) -> list[list[tuple[Any, ...]]]:
-        """The rows of these events in turns that meet no row twice, since one statement may write a row once."""
+        """Split the rows of these events into batches with distinct keys: a statement can write a row only once."""
         waves: list[list[tuple[Any, ...]]] = []
         times: dict[tuple[Any, ...], int] = {}
         for recorded in events:
@@ -167,7 +167,7 @@ class View(Projection):
         return waves
 
     def _upsert_into(self, table: Identifier) -> Composable:
-        """An INSERT that reads `appended` and the parameters NAME_COLUMN, arrays with one value a row."""
+        """INSERT that reads `appended` and array parameters NAME_COLUMN with one value per row."""
         names, key = _names(self.columns), _names(self._key)
         values = SQL(", ").join(map(self._value, self.columns))
         arrays = SQL(", ").join(_sql(f"%({name})b::{kind}[]") for name, kind in self._arrays.items())
@@ -200,5 +200,5 @@ def _names(columns: Iterable[str]) -> Composable:
 
 
 def _sql(text: str) -> SQL:
-    """Text of a declaration as SQL. It is written in our own files, so it needs no quoting."""
+    """Text of a declaration as SQL. Declarations are code, so they need no quoting."""
     return SQL(text)

@@ -1,1 +1,1 @@
-"""The views, derived from the log, one file each."""
+"""Views derived from the log, one file each."""

@@ -1,4 +1,4 @@
-"""The keys that may call the service: digest, role and suppliers. Table `access_key`; written with the append."""
+"""Access keys of the service: digest, role and suppliers. Table `access_key`; written with the append."""
 
 from collections.abc import Collection, Iterator
 from datetime import datetime
@@ -15,7 +15,7 @@ from projections.versions.view import Values, View
 
 
 def _later(event: KeyRevoked | KeyConfirmed, recorded: Recorded) -> Values:
-    """Later events change `revoked_at` only; the rest of the key's row stays as it was."""
+    """Change `revoked_at` only. The upsert keeps the other columns of the key."""
     unchanged = {"role": "", "suppliers": "", "rate_per_s": 0, "secret_sha256": ""}
     revoked_at = recorded.recorded_at if isinstance(event, KeyRevoked) else None
     return unchanged | {"key_id": event.key_id, "revoked_at": revoked_at}
@@ -46,11 +46,11 @@ ACCESS_KEY = View(
     folds_all=True,
     rights=READ,
 )
-"""Only the database's owner gives and takes keys. Codes of suppliers hold no comma: a row carries them as one text."""
+"""Only the database's owner creates and revokes keys. Codes of suppliers have no comma, so they can be joined."""
 
 
 def wrong_keys(connection: Connection[Any]) -> Iterator[str]:
-    """A sentence for each key in the table that differs from the log: such a key would open the service."""
+    """Yield a sentence for each key in the table that differs from the log: such a key may be forged."""
     made: dict[str, tuple[Any, ...]] = {}
     revoked: set[str] = set()
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
@@ -66,14 +66,14 @@ def wrong_keys(connection: Connection[Any]) -> Iterator[str]:
                 case KeyConfirmed() as event:
                     revoked.discard(event.key_id)
                 case _:
-                    return  # an event that this version cannot read may have made any key
+                    return  # an unreadable event may have made any key
         rows = cursor.execute(_SELECT_ALL).fetchall()
     for key_id, is_revoked, organisation, role, suppliers, rate_per_s, secret_sha256 in rows:
         row = (organisation, role, sorted(suppliers), rate_per_s, secret_sha256)
         if key_id not in made:
-            yield f"the access key {key_id} of {organisation} is one that no event speaks of"
+            yield f"the access key {key_id} of {organisation} was made by no event"
         elif made[key_id] != row or is_revoked != (key_id in revoked):
-            yield f"the access key {key_id} of {organisation} is not what the log says"
+            yield f"the access key {key_id} of {organisation} differs from the log"
 
 
 _SELECT_ALL = """
@@ -97,13 +97,13 @@ ORDER BY supplier
 
 
 def organisation_reach(connection: Connection[Any], organisation: str) -> tuple[str, ...]:
-    """The suppliers that the organisation's valid keys may touch."""
+    """Return the suppliers that the organisation's valid keys may use."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         return tuple(row[0] for row in cursor.execute(_SELECT_REACH, (organisation,)))
 
 
 class KeyListed(msgspec.Struct, frozen=True, kw_only=True):
-    """A key as operators see it, without its digest."""
+    """A key for operators, without its digest."""
 
     key_id: str
     organisation: str
@@ -127,7 +127,7 @@ _SELECT_ONE = f"{_SELECT_LISTED} WHERE key_id = %s"
 async def keys_page(
     connection: AsyncConnection[Any], organisation: str, after: str, limit: int, within: Collection[str] | None = None
 ) -> list[KeyListed]:
-    """Keys after an id, of an organisation or "" for all; those that reach no further than `within`."""
+    """Read keys after an id, of an organisation or "" for all, whose suppliers are all in `within`."""
     wanted: dict[str, Any] = {"organisation": organisation, "after": after, "limit": limit}
     wanted["within"] = None if within is None else list(within)
     async with connection.cursor(row_factory=class_row(KeyListed)) as cursor:
@@ -135,6 +135,6 @@ async def keys_page(
 
 
 async def key_listed(connection: AsyncConnection[Any], key_id: str) -> KeyListed | None:
-    """One key; None where there is none."""
+    """Read one key; None if it does not exist."""
     async with connection.cursor(row_factory=class_row(KeyListed)) as cursor:
         return await (await cursor.execute(_SELECT_ONE, (key_id,))).fetchone()

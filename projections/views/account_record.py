@@ -1,4 +1,4 @@
-"""The records attached to accounts after their import. Table `account_record`; written in the append's transaction."""
+"""Records of accounts that came after their import. Table `account_record`; written in the append's transaction."""
 
 from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported, identity_of
 from eventstore.events import Recorded

@@ -1,7 +1,7 @@
-"""Finding accounts by what people know of them: names in any order, e-mail, postcode, meter, MaLo-ID, IBAN, numbers.
+"""Search for accounts by names in any order, e-mail, postcode, meter, MaLo-ID, IBAN or numbers.
 
-Follows the log, from the newest payload of each import on; who was erased is not found any more. The row of an account
-that an api process has just staged is there already (`projections.views.search_at_once`).
+Follows the log with the newest payload of each import. Erased persons are not found. An api process writes the row of a
+new account with the append (`projections.views.search_at_once`).
 """
 
 import base64
@@ -28,38 +28,39 @@ from schemas.submission import stored_account
 
 MAX_FOUND = 50
 FEW = 1_000
-"""As many accounts are put in order for a page; of more, fifty are soon met in the order that there is."""
+"""Most matches that are sorted for a page. If there are more, a scan in order finds a page soon."""
 MIN_LETTERS = 3
-"""Shorter parts of names find too much. One word of a search has as many."""
+"""Least letters of a part of a name. One word of a search must have as many."""
 MOST_LETTERS = 500
-"""Of longer terms so many count: an entry of the index may have 2,700 bytes, and a letter has four at most. A name of
-255 letters may have thousands once it is folded.
+"""Most letters of a term; longer ones are cut, since an entry of the index may have 2,700 bytes.
+
+A name of 255 letters may have thousands after folding.
 """
 PART_BITS = 19
-"""The log in parts of so many events, 175,000 accounts: what only one account has is kept part by part."""
+"""Bits of a position within a part of the log. Terms of single accounts are indexed by part."""
 GATHERED = 250_000
-"""So many new terms, of ten thousand accounts, the index may gather before they are put in order."""
+"""New terms in the index's pending list after which it is flushed."""
 MOST_CUSTOMERS = 100
-"""So many customers of an account are found: names become longer when they are folded, 18 times at most."""
+"""Customers of an account that are found. Further ones are ignored, because folding can make names longer."""
 _digit_in = re.compile(r"\d").search
 MIN_OWN = 6
-"""Terms with a digit that are as long as this are most likely one account's own; postcodes are shorter."""
+"""Least length of a term with a digit that belongs to a single account. Postcodes are shorter."""
 
 
 _PLAIN = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "æ": "ae", "œ": "oe", "ø": "o", "ı": "i", "ł": "l", "đ": "d", "ð": "d", "þ": "th"}
     | dict.fromkeys("’‘‛ʼʻʹ′´＇", "'")
 )
-"""Letters as people type them who do not have them on their keyboard, where they are no letter and an accent."""
+"""Replacements of letters that are not a letter with an accent, as people type them on other keyboards."""
 _without_e = partial(re.compile("(?<=[aou])e+").sub, "")
 
 
 def folded(text: str) -> str:
-    """Return the text as it is compared: the one rule for what is searched and for what is searched for.
+    """Return the text in the form in which terms and searches are compared.
 
-    Case, accents and further blanks do not count. In words, neither do apostrophes and an e after a, o or u, since an
-    umlaut is written as itself, with an e or without: "Müller", "Mueller" and "Muller" are "muller", "O’Brien" is
-    "obrien", "Groß" "gross", "Yılmaz" "yilmaz". Numbers and e-mail addresses keep their letters.
+    Case, accents and repeated blanks are ignored. In words, apostrophes and an e after a, o or u are ignored as well,
+    because umlauts are written as such, with an e or without: "Müller", "Mueller" and "Muller" are "muller", "O’Brien"
+    is "obrien", "Groß" "gross", "Yılmaz" "yilmaz". Numbers and e-mail addresses keep their letters.
     """
     plain = _plain(text)
     if " " not in plain:
@@ -75,16 +76,16 @@ def _as_name(plain: str) -> str:
 
 
 def _is_code(plain: str) -> bool:
-    """Return whether a text is, or has in it, something that is compared letter by letter."""
+    """Return whether a text has a digit or @ and is therefore compared letter by letter."""
     return plain[-1:].isdecimal() or "@" in plain or _digit_in(plain) is not None
 
 
 def _plain(text: str) -> str:
-    """Return the text without case and accents, with umlauts as two letters and single blanks."""
-    if text.isascii():  # most terms are; nothing is taken apart or replaced in them
+    """Return the text without case, accents and repeated blanks, with umlauts as two letters."""
+    if text.isascii():  # the usual case: nothing to decompose or replace
         return text.lower() if text.isprintable() and " " not in text else " ".join(text.lower().split())
     plain = unicodedata.normalize("NFC", text).casefold().translate(_PLAIN)
-    if not plain.isascii():  # as umlauts are by now
+    if not plain.isascii():  # umlauts are ASCII by now
         plain = "".join(
             [letter for letter in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(letter)]
         )
@@ -92,7 +93,7 @@ def _plain(text: str) -> str:
 
 
 class SearchTerms(msgspec.Struct, frozen=True):
-    """What an account is found by: its names, what is its own as far as that can be told, and its other terms."""
+    """Terms of an account: its names, terms that probably no other account has, and other terms."""
 
     names: str
     own: list[str]
@@ -100,13 +101,15 @@ class SearchTerms(msgspec.Struct, frozen=True):
 
 
 def search_terms(account: Account, external: str) -> SearchTerms:
-    """The terms of an account. Pure."""
+    """Return the terms of an account. Pure."""
     customers = account.customers[:MOST_CUSTOMERS]
-    names = [_cut(_as_name(_plain(f"{one.given_name or ''} {one.family_name or ''}"))) for one in customers]
+    names = [
+        _cut(_as_name(_plain(f"{customer.given_name or ''} {customer.family_name or ''}"))) for customer in customers
+    ]
     words = " ".join(names).replace(",", " ").split()
     terms = {folded(term)[:MOST_LETTERS] for term in (*_terms(account), external) if term}
     terms.update(words)
-    terms.discard("")  # blanks, or an accent alone
+    terms.discard("")  # from blanks, or an accent without letter
     own = {*filter(_is_own, terms)}
     others = terms - own
     for word in words:
@@ -115,7 +118,7 @@ def search_terms(account: Account, external: str) -> SearchTerms:
 
 
 def project(seen: Seen) -> Iterator[tuple[str, str, str, str, list[str]]]:
-    """(stream, supplier, external account number, names, terms) of an import that has a payload. Pure."""
+    """Yield (stream, supplier, external account number, names, terms) of an import with a payload. Pure."""
     if seen.body is None:
         return
     account = stored_account(seen.body)
@@ -127,22 +130,22 @@ def project(seen: Seen) -> Iterator[tuple[str, str, str, str, list[str]]]:
 
 
 def _is_own(term: str) -> bool:
-    """Whether a term is one that few accounts have, as far as it can be told from the term alone.
+    """Return whether few accounts have the term, judged by its form.
 
-    E-mail addresses, meters and the like are in no order. Kept as they are, those of new accounts would lie on every
-    page of the index, each of which would be written again for a few of them; the terms of a part lie together. Who
-    looks for one looks in every part. No term begins with a blank, so no other one looks like a marked one.
+    E-mail addresses, meters and the like are in random order: new ones would change every page of the index. They are
+    therefore prefixed by a blank and the part of the log, so that new ones are together, and searches try every part.
+    Other terms never begin with a blank.
     """
     return (len(term) >= MIN_OWN and not term.isalpha() and _digit_in(term) is not None) or "@" in term
 
 
 def _cut(name: str) -> str:
-    """A folded name, with so much of each word as counts."""
+    """Return a folded name with each word cut to the greatest length."""
     return name if len(name) <= MOST_LETTERS else " ".join([word[:MOST_LETTERS] for word in name.split()])
 
 
 def _parts_of(word: str) -> list[str]:
-    """Every three letters of a word, marked: the terms by which an index leads to names that it is a part of."""
+    """Return all sequences of three letters of a word, marked by ~: terms that find parts of names."""
     return [f"~{word[at : at + MIN_LETTERS]}" for at in range(len(word) - MIN_LETTERS + 1)]
 
 
@@ -161,7 +164,7 @@ def _terms(account: Account) -> Iterator[str | None]:
 
 
 class _SearchIndex(Index):
-    """The rows that follow the log: those that are not there yet."""
+    """The projection of search rows. It follows the log, and skips rows that the append has written."""
 
     is_ahead = True
     rights = Rights(api="SI", relay="SIUD")
@@ -170,7 +173,7 @@ class _SearchIndex(Index):
         return ("names", "terms")
 
     def unwritten(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> Sequence[Seen]:
-        """Without the first events of streams that have a row, which is of such an event or of a later one."""
+        """Return the events without first events of streams that have a row already."""
         firsts = [seen.stream for seen in batch if seen.recorded.version == 1]
         if not firsts:
             return batch
@@ -187,16 +190,16 @@ class _SearchIndex(Index):
         self._gathered += sum(len(row[-1]) for row in rows.get(self.name, ()))
 
     def put_in_order(self, connection: Connection[Any], *, is_idle: bool) -> None:
-        """Have the index's list of new entries put in order, where it is long or there is time.
+        """Flush the pending list of the GIN index if it is long or nothing else is to do.
 
-        Searches read all of the list. A long one is dear once and a short one each time; and whoever makes it too long
-        puts it in order: that would be an append, with the log's lock in its hands.
+        Searches read the whole list. If it grew too long, an append would have to flush it while it holds the log's
+        lock.
         """
         if self._gathered >= (1 if is_idle else GATHERED):
             self._gathered = 0
             connection.execute("SELECT put_searches_in_order()")
 
-    _gathered = 1  # whatever was left by who followed before
+    _gathered = 1  # the list may have entries from before this process started
 
 
 ACCOUNT_SEARCH = _SearchIndex(
@@ -213,23 +216,23 @@ ACCOUNT_SEARCH = _SearchIndex(
 
 
 _NO_TERM = [" "]
-"""Terms that no account has: none begins with a blank, and a mark does not end with it."""
+"""A list with a term that no account has."""
 _COLUMNS: LiteralString = "i.supplier, i.external_account_number, i.status, i.account_number"
-_ASKED: LiteralString = """asked AS MATERIALIZED (
+_SEARCH: LiteralString = """search AS MATERIALIZED (
         SELECT %(suppliers)s::text[] AS suppliers, %(number)s::text AS number, %(whole)s::text[] AS whole,
                %(own_whole)s::text[] AS own_whole, %(plain_words)s::text[] AS plain_words,
                %(own_word)s::text[] AS own_word, %(words)s::text[] AS words, %(fragments)s::text[] AS fragments,
                %(parts)s::text[] AS parts, %(is_long_enough)s::boolean AS is_long_enough, %(rank)s::integer AS rank,
                %(after)s::text AS after, %(limit)s::bigint AS count
     )"""
-"""Postgres plans the same whatever is asked, and so plans but once: that took twice as long as to find an account."""
+"""Parameters of the search as a table, so that Postgres can use one generic plan for all searches."""
 _ALLOWED: LiteralString = (
-    "((SELECT suppliers IS NULL FROM asked) OR {supplier} = ANY((SELECT suppliers FROM asked)::text[]))"
+    "((SELECT suppliers IS NULL FROM search) OR {supplier} = ANY((SELECT suppliers FROM search)::text[]))"
 )
 _IN_EVERY_PART: LiteralString = """ARRAY(
-            SELECT unnest({terms}) FROM asked
+            SELECT unnest({terms}) FROM search
             UNION ALL
-            SELECT ' ' || part || ' ' || term FROM parts, asked, unnest(asked.{own}) AS term
+            SELECT ' ' || part || ' ' || term FROM parts, search, unnest(search.{own}) AS term
         ) AS {terms}"""
 _PLACES: LiteralString = f"""parts AS (
         SELECT generate_series(1, (SELECT max(position) FROM events) >> {PART_BITS}) AS part
@@ -239,48 +242,47 @@ _PLACES: LiteralString = f"""parts AS (
                {_IN_EVERY_PART.replace("{terms}", "own_word").replace("{own}", "own_word")}
     )"""  # noqa: S608 - constants
 _UNMARKED: LiteralString = "ARRAY(SELECT regexp_replace(term, '^ [0-9]+ ', '') FROM unnest(a.terms) AS term)"
-_EXACTLY: LiteralString = f"""(a.terms && (SELECT whole FROM places) OR a.terms @> (SELECT plain_words FROM asked)
-        OR (a.terms && (SELECT own_word FROM places) AND {_UNMARKED} @> (SELECT words FROM asked)))"""  # noqa: S608
-"""All of the text as one term, or each of its words: by the index of all at once, or first of one that few have."""
-_PARTLY: LiteralString = f"""(SELECT is_long_enough FROM asked)
-          AND (SELECT count(*) FROM exact) < (SELECT count FROM asked)
-          AND a.terms @> (SELECT parts FROM asked) AND a.names LIKE ALL((SELECT fragments FROM asked)::text[])
+_EXACTLY: LiteralString = f"""(a.terms && (SELECT whole FROM places) OR a.terms @> (SELECT plain_words FROM search)
+        OR (a.terms && (SELECT own_word FROM places) AND {_UNMARKED} @> (SELECT words FROM search)))"""  # noqa: S608
+"""Condition that the whole text is a term, or each of its words is; a rare word is looked up first."""
+_PARTLY: LiteralString = f"""(SELECT is_long_enough FROM search)
+          AND (SELECT count(*) FROM exact) < (SELECT count FROM search)
+          AND a.terms @> (SELECT parts FROM search) AND a.names LIKE ALL((SELECT fragments FROM search)::text[])
           AND NOT {_EXACTLY}"""  # noqa: S608 - constants
 _MATCHING: LiteralString = f"{{which}} AND {_ALLOWED.replace('{supplier}', 'a.supplier')}"
 _FIRST: LiteralString = f"""some_{{name}} AS MATERIALIZED (
         SELECT a.stream, a.supplier, a.external_account_number
         FROM account_search AS a
         WHERE {_MATCHING}
-          AND ((SELECT rank FROM asked), (SELECT after FROM asked)) < ({{rank}}, a.stream)
+          AND ((SELECT rank FROM search), (SELECT after FROM search)) < ({{rank}}, a.stream)
         LIMIT {FEW} + 1
     ),
     {{name}} AS MATERIALIZED (
         (SELECT * FROM some_{{name}}
          WHERE (SELECT count(*) FROM some_{{name}}) <= {FEW}
          ORDER BY stream
-         LIMIT (SELECT count FROM asked))
+         LIMIT (SELECT count FROM search))
         UNION ALL
         (SELECT a.stream, a.supplier, a.external_account_number
          FROM (
             SELECT * FROM account_search
-            WHERE stream > (SELECT CASE rank WHEN {{rank}} THEN after ELSE '' END FROM asked WHERE rank <= {{rank}})
+            WHERE stream > (SELECT CASE rank WHEN {{rank}} THEN after ELSE '' END FROM search WHERE rank <= {{rank}})
             ORDER BY stream
-            LIMIT (SELECT NULL::bigint FROM asked)
+            LIMIT (SELECT NULL::bigint FROM search)
          ) AS a
          WHERE {_MATCHING} AND (SELECT count(*) FROM some_{{name}}) > {FEW}
-         LIMIT (SELECT count FROM asked))
+         LIMIT (SELECT count FROM search))
     )"""  # noqa: S608 - constants
-"""Only so many are looked up as a page has, however many there are.
+"""Template of the matches of one rank for a page.
 
-A few are found by their terms and put in order; more are come by soon enough in the order of streams, in which they
-are looked at: a limit that is none, as only the answer to a question says, lets Postgres go by the key instead of
-putting all in order first. It cannot know which of both it is, and would go through all accounts for the one that has
-a term, or through all that have a usual one.
+Few matches are found by their terms and sorted. If there are more, accounts are scanned in the order of streams until
+the page is full. The `LIMIT` of a subquery that returns NULL makes Postgres scan by the key instead of sorting all
+matches: the planner cannot know which of both cases it is.
 """
 _EXACT: LiteralString = _FIRST.replace("{name}", "exact").replace("{rank}", "2").replace("{which}", _EXACTLY)
 _PARTIAL: LiteralString = _FIRST.replace("{name}", "partial").replace("{rank}", "3").replace("{which}", _PARTLY)
 SELECT_FOUND: LiteralString = f"""
-WITH {_ASKED},
+WITH {_SEARCH},
     {_PLACES},
     {_EXACT},
     {_PARTIAL}
@@ -288,8 +290,8 @@ SELECT * FROM (
     (SELECT 1 AS rank, 'import/' || i.supplier || '/' || i.external_account_number AS stream, {_COLUMNS}
      FROM platform.service_account AS p
      JOIN import_status AS i ON i.supplier = p.import_supplier AND i.external_account_number = p.external_account_number
-     WHERE p.account_number = (SELECT number FROM asked) AND {_ALLOWED.replace("{supplier}", "i.supplier")}
-       AND (SELECT rank FROM asked) < 1)
+     WHERE p.account_number = (SELECT number FROM search) AND {_ALLOWED.replace("{supplier}", "i.supplier")}
+       AND (SELECT rank FROM search) < 1)
     UNION ALL
     (SELECT 2 AS rank, a.stream, {_COLUMNS}
      FROM exact AS a JOIN import_status AS i USING (supplier, external_account_number))
@@ -298,20 +300,20 @@ SELECT * FROM (
      FROM partial AS a JOIN import_status AS i USING (supplier, external_account_number))
 ) AS found
 ORDER BY rank, stream
-LIMIT (SELECT count FROM asked)
+LIMIT (SELECT count FROM search)
 """  # noqa: S608 - constants
-"""First the account with this number, then those that the text names exactly, then those with it in a name."""
+"""Matches by rank: 1 by account number, 2 by whole terms, 3 by parts of names."""
 
 
 class SearchPage(msgspec.Struct, frozen=True):
-    """What a search has found; `next_after` is where the next page begins, "" when there is none."""
+    """Page of found accounts; `next_after` is the parameter of the next page, "" after the last."""
 
     accounts: list[FoundAccount]
     next_after: str
 
 
 def search_parameters(text: str, suppliers: Sequence[str] | None, after: str, limit: int) -> dict[str, Any]:
-    """The parameters of SELECT_FOUND. Raises ValueError for an `after` that no page has given."""
+    """Return the parameters of SELECT_FOUND. Raises ValueError for an invalid `after`."""
     whole = folded(text)
     words = [word[:MOST_LETTERS] for word in whole.replace(",", " ").split()]
     forms = [*{form[:MOST_LETTERS] for form in (whole, folded("".join(text.split())))}]
@@ -336,7 +338,7 @@ def search_parameters(text: str, suppliers: Sequence[str] | None, after: str, li
 
 
 def page_of(rows: Sequence[tuple[Any, ...]], limit: int) -> SearchPage:
-    """The page that rows of SELECT_FOUND make; they are one more than `limit` where another page follows."""
+    """Return the page of rows of SELECT_FOUND, which has one row more than `limit` if another page follows."""
     accounts = [_found(*row[2:]) for row in rows[:limit]]
     if len(rows) <= limit:
         return SearchPage(accounts, "")
@@ -352,7 +354,7 @@ async def found_accounts(
     after: str = "",
     limit: int = MAX_FOUND,
 ) -> SearchPage:
-    """A page of the accounts of these suppliers that the text names. Raises ValueError."""
+    """Search accounts of these suppliers, or of all for None. Raises ValueError for an invalid `after`."""
     parameters = search_parameters(text, suppliers, after, limit)
     return page_of(await (await connection.execute(SELECT_FOUND, parameters)).fetchall(), limit)
 
@@ -362,7 +364,7 @@ def _escaped(word: str) -> str:
 
 
 def _place(after: str) -> tuple[int, str]:
-    """Rank and stream of the last account of the page before."""
+    """Parse rank and stream of the last account of the page before. Raises ValueError."""
     if not after:
         return 0, ""
     try:

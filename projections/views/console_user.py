@@ -1,4 +1,4 @@
-"""The users of the console, what they may do and see. Table `console_user`; written in the append's transaction."""
+"""Users of the console with role and suppliers. Table `console_user`; written in the append's transaction."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -44,11 +44,11 @@ CONSOLE_USER = View(
     indexes={"console_user_of_organisation": "(organisation, user_id)"},
     rights=Rights(worker=""),
 )
-"""Codes of suppliers hold no comma: a row carries them as one text."""
+"""Codes of suppliers have no comma, so they can be joined."""
 
 
 class UserListed(msgspec.Struct, frozen=True, kw_only=True):
-    """A user as operators see them; `email` is "" for one who was erased."""
+    """A user for operators; `email` is "" for an erased one."""
 
     user_id: str
     email: str
@@ -81,7 +81,7 @@ _SELECT_ONE = f"{_SELECT_LISTED} WHERE u.user_id = %s"
 async def users_page(
     connection: AsyncConnection[Any], organisation: str, after: str, limit: int, within: Collection[str] | None = None
 ) -> list[UserListed]:
-    """Users after an id, of an organisation or "" for all; those that reach no further than `within`."""
+    """Read users after an id, of an organisation or "" for all, whose suppliers are all in `within`."""
     wanted: dict[str, Any] = {"organisation": organisation, "after": after, "limit": limit}
     wanted["within"] = None if within is None else list(within)
     async with connection.cursor(row_factory=class_row(UserListed)) as cursor:
@@ -89,6 +89,6 @@ async def users_page(
 
 
 async def user_listed(connection: AsyncConnection[Any], user_id: str) -> UserListed | None:
-    """One user; None where there is none."""
+    """Read one user; None if it does not exist."""
     async with connection.cursor(row_factory=class_row(UserListed)) as cursor:
         return await (await cursor.execute(_SELECT_ONE, (user_id,))).fetchone()

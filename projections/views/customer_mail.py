@@ -1,4 +1,4 @@
-"""What became of e-mails to customers. Table `customer_mail`; written in the append's transaction."""
+"""Status of e-mails to customers. Table `customer_mail`; written in the append's transaction."""
 
 from datetime import UTC, datetime
 
@@ -34,7 +34,7 @@ CUSTOMER_MAIL = View(
     indexes={"customer_mail_open": "(status, modified_at) WHERE status IN ('REQUESTED', 'SENDING')"},
     rights=Rights(worker="SIU", relay="SIU"),
 )
-"""Each event has all that the row shows, so that the last one is enough."""
+"""Each event has all values of the row, so that a rebuild needs only the last one."""
 
 _LOST = """
   AND (lease_until < statement_timestamp()

@@ -1,4 +1,4 @@
-"""Who was shown personal data of which account. Table `disclosure`; written in the append's transaction."""
+"""Disclosures of accounts' personal data to users. Table `disclosure`; written in the append's transaction."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -14,7 +14,7 @@ from projections.versions.view import View
 
 
 class Disclosure(msgspec.Struct, frozen=True, kw_only=True):
-    """A row. `what` are names of places, with commas between them; `reason` is the id of what was typed."""
+    """A disclosure. `what` has the paths of the data, separated by commas; `reason` is the id of the typed reason."""
 
     supplier: str
     external_account_number: str
@@ -64,7 +64,7 @@ LIMIT 1
 async def newest_disclosures(
     connection: AsyncConnection[Any], suppliers: Collection[str] | None, before: int, limit: int
 ) -> list[Disclosure]:
-    """What was shown of these suppliers' accounts, or of all; the newest first, those before a position or 0."""
+    """Read disclosures of these suppliers' accounts, or of all, newest first, before a position [0: from the end]."""
     wanted = {"suppliers": None if suppliers is None else list(suppliers), "before": before, "limit": limit}
     async with connection.cursor(row_factory=class_row(Disclosure)) as cursor:
         return await (await cursor.execute(_SELECT_NEWEST, wanted)).fetchall()
@@ -73,6 +73,6 @@ async def newest_disclosures(
 async def was_shown(
     connection: AsyncConnection[Any], supplier: str, external: str, user_id: str, since: datetime
 ) -> bool:
-    """Whether the user was shown the account's personal data since then."""
+    """Return whether the user was shown the account's personal data since a time."""
     cursor = await connection.execute(_SELECT_SHOWN, (supplier, external, user_id, since))
     return await cursor.fetchone() is not None

@@ -1,4 +1,4 @@
-"""What goes wrong, by supplier, day, code and place: refused requests and failed imports. Follows the log."""
+"""Numbers of refused requests and failed imports by supplier, day, code and path. Follows the log."""
 
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
@@ -27,9 +27,9 @@ _SOURCES: dict[type[Any], str] = {
 
 
 def project(seen: Seen) -> Iterator[tuple[str, date, str, str, str, int]]:
-    """(supplier, day in German market time, source, code, path, number). Pure.
+    """Yield (supplier, day in German market time, source, code, path, number). Pure.
 
-    A failed import counts once: at the first of its problems, or under its own code where it names none.
+    A failed import counts once: under its first problem, or under its own code without problems.
     """
     event = seen.recorded.event
     supplier, day = seen.recorded.supplier or "", seen.recorded.recorded_at.astimezone(MARKET_TIME).date()
@@ -46,7 +46,7 @@ def project(seen: Seen) -> Iterator[tuple[str, date, str, str, str, int]]:
 
 
 def failure_name(code: str, problems: Sequence[str]) -> str:
-    """What a failed import counts as: the first of its problems, with [] for any item of an array, else its code."""
+    """Return the name under which a failure counts: its first problem, with [] for items of arrays, or its code."""
     if not problems:
         return code
     first, attr = code_and_path(problems[0])
@@ -75,35 +75,35 @@ LIMIT {MAX_ROWS}
 async def supplier_errors(
     connection: AsyncConnection[Any], supplier: str, first: date | None, last: date | None
 ) -> list[ErrorCount]:
-    """What went wrong from one day to another, the most frequent of a day first; 10,000 rows at most."""
+    """Read the errors from one day to another, the most frequent of a day first; 10,000 rows at most."""
     async with connection.cursor(row_factory=class_row(ErrorCount)) as cursor:
         await cursor.execute(_SELECT, (supplier, first, first, last, last))
         return await cursor.fetchall()
 
 
 class CountByDay(msgspec.Struct, frozen=True, kw_only=True):
-    """How often something went wrong at a supplier, for a code at a place."""
+    """Numbers of a supplier's errors with a code and path."""
 
     supplier: str
     code: str
     path: str
     days: tuple[int, ...]
-    """How often on each of the last days, the oldest first; the last is today."""
+    """Number on each of the last days, the oldest first; the last is today."""
 
 
 class RefusalCount(CountByDay, frozen=True, kw_only=True):
-    """How often requests for a supplier were refused for a code at a place, of late and by day."""
+    """Number of a supplier's requests that were refused for a code at a path, in the period and by day."""
 
     number: int
 
     @property
     def place(self) -> "RefusalPlace":
-        """Where the list stands with it: the next page begins after the last."""
+        """Sort key of this row. The next page begins after the last one."""
         return self.number, self.supplier, self.code, self.path
 
 
 RefusalPlace = tuple[int, str, str, str]
-"""What the list is sorted by: how often, supplier, code, path."""
+"""Sort key of the list: number, supplier, code, path."""
 
 SELECT_REFUSALS = b"""
 SELECT sum(number)::bigint AS number, code, path
@@ -112,7 +112,7 @@ WHERE supplier = %s AND source = 'request'
 GROUP BY code, path
 ORDER BY number DESC, code, path
 """
-"""What requests for a supplier were refused for, the most frequent first."""
+"""Codes and paths of a supplier's refused requests, the most frequent first."""
 
 _SELECT_REFUSED = """
 SELECT * FROM (
@@ -137,9 +137,9 @@ async def refused_requests(
     after: RefusalPlace | None = None,
     limit: int = 50,
 ) -> list[RefusalCount]:
-    """What requests were refused for, the most frequent first; `today` is in German market time.
+    """Read the codes and paths of refused requests after a place, the most frequent first.
 
-    Those that come after a place.
+    `today` is in German market time.
     """
     listed = [today - timedelta(days=back) for back in range(days - 1, -1, -1)]
     names = ("number", "after_supplier", "after_code", "after_path")

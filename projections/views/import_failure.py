@@ -1,7 +1,7 @@
-"""Which imports failed for which code at which place, and which of them were mended since. Follows the log.
+"""Failed imports by code and path, and whether they were processed since. Follows the log.
 
-Two tables: `import_failure` has a row for each problem of each import's last failure, `import_failure_count` adds up by
-code and place: accounts that are `open`, accounts that are `mended`, and failures of each day.
+Two tables: `import_failure` has a row for each problem of each import's last failure. `import_failure_count` has
+numbers by code and path: of `open` accounts, of `mended` accounts (processed since), and of failures of each day.
 """
 
 from collections import Counter as Sums
@@ -32,9 +32,9 @@ from schemas.base import MARKET_TIME, code_and_path
 from schemas.reading.places import place_of
 
 MAX_PROBLEMS = 50
-"""Different problems of one failure that are kept."""
+"""Different problems of one failure that are stored. Further ones are dropped."""
 PAGE = 50
-"""Codes and places on a page of `failure_counts`."""
+"""Rows per page of `failure_counts`."""
 OPEN, MENDED = "open", "mended"
 
 _TABLES = {
@@ -56,7 +56,7 @@ _COUNTED = ("supplier", "code", "path", "kind", "number")
 
 
 class _Failed(msgspec.Struct):
-    """The last failure of an import: its problems by code and place, and when it was mended."""
+    """Last failure of an import: its problems by code and path, and when it was processed since."""
 
     problems: tuple[tuple[str, str], ...]
     position: int
@@ -65,7 +65,7 @@ class _Failed(msgspec.Struct):
 
 
 class ImportFailures(Following):
-    """The projection of failures, in two tables; the module says what they hold."""
+    """The projection of failures; the module describes its two tables."""
 
     folds_all = True
 
@@ -83,11 +83,11 @@ class ImportFailures(Following):
                 supplier, _ = identity_of(seen.stream)
                 counts.update((supplier, *problem, _day(failure.failed_at)) for problem in failure.problems)
             after[seen.stream] = failure
-        changed = {stream: one for stream, one in after.items() if one != before.get(stream)}
-        for stream, one in changed.items():
+        changed = {stream: failure for stream, failure in after.items() if failure != before.get(stream)}
+        for stream, failure in changed.items():
             supplier, _ = identity_of(stream)
-            counts.subtract(_standing(supplier, before.get(stream)))
-            counts.update(_standing(supplier, one))
+            counts.subtract(_counted(supplier, before.get(stream)))
+            counts.update(_counted(supplier, failure))
         _write(connection, schema, changed, counts)
 
 
@@ -95,7 +95,7 @@ IMPORT_FAILURE = ImportFailures()
 
 
 def after_event(failure: _Failed | None, seen: Seen) -> _Failed | None:
-    """The last failure of an import after an event; None where nothing has failed, or was given up. Pure."""
+    """Return the last failure after an event; None if nothing failed, or the import was cancelled or erased. Pure."""
     match seen.recorded.event:
         case ImportErrored() | DryRunErrored() as event:
             return _Failed(problem_places(event.code, event.problems), seen.position, seen.recorded.recorded_at)
@@ -108,14 +108,14 @@ def after_event(failure: _Failed | None, seen: Seen) -> _Failed | None:
 
 
 def problem_places(code: str, problems: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """The different (code, place) of a failure, with [] for any item of an array; its own code where it names none."""
+    """Return the different (code, path) of a failure, with [] for items of arrays; without problems its own code."""
     if not problems:
         return ((code, ""),)
     named = (code_and_path(name) for name in problems)
-    return tuple(sorted({(one, place_of(attr) if attr else "") for one, attr in named})[:MAX_PROBLEMS])
+    return tuple(sorted({(problem, place_of(attr) if attr else "") for problem, attr in named})[:MAX_PROBLEMS])
 
 
-def _standing(supplier: str, failure: _Failed | None) -> list[tuple[str, str, str, str]]:
+def _counted(supplier: str, failure: _Failed | None) -> list[tuple[str, str, str, str]]:
     if failure is None:
         return []
     kind = OPEN if failure.mended_at is None else MENDED
@@ -148,10 +148,10 @@ def _write(
     if changed:
         connection.execute(SQL("DELETE FROM {} WHERE stream = ANY(%s)").format(table), (list(changed),))
     rows = [
-        (stream, code, path, *identity_of(stream), one.position, one.failed_at, one.mended_at)
-        for stream, one in changed.items()
-        if one is not None
-        for code, path in one.problems
+        (stream, code, path, *identity_of(stream), failure.position, failure.failed_at, failure.mended_at)
+        for stream, failure in changed.items()
+        if failure is not None
+        for code, path in failure.problems
     ]
     for first in range(0, len(rows), _ROWS_AT_A_TIME):
         copy_into(connection, schema, "import_failure", _COLUMNS, rows[first : first + _ROWS_AT_A_TIME])
@@ -164,19 +164,19 @@ _COLUMNS = tuple(declared_columns_of(_TABLES["import_failure"]))
 
 
 class FailureCount(CountByDay, frozen=True, kw_only=True):
-    """How many accounts of a supplier failed for a code at a place: now, mended since, and failures by day."""
+    """Numbers of a supplier's accounts with a code at a path: still failed, processed since, and failures by day."""
 
     open: int
     mended: int
 
     @property
     def place(self) -> "FailurePlace":
-        """Where the list stands with it: the next page begins after the last."""
+        """Sort key of this row. The next page begins after the last one."""
         return self.open, self.mended, self.supplier, self.code, self.path
 
 
 FailurePlace = tuple[int, int, str, str, str]
-"""What the list is sorted by: accounts that still fail, accounts that were mended, supplier, code, path."""
+"""Sort key of the list: open accounts, mended accounts, supplier, code, path."""
 
 _SELECT_COUNTS = """
 SELECT * FROM (
@@ -207,9 +207,9 @@ async def failure_counts(
     after: FailurePlace | None = None,
     limit: int = PAGE,
 ) -> list[FailureCount]:
-    """What imports failed for, what concerns most accounts now first; `today` is in German market time.
+    """Read the codes and paths of failures after a place, those with most open accounts first.
 
-    Of one code or "" for all, and of those that come after a place.
+    `today` is in German market time; `code` is "" for all.
     """
     listed = [(today - timedelta(days=back)).isoformat() for back in range(days - 1, -1, -1)]
     names = ("open", "mended", "after_supplier", "after_code", "after_path")

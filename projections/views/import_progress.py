@@ -1,4 +1,4 @@
-"""How many of a supplier's imports are in which state: one row a state, read in no time. Follows the log."""
+"""Numbers of a supplier's imports by status. Follows the log."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ from schemas.status import SupplierProgress
 
 
 def project(seen: Seen) -> Iterator[tuple[str, str, int]]:
-    """(supplier, status, number): one more in the state after the event, one less in the state before it. Pure."""
+    """Yield (supplier, status, number): 1 for the status after the event, -1 for the status before it. Pure."""
     supplier = seen.recorded.supplier or ""
     yield supplier, status_after(seen.recorded.event), 1
     if seen.previous is not None:
@@ -31,7 +31,7 @@ _SELECT = "SELECT status, number FROM import_progress WHERE supplier = %s ORDER 
 
 
 async def supplier_progress(connection: AsyncConnection[Any], supplier: str) -> SupplierProgress:
-    """The counts of a supplier's imports by state; states that none is in are left out."""
+    """Read the numbers of a supplier's imports by status, without statuses of no import."""
     rows = await (await connection.execute(_SELECT, (supplier,), prepare=True)).fetchall()
     counts = {status: number for status, number in rows if number}
     return SupplierProgress(import_supplier=supplier, total=sum(counts.values()), by_status=counts)

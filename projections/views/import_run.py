@@ -1,7 +1,7 @@
-"""Runs: how far what was sent under one name is, and which accounts belong to it. Follows the log.
+"""Runs, which are all accounts sent under one name: their progress and their accounts. Follows the log.
 
-Three tables: `import_run` has a row for each run, `import_run_account` one for each account of it, `import_run_count`
-adds up states, errors, warnings, and how many imports have ended in each ten seconds.
+Three tables: `import_run` has a row for each run, `import_run_account` for each of its accounts. `import_run_count` has
+the numbers of statuses, errors and warnings, and of imports ended in each span of ten seconds.
 """
 
 from collections import Counter as Sums
@@ -44,9 +44,9 @@ from schemas.reading.places import place_of
 from schemas.run import RunError, RunImport, RunRecord
 
 SPAN_S = 10
-"""Ended imports are counted by spans of so many seconds."""
+"""Span in which ended imports are counted, in seconds."""
 RATE_OVER_S = 60
-"""A rate is taken over the last so many seconds in which anything ended."""
+"""Time over which the rate is computed, in seconds, up to the last ended import."""
 STALLED_AFTER_S = 30
 MAX_ERRORS = 1_000
 PAGE = 1_000
@@ -74,11 +74,11 @@ AccountKey = tuple[str, str]
 RunKey = tuple[str, str]
 """Supplier and name."""
 RunPlace = tuple[int, str]
-"""Where an account stands in its run: by the position at which it joined, and its external number."""
+"""Sort key of an account in its run: the position at which it joined, and its external number."""
 
 
 class _Changes:
-    """What a batch of events changes."""
+    """Changes by a batch of events."""
 
     def __init__(self, members: dict[AccountKey, set[str]]) -> None:
         self.members = members
@@ -97,7 +97,7 @@ class _Changes:
         self.counts[(*run, kind, name, path)] += number
 
     def join(self, account: AccountKey, run: str, position: int) -> bool:
-        """Note that the account belongs to the run; return whether it was new there."""
+        """Add the account to the run; return whether it was new there."""
         runs = self.members.setdefault(account, set())
         if run in runs:
             return False
@@ -107,7 +107,7 @@ class _Changes:
 
 
 class ImportRuns(Following):
-    """The projection of runs, in three tables; the module says what they hold."""
+    """The projection of runs; the module describes its three tables."""
 
     folds_all = True
     reads_previous = True
@@ -161,7 +161,7 @@ def _add_replayed(
 
 
 def _add_import(changes: _Changes, seen: Seen) -> None:
-    """One more in the state after the event, and one less in the state before it where that was counted."""
+    """Count the status after the event, and subtract the status before it if that was counted."""
     account, event = identity_of(seen.stream), seen.recorded.event
     before = set(changes.members.get(account, ()))
     if isinstance(event, ImportStaged) and event.run:
@@ -203,7 +203,7 @@ def _accounts_in(batch: Iterable[Seen]) -> set[AccountKey]:
 
 
 def _of_suppliers_with_runs(connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> Sequence[Seen]:
-    """The events of suppliers that have runs, or get one here. Most suppliers' accounts come without any."""
+    """Return the events of suppliers that have runs, or get one in this batch. Most suppliers have none."""
     suppliers = {seen.recorded.supplier for seen in batch}
     having = SQL("SELECT DISTINCT supplier FROM {} WHERE supplier = ANY(%s)").format(Identifier(schema, "import_run"))
     with connection.cursor(row_factory=tuple_row) as cursor:
@@ -218,7 +218,7 @@ def _is_of_run(event: Event) -> bool:
 
 
 def _members(connection: Connection[Any], schema: str, accounts: Collection[AccountKey]) -> dict[AccountKey, set[str]]:
-    """The runs that these accounts belong to."""
+    """Read the runs of these accounts."""
     if not accounts:
         return {}
     members: dict[AccountKey, set[str]] = defaultdict(set)
@@ -249,7 +249,7 @@ CROSS JOIN LATERAL (
 def _statuses(
     connection: Connection[Any], batch: Iterable[Seen], members: Mapping[AccountKey, Collection[str]]
 ) -> dict[tuple[str, int], str]:
-    """The states of the accounts that a batch adds to runs, by stream and position of the event that adds them."""
+    """Read the statuses of accounts that a batch adds to runs, by stream and position of the adding event."""
     wanted: list[tuple[str, int]] = []
     for seen in batch:
         if isinstance(event := seen.recorded.event, AccountsReplayed):
@@ -317,7 +317,7 @@ def runs_since(
 
 
 def not_in_run(connection: Connection[Any], supplier: str, run: str, accounts: Sequence[str]) -> list[str]:
-    """The external numbers among these that are not known to belong to the run."""
+    """Return the external numbers that are not in the run."""
     query = (
         "SELECT external_account_number FROM import_run_account"
         " WHERE supplier = %s AND run = %s AND external_account_number = ANY(%s)"
@@ -359,7 +359,7 @@ FROM unnest(%(runs)s::text[]) AS r (run), LATERAL (
 
 
 class RunState(msgspec.Struct, frozen=True):
-    """A run's record, and the position of the last event that it follows from."""
+    """A run's record, and the position of its last event."""
 
     record: RunRecord
     position: int
@@ -371,12 +371,12 @@ class RunState(msgspec.Struct, frozen=True):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether an import of the run has not ended yet."""
+        """Return whether an import of the run has not ended."""
         return any(self.record.by_status.get(status) for status in WAITING)
 
 
 async def run_state(connection: AsyncConnection[Any], supplier: str, run: str) -> RunState | None:
-    """The supplier's run of this name; None where there is none."""
+    """Read the supplier's run with this name; None if it does not exist."""
     states = await _states(connection, _SELECT_RUN, {"supplier": supplier, "run": run})
     return states[0] if states else None
 
@@ -384,9 +384,9 @@ async def run_state(connection: AsyncConnection[Any], supplier: str, run: str) -
 async def runs_page(
     connection: AsyncConnection[Any], supplier: str, *, after: str, limit: int
 ) -> tuple[list[RunState], str]:
-    """A supplier's runs after the one of this name, in the order in which they began.
+    """Read a supplier's runs after the run with this name, in the order of their start.
 
-    The last name of the page is returned too, "" where there are no more.
+    Returns the last name of the page as well, "" after the last page.
     """
     wanted = {"supplier": supplier, "after": after, "limit": limit + 1}
     states = await _states(connection, _SELECT_RUNS, wanted)
@@ -437,7 +437,10 @@ def _state(supplier: str, row: Sequence[Any], counts: Sequence[Sequence[Any]], e
 
 
 def rate_of(ended: Mapping[int, int], started_at: datetime, last_at: datetime, at: datetime) -> float:
-    """Imports a second that have ended of late, by spans' beginnings; 0 when nothing has ended for a while. Pure."""
+    """Return the recent rate of ended imports per second; 0 if none ended recently. Pure.
+
+    `ended` has the numbers by the start of their span.
+    """
     if not ended:
         return 0.0
     newest = max(ended)
@@ -472,13 +475,13 @@ ORDER BY position, external_account_number
 OFFSET %(candidates)s - 1 LIMIT 1
 """
 _MAX_CANDIDATES = 10 * PAGE
-"""Accounts of a run that a page looks at for those in one state; a page may then be short before the end."""
+"""Accounts of a run that a page examines for one status. The page may be short before the end."""
 
 
 async def run_imports(
     connection: AsyncConnection[Any], after: RunPlace, *, supplier: str, run: str, status: str | None
 ) -> tuple[list[RunImport], RunPlace | None]:
-    """Return the next of a run's imports, in the order in which they were sent, and where they end; None at the end."""
+    """Read the next imports of a run in the order of sending, and the place of the last; None at the end."""
     wanted = {"supplier": supplier, "run": run, "status": status, "after": after[0], "last": after[1], "limit": PAGE}
     wanted["candidates"] = PAGE if status is None else _MAX_CANDIDATES
     async with connection.cursor(row_factory=tuple_row) as cursor:
@@ -507,8 +510,9 @@ LIMIT %(limit)s
 def run_accounts(
     connection: Connection[Any], supplier: str, run: str, after: RunPlace, limit: int
 ) -> tuple[int, list[tuple[str, str]], RunPlace | None]:
-    """Return the number of the next accounts of a run, (account number, external number) of those that exist, and where
-    they end; None at the end.
+    """Read the next accounts of a run.
+
+    Returns their number, (account number, external number) of those that exist, and their last place; None at the end.
     """
     wanted = {"supplier": supplier, "run": run, "after": after[0], "last": after[1], "limit": limit}
     with connection.cursor(row_factory=tuple_row) as cursor:
@@ -525,6 +529,6 @@ WHERE name = 'import_run' AND state = 'live'
 
 
 async def is_up(connection: AsyncConnection[Any]) -> bool:
-    """Whether everything that is in the log has been taken in."""
+    """Return whether all events of the log are applied."""
     row = await (await connection.execute(_IS_UP, prepare=True)).fetchone()
     return row is not None and bool(row[0])

@@ -1,4 +1,4 @@
-"""The status of every import process: one row each, for v1 status, v2 status and the per-supplier lists.
+"""Status of each import process, for v1 status, v2 status and lists by supplier.
 
 Table `import_status`; written in the append's transaction.
 """
@@ -34,13 +34,14 @@ from schemas.status import ImportListItem, ImportState, ImportStatus, LatestErro
 LEAVES_STATUS: LiteralString = (
     """e.topic = 'subject_erased.v1' AND encode(e.state, 'escape') LIKE '%%"account_number":%%'"""
 )
-"""An erasure where there is an account: the import stays PROCESSED. Whatever bytes there are, it can be asked."""
+"""SQL condition on an erasure of an import with an account, which stays PROCESSED. It accepts any bytes."""
 
 
 def _after(*same: str, **renamed: str) -> Callable[[Event, Recorded], Values]:
-    """The change that leaves the import's new status, and in these columns the event's fields of their names or others.
+    """Return the change to the status after the event, with these columns from fields of the event.
 
-    Every event of a process has all that its row shows: the other columns become NULL.
+    `same` are columns named like their field, `renamed` are fields by column. Other columns become NULL: each event has
+    all values of the row.
     """
     fields = dict(zip(same, same, strict=True)) | renamed
 
@@ -97,11 +98,11 @@ SELECT EXISTS (
     WHERE status = 'PENDING' AND (due_at IS NULL OR due_at <= clock_timestamp())
       AND NOT EXISTS (SELECT FROM import_supplier AS s WHERE s.code = supplier AND s.status = 'paused')) AS waits
 """
-"""Whether there is an import that could be processed now."""
+"""True if an import could be processed now."""
 _SELECT_STATUSES = """
 SELECT supplier, external_account_number,
        status, account_number, created_at, modified_at, error_code, error_detail, error_domain
-FROM unnest(%s::text[], %s::text[]) AS asked (supplier, external_account_number)
+FROM unnest(%s::text[], %s::text[]) AS wanted (supplier, external_account_number)
 JOIN import_status USING (supplier, external_account_number)
 """
 
@@ -110,7 +111,7 @@ _HAS_PROBLEM: LiteralString = """
 EXISTS (SELECT FROM events AS e
         WHERE e.stream = 'import/' || s.supplier || '/' || s.external_account_number AND e.version = s.version
           AND strpos(encode(e.state, 'escape'), '"' || %(code)s || '@') > 0)"""
-"""An SQL condition on a failed import `s`: its last event names a problem with this code."""
+"""SQL condition on a failed import `s`: its last event has a problem with this code."""
 
 SELECT_EXTERNALS = f"""
 SELECT external_account_number
@@ -129,13 +130,13 @@ WHERE status = 'IN_PROGRESS' AND worker = %s AND lease_until = %s
 
 
 def leased_imports(connection: Connection[Any], worker: int, lease_until: datetime) -> list[tuple[str, str]]:
-    """(supplier, external account number) of the imports that a worker has in hand under a lease that ends then."""
+    """Read (supplier, external account number) of a worker's imports under the lease that ends at this time."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         return cursor.execute(_SELECT_LEASED, (worker, lease_until)).fetchall()
 
 
 def imports_wait(connection: Connection[Any]) -> bool:
-    """Whether there is an import that could be processed now."""
+    """Return whether an import could be processed now."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute(SELECT_IMPORTS_WAIT).fetchone()
     return bool(row and row[0])
@@ -162,13 +163,13 @@ LIMIT %(limit)s
 
 
 _MAX_CANDIDATES = 10_000
-"""So many failed imports are asked for a problem's code at a time; a page may then be short, and says how to go on."""
+"""Failed imports that a page examines for a problem's code. The page may be short before the end."""
 
 STATUS_CONDITIONS: dict[str, LiteralString] = {status: f" AND status = '{status}'" for status in STATUSES}
-"""A condition for each status, which names it in the query's text, so that Postgres uses the partial indexes."""
+"""Condition by status. The status is in the query's text, so that Postgres can use partial indexes."""
 
 PENDING_STATES = ("PENDING", "IN_PROGRESS", "ERRORED", "DRY_RUN_SUCCEEDED", "DRY_RUN_ERRORED")
-"""Every process without an account, except those that were cancelled."""
+"""Statuses without an account, except CANCELLED."""
 IMPORTED_STATES = ("PROCESSED",)
 ALL_STATES = (*PENDING_STATES, *IMPORTED_STATES)
 
@@ -181,32 +182,32 @@ _TRANSFER_STATES: dict[ImportState, Literal["COMPLETED", "IN_PROGRESS"]] = {
 async def import_statuses(
     connection: AsyncConnection[Any], identities: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], ImportStatus]:
-    """The v2 status records of the import processes that there are, by supplier and external account number."""
+    """Read the v2 status records of existing import processes, by supplier and external account number."""
     suppliers, externals = (list(names) for names in zip(*identities, strict=True))
     cursor = await connection.execute(_SELECT_STATUSES, (suppliers, externals), prepare=True)
     return {(supplier, external): status_of_row(*row) for supplier, external, *row in await cursor.fetchall()}
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of a supplier's imports to list: by status, by the code they failed with, after a position, how many."""
+    """Filter and page of a list of a supplier's imports: status, code of the failure, position and limit."""
 
     status: str | None = None
     code: str | None = None
     is_problem: bool = False
-    """Whether the code is one of an import's problems rather than of its `latest_error`."""
+    """True if the code is of an import's problems, False if it is of its `latest_error`."""
     after: int = 0
     limit: int = 100
 
 
 class ImportPage(msgspec.Struct, frozen=True):
-    """Imports in order of creation; `next_after` is where the next page begins, None when there is none."""
+    """Imports in order of creation; `next_after` is the parameter of the next page, None after the last."""
 
     imports: list[ListedImport]
     next_after: int | None
 
 
 async def imports_page(connection: AsyncConnection[Any], supplier: str, wanted: Wanted) -> ImportPage:
-    """A page of a supplier's imports. Every page costs the same, however many imports there are."""
+    """Read a page of a supplier's imports. Its cost does not grow with their number."""
     conditions: LiteralString = STATUS_CONDITIONS[wanted.status] if wanted.status is not None else ""
     matches: LiteralString = "true"
     most = wanted.limit + 1
@@ -248,7 +249,7 @@ def status_of_row(
     detail: str | None,
     domain: str | None,
 ) -> ImportStatus:
-    """The v2 status record, from the columns of `import_status` that say it."""
+    """Return the v2 status record of these columns of `import_status`."""
     error = LatestError(code=code, detail=detail or "", domain=domain or "") if code is not None else None
     return ImportStatus(
         status=status,
@@ -260,7 +261,7 @@ def status_of_row(
 
 
 def transfer_status(status: ImportStatus) -> TransferStatus:
-    """The v1 status of the same import process."""
+    """Return the v1 status of the same import process."""
     return TransferStatus(
         status=_TRANSFER_STATES.get(status.status, "UNKNOWN"),
         service_account_number=status.service_identifier or "",
@@ -287,9 +288,9 @@ _LIST_PAGE = 1_000
 async def import_list(
     connection: AsyncConnection[Any], after: int, *, supplier: str, states: Collection[str]
 ) -> tuple[list[ImportListItem], int | None]:
-    """Return the next of a supplier's imports in these states, and where the next page begins; None at the end.
+    """Read the next imports of a supplier in these statuses, and the start of the next page; None at the end.
 
-    They are in order of creation. A page looks at a bounded number of imports, so it may be empty before the end.
+    They are in order of creation. A page examines a limited number of imports, so it may be empty before the end.
     """
     wanted = {"supplier": supplier, "states": list(states), "after": after, "limit": _LIST_PAGE}
     wanted["candidates"] = _MAX_CANDIDATES

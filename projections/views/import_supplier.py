@@ -1,4 +1,4 @@
-"""The import suppliers, their status and settings. Table `import_supplier`; written in the append's transaction."""
+"""Import suppliers with status and settings. Table `import_supplier`; written in the append's transaction."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -26,7 +26,7 @@ from projections.versions.view import Values, View
 
 
 class KnownSupplier(SupplierSettings, frozen=True, kw_only=True, dict=True):
-    """A supplier as the table has it: its status and its settings; one that is not known is treated by the contract."""
+    """A supplier with its status and settings. The defaults are those of the contract."""
 
     code: str
     status: str = "ongoing"
@@ -35,16 +35,16 @@ class KnownSupplier(SupplierSettings, frozen=True, kw_only=True, dict=True):
 
     @property
     def is_paused(self) -> bool:
-        """What is pending waits until the supplier is ongoing again; a complete one lets what was accepted end."""
+        """Return whether its pending imports must wait. A complete supplier's accepted imports are processed."""
         return self.status == "paused"
 
     @cached_property
     def terms(self) -> Terms:
-        """What its accounts are judged by: those of the settings that are terms, by their names."""
+        """Return the settings that the rules of the market use."""
         return msgspec.convert(self, Terms, from_attributes=True)
 
 
-msgspec.json.Decoder(Terms)  # compiles it, before several threads ask for terms at once (`schemas.reading.shape.Shape`)
+msgspec.json.Decoder(Terms)  # compile it before threads use it at once (`schemas.reading.shape.Shape`)
 
 
 _NOT_ARCHIVED = {"archive_url": "", "archived_upto": 0}
@@ -79,19 +79,19 @@ IMPORT_SUPPLIER = View(
     folds_all=True,
     rights=Rights(api="SIU"),
 )
-"""A setting's column follows from its field, and has the field's default in rows that are older."""
+"""Each field of the settings is a column. Existing rows get the field's default."""
 
 _COLUMNS = SQL(", ").join(map(Identifier, KnownSupplier.__struct_fields__))
 
 SELECT_CHANGED = SQL("SELECT {} FROM import_supplier WHERE position > %s ORDER BY code").format(_COLUMNS)
-"""As `KnownSupplier`: what has changed after a position."""
+"""Suppliers changed after a position, as `KnownSupplier`."""
 
 SELECT_NAMED = SQL("SELECT {} FROM import_supplier WHERE code = ANY(%s)").format(_COLUMNS)
-"""As `KnownSupplier`: those with these codes."""
+"""Suppliers with these codes, as `KnownSupplier`."""
 
 
 class SupplierListed(KnownSupplier, frozen=True, kw_only=True):
-    """A supplier as operators see it."""
+    """A supplier for operators."""
 
     reason: str = ""
     modified_at: datetime
@@ -110,17 +110,17 @@ _SELECT_ONE = SQL("SELECT {} FROM import_supplier WHERE code = %s").format(_LIST
 async def suppliers_page(
     connection: AsyncConnection[Any], suppliers: Collection[str] | None, after: str, limit: int
 ) -> list[SupplierListed]:
-    """Those of these suppliers, or of all, that come after a code."""
+    """Read these suppliers, or all for None, after a code."""
     wanted = {"suppliers": None if suppliers is None else list(suppliers), "after": after, "limit": limit}
     async with connection.cursor(row_factory=class_row(SupplierListed)) as cursor:
         return await (await cursor.execute(_SELECT_PAGE, wanted)).fetchall()
 
 
 async def supplier_listed(connection: AsyncConnection[Any], code: str) -> SupplierListed | None:
-    """One supplier; None where there is none."""
+    """Read one supplier; None if it does not exist."""
     async with connection.cursor(row_factory=class_row(SupplierListed)) as cursor:
         return await (await cursor.execute(_SELECT_ONE, (code,))).fetchone()
 
 
 SELECT_SUPPLIERS = "SELECT * FROM import_supplier ORDER BY code"
-"""Whole rows, for those who show them."""
+"""Suppliers with all columns."""

@@ -1,4 +1,4 @@
-"""What users have asked the database's owner for, and how far it is. Table `owner_task`; written with the append."""
+"""Tasks that users requested from the database's owner. Table `owner_task`; written with the append."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -20,7 +20,7 @@ from projections.versions.view import View
 
 
 class OwnerTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task as it is shown. `outcome` is JSON, "" while there is none."""
+    """A task with its progress. `outcome` is JSON, "" before the end."""
 
     task_id: str
     kind: str
@@ -37,7 +37,7 @@ class OwnerTask(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> "TaskPlace":
-        """Where a list of tasks stands with it: the next page begins after the last."""
+        """Sort key of this task. The next page begins after the last one."""
         return self.requested_at, self.task_id
 
     @property
@@ -46,7 +46,7 @@ class OwnerTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 TaskPlace = tuple[datetime, str]
-"""What lists of tasks are sorted by: when they were asked for, and their ids."""
+"""Sort key of lists of tasks: time of request, and id."""
 
 
 OWNER_TASK_VIEW = View(
@@ -116,7 +116,7 @@ _SELECT_ALL_OPEN = f"{_SELECT} WHERE t.status IN ('REQUESTED', 'RUNNING') ORDER 
 async def owner_tasks(
     connection: AsyncConnection[Any], kind: str, arguments: Mapping[str, str], limit: int
 ) -> list[OwnerTask]:
-    """The newest tasks, those of a kind or "" for all, that have these arguments."""
+    """Read the newest tasks of a kind, or "" for all, with these arguments."""
     wanted = {"kind": kind, "arguments": msgspec.json.encode(arguments).decode(), "limit": limit}
     async with connection.cursor(row_factory=args_row(_task)) as cursor:
         return await (await cursor.execute(_SELECT_NEWEST, wanted)).fetchall()
@@ -129,7 +129,7 @@ async def owner_tasks_page(
     after: TaskPlace | None = None,
     limit: int,
 ) -> list[OwnerTask]:
-    """All tasks, or those about imports of these suppliers, the newest first; those that come after a place."""
+    """Read tasks after a place, the newest first: all, or those about imports of these suppliers."""
     at, task_id = after or (None, "")
     wanted = {"suppliers": None if suppliers is None else list(suppliers), "at": at, "after": task_id, "limit": limit}
     async with connection.cursor(row_factory=args_row(_task)) as cursor:
@@ -137,19 +137,19 @@ async def owner_tasks_page(
 
 
 async def open_owner_tasks(connection: AsyncConnection[Any], limit: int) -> list[OwnerTask]:
-    """What is not carried out yet, in the order in which it was asked for."""
+    """Read the unfinished tasks in the order of request."""
     async with connection.cursor(row_factory=args_row(_task)) as cursor:
         return await (await cursor.execute(_SELECT_ALL_OPEN, {"limit": limit})).fetchall()
 
 
 async def owner_task(connection: AsyncConnection[Any], task_id: str) -> OwnerTask | None:
-    """One task; None where there is none."""
+    """Read one task; None if it does not exist."""
     async with connection.cursor(row_factory=args_row(_task)) as cursor:
         return await (await cursor.execute(_SELECT_ONE, {"task_id": task_id})).fetchone()
 
 
 def open_tasks(connection: Connection[Any]) -> list[str]:
-    """The ids of tasks that are not carried out, by turns of the users who have asked lately."""
+    """Read the ids of unfinished tasks, taking turns between users."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         return [task_id for (task_id,) in cursor.execute(_SELECT_OPEN)]
 

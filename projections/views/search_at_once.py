@@ -1,7 +1,7 @@
-"""Rows of `account_search` that are written in the append's transaction, by who stages an account and has it at hand.
+"""Rows of `account_search` that an api process writes in the transaction that stages an account.
 
-Who posts and then searches finds the account, and nobody opens its payload again to find out its terms. It is written
-once for each stream, with its first event; all that comes later follows the log, as does what others stage.
+A new account is therefore found at once, and its payload need not be decrypted again for its terms. Only the first
+event of a stream writes a row; later events, and other processes' accounts, follow the log.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,12 @@ from projections.views.account_search import ACCOUNT_SEARCH, PART_BITS, search_t
 from schemas.account import Account
 
 MOST_BYTES, MOST_LETTERS, MOST_TERMS = 64 * 1024, 200, 100
-"""Of an account with more, the row is left to who follows: the api's other callers would wait while it is folded, and
-an append writes it with the log's lock in its hands.
+"""Limits of an account whose row is written at once: bytes of the body, letters of names, terms.
+
+The row of a larger one follows the log: it would delay other requests and hold the log's lock.
 """
 _MARK = "\x1f"
-"""Stands before each term of a text. No term has it, since it is a blank to `folded`."""
+"""Separator before each term. Terms cannot contain it: `folded` treats it as a blank."""
 _TEXTS = ("stream", "supplier", "external_account_number", "names", "own", "others")
 _INSERT: LiteralString = f"""
 INSERT INTO {{table}} (stream, supplier, external_account_number, names, terms)
@@ -36,17 +37,20 @@ WHERE EXISTS (
     SELECT FROM projection_versions WHERE name = {{name}} AND state = 'live' AND definition = {{definition}}
 )
 ON CONFLICT DO NOTHING"""  # noqa: S608 - constants
-"""Only into a table of this code's form: another release keeps its own by following, and would meet these rows."""
+"""Inserts only into a table of this code's definition. A table of another release follows the log only."""
 
 
 def noted_of(body: bytes, account: Account) -> tuple[str, ...] | None:
-    """What the payload of a body notes of its account: its names, terms of its own, and other terms. Pure.
+    """Return the account's search terms for its payload: names, own terms, other terms. Pure.
 
-    None for a large body, an account with very many terms, or very long names.
+    Returns None for a large body, very many terms, or very long names.
     """
-    if len(body) > MOST_BYTES:  # before anything of it is gone through or folded
+    if len(body) > MOST_BYTES:  # before any work on its content
         return None
-    if sum(len(one.given_name or "") + len(one.family_name or "") for one in account.customers) > MOST_LETTERS:
+    if (
+        sum(len(name or "") for person in account.customers for name in (person.given_name, person.family_name))
+        > MOST_LETTERS
+    ):
         return None
     terms = search_terms(account, account.external_account_number)
     if len(terms.own) + len(terms.others) > MOST_TERMS:
@@ -55,7 +59,7 @@ def noted_of(body: bytes, account: Account) -> tuple[str, ...] | None:
 
 
 class SearchAtOnce:
-    """An `InlineView` of rows that a `Following` keeps up."""
+    """An `InlineView` on the table of a `Following` projection."""
 
     name = ACCOUNT_SEARCH.name
     events: frozenset[type[Event]] = frozenset({ImportStaged})
@@ -73,7 +77,7 @@ class SearchAtOnce:
         )
 
     def project(self, recorded: Recorded, position: int, payload: Payload | None = None) -> tuple[Any, ...] | None:
-        """The row of a stream's first event whose payload notes what its account is found by. Pure."""
+        """Return the row of a stream's first event whose payload has search terms. Pure."""
         if recorded.version != 1 or payload is None or payload.noted is None:
             return None
         return recorded.stream, *identity_of(recorded.stream), *payload.noted, position

@@ -1,6 +1,6 @@
-"""How many imports arrive, are processed, fail and are refused, by minute and by hour: what charts are drawn from.
+"""Numbers of imports received, processed, failed and refused, by minute and by hour, for charts.
 
-Follows the log. Hours are kept beside minutes, so that a chart of a week reads as few rows as one of an hour.
+Follows the log. Hours are stored beside minutes, so that a chart of a week reads few rows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ KINDS = ("received", "processed", "failed", "refused")
 
 
 class _Grid(msgspec.Struct, frozen=True):
-    """Of which kept spans a chart is made, how wide its bars are, and how many it has."""
+    """Form of a chart: stored span, width of a bar, number of bars."""
 
     span: str
     bar: timedelta
@@ -53,7 +53,7 @@ _KIND_OF: dict[type[Any], str] = {
 
 
 def project(seen: Seen) -> Iterator[tuple[str, str, datetime, str, int]]:
-    """(supplier, span, its beginning, kind, number) of one event, for its minute and for its hour. Pure."""
+    """Yield (supplier, span, its start, kind, number) of an event, for its minute and its hour. Pure."""
     event = seen.recorded.event
     match event:
         case RequestsRefused(counts=counts):
@@ -71,7 +71,7 @@ def project(seen: Seen) -> Iterator[tuple[str, str, datetime, str, int]]:
 
 @lru_cache(maxsize=256)
 def _beginnings(minute: int) -> tuple[datetime, datetime]:
-    """When this minute began, counted from 1970 on, and when its hour did: events come minute by minute."""
+    """Return the start of the minute, given in minutes since 1970, and of its hour."""
     at = datetime.fromtimestamp(minute * 60, UTC)
     return at, _floor(at, 3_600)
 
@@ -91,7 +91,7 @@ THROUGHPUT = Counter(
 
 
 class Bar(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened in one span of a chart, which begins `at` (UTC)."""
+    """A bar of a chart; `at` is its start (UTC)."""
 
     at: datetime
     received: int = 0
@@ -116,7 +116,7 @@ GROUP BY supplier, kind
 
 
 def bars_of(rows: Sequence[tuple[datetime, str, int]], period: str, at: datetime) -> list[Bar]:
-    """The chart of a period that ends with the bar of `at`, from rows (beginning, kind, number); gaps are 0. Pure."""
+    """Return the bars of a period that ends with the bar of `at`, from rows (start, kind, number). Pure."""
     grid = _GRIDS[period]
     width = int(grid.bar.total_seconds())
     last = _floor(at, width)
@@ -131,7 +131,7 @@ def bars_of(rows: Sequence[tuple[datetime, str, int]], period: str, at: datetime
 async def throughput(
     connection: AsyncConnection[Any], suppliers: Sequence[str], period: str, at: datetime
 ) -> list[Bar]:
-    """The bars of the last hour, day or week of these suppliers together."""
+    """Read the bars of the last hour, day or week of these suppliers together."""
     grid = _GRIDS[period]
     last = _floor(at, int(grid.bar.total_seconds()))
     wanted = {
@@ -147,13 +147,13 @@ async def throughput(
 
 
 RATE_MINUTES = 5
-"""A pace is taken over so many whole minutes."""
+"""Whole minutes over which the rate of imports is computed."""
 
 
 async def late_counts(
     connection: AsyncConnection[Any], suppliers: Sequence[str], at: datetime
 ) -> dict[str, dict[str, int]]:
-    """What happened in the last five whole minutes, by supplier and kind."""
+    """Read the numbers of the last five whole minutes, by supplier and kind."""
     upto = _floor(at, 60)
     wanted = (list(suppliers), upto - timedelta(minutes=RATE_MINUTES), upto)
     counts: dict[str, dict[str, int]] = {}

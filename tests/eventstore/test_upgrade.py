@@ -65,7 +65,7 @@ def test_tables_that_are_made_anew_cannot_be_rolled(database: PostgresUrls, ledg
     told = cli("migrate", "--check", "--json", environment=environment_of(database), check=False)
     assert told.returncode == 3
     plan = json.loads(told.stdout)
-    assert [(one["name"], one["change"]) for one in plan["projections"]] == [("platform", "made anew")]
+    assert [(one["name"], one["change"]) for one in plan["projections"]] == [("platform", "rebuilt")]
     assert not plan["can_be_rolled"]
     assert "processes of the version before do not write to it" in plan["why_not_rolled"][0]
 

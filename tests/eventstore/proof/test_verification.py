@@ -246,9 +246,9 @@ TAMPERINGS: dict[Callable[[Log], None], str] = {
     answer_given_to_another_request: r"WARNED  position 601 .*is missing[\s\S]*WARNED  a remembered answer has",
     payload_smuggled_in: r"WARNED  payload 2d711642b726… of import/NORDWIND/BENCH-0000100: no event speaks of it",
     payload_of_an_unknown_stream: r"WARNED  payload .* of import/NORDWIND/NOBODY: no event speaks of it",
-    key_forged: r"WARNED  the access key k2 of Nordwind is one that no event speaks of",
-    key_widened: r"WARNED  the access key k1 of Nordwind is not what the log says",
-    key_unrevoked: r"WARNED  the access key k1 of Nordwind is not what the log says",
+    key_forged: r"WARNED  the access key k2 of Nordwind was made by no event",
+    key_widened: r"WARNED  the access key k1 of Nordwind differs from the log",
+    key_unrevoked: r"WARNED  the access key k1 of Nordwind differs from the log",
     checkpoint_row_edited: r"WARNED  the row of the checkpoint of 300 events is not what its note says",
     by_sql(
         "readable_events",

@@ -202,5 +202,5 @@ def test_why_there_is_no_progress(database: PostgresUrls, run: Ledger, connectio
         connection.execute("SELECT pg_advisory_lock(%s)", (locks.RELAY,))
         assert asked(database.service, why_quiet) is None
         stage(run, an_account(SUPPLIER, 99))
-        assert "Imports wait" in asked(database.service, why_quiet)
+        assert "Imports are waiting" in asked(database.service, why_quiet)
         connection.execute("SELECT pg_advisory_unlock(%s)", (locks.RELAY,))

@@ -226,7 +226,7 @@ def test_an_archiving_that_is_killed_loses_nothing_and_goes_on(
 @pytest.mark.promise("supplier-one-archive-time")
 def test_a_supplier_has_one_archive_at_a_time(place: Path, folder: Path, rows: Rows, ledger: Ledger) -> None:
     archived(place)
-    refused = f"has one archive at a time: say `importledger archive attach {SUPPLIER}` first"
+    refused = f"has one archive at a time: run `importledger archive attach {SUPPLIER}` first"
     assert refused in typed("archive", SUPPLIER, "--to", (folder / "elsewhere").as_uri(), code=1)
     typed("supplier", "status", SUPPLIER, "ongoing")
     ImportProcessor(ledger, worker=lambda: 7).process([stage(ledger, an_account(SUPPLIER, 9))])
@@ -244,7 +244,7 @@ def test_a_supplier_is_archived_by_one_at_a_time(place: Path, rows: Rows) -> Non
     archived(place)
     with archiving.archiving_alone(rows, SUPPLIER):
         for words in (("archive", SUPPLIER, "--to", place.as_uri()), ("archive", "attach", SUPPLIER)):
-            assert "is being archived, or its archive attached, by somebody else" in typed(*words, code=1)
+            assert "is being archived, or its archive attached, by another process" in typed(*words, code=1)
     typed("archive", "attach", SUPPLIER)
 
 

@@ -121,7 +121,7 @@ def test_what_cannot_be_switched_in_is_refused(admin: Connection[Any], database:
             switch(admin, STATUS, 1)
         with (
             administrator(database.admin) as other,
-            pytest.raises(NotPossible, match="by somebody else"),
+            pytest.raises(NotPossible, match="by another process"),
             alone(other, STATUS),
         ):
             pass
@@ -167,5 +167,5 @@ def test_a_projection_of_another_form_is_outdated_until_it_is_rebuilt(
     with alone(admin, other):
         switch(admin, other, build_version(database.admin, admin, other).version)
     assert verify(database.admin, admin, other, limit=3).first == ()
-    with alone(admin, other), pytest.raises(NotPossible, match="made by other code"):
+    with alone(admin, other), pytest.raises(NotPossible, match="built by other code"):
         switch(admin, other, 1)
