@@ -22,7 +22,7 @@ def start_pulse(looks: Sequence[Callable[[], None]], stop: threading.Event) -> t
                 try:
                     report()
                 except Exception as error:  # the failure itself is reported elsewhere
-                    logger.debug("not measured", reason=type(error).__name__)
+                    logger.debug("could not collect metrics", reason=type(error).__name__)
             if stop.wait(EVERY_S):
                 return
 

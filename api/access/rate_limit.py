@@ -105,7 +105,7 @@ class RateLimit:
                 return float(await self._take(keys=[f"importledger:rate:{key.key_id}"], args=[interval_us])) / 1e6
             except (RedisError, OSError) as error:
                 self._asks_again_at = time.monotonic() + BREAK_S
-                logger.warning("rates are counted per process", reason=type(error).__name__)
+                logger.warning("Redis does not answer: rates are counted per process", reason=type(error).__name__)
         return self._local_level(key, count)
 
     @cached_property

@@ -10,6 +10,7 @@ lines that have arrived by then, no more are begun.
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -22,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 from api.bulk.body import BodyCut, BulkBody
 from api.bulk.inflate import Inflater
 from api.bulk.lines import Line
-from api.bulk.receipts import Receipt, Tally, encode_line, encode_receipts
+from api.bulk.receipts import BulkEnd, Receipt, Summary, encode_line, encode_receipts
 from api.bulk.workshop import Workshop
 from api.http.languages import Language, language_headers
 from api.http.limits import MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES
@@ -75,20 +76,23 @@ class BulkAnswer(PrivateResponse):
             await self._answer(body, send)
 
     async def _answer(self, body: BulkBody, send: Send) -> None:
-        tally = Tally()
+        tally: Counter[str] = Counter()
         try:
             async with contextlib.aclosing(self._receipts(body, tally)) as chunks:
                 async for chunk in chunks:
                     await self._send(send, chunk)
             if not self._has_begun:
                 raise ApiError(400, _NO_LINE, code="parse_error")
-            await self._send(send, encode_line(tally.end(body.count)) + b"\n")
+            summary = Summary(
+                lines=body.count, accepted=tally["accepted"], replayed=tally["replayed"], refused=tally["refused"]
+            )
+            await self._send(send, encode_line(BulkEnd(summary=summary)) + b"\n")
         except BodyCut as cut:
-            logger.info("a bulk body was cut", reason=str(cut), lines=body.count)
+            logger.info("bulk body ended early", reason=str(cut), lines=body.count)
         except (ApiError, LedgerError, psycopg.Error, PoolTimeout) as error:
             if not self._has_begun:
                 raise
-            logger.warning("a bulk request was given up", reason=type(error).__name__, lines=body.count)
+            logger.warning("bulk request failed", reason=type(error).__name__, lines=body.count)
             if isinstance(error, ApiError):
                 measures().refused(error.code)
                 await self._send(send, encode_line(error.body, self._language) + b"\n")
@@ -102,7 +106,7 @@ class BulkAnswer(PrivateResponse):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         await send({"type": "http.response.body", "body": chunk, "more_body": not is_last})
 
-    async def _receipts(self, body: BulkBody, tally: Tally) -> AsyncGenerator[bytes]:
+    async def _receipts(self, body: BulkBody, tally: Counter[str]) -> AsyncGenerator[bytes]:
         """Yield receipts, one chunk per batch, or several for large receipts."""
         queue: asyncio.Queue[asyncio.Task[object] | BaseException | None] = asyncio.Queue()
         room = _Room()
@@ -116,7 +120,8 @@ class BulkAnswer(PrivateResponse):
                 receipts = await self._work.settle(batch)
                 room.leave()
                 for receipt in receipts:
-                    tally.add(receipt)
+                    is_refused = receipt.status == "REFUSED"
+                    tally["refused" if is_refused else "replayed" if receipt.replayed else "accepted"] += 1
                 for chunk in await self._workshop.in_thread(encode_receipts, receipts, self._language):
                     yield chunk
         finally:

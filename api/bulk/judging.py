@@ -74,7 +74,7 @@ def _judged_safely(line: bytes, question: Question, most: int) -> Judged:
             code="request_too_large", errors=(Problem("non_field_errors", "request_too_large", error.detail),)
         )
     except Exception as error:  # one line must not lose the others
-        logger.exception("a line could not be judged", reason=type(error).__name__)
+        logger.exception("line could not be judged", reason=type(error).__name__)
         return Judged(code="error", errors=(Problem("non_field_errors", "error", unexpected(error)),))
 
 

@@ -57,26 +57,6 @@ class BulkEnd(Wire, frozen=True, kw_only=True):
     """Results of all lines (Zusammenfassung)."""
 
 
-class Tally:
-    """Counts receipts."""
-
-    def __init__(self) -> None:
-        self.accepted = self.replayed = self.refused = 0
-
-    def add(self, receipt: Receipt) -> None:
-        if receipt.status == "REFUSED":
-            self.refused += 1
-        elif receipt.replayed:
-            self.replayed += 1
-        else:
-            self.accepted += 1
-
-    def end(self, lines: int) -> BulkEnd:
-        return BulkEnd(
-            summary=Summary(lines=lines, accepted=self.accepted, replayed=self.replayed, refused=self.refused)
-        )
-
-
 def refused(
     line: int,
     code: str,

@@ -70,7 +70,7 @@ class Workshop:
             try:
                 return await asyncio.wrap_future(helpers.submit(_judge_in_time, question))
             except Exception as error:  # a helper died, took too long, or failed: judge the batch here
-                logger.warning("a helper has failed", reason=type(error).__name__)
+                logger.warning("helper process failed", reason=type(error).__name__)
                 if isinstance(error, BrokenExecutor) and self._helpers is helpers:
                     self._helpers = None
         return await asyncio.to_thread(judge_lines, question)

@@ -49,7 +49,7 @@ async def in_time(work: Awaitable[T], *, within_s: float = ANSWER_TIMEOUT_S) -> 
 
     The work is cancelled then, but not waited for: the driver takes its time to cancel a query.
     """
-    task = asyncio.ensure_future(_awaited(work))
+    task = asyncio.ensure_future(work)
     done, _ = await asyncio.wait({task}, timeout=within_s)
     if done:
         return task.result()
@@ -121,14 +121,10 @@ async def _check(connection: AsyncConnection[Any]) -> None:
         connection.answered_at = time.monotonic()
 
 
-async def _awaited(work: Awaitable[T]) -> T:
-    return await work
+_left_behind: set[asyncio.Future[Any]] = set()
 
 
-_left_behind: set[asyncio.Task[Any]] = set()
-
-
-def _forget(task: asyncio.Task[Any]) -> None:
+def _forget(task: asyncio.Future[Any]) -> None:
     _left_behind.discard(task)
     if not task.cancelled():
         task.exception()  # read it, so that asyncio does not report it

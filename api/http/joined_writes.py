@@ -11,14 +11,16 @@ MAX_HELD_BYTES = 64 * 1024
 """Bytes that are held back. More are sent at once, so that the transport notices a client that does not read."""
 
 
-class JoinedWrites(asyncio.Transport):
-    """Holds writes until the loop's next turn. Their content and order stay the same."""
+class JoinedWrites:
+    """A transport that holds writes until the loop's next turn. Their content and order stay the same."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__()
         self._transport = transport
         self._loop = loop
         self._held = b""
+        self.abort, self.is_closing = transport.abort, transport.is_closing
+        self.pause_reading, self.resume_reading = transport.pause_reading, transport.resume_reading
+        self.get_extra_info = transport.get_extra_info
 
     def write(self, data: Any) -> None:
         if self._held:
@@ -38,20 +40,3 @@ class JoinedWrites(asyncio.Transport):
     def close(self) -> None:
         self.send()
         self._transport.close()
-
-    # Methods that only pass on.
-
-    def abort(self) -> None:
-        self._transport.abort()
-
-    def is_closing(self) -> bool:
-        return self._transport.is_closing()
-
-    def pause_reading(self) -> None:
-        self._transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        self._transport.resume_reading()
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._transport.get_extra_info(name, default)

@@ -129,7 +129,7 @@ async def _patiently(read_page: Callable[[], Awaitable[T]]) -> T:
         except UNREAD as error:
             if not remaining:
                 raise
-            logger.warning("a page of a list is read again", reason=type(error).__name__)
+            logger.warning("reading a page of a list again", reason=type(error).__name__)
             await asyncio.sleep(PAUSE_S)
     raise AssertionError("the last attempt returns or raises")
 
@@ -157,6 +157,6 @@ class _ListAnswer(PrivateResponse):
                 *UNREAD,
                 ApiError,
             ) as error:  # the server closes an unfinished answer, so that the client notices
-                logger.warning("a list was cut off", reason=type(error).__name__)
+                logger.warning("list was cut off", reason=type(error).__name__)
             except StopAsyncIteration:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -167,7 +167,7 @@ class GuardedProtocol(HttpToolsProtocol):
     _discarded_bytes = 0
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(JoinedWrites(transport, self.loop))
+        super().connection_made(JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._start("header", HEADER_TIMEOUT_S, self.transport.abort)
 

@@ -75,17 +75,17 @@ class RefusedAttempts:
         """
         waiting, self._waiting = self._waiting, {}
         if self._left_out:
-            logger.warning("refused attempts are left out", attempts=self._left_out)
+            logger.warning("too many refused attempts: some are not stored", attempts=self._left_out)
             self._left_out = 0
         if not waiting:
             return
         try:
             await in_thread(self._store, waiting)
         except LedgerError as error:
-            logger.warning("refused attempts are stored later", reason=type(error).__name__)
+            logger.warning("storing refused attempts later", reason=type(error).__name__)
             self._waiting = dict(islice((waiting | self._waiting).items(), ROOM))
         except psycopg.Error as error:
-            logger.warning("refused attempts cannot be stored", attempts=len(waiting), reason=type(error).__name__)
+            logger.warning("refused attempts were lost", attempts=len(waiting), reason=type(error).__name__)
 
     def _store(self, attempts: Mapping[UUID, Attempt]) -> None:
         with self._ledger.connection() as connection:

@@ -68,7 +68,7 @@ def test_a_head_without_a_body_goes_out_before_the_end() -> None:
 
 
 def test_nothing_is_sent_where_the_connection_has_gone() -> None:
-    assert after_a_turn(HEAD, JoinedWrites.abort).writes == []
+    assert after_a_turn(HEAD, lambda transport: transport.abort()).writes == []
 
 
 @given(st.lists(st.one_of(st.none(), st.just(HEAD), st.just(b""), st.binary(max_size=12)), max_size=12))
