@@ -1,6 +1,6 @@
-"""Writes the list of licences from a CycloneDX bill of materials: `licences.py SBOM.json LICENCES.csv`.
+"""Write the list of licences from a CycloneDX bill of materials: `licences.py SBOM.json LICENCES.csv`.
 
-Ends with 1 where a component says no licence: somebody has to look.
+Exit code 1 if a component has no licence: look it up and add it below.
 """
 
 import csv
@@ -9,22 +9,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
-SAID_ELSEWHERE = {"protobuf": "BSD-3-Clause"}
-"""Packages whose description names no licence, and what their licence file says."""
+KNOWN_LICENCES = {"protobuf": "BSD-3-Clause"}
+"""Licences by package whose metadata has none, read from their licence file."""
 
 
 def licence_of(component: dict[str, Any]) -> str:
-    """What the component says of its licence; "" where it says nothing."""
-    said = []
+    """Licence of the component; "" if it is unknown."""
+    licences = []
     for choice in component.get("licenses", ()):
         licence = choice.get("license", {})
-        said.append(choice.get("expression") or licence.get("id") or licence.get("name") or "")
-    named = dict.fromkeys(name.strip().splitlines()[0] for name in said if name.strip())
-    return "; ".join(named) or SAID_ELSEWHERE.get(component["name"], "")
+        licences.append(choice.get("expression") or licence.get("id") or licence.get("name") or "")
+    named = dict.fromkeys(name.strip().splitlines()[0] for name in licences if name.strip())
+    return "; ".join(named) or KNOWN_LICENCES.get(component["name"], "")
 
 
 def rows(bill: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """(name, version, licence) of every component, by name."""
+    """(name, version, licence) of every component, sorted by name."""
     return sorted((one["name"], one.get("version", ""), licence_of(one)) for one in bill["components"])
 
 
@@ -32,11 +32,11 @@ def main(source: Path, target: Path) -> int:
     listed = rows(json.loads(source.read_text("utf-8")))
     with target.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([("name", "version", "licence"), *listed])
-    silent = [name for name, _, licence in listed if not licence]
+    unknown = [name for name, _, licence in listed if not licence]
     print(f"{len(listed)} components are in {source}, their licences in {target}.")
-    if silent:
-        print(f"No licence is said by {', '.join(silent)}.")
-    return int(bool(silent))
+    if unknown:
+        print(f"No licence is known for {', '.join(unknown)}.")
+    return int(bool(unknown))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Build the verifier for auditors: `build.py FOLDER` writes importledger-verify.pyz, its wheel and SHA256SUMS.
 
-The source is `eventstore/proof/verifier.py`, with which the ledger computes its own tree. The same source gives the
-same bytes everywhere: the digest of the .pyz stands in docs/how-to/check-a-proof.md.
+The source is `eventstore/proof/verifier.py`, which the ledger itself uses. The same source gives the same bytes on
+every machine: the digest of the .pyz is in docs/how-to/check-a-proof.md.
 """
 
 import hashlib

@@ -29,7 +29,7 @@ KEYS = {
         "volumes",
     ),
 }
-"""Keys of the Compose specification: it ignores others."""
+"""Keys of the Compose specification. Docker ignores others."""
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def services() -> dict[str, dict[str, Any]]:
     return read
 
 
-def test_whatever_is_named_is_there(services: dict[str, dict[str, Any]]) -> None:
+def test_named_networks_volumes_and_secrets_exist(services: dict[str, dict[str, Any]]) -> None:
     whole = yaml.safe_load((ROOT / "compose.yaml").read_text())
     for service in services.values():
         assert service.keys() <= KEYS
@@ -48,7 +48,7 @@ def test_whatever_is_named_is_there(services: dict[str, dict[str, Any]]) -> None
         assert service.get("depends_on", {}).keys() <= services.keys()
 
 
-def test_everything_that_goes_on_has_a_health_check_and_is_waited_for(services: dict[str, dict[str, Any]]) -> None:
+def test_every_running_service_has_a_health_check_and_others_wait_for_it(services: dict[str, dict[str, Any]]) -> None:
     for name, service in services.items():
         assert service["healthcheck"].get("disable", False) == (name == "migrate")
         assert name == "migrate" or service["healthcheck"]["test"]
@@ -112,7 +112,7 @@ def test_postgres_keeps_as_much_log_and_memory_as_the_embedded_one(services: dic
 
 @pytest.mark.promise("every-file-deploy-compose")
 @pytest.mark.skipif(shutil.which("docker") is None, reason="there is no docker here")
-def test_docker_takes_the_file(tmp_path: Path) -> None:
+def test_docker_accepts_the_file(tmp_path: Path) -> None:
     if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode:
         pytest.skip("docker is without compose here")
     passwords = dict.fromkeys(

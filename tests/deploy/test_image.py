@@ -1,4 +1,4 @@
-"""The Containerfile, built as it stands, on a base made of Debian's packages; the image runs without root, read-only.
+"""Build of the Containerfile on a base of Debian's packages. The image runs without root, on a read-only root.
 
 It takes minutes, root, buildah and mmdebstrap, so `make release-check` runs it, and `make test` does not.
 """
@@ -33,7 +33,7 @@ pytestmark = [
 
 
 def base_of_packages(folder: Path) -> Path:
-    """A root folder with Python from Debian's packages."""
+    """Make a root folder with Python from Debian's packages."""
     root = folder / "base"
     suite = platform.freedesktop_os_release().get("VERSION_CODENAME", "bookworm")
     fetched("mmdebstrap", "--variant=minbase", "--include=python3,python3-venv", suite, str(root))
@@ -41,7 +41,7 @@ def base_of_packages(folder: Path) -> Path:
 
 
 def wheels_for(root: Path, folder: Path) -> Path:
-    """The pinned packages that the base's Python needs, fetched outside: the build itself has no network to ask."""
+    """Download the pinned packages for the base's Python, since the build has no network."""
     version = run("chroot", str(root), "python3", "-c", "import platform; print(platform.python_version())").strip()
     minor = ".".join(version.split(".")[:2])
     wanted = []
@@ -64,7 +64,7 @@ def wheels_for(root: Path, folder: Path) -> Path:
 
 @contextlib.contextmanager
 def built() -> Iterator[tuple[dict[str, Any], Path]]:
-    """The image's configuration, and its files."""
+    """Configuration and files of the image."""
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
         pytest.skip("this root may make no namespaces, which building an image takes")
     with temporary_folder() as folder:
@@ -104,7 +104,7 @@ def test_the_image_is_built_and_serves_without_root_on_a_read_only_root() -> Non
 
 
 def serves(files: Path, environment: dict[str, str], configuration: dict[str, Any]) -> None:
-    """Start what the image starts, as its user, with only the volume and /tmp to write to."""
+    """Run the command of the image as its user, with write access to the volume and /tmp only."""
     port = free_port()
     command = [*configuration["Entrypoint"], *configuration["Cmd"], "--port", str(port), "--api-processes", "1"]
     chroot = shutil.which("chroot")  # the image's own PATH leads to none

@@ -12,7 +12,7 @@ CHAPTER = (ROOT / "docs" / "how-to" / "install.md").read_text()
 BLOCKS = re.findall(r"^```text\n(.*?)^```", CHAPTER, re.M | re.S)
 
 
-def test_files_and_verbs_that_are_named_are_there() -> None:
+def test_named_files_and_verbs_exist() -> None:
     text = "\n".join(BLOCKS)
     for name in re.findall(r"(?<![\w/])(?:deploy/(?:systemd|kubernetes)|requirements)[\w./*-]*", text):
         assert list(ROOT.glob(name)), name
@@ -22,7 +22,7 @@ def test_files_and_verbs_that_are_named_are_there() -> None:
         assert (ROOT / "deploy" / "systemd" / f"importledger-{unit}.service").exists()
 
 
-def test_the_keys_that_it_makes_are_taken_and_only_their_owner_enters_their_folder(tmp_path: Path) -> None:
+def test_the_keys_that_it_creates_are_valid_and_in_a_folder_of_their_owner(tmp_path: Path) -> None:
     [making] = [block for block in BLOCKS if "> secrets/sealing_key" in block]
     subprocess.run(["bash", "-euo", "pipefail", "-c", making], cwd=tmp_path, check=True)
     keys = {
@@ -34,7 +34,7 @@ def test_the_keys_that_it_makes_are_taken_and_only_their_owner_enters_their_fold
     assert (tmp_path / "secrets").stat().st_mode & 0o777 == 0o700
 
 
-def test_the_passwords_that_it_makes_for_compose_need_no_encoding(tmp_path: Path) -> None:
+def test_the_passwords_that_it_creates_for_compose_need_no_encoding(tmp_path: Path) -> None:
     [block] = [block for block in BLOCKS if "POSTGRES_PASSWORD" in block]
     making = block.partition("chmod")[0]
     subprocess.run(["bash", "-euo", "pipefail", "-c", making], cwd=tmp_path, check=True)

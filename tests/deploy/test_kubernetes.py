@@ -46,7 +46,7 @@ ROLES = {
 
 @pytest.mark.promise("every-file-deploy-compose")
 @pytest.mark.skipif(not VALIDATE.exists(), reason="kubernetes-validate is not in this environment: make setup")
-def test_every_manifest_is_right_by_the_schemas_of_kubernetes() -> None:
+def test_every_manifest_is_valid_by_the_schemas_of_kubernetes() -> None:
     validated = subprocess.run(
         [str(VALIDATE), "--strict", "--quiet", *map(str, MANIFESTS)], capture_output=True, text=True, check=False
     )
@@ -125,7 +125,7 @@ def test_image_and_migration_are_of_this_version() -> None:
 
 
 @pytest.mark.asvs("V13.2.5")
-def test_network_policies_select_pods_that_there_are_and_refuse_the_rest() -> None:
+def test_network_policies_select_existing_pods_and_refuse_the_rest() -> None:
     labels = [pods["spec"]["template"]["metadata"]["labels"] for pods in PODS]
     for policy in objects("NetworkPolicy"):
         selected = policy["spec"]["podSelector"]["matchLabels"]
@@ -146,11 +146,11 @@ instances primaryUpdateStrategy primaryUpdateMethod postgresql synchronous metho
 parameters bootstrap initdb database owner secret name encoding localeCollate localeCType managed roles ensure login
 passwordSecret inRoles storage walStorage size resources affinity enablePodAntiAffinity topologyKey podAntiAffinityType
 """
-"""Fields of CloudNativePG 1.28, which refuses others."""
+"""Fields of CloudNativePG 1.28. It refuses others."""
 
 
 def names_in(value: Any) -> set[str]:
-    """All names of a manifest but those of parameters and resources, which are free."""
+    """Names in a manifest, except below parameters and resources, where any name is valid."""
     match value:
         case dict():
             below = [names_in(inner) for name, inner in value.items() if name not in ("parameters", "resources")]

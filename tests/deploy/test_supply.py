@@ -53,4 +53,4 @@ def test_a_component_without_a_licence_is_named(tmp_path: Path, capsys: pytest.C
     (tmp_path / "bill").write_text(json.dumps(bill))
     assert LICENCES["main"](tmp_path / "bill", tmp_path / "list") == 1
     assert (tmp_path / "list").read_text() == "name,version,licence\na,,\nb,1,MIT\nc,,Apache-2.0 OR MIT\n"
-    assert "No licence is said by a." in capsys.readouterr().out
+    assert "No licence is known for a." in capsys.readouterr().out

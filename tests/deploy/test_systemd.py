@@ -16,7 +16,7 @@ PROMETHEUS = UNITS.parent / "prometheus" / "prometheus.yml"
 SERVICES = sorted(UNITS.glob("*.service"))
 ROLES = {"api", "relay", "worker"}
 EXPOSURE_MAX = "20"
-"""In tenths: `systemd-analyze security` calls 2.0 OK, and a unit without any protection 9.6."""
+"""Largest exposure by `systemd-analyze security` [tenths]. It rates 20 as OK, and a unit without protection 96."""
 
 analyzed = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze here")
 
@@ -30,7 +30,7 @@ def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.promise("every-file-deploy-compose")
 @analyzed
 @pytest.mark.parametrize("unit", [*SERVICES, *UNITS.glob("*.target")], ids=lambda path: path.name)
-def test_a_unit_is_right(unit: Path) -> None:
+def test_a_unit_is_valid(unit: Path) -> None:
     verified = analyze("verify", "--man=no", f"./{unit.name}")
     complaints = [line for line in verified.stderr.splitlines() if line.startswith(unit.stem)]
     assert (verified.returncode, complaints) == (0, []), verified.stderr
@@ -67,7 +67,7 @@ def test_the_roles_of_a_machine_show_their_metrics_where_prometheus_looks() -> N
 
 @pytest.mark.promise("every-file-deploy-compose")
 @pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="there is no systemd-sysusers here")
-def test_the_user_of_the_roles_is_made(tmp_path: Path) -> None:
+def test_the_user_of_the_roles_is_created(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     made = subprocess.run(
         ["systemd-sysusers", f"--root={tmp_path}", str(UNITS / "importledger.sysusers.conf")],
@@ -87,7 +87,7 @@ def test_only_the_migration_and_the_relay_have_the_owners_rights() -> None:
         assert "PASSWORD" not in text
 
 
-def test_the_examples_of_settings_are_taken() -> None:
+def test_the_examples_of_settings_are_valid() -> None:
     environment: dict[str, str] = {}
     for name in (
         "importledger.env.example",

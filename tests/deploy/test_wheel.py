@@ -1,4 +1,4 @@
-"""The wheel, in a clean environment: what a user installs serves, with all that belongs to it.
+"""Wheel in a clean environment: the installed service runs, with all its files.
 
 It takes minutes and the package index, so `make release-check` runs it, and `make test` does not.
 """
@@ -28,13 +28,13 @@ pytestmark = pytest.mark.release
 
 
 def clean() -> dict[str, str]:
-    """This environment without what would lead to the sources."""
+    """Environment variables without those that lead to the sources."""
     return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
 
 
 @pytest.fixture(scope="module")
 def wheel() -> Iterator[Path]:
-    """Built from a copy of what is tracked: a build writes beside its sources, which other tests read meanwhile."""
+    """Build the wheel from a copy of the tracked files, since a build writes into its folder."""
     with temporary_folder() as folder:
         for name in run("git", "-C", str(ROOT), "ls-files").splitlines():
             (folder / "sources" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def wheel() -> Iterator[Path]:
 
 
 @pytest.mark.asvs("V13.4.1", "V15.2.3")
-def test_everything_that_belongs_to_it_is_in_the_wheel(wheel: Path) -> None:
+def test_the_wheel_has_all_files(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     shared = {name.partition(".data/data/")[2] for name in names}
     assert {f"eventstore/operations/migrations/{file.name}" for file in MIGRATIONS.glob("*.sql")} <= names
@@ -61,7 +61,7 @@ def test_everything_that_belongs_to_it_is_in_the_wheel(wheel: Path) -> None:
     assert not [name for name in names if name.startswith(("tests/", "bench/", "docs/"))]
 
 
-def test_a_clean_environment_with_pip_serves_and_takes_an_account(wheel: Path) -> None:
+def test_a_clean_environment_with_pip_runs_the_service_and_imports_an_account(wheel: Path) -> None:
     with temporary_folder() as folder:
         venv.create(folder / "clean", with_pip=True)
         fetched(str(folder / "clean/bin/python"), "-m", "pip", "install", "-q", str(wheel), environment=clean())
@@ -70,7 +70,7 @@ def test_a_clean_environment_with_pip_serves_and_takes_an_account(wheel: Path) -
 
 
 def serves(program: Path, folder: Path) -> None:
-    """`importledger up` of the installation: ready, with its pages, and the way of an account through it."""
+    """Start `importledger up` of the installation, read its pages, and import an account."""
     port, data = free_port(), folder / "data"
     base = f"http://127.0.0.1:{port}"
     with (folder / "log").open("wb") as log:

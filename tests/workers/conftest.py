@@ -1,4 +1,4 @@
-"""What tests of workers begin with."""
+"""Fixtures for tests of workers."""
 
 from collections.abc import Iterator
 from typing import Any

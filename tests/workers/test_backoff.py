@@ -1,4 +1,4 @@
-"""Waiting before the next attempt has an end."""
+"""Pauses between attempts are bounded."""
 
 import pytest
 

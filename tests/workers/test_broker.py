@@ -1,4 +1,4 @@
-"""Messages carry streams to the actor of their bell, and nothing else."""
+"""The broker: messages hold streams for the actor of their bell."""
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -43,7 +43,7 @@ def test_a_redis_that_is_away_is_said_to_be() -> None:
 @pytest.mark.promise("redis-hangs-named-readyz")
 @pytest.mark.slow
 def test_a_redis_that_hangs_is_named_within_half_a_minute(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """By the relay, and by workers: in a line, without a traceback."""
+    """Relay and workers report it in one line, without a traceback."""
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(folder / "redis.sock"))
         silent.listen()

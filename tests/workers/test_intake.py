@@ -1,4 +1,4 @@
-"""Intake goes first while much arrives and there are too few processors, and at no other time."""
+"""Priority of intake: only while many imports arrive and the machine lacks CPU time."""
 
 from datetime import timedelta
 from typing import Any
@@ -19,7 +19,7 @@ from workers.intake import Intake
 
 
 class Pressure(ProcessorPressure):
-    """A machine on which processes wait for processors for this share of time."""
+    """CPU pressure of a machine: share of time in which processes wait for a processor."""
 
     share_of_time = 1.0
 
@@ -38,7 +38,7 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of the machine that looks. Three imports are much."""
+    """Clock of the relay's machine. Three imports are many."""
     made = Clock()
     monkeypatch.setattr(intake, "time", made)
     monkeypatch.setattr(intake, "MUCH", 3)
@@ -58,7 +58,7 @@ ARRIVALS = {
     "slowly, in twice the time": (1.0, [(5, 2 * intake.LATELY_S, False), (6, 2 * intake.LATELY_S, True)]),
     "after a long time without a look": (1.0, [(20, intake.FORGOTTEN_S + 0.1, False), (3, 0.3, True)]),
 }
-"""Share of time that processes wait for processors, and per look: imports that arrive before it, seconds, answer."""
+"""CPU pressure, and for each call: imports that arrive before it, seconds since the last call, and the result."""
 
 
 @pytest.mark.parametrize(("share", "looks"), ARRIVALS.values(), ids=ARRIVALS)

@@ -1,4 +1,4 @@
-"""Workers that wake late, on a real log: what was staged meanwhile is neither replaced nor ended by them.
+"""Workers that wake late neither replace nor end a payload that was staged meanwhile.
 
 Worker 7 hangs while it looks for documents. Its import is given back, the importer sends something else, and worker 8
 takes that up; then worker 7 wakes.
@@ -33,7 +33,7 @@ SECOND = changed(an_account(SUPPLIER), "SECOND", "sales_channel")
 
 
 class Hanging:
-    """The document store: the first look hangs until it is let go, and then finds what it is told to."""
+    """Document store whose first call blocks until `goes_on` is set, and then returns `missing`."""
 
     def __init__(self) -> None:
         self.is_asked, self.goes_on = threading.Event(), threading.Event()
@@ -60,7 +60,7 @@ def hanging(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def wake_late(ledger: Ledger, hanging: Hanging, processor: ImportProcessor, meanwhile: Callable[[str], Any]) -> str:
-    """The stream: worker 7 has hung on what was staged, worker 8 holds what came meanwhile, and 7 has gone on."""
+    """Let worker 7 hang, stage something else, start it as worker 8, let worker 7 continue; return the stream."""
     [stream] = {one.stream for one in ledger.history(f"import/{SUPPLIER}/{FIRST['external_account_number']}")}
     late = threading.Thread(target=processor.process, args=([stream],))
     late.start()
@@ -81,7 +81,7 @@ def wake_late(ledger: Ledger, hanging: Hanging, processor: ImportProcessor, mean
 
 
 def finish(ledger: Ledger, stream: str, processor: ImportProcessor) -> None:
-    """Worker 8 gives up what it holds, and it is processed."""
+    """Postpone the import of worker 8, and process it."""
     start = ledger.load([stream])[stream].state.start
     given_back = PostponeImport(start=start, code="worker_lost", due_at=now() - timedelta(minutes=1))
     ledger.execute(stream, given_back, at=now(), by="sweeper")
@@ -141,7 +141,7 @@ def test_a_dry_run_after_a_cancelled_creation_makes_no_account(
 def test_leases_are_judged_by_the_clock_of_the_database(
     ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any]
 ) -> None:
-    """A relay whose clock is 90 seconds ahead gives nothing back, and a worker's own clock sets no lease."""
+    """A relay whose clock is 90 seconds ahead postpones nothing. A worker's own clock does not set leases."""
     liveness = Liveness(ledger)
     liveness.start(threading.Event())
     starter = Starter(ledger, liveness.worker)
@@ -162,7 +162,7 @@ def test_leases_are_judged_by_the_clock_of_the_database(
 
 
 def test_two_threads_of_a_worker_never_have_the_same_lease(ledger: Ledger) -> None:
-    """By its end a worker finds what it has taken up where the database could not say so."""
+    """By the end of the lease, a worker finds the imports of a start whose answer was lost."""
     at = ledger.time()
     starter = Starter(ledger, lambda: 7)
     ends = [starter._lease_from(at) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""A worker is known by its lock."""
+"""Liveness of a worker, by its lock."""
 
 import threading
 
@@ -13,7 +13,7 @@ from workers.liveness import Liveness
 
 
 def test_a_worker_that_lost_its_connection_comes_back_as_another(ledger: Ledger, database: PostgresUrls) -> None:
-    """What it had in hand is seen to be abandoned at once, and not only when the lease ends."""
+    """Its imports count as abandoned at once, and not only when their lease ends."""
     liveness = Liveness(ledger)
     liveness.start(threading.Event())
     before = liveness.worker()
@@ -32,7 +32,7 @@ def test_a_worker_that_lost_its_connection_comes_back_as_another(ledger: Ledger,
 
 
 def test_a_worker_whose_lock_cannot_be_taken_has_no_id(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An unexpected error releases the lock: what it had in hand is taken up elsewhere, and it must not go on."""
+    """An unexpected error releases the lock: other workers process its imports, so it must stop."""
     liveness = Liveness(ledger)
     liveness.start(threading.Event())
     before = liveness.worker()

@@ -1,4 +1,4 @@
-"""A paused supplier holds what is pending until it is ongoing again; a complete one lets what was accepted end."""
+"""Imports of a paused supplier wait until it is ongoing again. Those of a complete supplier are processed."""
 
 import threading
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def processor(ledger: Ledger) -> ImportProcessor:
 
 @pytest.fixture
 def worker(ledger: Ledger, processor: ImportProcessor) -> Iterator[threading.Event]:
-    """A worker with its relay and sweeper; the event stops it."""
+    """Run a worker with relay and sweeper until the event is set."""
     stop = threading.Event()
     thread = threading.Thread(target=run_worker, args=(ledger, None), kwargs={"stop": stop})
     thread.start()
@@ -43,7 +43,7 @@ def set_to(ledger: Ledger, wanted: SupplierStatus) -> None:
 
 @pytest.mark.promise("paused-holds-pending-rung")
 def test_workers_leave_what_is_pending_of_a_paused_supplier(ledger: Ledger, processor: ImportProcessor) -> None:
-    """Also retried imports, and also in a message with imports of another supplier."""
+    """Also retried imports, and imports in a message with those of another supplier."""
     retried = stage(ledger, changed(an_account(SUPPLIER, 3), "9.99", "transfer_balance"))
     processor.process([retried])
     assert status(ledger, retried) == "ERRORED"

@@ -1,4 +1,4 @@
-"""Whether an address is one of a Redis, and why none answers there."""
+"""Check of the address of Redis."""
 
 from pathlib import Path
 
@@ -9,12 +9,12 @@ from workers.redis_address import is_redis_url, why_no_redis
 
 
 @pytest.mark.parametrize("url", ["redis://host", "rediss://:secret@host:1/2", "unix:///run/redis.sock"])
-def test_these_are(url: str) -> None:
+def test_an_address_of_redis_is_accepted(url: str) -> None:
     assert is_redis_url(url)
 
 
 @pytest.mark.parametrize("url", ["http://host", "host:6379", "redis://host:port/0"])
-def test_these_are_not(url: str) -> None:
+def test_another_address_is_refused(url: str) -> None:
     assert not is_redis_url(url)
 
 

@@ -1,4 +1,4 @@
-"""Rows that differ are told with what names them, in full on one side, and without persons where they repeat them."""
+"""Rows that differ between two versions of a projection: key, columns, and masked values."""
 
 from projections import PLATFORM
 from projections.versions.compare import Comparison, Difference
@@ -9,7 +9,7 @@ from workers.row_differences import MAX_VALUE, ROWS, differing_rows
 KEY = {"supplier": "NW", "external_account_number": "1"}
 
 
-def test_a_changed_row_tells_the_columns_that_differ() -> None:
+def test_a_changed_row_has_the_columns_that_differ() -> None:
     before, after = ({"status": status, "position": 7, **KEY} for status in ("PENDING", "ERRORED"))
     changed = Difference("import_status", KEY, before, after)
     told = differing_rows(Comparison(1, 0, 0, (changed,) * (ROWS + 1)), IMPORT_STATUS)
@@ -23,7 +23,7 @@ def test_a_changed_row_tells_the_columns_that_differ() -> None:
     }
 
 
-def test_a_row_on_one_side_tells_all_that_it_has() -> None:
+def test_an_added_or_removed_row_has_all_columns() -> None:
     row = {**KEY, "status": "PENDING", "error_code": None, "attempt": 2}
     sides = (("added", Difference("t", KEY, None, row)), ("removed", Difference("t", KEY, row, None)))
     for kind, difference in sides:
@@ -34,7 +34,7 @@ def test_a_row_on_one_side_tells_all_that_it_has() -> None:
         assert columns["attempt"] == ((None, "2") if kind == "added" else ("2", None))
 
 
-def test_persons_are_masked_and_what_is_long_is_cut() -> None:
+def test_values_about_persons_are_masked_and_long_values_are_cut() -> None:
     key = {"account_number": "A-1", "customer_ordinal": 0}
     before, after = ({**key, "family_name": name, "notes": [name]} for name in ("Zauberwald", "Zauberberg"))
     [told] = differing_rows(Comparison(first=(Difference("customer", key, before, after),)), PLATFORM)["rows"]

@@ -1,4 +1,4 @@
-"""One process can be all: relay, bell and worker."""
+"""A worker process without Redis runs the relay as well."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""What the same rules have accepted is not judged again; what may be judged otherwise by now is."""
+"""Second judgement of a stored payload: only if rules or terms have changed since it was staged."""
 
 from typing import Any
 
@@ -16,14 +16,14 @@ BREAKS_A_RULE = changed(an_account(), "not an address", "customers", 0, "email")
 STRICT = Terms(strictness="strict")
 
 
-def found(account: Any, terms: Terms = USUAL, **fields: Any) -> Account | FailImport:
+def account_or_failure(account: Any, terms: Terms = USUAL, **fields: Any) -> Account | FailImport:
     process = IMPORT_PROCESS.evolve(IMPORT_PROCESS.initial, staged(**fields))
     return account_of(encoded(account), process, terms, NOON)
 
 
 def test_the_same_edition_is_not_judged_again() -> None:
-    """A payload that these rules have accepted breaks none: one that does shows that nobody has asked."""
-    account = found(BREAKS_A_RULE, rules_edition=market.EDITION)
+    """This payload breaks a rule, so the test notices if it is judged."""
+    account = account_or_failure(BREAKS_A_RULE, rules_edition=market.EDITION)
     assert not isinstance(account, FailImport)
     assert account.customers[0].email == "not an address"
 
@@ -38,11 +38,11 @@ def test_the_same_edition_is_not_judged_again() -> None:
     ],
     ids=["another edition", "no edition", "fields were dropped", "warnings are errors by now"],
 )
-def test_all_else_is_judged_again(terms: Terms, fields: dict[str, Any]) -> None:
-    failed = found(BREAKS_A_RULE, terms, **fields)
+def test_every_other_payload_is_judged_again(terms: Terms, fields: dict[str, Any]) -> None:
+    failed = account_or_failure(BREAKS_A_RULE, terms, **fields)
     assert isinstance(failed, FailImport)
     assert failed.problems
 
 
 def test_an_account_without_warnings_is_not_judged_again_for_a_strict_supplier() -> None:
-    assert not isinstance(found(BREAKS_A_RULE, STRICT, rules_edition=market.EDITION), FailImport)
+    assert not isinstance(account_or_failure(BREAKS_A_RULE, STRICT, rules_edition=market.EDITION), FailImport)

@@ -29,7 +29,7 @@ def processor(ledger: Ledger) -> ImportProcessor:
 
 
 def account(number: int, end: str | None) -> dict[str, Any]:
-    """An account with the same supply point as others, whose supply ends then."""
+    """An account with the same supply point as others, and the day on which its supply ends."""
     made = changed(an_account(SUPPLIER, number), MALO, *POINT, "identifier")
     identifiers = [MALO, made["supply_addresses"][0]["supply_points"][1]["identifier"]]
     return changed(changed(made, identifiers, "ledgers", 0, "identifiers"), end, *POINT, "supply_end_date")
@@ -74,10 +74,10 @@ def test_it_ends_the_import_of_a_strict_supplier(ledger: Ledger, processor: Impo
     assert any(name.startswith(CODE) for name in event.problems)
 
 
-def test_who_is_processed_in_the_same_moment_is_not_seen_and_whoever_comes_later_sees_both(
+def test_accounts_processed_at_the_same_moment_get_no_warning_and_later_ones_do(
     ledger: Ledger, processor: ImportProcessor
 ) -> None:
-    """Two workers have looked before either has written; see `workers.actors.references`."""
+    """Two workers look up the supply point before either has written; see `workers.actors.references`."""
     suppliers = References(ledger).treatments({SUPPLIER})
     submissions = [read_submission(encoded(account(number, None))) for number in (1, 2)]
     accounts = [referring(submission.account, now().date(), is_dry_run=False) for submission in submissions]
@@ -93,7 +93,7 @@ def test_who_is_processed_in_the_same_moment_is_not_seen_and_whoever_comes_later
 def test_an_account_that_is_not_created_has_no_supply_point(
     ledger: Ledger, processor: ImportProcessor, tmp_path: Path, root: str, ending: type[Any]
 ) -> None:
-    """The first of two in one batch lacks its documents, or they cannot be looked for now."""
+    """The first of two in a batch lacks its documents, or their store does not answer."""
     root = root.replace("tmp_path", tmp_path.as_uri())
     settings = ConfigureSupplier(documents_root=root, documents_check="require")
     ledger.execute(supplier_stream(SUPPLIER), settings, at=now(), by="t")
@@ -103,7 +103,7 @@ def test_an_account_that_is_not_created_has_no_supply_point(
 
 
 def test_a_dry_run_has_no_supply_point(ledger: Ledger, processor: ImportProcessor) -> None:
-    """What it says does not depend on which others are in its batch."""
+    """Its warnings do not depend on the other imports of its batch."""
     streams = [stage(ledger, account(1, None), is_dry_run=True), stage(ledger, account(2, None))]
     processor.process(streams)
     assert not is_warned(ledger.history(streams[1])[-1].event)
@@ -113,8 +113,8 @@ def test_a_dry_run_has_no_supply_point(ledger: Ledger, processor: ImportProcesso
     assert warned
 
 
-def test_of_many_accounts_that_have_a_supply_point_one_is_looked_at(ledger: Ledger, processor: ImportProcessor) -> None:
-    """A source that names the same one in all of its accounts would make each batch slower than the one before."""
+def test_the_look_up_stops_at_the_first_account_of_a_supply_point(ledger: Ledger, processor: ImportProcessor) -> None:
+    """Otherwise a source with the same supply point in all accounts would slow down batch by batch."""
     events(ledger, processor, *(account(number, None) for number in range(1, 31)))
     asked = ([SUPPLIER], [MALO], now().date())
     with ledger.connection() as connection:
@@ -125,7 +125,7 @@ def test_of_many_accounts_that_have_a_supply_point_one_is_looked_at(ledger: Ledg
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The steps of a plan."""
+    """Nodes of a query plan."""
     yield plan
     for below in plan.get("Plans", ()):
         yield from nodes(below)

@@ -1,4 +1,4 @@
-"""What an earlier version accepted is read on, however much work it is: limits are for what is asked now."""
+"""Stored bodies above the present limits of requests can still be read."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from workers.actors.stored_account import account_of
 pytestmark = pytest.mark.slow
 
 LIMIT = 80_000
-"""What a request may say here. What it may say otherwise is several times as much, and takes as much longer to read."""
+"""Limit of a request in these tests. The real one is several times as large, and so is its reading time."""
 TOO_MANY = {
     "values": list(range(LIMIT + 1)),
     "containers": [[]] * (LIMIT + 1),
@@ -47,7 +47,7 @@ each = pytest.mark.parametrize("kind", TOO_MANY)
 
 
 def large(kind: str) -> bytes:
-    """An account that says more than a request may, and a decimal as a number, which takes a walk to read."""
+    """An account above the limits of a request, with a decimal as a number, which takes the slow path."""
     account = an_account() | {"metadata": [{"key": "k", "value": TOO_MANY[kind]}]}
     account["transfer_balance"] = float(account["transfer_balance"])
     return json.dumps(account).encode()

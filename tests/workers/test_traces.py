@@ -1,4 +1,4 @@
-"""The worker asks the events where their imports were staged, and only where traces are kept."""
+"""Trace contexts of workers: those of the requests that staged their imports, if traces are on."""
 
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter

@@ -1,4 +1,4 @@
-"""An event that cannot be read, whatever its bytes are, stops nobody who reads the log: its own stream is left out."""
+"""An event that cannot be read does not stop any reader of the log: its own stream is left out."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,7 +49,7 @@ UNREADABLE = (
 
 
 class Log:
-    """A log into which anything can be put, as the service's own role may; `readers` are all who read it."""
+    """A log with arbitrary events, and all its readers."""
 
     def __init__(self, ledger: Ledger, database: PostgresUrls, admin: psycopg.Connection[Any], file: Path) -> None:
         self.ledger, self.admin, self.urls, self._file = ledger, admin, database, file
@@ -60,7 +60,7 @@ class Log:
         self._number = 0
 
     def put(self, topic: str, state: bytes, stream: str = "") -> str:
-        """An event into a stream of its own; the stream."""
+        """Append an event to a new stream, and return the stream."""
         self._number += 1
         stream = stream or STREAMS[topic].replace("/1/x", f"/{self._number}/x")
         self.admin.execute(
@@ -71,7 +71,7 @@ class Log:
         return stream
 
     def is_read_by_all(self) -> None:
-        """Whoever follows the log, or looks at all of it, comes to its end."""
+        """Assert that all followers, and all readers of the whole log, reach its end."""
         with self.ledger.connection() as connection:
             place = follow.checkpoint(connection, "relay")
             self.relay._read_on(connection, place)
@@ -139,7 +139,7 @@ def test_an_event_in_a_stream_of_another_kind_stops_no_reader(log: Log, topic: s
 OVERWRITTEN = st.tuples(
     st.sampled_from(sorted(TOPICS)), st.binary(max_size=40), st.integers(0, 300), st.integers(0, 40)
 )
-"""The topic of an event, and what is written over a part of its state: bytes, place, length."""
+"""Topic of an event, and bytes that replace a part of its state: bytes, place, length."""
 
 
 def test_no_bytes_in_the_log_stop_a_reader_or_a_rebuild(log: Log) -> None:
@@ -153,7 +153,7 @@ def test_no_bytes_in_the_log_stop_a_reader_or_a_rebuild(log: Log) -> None:
         log.is_read_by_all()
 
     reads()
-    for projection in {*PROJECTIONS} - {PLATFORM}:  # many of these events name one account, of which there is one row
+    for projection in {*PROJECTIONS} - {PLATFORM}:  # many of these events have the same account number
         with alone(log.admin, projection):
             build_version(log.urls.admin, log.admin, projection)
 

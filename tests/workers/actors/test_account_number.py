@@ -1,4 +1,4 @@
-"""Account numbers are different for different places of the sequence, and look like account numbers."""
+"""Account numbers: different for different values of the sequence, in the form of account numbers."""
 
 import re
 
@@ -35,7 +35,7 @@ def test_neighbours_do_not_look_alike_and_another_key_gives_other_numbers() -> N
 
 @given(st.integers(0, 2**30), st.binary(min_size=32, max_size=32))
 def test_accounts_that_are_made_together_lie_side_by_side(block: int, key: bytes) -> None:
-    """They rise, in one millionth of all numbers, with room for 4,095 others beside each; the next are elsewhere."""
+    """Numbers of a block rise, and lie in one millionth of all numbers. The next block lies elsewhere."""
     first = block << TURN_BITS
     drawn = [value_of(account_number(first + place, key)) for place in range(1 << TURN_BITS)]
     assert [value >> 12 for value in drawn] == [*range(drawn[0] >> 12, (drawn[0] >> 12) + (1 << TURN_BITS))]

@@ -1,4 +1,4 @@
-"""Documents are looked for below the root and nowhere else: in a local folder, and over the S3 protocol."""
+"""Look-up of documents below a root only: in a local folder, and with the S3 protocol."""
 
 import time
 from pathlib import Path

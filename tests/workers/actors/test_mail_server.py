@@ -1,4 +1,4 @@
-"""Addresses of the mail server, and sessions that others can listen to: nothing is sent in them."""
+"""Addresses of the mail server, and sessions without TLS, in which nothing is sent."""
 
 import socket
 import ssl
@@ -34,7 +34,7 @@ LETTER = Letter(SENDER, "anna@example.com", b"Subject: x\r\n\r\nKonto\r\n", is_u
 
 
 class Listening:
-    """A mail server that keeps what it has heard, and how."""
+    """Handler of a mail server that keeps logins, senders and messages."""
 
     def __init__(self) -> None:
         self.logins: list[str] = []
@@ -60,7 +60,7 @@ class Listening:
 
 @contextmanager
 def listening(certificate: Path | None, *, is_wrapped: bool = False) -> Iterator[tuple[Listening, int]]:
-    """One with STARTTLS, or with TLS from the beginning, or without any."""
+    """A mail server with STARTTLS, with TLS from the start, or without TLS."""
     handler, context = Listening(), None
     if certificate:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -144,7 +144,7 @@ def test_a_server_on_this_machine_may_be_plain_where_the_settings_say_so() -> No
 
 
 def test_a_server_that_breaks_off_starttls_gets_nothing() -> None:
-    """As somebody between would answer."""
+    """As an attacker between would answer."""
     heard: list[bytes] = []
 
     def answer(listener: Any) -> None:
@@ -193,7 +193,7 @@ def test_messages_stay_queued_without_an_attempt_until_the_server_offers_tls(
 
 
 def requested(ledger: Ledger) -> str:
-    """A message that waits to be sent."""
+    """Request a message, and return its stream."""
     ledger.execute(stream_of(SUPPLIER), CreateSupplier(), at=now(), by="t")
     ledger.execute(stream_of(SUPPLIER), ConfigureSupplier(sends_customer_emails=True), at=now(), by="t")
     stream = stage(ledger, an_account(SUPPLIER))

@@ -1,4 +1,4 @@
-"""What a customer is told, in both languages, and to whom it goes."""
+"""Texts and recipients of e-mails to customers, in both languages."""
 
 from email import message_from_bytes
 from email.policy import default

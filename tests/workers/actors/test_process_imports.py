@@ -1,4 +1,4 @@
-"""Imports are brought to their end: in batches, each exactly once, and a bad one hurts only itself."""
+"""Processing of imports: in batches, each exactly once, and a bad import affects no other."""
 
 import contextlib
 import re
@@ -88,7 +88,7 @@ def test_an_import_whose_moments_stand_at_the_ends_of_the_calendar_is_processed(
 def test_an_import_with_a_moment_before_year_1_in_utc_fails_with_that_field_named(
     ledger: Ledger, processor: ImportProcessor
 ) -> None:
-    """Intake refuses it; what earlier versions have taken in fails at once, and the others of its batch go on."""
+    """Intake refuses such an import. One from an earlier version fails, and the others of its batch are processed."""
     early = changed(an_account(SUPPLIER, 1), "0001-01-01T00:00:00+01:00", "notes", 0, "created_at")
     streams = [stage(ledger, early), stage(ledger, an_account(SUPPLIER, 2))]
     processor.process(streams)
@@ -98,10 +98,10 @@ def test_an_import_with_a_moment_before_year_1_in_utc_fails_with_that_field_name
     assert status(ledger, streams[1]) == "PROCESSED"
 
 
-def test_imports_that_are_large_together_are_taken_up_one_after_the_other(
+def test_imports_with_large_payloads_are_processed_in_pieces(
     ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody holds more of them than memory has room for, and none waits, taken up, for those before it."""
+    """Payloads in memory are bounded, and no import is started before its piece is processed."""
     monkeypatch.setattr(process_imports, "MAX_OPEN_BYTES", 25_000)
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 6)]
     processor.process(streams)
@@ -110,7 +110,7 @@ def test_imports_that_are_large_together_are_taken_up_one_after_the_other(
     assert events == [(one, kind) for piece in pieces for kind in (ImportStarted, ImportProcessed) for one in piece]
 
 
-def test_what_somebody_has_changed_since_it_was_looked_at_is_looked_at_again(
+def test_imports_that_changed_since_they_were_read_are_read_again(
     ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process_imports, "MAX_OPEN_BYTES", 1)
@@ -129,10 +129,10 @@ def test_what_somebody_has_changed_since_it_was_looked_at_is_looked_at_again(
     assert [len(ledger.history(stream)) for stream in (first, replaced, last)] == [3, 4, 3]
 
 
-def test_what_somebody_has_ended_meanwhile_is_left_to_him(
+def test_imports_that_were_ended_meanwhile_stay_as_they_are(
     ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The others are completed together, without a look at each of his."""
+    """The others are completed together in a second transaction."""
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(8)]
     taken, left = streams[:6], streams[6:]
     complete, batches = Completer._complete_together, list[int]()
@@ -168,7 +168,7 @@ def test_a_message_that_comes_twice_makes_one_account(
     assert len(numbers) == 20
 
 
-def test_a_payload_that_cannot_become_an_account_errs_and_names_why(
+def test_a_payload_that_is_no_valid_account_fails_with_its_problems(
     ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any]
 ) -> None:
     good = stage(ledger, an_account(SUPPLIER, 1))
@@ -186,7 +186,7 @@ def test_a_payload_that_cannot_become_an_account_errs_and_names_why(
     assert count(connection, "service_account") == 1
 
 
-def test_an_account_that_the_platforms_tables_refuse_hurts_only_itself(
+def test_an_account_that_the_platforms_tables_refuse_affects_no_other(
     ledger: Ledger, processor: ImportProcessor, database: PostgresUrls, connection: psycopg.Connection[Any]
 ) -> None:
     with psycopg.connect(database.admin, autocommit=True) as admin:
@@ -261,10 +261,10 @@ def test_an_erased_payload_is_an_error_that_says_what_to_do(
 
 
 @pytest.mark.parametrize("imports", [1, 3])
-def test_a_database_that_is_away_for_a_moment_holds_nothing_up(
+def test_imports_wait_for_a_database_that_is_unavailable_for_a_moment(
     ledger: Ledger, processor: ImportProcessor, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch, imports: int
 ) -> None:
-    """Imports that were taken up and then left waited for the end of their lease, a minute and more."""
+    """Without another attempt, started imports would wait for the end of their lease."""
     monkeypatch.setattr(starting, "TRY_AGAIN_AFTER_S", (0.01, 0.01, 0.01))
     with psycopg.connect(database.admin, autocommit=True) as admin:
         admin.execute("CREATE SEQUENCE tries; GRANT USAGE ON SEQUENCE tries TO PUBLIC")
@@ -282,30 +282,30 @@ def test_a_database_that_is_away_for_a_moment_holds_nothing_up(
     assert [type(recorded.event) for recorded in ledger.history(streams[0])][1:] == [ImportStarted, ImportProcessed]
 
 
-class Deaf(Ledger):
-    """A log whose answer is lost once: what was asked for is done, and whoever has asked does not hear of it."""
+class LosesFirstAnswer(Ledger):
+    """A log that loses its first answer after the commit."""
 
-    heard = 0
+    answers = 0
 
     def execute_many(self, *arguments: Any, **named: Any) -> list[Decision]:
         done = super().execute_many(*arguments, **named)
-        self.heard += 1
-        if self.heard == 1:
+        self.answers += 1
+        if self.answers == 1:
             raise StoreUnavailable("the connection was lost in COMMIT")
         return done
 
 
-def test_imports_that_were_taken_up_without_an_answer_are_not_left_until_their_lease_ends(
+def test_imports_that_were_started_without_an_answer_are_processed_at_once(
     ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker lives, so nobody else would take them up for a minute."""
+    """No other worker would start them before their lease ends."""
     monkeypatch.setattr(starting, "TRY_AGAIN_AFTER_S", (0.01,))
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 4)]
     other = stage(ledger, an_account(SUPPLIER, 4))
     ledger.execute(other, StartImport(worker=7, lease_until=now() + LEASE, max_attempts=5), at=now(), by="worker:7")
-    deaf = Deaf(database.service, views=INLINE)
-    with contextlib.closing(deaf):
-        ImportProcessor(deaf, worker=lambda: 7).process([*streams, other])
+    losing = LosesFirstAnswer(database.service, views=INLINE)
+    with contextlib.closing(losing):
+        ImportProcessor(losing, worker=lambda: 7).process([*streams, other])
     assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
     assert [type(recorded.event) for recorded in ledger.history(streams[0])][1:] == [ImportStarted, ImportProcessed]
-    assert status(ledger, other) == "IN_PROGRESS", "another thread of this worker has it in hand"
+    assert status(ledger, other) == "IN_PROGRESS", "another thread of this worker processes it"

@@ -1,4 +1,4 @@
-"""A worker that adds up a run lets imports go first, and leaves the job to others when it stops."""
+"""Reconciliation of a run: imports have priority, and another worker continues when this one stops."""
 
 import threading
 from functools import partial
@@ -66,7 +66,7 @@ def test_a_job_that_is_no_more_is_nothing_to_do(ledger: Ledger) -> None:
 def test_a_job_takes_turns_with_others_and_goes_on_alone(
     ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise one supplier's large run would hold up all others."""
+    """Otherwise a large run of one supplier would delay those of all others."""
     monkeypatch.setattr(reconcile, "TURN_S", 0.0)
     monkeypatch.setattr(reconciliation, "PORTION", 1)
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2, 3)]

@@ -1,4 +1,4 @@
-"""What an account refers to is looked for while it is processed: documents, and the participants behind operators."""
+"""References of accounts, checked while imports are processed: documents, and participants of grid operators."""
 
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ def configure(ledger: Ledger, **settings: Any) -> None:
 
 
 def processed(ledger: Ledger, processor: ImportProcessor) -> Any:
-    """The last event of an import after it was processed."""
+    """Process an import, and return its last event."""
     stream = stage(ledger, an_account(SUPPLIER))
     processor.process([stream])
     return ledger.history(stream)[-1].event
@@ -68,7 +68,7 @@ def test_an_account_refers_to_participants_of_its_organisation_and_of_the_operat
     keys: list[tuple[str, str, Role]],
     is_found: bool,
 ) -> None:
-    """Others are a warning."""
+    """A reference to any other participant is a warning."""
     if organisation is not None:
         import_participants(ledger, organisation)
     for name, supplier, role in keys:
@@ -120,7 +120,7 @@ def test_a_missing_document_is_named(
 def test_an_account_exists_since_its_documents_were_looked_for(
     ledger: Ledger, processor: ImportProcessor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A store takes its time; what is recorded meanwhile is not later than what is recorded afterwards."""
+    """The creation time is taken after the document store has answered, which may take long."""
     configure(ledger, documents_root=tmp_path.as_uri(), documents_check="warn")
     looked_at = []
 
@@ -149,7 +149,7 @@ def test_an_account_exists_since_its_documents_were_looked_for(
 def test_documents_are_not_fetched_outside_the_places_of_the_organisation_that_has_set_the_root(
     ledger: Ledger, tmp_path: Path, *, places: dict[str, list[str]], is_looked_at: bool
 ) -> None:
-    """Also where a place was taken away after the root was set."""
+    """Also if a place was removed after the root was set."""
     import_participants(ledger)
     ledger.execute(supplier_stream(SUPPLIER), CreateSupplier(), at=now(), by="t")
     root = tmp_path.as_uri()
@@ -169,8 +169,8 @@ def test_a_link_leads_out_of_no_place(tmp_path: Path) -> None:
     assert not is_allowed(f"{place}/link", [place])
 
 
-def test_the_stores_of_a_message_share_the_time_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that hangs would cost the imports of all suppliers their lease."""
+def test_the_document_stores_of_a_message_share_its_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a store that hangs would cost the imports of all suppliers their lease."""
     clock, left = [0.0], list[float]()
 
     def hang(root: str, paths: list[str], *, longest_s: float) -> set[str]:
@@ -186,7 +186,7 @@ def test_the_stores_of_a_message_share_the_time_that_there_is(monkeypatch: pytes
     assert left == [30.0, 10.0]
 
 
-def test_an_object_store_that_is_away_postpones_the_import(ledger: Ledger, processor: ImportProcessor) -> None:
+def test_an_object_store_that_does_not_answer_postpones_the_import(ledger: Ledger, processor: ImportProcessor) -> None:
     configure(ledger, documents_root="az://nowhere/x", documents_check="require")
     event = processed(ledger, processor)
     assert isinstance(event, ImportPostponed)
@@ -208,12 +208,12 @@ def test_what_the_market_warns_of_ends_the_import_of_a_strict_supplier(
     assert event.problems == ("invalid_postcode@billing_postcode",)
 
 
-def test_participants_that_are_forgotten_are_looked_for_again(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_participants_that_left_the_cache_are_looked_up_again(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(references, "MAX_KNOWN", 1)
     import_participants(ledger)
-    looking = References(ledger)
+    references_of = References(ledger)
     suppliers = {SUPPLIER: KnownSupplier(code=SUPPLIER)}
     whole = referring(read_submission(encoded(an_account(SUPPLIER))).account, now().date(), is_dry_run=False)
     for operators in (whole.operators[:2], whole.operators):
-        [findings] = looking.findings([msgspec.structs.replace(whole, operators=operators)], suppliers)
+        [findings] = references_of.findings([msgspec.structs.replace(whole, operators=operators)], suppliers)
         assert findings.warnings == ()

@@ -1,4 +1,4 @@
-"""One message per created account, to a real SMTP server, and never a second."""
+"""E-mails to customers through a real SMTP server: one for each created account."""
 
 import email
 import email.policy
@@ -40,7 +40,7 @@ SENDER = "Kundenservice <service@example.com>"
 
 
 class Inbox:
-    """What a mail server has taken, and what it is told to answer."""
+    """Handler of a mail server: messages that it has accepted, and answers that it gives."""
 
     def __init__(self) -> None:
         self.messages: list[Any] = []
@@ -76,18 +76,18 @@ class Post:
         self.ledger.execute(self.supplier, ConfigureSupplier(**settings), at=now(), by="t")
 
     def processed(self, account: Any, **fields: Any) -> str:
-        """Process an account; the stream of its e-mail."""
+        """Process an account, and return the stream of its e-mail."""
         stream = stage(self.ledger, account, **fields)
         ImportProcessor(self.ledger, worker=lambda: 7).process([stream])
         return customer_mail.stream_of(*identity_of(stream))
 
     def sent(self, *streams: str) -> Any:
-        """Send these e-mails; the last event of the last one."""
+        """Send these e-mails, and return the last event of the last one."""
         MailSender(self.ledger, self.server, worker=lambda: 7).send([*streams])
         return self.last(streams[-1])
 
     def sent_to(self, address: str) -> Any:
-        """Send an e-mail to a customer with this address; its last event."""
+        """Send an e-mail to a customer with this address, and return its last event."""
         account = changed(an_account(SUPPLIER), address, "customers", 0, "email")
         account["customers"] = account["customers"][:1]
         return self.sent(self.processed(account))

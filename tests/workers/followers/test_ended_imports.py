@@ -1,4 +1,4 @@
-"""One line `import ended` for each import that ends, by whatever it ends."""
+"""One line `import ended` for each import that ends, in whatever way."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ ENDINGS: dict[str, tuple[Command, ...]] = {
     "CANCELLED": (stage(), CancelImport(), EraseSubject(reason="r")),
     "ERASED": (stage(), EraseSubject(reason="r")),
 }
-"""By external number: what happens to an import."""
+"""Commands on an import, by external number."""
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_each_import_that_ends_has_one_line_also_when_it_is_erased(
 
 
 @pytest.mark.promise("one-line-import-ended")
-def test_what_was_told_is_not_told_again_where_its_place_was_lost(
+def test_a_line_is_not_repeated_if_the_position_was_lost(
     histories: None, ended: EndedImports, lines: list[EndedLine], database: PostgresUrls
 ) -> None:
     with psycopg.connect(database.service, autocommit=True, row_factory=dict_row) as connection:
@@ -73,7 +73,7 @@ def test_what_was_told_is_not_told_again_where_its_place_was_lost(
         assert told(ended, connection, lines) == []
 
 
-def test_a_line_says_all_and_shows_nothing_that_a_log_must_not_hold(
+def test_a_line_has_all_fields_and_no_personal_data(
     ledger: Ledger, ended: EndedImports, lines: list[EndedLine], database: PostgresUrls
 ) -> None:
     stream = stream_of("S", "anna@example.com")

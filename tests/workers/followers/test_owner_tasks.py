@@ -45,7 +45,7 @@ class Tasks(OwnerTasks):
         self.seen: list[OwnerTask] = []
 
     def verified(self, arguments: Any, progress: Any) -> dict[str, Any]:
-        """Verify the log as the verb does, and note the task as it is shown meanwhile."""
+        """Stand in for the verb that verifies the log; keeps the task as it is shown meanwhile."""
         progress(1)
         self.seen.append(self.task("t_log_verify"))
         return {"events": 4, "problems": []}
@@ -252,7 +252,7 @@ def test_tasks_of_users_take_turns(ledger: Ledger, tasks: Tasks, database: Postg
 
 
 def new_person(ledger: Ledger) -> str:
-    """Details of a user who is still to be created; their id."""
+    """Write the details of a user who is not created yet, and return the id."""
     details = new_details("eve@example.org", "Eve", "O")
     with ledger.connection() as connection:
         keep_details(connection, details)

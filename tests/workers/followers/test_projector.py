@@ -1,4 +1,4 @@
-"""Projections that follow the log are brought up with it, each from its own place, and once."""
+"""The projector: projections that follow the log are kept up to date, each from its own position."""
 
 import threading
 from collections.abc import Iterator
@@ -29,8 +29,8 @@ def counted(ledger: Ledger) -> dict[str, int]:
     return {row["status"]: row["number"] for row in rows if row["number"]}
 
 
-def test_one_that_was_behind_goes_on_with_the_others(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each read the log for itself before, from then on and for as long as events came."""
+def test_projections_with_different_positions_share_one_read(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Afterwards one read of the log serves both."""
     reads: list[int] = []
 
     def reading(*arguments: Any, **named: Any) -> Any:
@@ -51,7 +51,7 @@ def test_one_that_was_behind_goes_on_with_the_others(ledger: Ledger, monkeypatch
     assert reads == [0, 0]
 
 
-def test_what_follows_is_taken_in_once_and_gone_on_with(ledger: Ledger) -> None:
+def test_events_are_projected_once(ledger: Ledger) -> None:
     projector = Projector(ledger, [IMPORT_PROGRESS])
     ledger.execute("import/S/1", stage(), at=NOON, by="t")
     with ledger.connection() as connection:
@@ -63,7 +63,7 @@ def test_what_follows_is_taken_in_once_and_gone_on_with(ledger: Ledger) -> None:
     assert counted(ledger) == {"CANCELLED": 1}
 
 
-def test_large_payloads_are_taken_in_a_few_at_a_time(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_payloads_are_projected_in_small_batches(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workers.followers.projector.BATCH_BYTES", -1)
     for number in range(3):
         ledger.execute(f"import/S/{number}", stage(), at=NOON, by="t")
@@ -76,7 +76,7 @@ def test_large_payloads_are_taken_in_a_few_at_a_time(ledger: Ledger, monkeypatch
 
 @contextmanager
 def projecting(ledger: Ledger) -> Iterator[None]:
-    """A projector for all that follow the log, in its thread."""
+    """Run a projector for all projections that follow the log."""
     stop = threading.Event()
     thread = Projector(ledger, FOLLOWING).start(stop)
     try:
@@ -87,7 +87,7 @@ def projecting(ledger: Ledger) -> Iterator[None]:
 
 
 def behind(admin: psycopg.Connection[Any]) -> set[str]:
-    """The projections that have not taken in the whole log."""
+    """Projections whose position is before the end of the log."""
     query = (
         "SELECT v.name FROM unnest(%s::text[]) AS v (name) LEFT JOIN projection_versions AS p"
         " ON p.name = v.name AND state = 'live' WHERE position IS DISTINCT FROM (SELECT max(position) FROM events)"
@@ -133,7 +133,7 @@ FAILURES = {
         for cause, code in CODES.items()
     },
 }
-"""Statement that causes a failure, statement that ends it (none: `migrate` does), and a part of its error."""
+"""Statement that causes a failure, statement that ends it ("" for `migrate`), and a part of its error."""
 
 
 @pytest.mark.promise("part-role-fails-named")

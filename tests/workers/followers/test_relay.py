@@ -1,4 +1,4 @@
-"""The relay rings for what the log has that is new, and remembers how far it came."""
+"""The relay sends messages for new events, and saves its position."""
 
 import threading
 from datetime import timedelta
@@ -23,7 +23,7 @@ from workers.followers.relay import GATHER_S, MESSAGES_PER_WORKER, ROOM_EVERY_S,
 from workers.intake import LOOK_EVERY_S, Intake
 
 
-def test_the_relay_rings_for_what_is_new_and_remembers_how_far_it_came(
+def test_the_relay_sends_messages_for_new_events_and_saves_its_position(
     ledger: Ledger, connection: psycopg.Connection[Any]
 ) -> None:
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 61)]
@@ -68,12 +68,12 @@ class Pauses(threading.Event):
         return True
 
     def is_over(self) -> bool:
-        """Whether the relay ends after this pause."""
+        """Return True if the relay must end after this pause."""
         return True
 
 
 def test_the_relay_sends_at_once_and_gathers_afterwards(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
-    """One message for each import would cost the relay and the workers more than the imports do."""
+    """A message for each import would cost more than the imports."""
     first = stage(ledger, an_account(SUPPLIER, 1))
     pauses = Pauses(broker := in_process_broker())
     Relay(ledger, BrokerDoorbell(broker)).work(connection, pauses)
@@ -83,7 +83,7 @@ def test_the_relay_sends_at_once_and_gathers_afterwards(ledger: Ledger, connecti
 def test_while_many_messages_wait_the_relay_pauses_and_discards_rings(
     ledger: Ledger, connection: psycopg.Connection[Any]
 ) -> None:
-    """Rings arrive thirty times a second during intake, which may take hours."""
+    """Otherwise rings of the log would fill memory during a long intake."""
     pauses = Pauses(broker := in_process_broker(), takes=False)
     doorbell = BrokerDoorbell(broker)
     stage(ledger, an_account(SUPPLIER, 1))
@@ -93,7 +93,7 @@ def test_while_many_messages_wait_the_relay_pauses_and_discards_rings(
     with ledger.connection() as writer:
         for _ in range(5):
             writer.execute(f"NOTIFY {CHANNEL}")
-    connection.execute("SELECT 1")  # with whose answer the rings arrive
+    connection.execute("SELECT 1")  # receives the rings
     Relay(ledger, doorbell).work(connection, pauses)
     assert pauses.lengths == [ROOM_EVERY_S]
     assert doorbell.waiting() == MESSAGES_PER_WORKER
@@ -125,7 +125,7 @@ def test_while_intake_has_priority_the_relay_sends_one_message_per_interval(
     takes: bool,
     second_at: float,
 ) -> None:
-    """And none before a worker has taken the last one. When intake rests, it sends all messages."""
+    """No message is sent before a worker has taken the last one. When intake pauses, all messages are sent."""
     for number in range(1, STREAMS_PER_MESSAGE + 11):
         stage(ledger, an_account(SUPPLIER, number))
     pauses = Pauses(broker := in_process_broker(), takes=takes)
@@ -164,7 +164,7 @@ def test_lost_streams_get_a_message_while_accounts_keep_arriving(
 def test_streams_without_room_in_the_turns_get_one_message(
     ledger: Ledger, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch, *, is_restarted: bool
 ) -> None:
-    """Also from a relay that starts after another one had read the log and died."""
+    """Also if the relay that had read the log has died."""
     monkeypatch.setattr("workers.followers.turns.LANE", turns.FEW)
     monkeypatch.setattr("workers.followers.sweeper.SOON_S", 0.0)
     waiting = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 3 * turns.FEW)]
@@ -178,7 +178,7 @@ def test_streams_without_room_in_the_turns_get_one_message(
 
 
 def test_large_imports_are_spread_over_messages(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
-    """A worker does as many at once as it can hold; others have the rest."""
+    """A worker can hold only some of them in memory."""
     account = an_account(SUPPLIER, 1)
     large = [
         account | {"external_account_number": f"NW-{number}", "metadata": {"n": "x" * 5_000_000}} for number in "12"

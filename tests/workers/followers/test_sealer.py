@@ -1,4 +1,4 @@
-"""The sealer signs what is there, and keeps a copy outside; an empty log has nothing to sign."""
+"""The sealer signs new events and copies the checkpoint outside. An empty log is not signed."""
 
 import threading
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_a_log_is_sealed_when_it_has_grown(ledger: Ledger, folder: Path) -> None
 
 @pytest.mark.promise("within-seconds-operator-s")
 def test_a_refused_seal_is_tried_again_within_seconds_and_its_trouble_ends(log: Log) -> None:
-    """However long the interval is: readiness does not wait for the next seal."""
+    """The interval of sealing does not delay readiness."""
     log.cut(450)
     ledger, stop = Ledger(log.urls.service, views=INLINE), threading.Event()
     sealing = Sealer(ledger, KEY, log.outside, AuthorityKey("r" * 32), every_s=3600).start(stop)

@@ -1,4 +1,4 @@
-"""The sweeper takes up what was lost: messages, workers that died, leases that ended."""
+"""The sweeper: lost messages, dead workers and expired leases."""
 
 import threading
 from datetime import timedelta
@@ -31,7 +31,7 @@ def sweeper_and_turns(ledger: Ledger) -> tuple[Sweeper, SupplierTurns]:
     return Sweeper(ledger, BrokerDoorbell(in_process_broker()), turns), turns[IMPORTS]
 
 
-def test_the_sweeper_rings_again_for_what_was_lost(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
+def test_the_sweeper_adds_lost_streams_to_the_turns(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
     lost = stage(ledger, an_account(SUPPLIER, 1))
     due = stage(ledger, an_account(SUPPLIER, 2), not_before=now() - timedelta(seconds=1))
     stage(ledger, an_account(SUPPLIER, 3), not_before=now() + timedelta(hours=1))
@@ -43,7 +43,7 @@ def test_the_sweeper_rings_again_for_what_was_lost(ledger: Ledger, connection: p
 
 
 def test_large_imports_that_were_lost_get_messages_of_their_own(ledger: Ledger, database: PostgresUrls) -> None:
-    """A message of many would keep other suppliers' accounts in it waiting."""
+    """In one message with others, they would delay accounts of other suppliers."""
     accounts = [an_account(SUPPLIER, number) | {"metadata": {"n": "x" * 5_000_000}} for number in (1, 2)]
     first, second = (stage(ledger, account) for account in accounts)
     sweeper, turns = sweeper_and_turns(ledger)
@@ -53,10 +53,10 @@ def test_large_imports_that_were_lost_get_messages_of_their_own(ledger: Ledger, 
     assert turns.take(10) == [[first], [second]]
 
 
-def test_the_sweeper_gives_a_dead_workers_import_back(
+def test_the_sweeper_postpones_the_import_of_a_dead_worker(
     ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any]
 ) -> None:
-    """Worker 7 of the fixture holds no lock: it counts as dead. The living one's import stays with it."""
+    """Worker 7 holds no lock, so it counts as dead. The import of the living worker stays in progress."""
     liveness = Liveness(ledger)
     liveness.start(threading.Event())
     dead, alive = (stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2))
@@ -67,7 +67,7 @@ def test_the_sweeper_gives_a_dead_workers_import_back(
     sweeper, turns = sweeper_and_turns(ledger)
     turns.add(SUPPLIER, "import/NORDWIND/another", Waiting(1))
     turns.add(SUPPLIER, dead, Waiting(1))
-    turns.take(2)  # it was rung for just now
+    turns.take(2)  # a message was sent just now
     sweeper.sweep(connection, relayed=4)
     assert [status(ledger, stream) for stream in (dead, alive)] == ["PENDING", "IN_PROGRESS"]
     postponed = ledger.history(dead)[-1].event
@@ -79,10 +79,10 @@ def test_the_sweeper_gives_a_dead_workers_import_back(
     liveness.stop()
 
 
-def test_a_step_of_the_sweeper_that_fails_leaves_the_others(
+def test_a_step_of_the_sweeper_that_fails_does_not_stop_the_others(
     ledger: Ledger, connection: psycopg.Connection[Any], database: PostgresUrls
 ) -> None:
-    """Imports are rung for also while e-mails cannot be looked at."""
+    """Imports get messages also if the table of e-mails cannot be read."""
     lost = stage(ledger, an_account(SUPPLIER, 1))
     with psycopg.connect(database.admin, autocommit=True) as admin:
         admin.execute("REVOKE SELECT ON customer_mail FROM importledger_api, importledger_worker, importledger_relay")
@@ -95,10 +95,10 @@ def test_a_step_of_the_sweeper_that_fails_leaves_the_others(
     ]
 
 
-def test_an_import_whose_stream_cannot_be_read_is_not_rung_for_again_and_again(
+def test_an_import_whose_stream_cannot_be_read_gets_no_messages(
     ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any], database: PostgresUrls
 ) -> None:
-    """Its worker is gone, and nothing can be appended to its stream."""
+    """Its worker is gone, and no command can be executed on its stream."""
     broken, other = (stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2))
     for stream in (broken, other):
         command = StartImport(worker=7, lease_until=now() + timedelta(minutes=1), max_attempts=5)

@@ -1,4 +1,4 @@
-"""Suppliers take turns: none waits for all that another has sent, in memory that is bounded."""
+"""Turns of suppliers: no supplier waits until all streams of another are sent, and memory is bounded."""
 
 from functools import partial
 
@@ -23,7 +23,7 @@ def filled(counts: dict[str, int], **waiting: bool) -> SupplierTurns:
 @pytest.mark.promise("suppliers-take-turns-account")
 @given(counts=COUNTS, most=st.integers(1, 100))
 def test_of_each_message_every_waiting_supplier_has_an_equal_part(counts: dict[str, int], most: int) -> None:
-    """Nothing is lost, nothing comes twice, and nobody gets two more than another who still waits."""
+    """No stream is lost or sent twice. Shares of suppliers that still wait differ by one at most."""
     turns, left = filled(counts), dict(counts)
     while turns:
         [message] = turns.take(most)
@@ -50,7 +50,7 @@ def test_a_later_supplier_is_in_the_next_message_however_much_another_has_sent()
 
 
 @pytest.mark.promise("suppliers-take-turns-account")
-def test_what_waits_in_memory_is_bounded_with_ten_million_accounts_of_a_thousand_suppliers() -> None:
+def test_memory_is_bounded_with_ten_million_accounts_of_a_thousand_suppliers() -> None:
     turns = SupplierTurns()
     for number in range(2 * LANE):
         turns.add("first", f"first/{number}", Waiting(number))
