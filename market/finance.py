@@ -110,8 +110,8 @@ FINANCE: tuple[Rule, ...] = (
         "ledger_balances_not_equal_to_transfer_balance",
         "",
         _ledgers_sum_up,
-        "The ledger balances must add up to transfer_balance.",
-        "Die Salden der Buchungskreise müssen zusammen transfer_balance ergeben.",
+        "The ledger balances must add up to the transferred balance.",
+        "Die Salden der Buchungskreise müssen zusammen den Übertragungssaldo ergeben.",
     ),
     _error(
         "unknown_ledger_identifiers",
@@ -132,8 +132,8 @@ FINANCE: tuple[Rule, ...] = (
         "start_date_later_than_end_date",
         "statements[]",
         ordered("bill_period_from_date", "bill_period_to_date"),
-        "bill_period_to_date must not be before bill_period_from_date.",
-        "bill_period_to_date darf nicht vor bill_period_from_date liegen.",
+        "Statement: the end of the billed period must not be before its start.",
+        "Abrechnung: Das Ende des Zeitraums darf nicht vor dem Beginn liegen.",
     ),
     error(
         "invalid",
@@ -168,8 +168,8 @@ FINANCE: tuple[Rule, ...] = (
         "balance_mismatch_on_ledger_balance",
         "ledgers[]",
         _runs_up,
-        "ledger_balance must be last_statement_balance, plus payments and credits, less repayments and charges.",
-        "ledger_balance muss last_statement_balance sein, plus Zahlungen und Gutschriften,"
+        "A ledger's balance must be the last statement's, plus payments and credits, less repayments and charges.",
+        "Der Saldo eines Buchungskreises muss der der letzten Abrechnung sein, plus Zahlungen und Gutschriften,"
         " minus Rückzahlungen und Forderungen.",
     ),
     _warning(
@@ -199,16 +199,16 @@ FINANCE: tuple[Rule, ...] = (
         "required",
         "payment_instructions[].bank_account",
         _can_be_debited,
-        "A bank account must have an iban or an account_number.",
-        "Eine Bankverbindung muss iban oder account_number haben.",
+        "A bank account must have an IBAN or an account number.",
+        "Eine Bankverbindung muss eine IBAN oder eine Kontonummer haben.",
         field="iban",
     ),
     error(
         "invalid_iban",
         "payment_instructions[].bank_account.iban",
         is_iban,
-        "This must be a valid IBAN.",
-        "Dies muss eine gültige IBAN sein.",
+        "The IBAN of a bank account must be valid.",
+        "Die IBAN einer Bankverbindung muss gültig sein.",
         source="ISO 13616-1; SWIFT IBAN Registry",
     ),
     _error(

@@ -182,13 +182,13 @@ def _past_day(at: str, english: str, german: str) -> Rule:
     return _warning("date_in_future", at, _is_not_after_today, english, german, needs_now=True)
 
 
-def _soon(at: str) -> Rule:
+def _soon(at: str, noun: str, nomen: str) -> Rule:
     return _warning(
         "date_far_in_future",
         at,
         _is_not_far_ahead,
-        "This day must not be more than two years ahead.",
-        "Dieser Tag darf nicht mehr als zwei Jahre in der Zukunft liegen.",
+        f"{noun} must not be more than two years ahead.",
+        f"{nomen} darf nicht mehr als zwei Jahre in der Zukunft liegen.",
         needs_now=True,
     )
 
@@ -220,16 +220,16 @@ PLAUSIBILITY: tuple[Rule, ...] = (
     ),
     _postcode("billing_postcode"),
     _postcode("supply_addresses[].supply_postcode"),
-    _soon("supply_addresses[].customer_at_supply_address_from_date"),
+    _soon("supply_addresses[].customer_at_supply_address_from_date", "The move-in day", "Das Einzugsdatum"),
     _warning(
         "supply_before_move_in",
         "supply_addresses[]",
         _supplied_after_moving_in,
-        "A customer must not be supplied before customer_at_supply_address_from_date.",
-        "Ein Kunde darf nicht vor customer_at_supply_address_from_date beliefert werden.",
+        "A customer must not be supplied before the move-in day.",
+        "Ein Kunde darf nicht vor dem Einzugsdatum beliefert werden.",
     ),
-    _soon(f"{_POINT}.supply_start_date"),
-    _soon(f"{_POINT}.agreements[].effective_from"),
+    _soon(f"{_POINT}.supply_start_date", "The start of the supply", "Der Lieferbeginn"),
+    _soon(f"{_POINT}.agreements[].effective_from", "The start of an agreement", "Der Vertragsbeginn"),
     _warning(
         "agreement_after_supply_end",
         _POINT,
@@ -239,15 +239,15 @@ PLAUSIBILITY: tuple[Rule, ...] = (
     ),
     _past_day(
         f"{_POINT}.last_billed_to_date",
-        "last_billed_to_date must not lie in the future.",
-        "last_billed_to_date darf nicht in der Zukunft liegen.",
+        "The day up to which was billed must not lie in the future.",
+        "Der Tag, bis zu dem abgerechnet ist, darf nicht in der Zukunft liegen.",
     ),
     _warning(
         "billed_before_supply_start",
         _POINT,
         _billed_since_the_start,
-        "last_billed_to_date must not be before supply_start_date.",
-        "last_billed_to_date darf nicht vor supply_start_date liegen.",
+        "The day up to which was billed must not be before the start of the supply.",
+        "Der Tag, bis zu dem abgerechnet ist, darf nicht vor dem Lieferbeginn liegen.",
         field="last_billed_to_date",
     ),
     _warning(
@@ -300,8 +300,8 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         "implausible_register_count",
         _METER,
         _has_its_registers,
-        "A meter for one direction must have as many active registers as registeranzahl says.",
-        "Ein Einrichtungszähler muss so viele aktive Zählwerke haben, wie registeranzahl angibt.",
+        "A meter for one direction must have as many active registers as its number of tariffs says.",
+        "Ein Einrichtungszähler muss so viele aktive Zählwerke haben, wie seine Registeranzahl angibt.",
     ),
     _warning(
         "negative_reading",
@@ -363,7 +363,7 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         "A transaction's amount must not be negative; its type says the direction.",
         "Der Betrag einer Buchung darf nicht negativ sein; die Richtung steht in ihrem Typ.",
     ),
-    _soon("payment_instructions[].valid_from"),
+    _soon("payment_instructions[].valid_from", "The start of a payment instruction", "Der Beginn eines Zahlungswegs"),
     _warning(
         "negative_number",
         "payment_schedules[].amount",
@@ -371,7 +371,7 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         "A payment schedule's amount must not be negative.",
         "Der Betrag eines Abschlagsplans darf nicht negativ sein.",
     ),
-    _soon("payment_schedules[].start_date"),
+    _soon("payment_schedules[].start_date", "The start of a payment schedule", "Der Beginn eines Abschlagsplans"),
     _warning(
         "date_in_future",
         "notes[].created_at",

@@ -34,8 +34,8 @@ def _period(at: str, source: str) -> Rule:
         "start_date_later_than_end_date",
         at,
         ordered("period_start_at", "period_end_at"),
-        "period_end_at must not be before period_start_at.",
-        "period_end_at darf nicht vor period_start_at liegen.",
+        "The end of the period must not be before its start.",
+        "Das Ende des Zeitraums darf nicht vor dem Beginn liegen.",
         source=source,
     )
 

@@ -37,13 +37,13 @@ def _agreements_follow_each_other(point: SupplyPoint) -> bool:
     return follow_each_other(point.agreements, gaps_until=point.supply_start_date)
 
 
-def _ordered(at: str, start: str, end: str) -> Rule:
+def _ordered(at: str, start: str, end: str, noun: str, nomen: str) -> Rule:
     return _error(
         "start_date_later_than_end_date",
         at,
         ordered(start, end),
-        f"{end} must not be before {start}.",
-        f"{end} darf nicht vor {start} liegen.",
+        f"{noun}: the end must not be before the start.",
+        f"{nomen}: Das Ende darf nicht vor dem Beginn liegen.",
     )
 
 
@@ -107,16 +107,16 @@ SUPPLY: tuple[Rule, ...] = (
         "Eine MaLo-ID muss 11 Ziffern haben, darf nicht mit 0 beginnen und muss mit ihrer Prüfziffer enden.",
         source=_IDENTIFIERS,
     ),
-    _ordered(_POINT, "supply_start_date", "supply_end_date"),
+    _ordered(_POINT, "supply_start_date", "supply_end_date", "Supply", "Belieferung"),
     _error(
         "gaps_or_overlaps_in_agreement_dates",
         _POINT,
         _agreements_follow_each_other,
-        "The agreements of a supply point must not overlap, and must not leave a gap from supply_start_date on.",
-        "Verträge einer Marktlokation dürfen sich nicht überschneiden und ab supply_start_date keine Lücke lassen.",
+        "The agreements of a supply point must not overlap, and must not leave a gap after the start of the supply.",
+        "Verträge einer Marktlokation dürfen sich nicht überschneiden und nach dem Lieferbeginn keine Lücke lassen.",
         field="agreements.non_field_errors",
     ),
-    _ordered(f"{_POINT}.agreements[]", "effective_from", "effective_to"),
+    _ordered(f"{_POINT}.agreements[]", "effective_from", "effective_to", "Agreement", "Vertrag"),
     warning(
         "invalid_metering_location_id",
         f"{_MELO}.melo_number",
@@ -125,7 +125,7 @@ SUPPLY: tuple[Rule, ...] = (
         "Eine MeLo-ID muss 33 Zeichen haben: DE, 11 Ziffern, dann 20 Großbuchstaben oder Ziffern.",
         source=_IDENTIFIERS,
     ),
-    _ordered(_METER, "active_from", "active_to"),
+    _ordered(_METER, "active_from", "active_to", "Meter", "Zähler"),
     _error(
         "meter_with_duplicate_register_ids",
         f"{_METER}.registers",
@@ -141,21 +141,46 @@ SUPPLY: tuple[Rule, ...] = (
         "Eine OBIS-Kennzahl muss die Form A-B:C.D.E mit Gruppen von 0 bis 255 haben.",
         source="EDI@Energy, Codeliste der OBIS-Kennzahlen und Medien 2.5c",
     ),
-    _ordered(f"{_METER}.registers[]", "active_from", "active_to"),
-    _ordered(f"{_MELO}.electricity_meter_gateways[]", "valid_from", "valid_to"),
-    _ordered(f"{_MELO}.conversion_factors[]", "active_from_date", "active_to_date"),
+    _ordered(f"{_METER}.registers[]", "active_from", "active_to", "Register", "Zählwerk"),
+    _ordered(
+        f"{_MELO}.electricity_meter_gateways[]", "valid_from", "valid_to", "Smart meter gateway", "Smart-Meter-Gateway"
+    ),
+    _ordered(
+        f"{_MELO}.conversion_factors[]", "active_from_date", "active_to_date", "Conversion factor", "Umrechnungsfaktor"
+    ),
     _partner(f"{_POINT}.previous_supplier_id"),
     *(
         rule
-        for kind in ("meter_operators", "network_operators", "transmission_system_operators")
-        for rule in (_ordered(f"{_POINT}.{kind}[]", "valid_from", "valid_to"), _partner(f"{_POINT}.{kind}[].code"))
+        for kind, noun, nomen in (
+            ("meter_operators", "Metering point operator", "Messstellenbetreiber"),
+            ("network_operators", "Grid operator", "Netzbetreiber"),
+            ("transmission_system_operators", "Transmission system operator", "Übertragungsnetzbetreiber"),
+        )
+        for rule in (
+            _ordered(f"{_POINT}.{kind}[]", "valid_from", "valid_to", noun, nomen),
+            _partner(f"{_POINT}.{kind}[].code"),
+        )
     ),
-    _ordered(f"{_POINT}.balancing_periods[]", "valid_from", "valid_to"),
-    _ordered(f"{_POINT}.balancing_periods[].balancing_period_time_slices[]", "valid_from", "valid_to"),
-    _ordered(f"{_POINT}.articles[]", "period_start_at", "period_end_at"),
-    _ordered(f"{_POINT}.gas_supply_point_load_profiles[]", "valid_from", "valid_to"),
+    _ordered(f"{_POINT}.balancing_periods[]", "valid_from", "valid_to", "Balancing period", "Bilanzierungszeitraum"),
+    _ordered(
+        f"{_POINT}.balancing_periods[].balancing_period_time_slices[]",
+        "valid_from",
+        "valid_to",
+        "Balancing time slice",
+        "Zeitscheibe der Bilanzierung",
+    ),
+    _ordered(f"{_POINT}.articles[]", "period_start_at", "period_end_at", "Article", "Artikel"),
+    _ordered(
+        f"{_POINT}.gas_supply_point_load_profiles[]", "valid_from", "valid_to", "Gas load profile", "Lastprofil Gas"
+    ),
     _eic(f"{_POINT}.gas_supply_point_load_profiles[].marktgebiet"),
-    _ordered(f"{_POINT}.electricity_supply_point_load_profiles[]", "valid_from", "valid_to"),
+    _ordered(
+        f"{_POINT}.electricity_supply_point_load_profiles[]",
+        "valid_from",
+        "valid_to",
+        "Electricity load profile",
+        "Lastprofil Strom",
+    ),
     *(
         _eic(f"{_POINT}.electricity_supply_point_load_profiles[].{field}")
         for field in ("bilanzierungsgebiet", "regelzone", "bilanzkreis")

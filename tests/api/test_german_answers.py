@@ -71,14 +71,14 @@ def spoilt(importer: Importer) -> dict[str, Any]:
 def test_all_problems_of_an_account_are_german_as_list_and_as_tree(service: RunningService, importer: Importer) -> None:
     answer, headers = request(service, importer, "POST", f"{ACCOUNTS}validate/", spoilt(importer))
     assert_german(answer, headers, 400)
-    assert answer.body["customers"]["0"]["email"] == ["Dies muss eine gültige E-Mail-Adresse sein."]
+    assert answer.body["customers"]["0"]["email"] == ["Die E-Mail-Adresse muss gültig sein."]
     english, headers = request(
         service, importer, "POST", f"{ACCOUNTS}validate/", spoilt(importer), Accept_Language="en, de;q=0.5"
     )
     assert [(e["code"], e["attr"]) for e in english.body["errors"]] == [
         (e["code"], e["attr"]) for e in answer.body["errors"]
     ]
-    assert english.body["customers"]["0"]["email"] == ["This must be a valid e-mail address."]
+    assert english.body["customers"]["0"]["email"] == ["The e-mail address must be valid."]
     assert headers["content-language"] == "en"
 
 

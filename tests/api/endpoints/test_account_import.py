@@ -82,7 +82,7 @@ def test_rules_of_the_market_are_answered_the_same_way(importer: Importer, accou
         {
             "attr": "customers.0.landline",
             "code": "invalid_phone_number",
-            "detail": "This must be a valid phone number.",
+            "detail": "The landline number must be a valid phone number.",
         }
     ]
 
