@@ -19,7 +19,11 @@ Line = tuple[str, int, str]
 
 def pdf_of(certificate: Mapping[str, Any], manifest: Mapping[str, Any], paths: int) -> bytes:
     """Return an A4 page with the content of the certificate and how to check it. `paths` is the number of paths."""
-    return _pdf("\n".join(_drawn(_lines(certificate, manifest, paths))))
+    drawing = [f"BT {_LEFT} {_TOP} Td"]
+    for font, size, text in _lines(certificate, manifest, paths):
+        escaped = text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
+        drawing.append(f"/{font} {size} Tf {size * 1.45:g} TL ({escaped}) '")
+    return _pdf("\n".join([*drawing, "ET"]))
 
 
 def _lines(certificate: Mapping[str, Any], manifest: Mapping[str, Any], paths: int) -> Iterator[Line]:
@@ -53,17 +57,6 @@ def _lines(certificate: Mapping[str, Any], manifest: Mapping[str, Any], paths: i
                 yield "F3", 8, piece
     yield "F1", 11, ""
     yield "F1", 9, "Only the JSON beside this page is signed: check it with `importledger-verify`."
-
-
-def _drawn(lines: Iterator[Line]) -> Iterator[str]:
-    height = float(_TOP)
-    for font, size, text in lines:
-        if height < 40:
-            return
-        if text:
-            escaped = text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
-            yield f"BT /{font} {size} Tf {_LEFT} {height:g} Td ({escaped}) Tj ET"
-        height -= size * 1.45
 
 
 def _pdf(drawing: str) -> bytes:

@@ -43,7 +43,7 @@ class MappedSource(Source):
         super().__init__(names[0])
         self.files = list(names)
         self.size = None
-        self.words = ["--mapping", str(path)]
+        self.mapping = str(path)
         self.tables: dict[str, Table] = {}
         self.mapped: Mapped | None = None
         self.doubts: list[str] = []

@@ -115,8 +115,7 @@ class Pushing:
         return sum(source.read or 0 for source in self.sources) / total if total else None
 
     def remember(self) -> None:
-        files, supplier = self.files, self.supplier or ""
-        mapping = self.sources[0].words[-1] if self.sources[0].words else ""
+        files, mapping, supplier = self.files, self.sources[0].mapping, self.supplier or ""
         before = notes.recall(self.run, Path.cwd())
         if before is not None and all(map(is_of_failures, files)):  # the first push of the run had the whole book
             files, mapping, supplier = before.files, before.mapping, supplier or before.supplier

@@ -62,8 +62,8 @@ class Source:
         self.name = name
         self.files = [name]
         self.size: int | None = None
-        self.words: list[str] = []
-        """Options to repeat beside the file's name in a command."""
+        self.mapping = ""
+        """Path of the mapping, "" for NDJSON."""
         self.empty_lines = 0
         self.stored: BinaryIO | None = None
         if name != STDIN:

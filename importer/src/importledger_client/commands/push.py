@@ -181,16 +181,15 @@ def _report_kinds(console: Console, title: str, tally: Tally) -> None:
 
 def _next_command(pushing: Pushing, code: int) -> list[str]:
     """Return the words of the next command, none where there is no useful one."""
-    files = pushing.files
+    files, mapping = pushing.files, pushing.sources[0].mapping
     of_supplier = common.words_of(supplier=pushing.supplier)
-    mapped = [word for source in pushing.sources[:1] for word in source.words]
     if code == NOTHING_DONE:
         return []
-    if mapped and not pushing.receipts:
-        return ["map", "check", mapped[-1], files[0]]
+    if mapping and not pushing.receipts:
+        return ["map", "check", mapping, files[0]]
     if code == INTERRUPTED or (pushing.ending and not pushing.summary.refused):
-        again = ["push", *files, *mapped, *of_supplier, *common.words_of(mode=pushing.mode), "--run", pushing.run]
-        return again if files != [STDIN] else []
+        words = common.words_of(mapping=mapping, supplier=pushing.supplier, mode=pushing.mode)
+        return ["push", *files, *words, "--run", pushing.run] if files != [STDIN] else []
     if pushing.summary.refused:
         return ["errors", pushing.run, *of_supplier]
     if pushing.mode == "create":
@@ -199,4 +198,4 @@ def _next_command(pushing: Pushing, code: int) -> list[str]:
         return []
     run = notes.run_named_after(files[0], "create")
     run = run if run != pushing.run else f"{run[:61]}-go"
-    return ["push", *files, *mapped, *of_supplier, "--run", run, "--wait"]
+    return ["push", *files, *common.words_of(mapping=mapping), *of_supplier, "--run", run, "--wait"]

@@ -12,21 +12,16 @@ from importledger_client.tables.delimited import Delimited
 from importledger_client.tables.table import Cell, Count, Dated, Part, Row, TableSource
 from importledger_client.tables.workbook import sheets_of
 
-_FORMATS = {
-    "csv": "csv",
-    "tsv": "csv",
-    "txt": "csv",
-    "xlsx": "xlsx",
-    "xlsm": "xlsx",
-    "xls": "xlsx",  # to be refused by what it is
-    "parquet": "parquet",
-}
+_CSV = ("csv", "tsv", "txt")
+_XLSX = ("xlsx", "xlsm", "xls")
+"""Endings of workbooks. The reader refuses .xls with a sentence."""
+_PARQUET = "parquet"
 _JSON = ("ndjson", "jsonl", "json")
 
 
 def is_table(name: str) -> bool:
     """Return True for the name of a table."""
-    return _ending(name) in _FORMATS
+    return _ending(name) in (*_CSV, *_XLSX, _PARQUET)
 
 
 def is_json(name: str) -> bool:
@@ -96,14 +91,12 @@ class Table:
 
     def _parts(self, name: str, source: TableSource, chosen_elsewhere: Collection[str]) -> list[Part]:
         file_at(name)
-        match _FORMATS.get(_ending(name)):
-            case "xlsx":
-                return self._sheets(name, source, chosen_elsewhere)
-            case "parquet":
-                return [Columnar(name)]
-            case _:
-                with damage_named(name):
-                    return [Delimited(name, source)]
+        if _ending(name) in _XLSX:
+            return self._sheets(name, source, chosen_elsewhere)
+        if _ending(name) == _PARQUET:
+            return [Columnar(name)]
+        with damage_named(name):
+            return [Delimited(name, source)]
 
     def _sheets(self, name: str, source: TableSource, chosen_elsewhere: Collection[str]) -> list[Part]:
         sheets = {sheet.title: sheet for sheet in sheets_of(name)}

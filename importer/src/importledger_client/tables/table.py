@@ -25,28 +25,22 @@ class TableSource(msgspec.Struct, forbid_unknown_fields=True):
     ignore_sheets: list[str] = []
 
 
-class Doubt(msgspec.Struct):
-    """Doubtful cells of one column: the place of the first, the problem, and their number."""
-
-    place: str
-    problem: str
-    cells: int = 0
-
-
 class Doubts:
     """Doubtful cells of a part, by column and word. A mapping may list the word in `empty`."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[int, str], Doubt] = {}
+        self._first: dict[tuple[int, str], str] = {}
+        self._cells = collections.Counter[tuple[int, str]]()
 
     def add(self, position: int, word: str, place: str, problem: str) -> None:
-        self._found.setdefault((position, word), Doubt(place, problem)).cells += 1
+        self._first.setdefault((position, word), f"{place} {problem}")
+        self._cells[position, word] += 1
 
     def items(self) -> Iterator[tuple[int, str, str]]:
-        """Yield (position of the column, word, sentence)."""
-        for (position, word), doubt in self._found.items():
-            more = f" ({doubt.cells:,} cells)" if doubt.cells > 1 else ""
-            yield position, word, f"{doubt.place} {doubt.problem}{more}"
+        """Yield (position of the column, word, sentence on the first cell, with the number of cells)."""
+        for (position, word), sentence in self._first.items():
+            cells = self._cells[position, word]
+            yield position, word, f"{sentence} ({cells:,} cells)" if cells > 1 else sentence
 
 
 class Count(msgspec.Struct):
