@@ -1,4 +1,4 @@
-"""A log that has lost its end goes on openly, and only openly; what was lost is told from then on."""
+"""A log that has lost its end is continued only openly, and verification reports the loss from then on."""
 
 import json
 import re
@@ -28,12 +28,12 @@ def continued(log: Log, position: int = 450, reason: str = REASON) -> Sealed:
 
 
 def failed_over(log: Log) -> None:
-    """The standby had 450 of 600 events, and goes on with others."""
+    """Leave the 450 of 600 events that the standby had, and add others."""
     log.cut(450)
     log.add(1001, 1010)
 
 
-def told(log: Log, *kept: Kept) -> list[str]:
+def recorded_losses(log: Log, *kept: Kept) -> list[str]:
     with psycopg.connect(log.urls.service) as connection:
         notes = [Kept("inside", note) for _, note in log.checkpoints()]
         notes += [Kept(source, note) for source, note in log.outside.notes()]
@@ -51,7 +51,7 @@ def test_a_log_that_lost_its_end_is_signed_only_openly_and_verify_tells_it(log: 
     sealed = continued(log)
     assert f"\ncontinues from 450, lost 451–600: {REASON}\n" in sealed.note
     assert (sealed.checkpoint.size, sealed.checkpoint.branch) == (480, 1)
-    [sentence] = told(log, lost)
+    [sentence] = recorded_losses(log, lost)
     assert sentence.startswith(f"CONTINUED  since {sealed.checkpoint.time} the log continues from 450, lost 451–600: ")
     assert "600 events (kept by an auditor)" in sentence
     assert log.problems(kept=True) == []
@@ -65,22 +65,22 @@ def test_the_continued_log_is_sealed_and_told_from_then_on(log: Log) -> None:
         log.add(2000 + number, 2009 + number)
         assert log.seal().checkpoint == log.seal().checkpoint
     assert log.seal().checkpoint.size == 630
-    assert len(told(log)) == 1
+    assert len(recorded_losses(log)) == 1
     assert log.problems() == []
     assert log.outside.ends(since=0) == {0: 600, 1: 630}
 
 
 @pytest.mark.parametrize(
-    ("position", "said"),
+    ("position", "sentence"),
     [
         (299, "contains the signed checkpoint of 300 events: --continue-from must be 300 or later"),
         (481, "The log has 480 events: it cannot continue from position 481"),
     ],
 )
-def test_what_the_checkpoints_contradict_is_not_signed(log: Log, position: int, said: str) -> None:
+def test_what_the_checkpoints_contradict_is_not_signed(log: Log, position: int, sentence: str) -> None:
     failed_over(log)
     tiles = log.admin.execute("SELECT level, index, hashes FROM log_tiles").fetchall()
-    with pytest.raises(SealRefused, match=said):
+    with pytest.raises(SealRefused, match=sentence):
         continued(log, position)
     assert log.admin.execute("SELECT level, index, hashes FROM log_tiles").fetchall() == tiles
 
@@ -135,7 +135,7 @@ def test_a_second_loss_is_a_second_branch(log: Log) -> None:
         log.seal()
     sealed = continued(log, 485, "again")
     assert (sealed.checkpoint.branch, sealed.checkpoint.continued) == (2, Continued(2, 485, 510, "again", TIME))
-    first, second = told(log)
+    first, second = recorded_losses(log)
     assert REASON in first
     assert "the log continues from 485, lost 486–510: again; checkpoints of what was lost: 510 events" in second
     log.add(3001, 3010)

@@ -1,4 +1,4 @@
-"""One decoder reads every event of the log, and what it cannot read is `Unreadable`, whatever the bytes are."""
+"""One decoder reads all events of the log; for any bytes that it cannot read, the event is `Unreadable`."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def stored(topic: str) -> bytes:
 
 @st.composite
 def damaged(draw: st.DrawFn) -> tuple[str, bytes]:
-    """A topic, and the state of an event of it of which anything was changed."""
+    """Draw a topic, and a changed state of an event of it."""
     topic = draw(EVERY_TOPIC)
     state = stored(topic)
     if draw(st.booleans()):
@@ -57,7 +57,7 @@ def test_an_event_of_which_anything_was_changed_is_read_or_unreadable_and_folded
 
 @given(st.data())
 def test_the_events_of_a_kind_can_be_folded_in_any_order(data: st.DataObject) -> None:
-    """A reader of a stream whose events are in an order that nothing decided goes on all the same."""
+    """A reader survives streams whose events are in an order that no decision made."""
     aggregate = data.draw(st.sampled_from(list(AGGREGATES.values())))
     state: Any = aggregate.initial
     for topic in data.draw(st.lists(st.sampled_from(sorted(aggregate.topics)), max_size=8)):

@@ -1,6 +1,6 @@
-"""A worker that wakes late changes nothing: whatever was staged since, the account is made of what is staged now.
+"""A worker that wakes up late changes nothing: the account is made of the newest staging.
 
-Importers, workers and the sweeper act in any order. A worker acts on what it took up, however long ago that was.
+Importers, workers and the sweeper act in any order. A worker acts on the state at its start, however long ago.
 """
 
 from datetime import timedelta
@@ -32,7 +32,7 @@ CONTENTS = st.sampled_from(["a" * 64, "b" * 64])
 
 
 class Workers(RuleBasedStateMachine):
-    """One import, and the platform's row of it: the content that its account was made of."""
+    """One import, and the platform's row of it: the content of its account."""
 
     hands: Bundle[ImportProcess] = Bundle("hands")
 
@@ -43,11 +43,11 @@ class Workers(RuleBasedStateMachine):
         self.row: str | None = None
 
     def decide(self, command: Any, process: ImportProcess, at: Any) -> Event | None:
-        """Today's rule."""
+        """Decide by the present rule."""
         return IMPORT_PROCESS.decide(command, process, at)
 
     def append(self, command: Command) -> Event | None:
-        """The event that follows from the command, appended; None where there is none, or a refusal."""
+        """Append the event of the command and return it; None if there is none or the command is refused."""
         try:
             event = self.decide(command, self.process, NOON)
         except Refused:
@@ -71,14 +71,14 @@ class Workers(RuleBasedStateMachine):
 
     @rule(target=hands)
     def start(self) -> ImportProcess:
-        """What the worker has in hand: the process as it was when the worker took it up, or what is there."""
+        """Return the worker's state of the process, which it read when it started."""
         if isinstance(self.append(start()), ImportStarted):
             self.starts.append(self.process.start)
         return self.process
 
     @rule()
     def give_back(self) -> None:
-        """As the sweeper does, which reads the present start."""
+        """Postpone the present start, as the sweeper does."""
         self.append(PostponeImport(start=self.process.start, code="lease_expired", due_at=NOON - timedelta(seconds=1)))
 
     @rule(hand=hands)
@@ -122,7 +122,7 @@ def test_a_late_worker_never_ends_what_was_staged_after_it() -> None:
 
 
 class AttemptsForTokens(Workers):
-    """As it once was: an outcome was believed where its attempt had the present one's number, which starts anew."""
+    """Former rule: an outcome was accepted if its attempt had the present number, which restarts at 1."""
 
     def __init__(self) -> None:
         super().__init__()

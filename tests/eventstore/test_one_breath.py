@@ -1,4 +1,4 @@
-"""An append and its COMMIT leave the process in one write: nothing can stop it in between (decision 6)."""
+"""An append and its COMMIT leave the process in one write, so nothing can stop it in between (decision 6)."""
 
 import contextlib
 import socket
@@ -16,7 +16,7 @@ APPENDS = 60
 
 
 class Writes:
-    """A socket before the server's that keeps what the client sends, by single reads."""
+    """Socket before the server's that records the client's data, by single reads."""
 
     def __init__(self, folder: Path, server_socket: str) -> None:
         self.seen: list[bytes] = []
@@ -41,7 +41,7 @@ class Writes:
             threading.Thread(target=self._pump, args=(server, client, None), daemon=True).start()
 
     def _pump(self, source: socket.socket, sink: socket.socket, seen: list[bytes] | None) -> None:
-        with contextlib.suppress(OSError):  # whoever hears of the end first closes the other's socket
+        with contextlib.suppress(OSError):  # the side that ends first closes the other's socket
             while data := source.recv(1 << 20):
                 if seen is not None:
                     seen.append(data)

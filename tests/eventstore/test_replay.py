@@ -1,4 +1,4 @@
-"""Replaying what was decided finds nothing; what would be decided otherwise is found."""
+"""A replay of decided events finds nothing; events that would be decided differently are found."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Events once written stay readable: tests/stored_events holds one of each topic and form, added and never edited."""
+"""Stored events stay readable: tests/stored_events holds one of each topic and form. Files there never change."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""What a newer version will do is told before, and done while the service runs; an older version is refused."""
+"""`migrate` reports its steps, runs beside the service, and refuses a newer database."""
 
 import json
 import threading
@@ -22,7 +22,7 @@ from tests.support.running import cli, free_port, wait_for
 
 @pytest.fixture
 def further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of migrations with those that there are, to which a test adds."""
+    """Return a folder with all migrations, to which a test adds."""
     for file in module.MIGRATIONS.glob("*.sql"):
         (tmp_path / file.name).write_text(file.read_text())
     monkeypatch.setattr(module, "MIGRATIONS", tmp_path)
@@ -62,10 +62,10 @@ def test_tables_that_are_made_anew_cannot_be_rolled(database: PostgresUrls, ledg
     ledger.execute("supplier/A", CreateSupplier(), at=now(), by="t")
     with psycopg.connect(database.admin, autocommit=True) as connection:
         connection.execute("ALTER TABLE platform.meter ADD COLUMN of_another_form text")
-    told = cli("migrate", "--check", "--json", environment=environment_of(database), check=False)
-    assert told.returncode == 3
-    plan = json.loads(told.stdout)
-    assert [(one["name"], one["change"]) for one in plan["projections"]] == [("platform", "rebuilt")]
+    result = cli("migrate", "--check", "--json", environment=environment_of(database), check=False)
+    assert result.returncode == 3
+    plan = json.loads(result.stdout)
+    assert [(change["name"], change["change"]) for change in plan["projections"]] == [("platform", "rebuilt")]
     assert not plan["can_be_rolled"]
     assert "processes of the version before do not write to it" in plan["why_not_rolled"][0]
 
@@ -75,9 +75,9 @@ def test_a_database_that_is_still_empty_is_told_everything(database: PostgresUrl
         connection.execute("CREATE DATABASE not_migrated")
     url = renamed(database.admin, "not_migrated")
     try:
-        told = json.loads(cli("migrate", "--check", "--json", environment={"DATABASE_URL": url}, check=False).stdout)
-        assert len(told["pending"]) == len(list(module.MIGRATIONS.glob("*.sql")))
-        assert told["schema"] is None
+        result = json.loads(cli("migrate", "--check", "--json", environment={"DATABASE_URL": url}, check=False).stdout)
+        assert len(result["pending"]) == len(list(module.MIGRATIONS.glob("*.sql")))
+        assert result["schema"] is None
     finally:
         with psycopg.connect(database.admin, autocommit=True) as connection:
             connection.execute("DROP DATABASE not_migrated WITH (FORCE)")
@@ -132,8 +132,10 @@ def test_an_online_migration_is_run_as_it_is_written(database: PostgresUrls, fur
 def test_a_column_is_added_beside_whoever_writes(database: PostgresUrls) -> None:
     with psycopg.connect(database.admin, autocommit=True) as connection:
         connection.execute("ALTER TABLE platform.meter DROP COLUMN meter_type")
-        told = json.loads(cli("migrate", "--check", "--json", environment=environment_of(database), check=False).stdout)
-        assert ("platform", "columns") in [(one["name"], one["change"]) for one in told["projections"]]
+        result = json.loads(
+            cli("migrate", "--check", "--json", environment=environment_of(database), check=False).stdout
+        )
+        assert ("platform", "columns") in [(change["name"], change["change"]) for change in result["projections"]]
         migrate_all(database.admin)
         connection.execute("SELECT meter_type FROM platform.meter")
 

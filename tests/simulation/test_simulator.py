@@ -1,4 +1,4 @@
-"""Histories of misfortune in which nothing is lost, doubled or illegal; and proof that the simulator would notice."""
+"""Simulated histories with failures lose, double or break nothing; and faults in the rules are found."""
 
 from typing import Any
 
@@ -38,28 +38,28 @@ def test_one_seed_is_one_history() -> None:
 
 
 def stale_attempts_count(command: Any, process: ImportProcess, at: Any) -> Any:
-    """As `decide`, but whoever completes is believed."""
+    """Decide as `decide` does, but accept every completion."""
     if isinstance(command, CompleteImport) and process.status in ("PENDING", "PROCESSED") and not process.is_dry_run:
         return ImportProcessed(attempt=process.attempt, account_number=command.account_number, created_at=at)
     return IMPORT_PROCESS.decide(command, process, at)
 
 
 def staging_is_forgotten(command: Any, process: ImportProcess, at: Any) -> Any:
-    """As `decide`, but other content while the import is pending is taken for a repetition."""
+    """Decide as `decide` does, but treat other content as a repetition while the import is pending."""
     if isinstance(command, StageImport) and process.status == "PENDING":
         return None
     return IMPORT_PROCESS.decide(command, process, at)
 
 
 def attempts_are_not_counted(command: Any, process: ImportProcess, at: Any) -> Any:
-    """As `decide`, but the attempts never run out."""
+    """Decide as `decide` does, but with unlimited attempts."""
     if hasattr(command, "max_attempts"):
         command = replace(command, max_attempts=10**6)
     return IMPORT_PROCESS.decide(command, process, at)
 
 
 def attempts_for_tokens() -> Any:
-    """As `decide`, but an outcome is believed where its attempt has the present one's number: as it once was."""
+    """Decide as `decide` does, but accept an outcome whose attempt has the present number, as formerly."""
     attempts: dict[tuple[str, int], int] = {}
 
     def decide(command: Any, process: ImportProcess, at: Any) -> Any:

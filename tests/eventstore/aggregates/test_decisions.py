@@ -1,4 +1,4 @@
-"""What every aggregate but the import process decides, and the states that events add up to."""
+"""Decisions and states of every aggregate except the import process."""
 
 from collections.abc import Sequence
 from functools import reduce

@@ -1,4 +1,4 @@
-"""What may happen to an import process, and in which order."""
+"""Decisions and states of an import process."""
 
 from collections.abc import Sequence
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A remembered answer is known by the digest of its request's whole name, and sealed with the event that carries it."""
+"""A remembered answer is named by a digest of its request's name, and its own digest is in the event."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Arrays that are put together by hand arrive as what they were, and the library's own are left as they are."""
+"""Arrays in our binary form have the same values in Postgres, and psycopg still writes its own lists."""
 
 from collections.abc import Iterator
 from datetime import UTC

@@ -1,4 +1,4 @@
-"""A MAC holds for the key, the purpose and the parts that it was made of, and for nothing else."""
+"""A MAC is valid only for its key, purpose and parts."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""The columns of the log are named once, and are those of its table."""
+"""The named columns of the log are those of its table."""
 
 import psycopg
 

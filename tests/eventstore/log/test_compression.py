@@ -1,4 +1,4 @@
-"""What is compressed comes back as it was, with the dictionary and without; what cannot be read says why."""
+"""Decompression returns the body, with and without dictionary; an unreadable frame has a reason."""
 
 import re
 from collections.abc import Iterator
@@ -82,18 +82,18 @@ def test_nobody_is_in_the_dictionary() -> None:
     learned = [*(entry.body for entry in book("SUPPLIER", 300, seed=99)), *(file.read_bytes() for file in EXAMPLES)]
     of_contract = "\n".join((encoded(msgspec.json.schema(WrappedAccount)).decode(), *names_in(learned)))
     for body in learned:
-        values = {one for one in _texts(msgspec.json.decode(body)) if len(one) > 5 and one not in of_contract}
-        assert [one for one in values if re.search(r"[A-Za-z0-9]", one) and one.encode() in content] == []
+        values = {text for text in _texts(msgspec.json.decode(body)) if len(text) > 5 and text not in of_contract}
+        assert [text for text in values if re.search(r"[A-Za-z0-9]", text) and text.encode() in content] == []
 
 
 def _texts(value: Any) -> Iterator[str]:
     match value:
         case dict():
-            for one in value.values():
-                yield from _texts(one)
+            for text in value.values():
+                yield from _texts(text)
         case list():
-            for one in value:
-                yield from _texts(one)
+            for text in value:
+                yield from _texts(text)
         case str():
             yield value
 

@@ -1,6 +1,6 @@
-"""A dead server is noticed by what every URL says; a read-only one is no store, and is one again when it writes.
+"""A dead server is noticed by settings of the URL. A read-only server is unavailable until it accepts writes.
 
-A pooled connection is asked once a second, and whenever its server has said something.
+A pooled connection is checked once a second, and when its server has sent data.
 """
 
 from collections.abc import Iterator
@@ -36,13 +36,13 @@ def test_every_url_gets_time_outs_for_a_server_that_is_gone(url: str) -> None:
 
 
 def test_what_a_url_says_itself_is_kept() -> None:
-    said = conninfo_to_dict(guarded("postgresql://host/database?keepalives_idle=30&tcp_user_timeout=0"))
-    assert (said["keepalives_idle"], said["tcp_user_timeout"], said["keepalives_count"]) == ("30", "0", "2")
+    settings = conninfo_to_dict(guarded("postgresql://host/database?keepalives_idle=30&tcp_user_timeout=0"))
+    assert (settings["keepalives_idle"], settings["tcp_user_timeout"], settings["keepalives_count"]) == ("30", "0", "2")
 
 
 @contextmanager
 def read_only(database: PostgresUrls) -> Iterator[None]:
-    """The server takes no writes for a while: those who are connected hear of it as well."""
+    """Make the server read-only for a while, also for open connections."""
     with psycopg.connect(database.admin, autocommit=True) as connection:
         connection.execute("ALTER SYSTEM SET default_transaction_read_only = on")
         connection.execute("SELECT pg_reload_conf()")
@@ -89,7 +89,7 @@ def test_a_ledger_that_is_not_open_yet_is_an_unavailable_store(database: Postgre
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The connections that were asked."""
+    """Return the connections that were checked."""
     connections: list[Any] = []
     ask = ConnectionPool.check_connection
 

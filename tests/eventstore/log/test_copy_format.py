@@ -1,4 +1,4 @@
-"""What is put together in COPY's format by hand arrives as what it was."""
+"""Rows in our binary COPY format have the same values in Postgres."""
 
 from datetime import UTC, date
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Followers read on from where they were, by topic, and never beyond what is there."""
+"""Followers continue after their position, by topic, up to the end of the log; commits wake them."""
 
 import psycopg
 from psycopg.rows import dict_row

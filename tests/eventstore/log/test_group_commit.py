@@ -1,4 +1,4 @@
-"""The one writer of a process takes what it can hold, and says so when that is full."""
+"""The writer of a process accepts a bounded number of appends and writes clients' appends together."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ def test_the_writer_takes_no_more_than_it_can_hold(database: PostgresUrls, monke
 
 
 def test_the_writer_goes_on_after_an_unexpected_error(database: PostgresUrls) -> None:
-    """What fails is named, and what is appended afterwards is written."""
+    """The failure is reported, and later appends are written."""
     errors: list[Exception] = [ZeroDivisionError("once")]
 
     def after_commit() -> None:
@@ -41,7 +41,7 @@ def test_the_writer_goes_on_after_an_unexpected_error(database: PostgresUrls) ->
     datastore = LedgerDatastore(database.service, connections=1)
     committer = GroupCommitter(LedgerRecorder(datastore), after_commit)
     appends = [Append([recorded("supplier/A")]), Append([recorded("supplier/B")])]
-    assert [committer.append(one) for one in appends] == [1, 2]
+    assert [committer.append(append) for append in appends] == [1, 2]
     assert committer.is_running
     committer.close()
     datastore.close()
@@ -52,7 +52,7 @@ def recorded(stream: str) -> Recorded:
 
 
 class Writer:
-    """In the place of the writer's thread: what was handed over waits until it is told to be done."""
+    """Replaces the writer's thread: batches wait until the test writes them."""
 
     def __init__(self) -> None:
         self.batches: list[Sequence[Append]] = []
@@ -64,7 +64,7 @@ class Writer:
         self._done.append(done)
 
     async def write(self) -> None:
-        """Answer the oldest batch, whose positions follow those before."""
+        """Answer the oldest batch; positions continue."""
         first, count = self._written + 1, len(self.batches[len(self.batches) - len(self._done)])
         self._written += count
         self._done.pop(0)([*range(first, first + count)])
@@ -93,7 +93,7 @@ Submit = Callable[[int], "list[asyncio.Future[int]]"]
 
 
 def among_clients(scene: Callable[[Writer, Submit], Awaitable[Any]], *, is_short: bool = False) -> Any:
-    """What a scene gives in which so many clients send at once, again and again; `is_short` of processors."""
+    """Run a scene with a function that submits appends at once; `is_short` of CPU."""
 
     async def played() -> Any:
         writer = Writer()
@@ -123,7 +123,7 @@ LONG, BY_NUMBER, USUAL = (3600.0, 0.0, 0.0), (0.0, 900.0, 3600.0), (0.005, 0.000
 def test_appends_of_several_clients_are_written_together(
     monkeypatch: pytest.MonkeyPatch, gather: tuple[float, ...], is_short: bool, steps: list[int], sizes: list[int]
 ) -> None:
-    """A step is so many appends that are sent at once, 0 for the oldest batch that is written, or a wait for one."""
+    """A step is a number of appends to submit at once, 0 to write the oldest batch, or WAIT for a batch."""
     for name, seconds in zip(("GATHER_S", "GATHER_EACH_S", "MOST_GATHER_S"), gather, strict=True):
         monkeypatch.setattr(f"eventstore.log.group_commit.{name}", seconds)
 
@@ -163,7 +163,7 @@ def test_every_append_is_written_once_and_in_order_however_they_come(bursts: lis
 @pytest.mark.promise("create-answered-within-time")
 @given(st.lists(st.tuples(st.floats(0, 2), st.booleans()), min_size=1, max_size=20))
 def test_no_append_waits_longer_than_its_time_however_long_batches_take(steps: list[tuple[float, bool]]) -> None:
-    """A pause before each append, after which the oldest batch may be written, or the writer still hangs."""
+    """Each step pauses, may write the oldest batch, and appends."""
 
     async def scene() -> None:
         writer = Writer()

@@ -1,4 +1,4 @@
-"""A log that does not continue what was signed takes nothing in until an operator has decided."""
+"""The intake of a log that differs from its signed checkpoints stops until an operator decides."""
 
 import asyncio
 import shutil
@@ -34,7 +34,7 @@ from tests.support.standby import missing_standby, waiting_commits
 
 @pytest.fixture
 def service(log: Log) -> Iterator[psycopg.Connection[Any]]:
-    """A connection of the service's role."""
+    """Return a connection of the service's role."""
     with psycopg.connect(log.urls.service, autocommit=True) as connection:
         yield connection
 
@@ -46,7 +46,7 @@ def refused(log: Log) -> None:
 
 
 def put_back(log: Log) -> None:
-    """An older backup, which the place outside knows a longer log of."""
+    """Restore an older backup; the place outside has a checkpoint of a longer log."""
     log.cut(450)
 
 
@@ -56,21 +56,21 @@ def put_back_and_gone_on_with(log: Log) -> None:
 
 
 def continued_elsewhere(log: Log) -> None:
-    """The former primary of a log that was continued on another one."""
+    """Make this the former primary of a log that another server has continued."""
     note = KEY.sign(470, bytes(32), NOON, branch=1, continues="continues from 450, lost 451–600: x")
     for size in (0, 470):
         log.outside.keep(size, note, branch=1)
 
 
 def without_its_end(log: Log) -> None:
-    """Without a place outside: the database itself has signed more."""
+    """Cut the log without copies outside: the database itself has a longer checkpoint."""
     log.admin.execute("DELETE FROM events WHERE position > 599")
     for size in (300, 600):
         (log.folder / "outside" / f"{size:020}.note").unlink()
 
 
 def append(log: Log, refusal: type[StoreUnavailable] = IntakeStopped) -> None:
-    """By each way into the log, in a process that was started after the stop."""
+    """Append in each way, in a process that was started after the stop."""
     ledger = Ledger(log.urls.service, views=INLINE)
     recorder = LedgerRecorder(LedgerDatastore(log.urls.service, connections=1))
 
@@ -141,7 +141,7 @@ def test_a_checkpoint_that_the_key_has_not_signed_stops_nothing(log: Log, servic
 
 
 def test_a_copy_outside_under_another_name_is_refused_and_stops_nothing(log: Log, service: Any) -> None:
-    """Else later checkpoints would seem to be kept outside already."""
+    """Otherwise later checkpoints would seem to have copies already."""
     log.outside.keep(9_999, log.outside.note(600))
     with pytest.raises(SealRefused, match="must keep a checkpoint of 9999 events as such, not one of 600"):
         log.seal()
@@ -150,7 +150,7 @@ def test_a_copy_outside_under_another_name_is_refused_and_stops_nothing(log: Log
 
 @pytest.mark.promise("commit-standby-never-acknowledged")
 def test_a_checkpoint_of_events_that_the_primary_alone_has_is_not_kept_outside(log: Log) -> None:
-    """After a failover that loses them, it would stop the intake."""
+    """After a failover without them, the copy would stop the intake."""
     before = [*log.outside.notes()]
     log.add(1001, 1010)
     with missing_standby(log.urls) as connection, ThreadPoolExecutor(1) as pool:
@@ -167,7 +167,7 @@ def test_a_checkpoint_of_events_that_the_primary_alone_has_is_not_kept_outside(l
 
 
 def start_again(log: Log) -> None:
-    """As a start of the server leaves it, whose time is part of what was noted."""
+    """Change the recorded start of the server, as a restart does."""
     log.admin.execute("UPDATE log_comparisons SET started_at = started_at - interval '1 second'")
 
 
@@ -181,7 +181,7 @@ def test_nothing_is_appended_before_the_log_was_compared_since_the_server_has_st
 
 
 def test_a_log_that_cannot_be_compared_yet_takes_nothing_in(log: Log, service: Any) -> None:
-    """The place outside does not answer at the start. Later it may go away without stopping anything."""
+    """The place outside is unavailable at the start. An outage later stops nothing."""
     start_again(log)
     there, log.outside = log.outside, Outside("file:///dev/null/checkpoints")
     with pytest.raises(OutsideUnavailable):

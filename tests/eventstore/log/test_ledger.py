@@ -1,4 +1,4 @@
-"""The log on a real Postgres: order, conflicts, atomicity, and that nothing can be changed."""
+"""The log on a real Postgres: order, conflicts, atomic appends, and no changes."""
 
 import asyncio
 import contextlib
@@ -106,7 +106,7 @@ def test_an_append_to_a_stream_that_exists_conflicts_alone(ledger: Ledger) -> No
 
 
 def test_a_payload_that_is_there_before_its_stream_conflicts_alone(ledger: Ledger, database: PostgresUrls) -> None:
-    """Its key would be there as well, so it is not looked for; where it is left of a part, others are stored."""
+    """A leftover payload conflicts with a new stream, and the other appends of the batch are stored."""
     payload = Payload.of(b"a body")
     with psycopg.connect(database.admin) as connection:
         left = (STREAM, payload.sha256, NOON, payload.received_bytes, payload.content)
@@ -116,7 +116,7 @@ def test_a_payload_that_is_there_before_its_stream_conflicts_alone(ledger: Ledge
         )
 
     async def begin_all() -> list[int | BaseException]:
-        begun = [ledger.begin(one, stage(), at=NOON, by="t", payload=payload) for one in (OTHER_STREAM, STREAM)]
+        begun = [ledger.begin(stream, stage(), at=NOON, by="t", payload=payload) for stream in (OTHER_STREAM, STREAM)]
         return await asyncio.gather(*begun, return_exceptions=True)
 
     position, conflict = asyncio.run(begin_all())
@@ -163,7 +163,7 @@ def test_positions_are_dense_and_a_follower_misses_nothing(database: PostgresUrl
 
 
 def test_a_ledger_goes_on_after_any_number_of_conflicts(database: PostgresUrls) -> None:
-    """On one connection: what psycopg remembers to have prepared must be what the server knows."""
+    """One connection is used: psycopg's prepared statements must be those of the server."""
     one, other = (Ledger(database.service, views=INLINE, connections=count) for count in (1, 4))
     for n in range(12):
         stream = stream_of("S", str(n))
@@ -194,7 +194,7 @@ def test_nobody_changes_the_log(ledger: Ledger, database: PostgresUrls, statemen
 
 
 def test_an_append_reads_no_table_whole_though_they_were_small_when_it_was_planned(database: PostgresUrls) -> None:
-    """Postgres prefers to read a small table whole, and keeps that plan for as long as the connection lives."""
+    """Postgres prefers sequential scans of small tables and keeps such plans for the connection."""
     with (
         psycopg.connect(database.admin, autocommit=True) as admin,
         contextlib.closing(Ledger(database.service, views=INLINE)) as ledger,
@@ -209,7 +209,7 @@ def test_an_append_reads_no_table_whole_though_they_were_small_when_it_was_plann
 
 
 def _whole_reads(admin: psycopg.Connection[Any]) -> list[tuple[str, int]]:
-    """How often each table that an append writes was read whole, once the connections have told."""
+    """Return the number of sequential scans of each table that an append writes."""
     return admin.execute(
         "SELECT relname, seq_scan FROM pg_stat_user_tables"
         " WHERE relname IN ('events', 'payloads', 'payload_keys', 'import_status') ORDER BY 1"
@@ -227,7 +227,7 @@ def _count(database: PostgresUrls, table: str) -> int:
 def test_a_stream_with_many_writers_keeps_no_other_waiting(
     ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whenever it is written, somebody else was faster: it is refused, and the others are written all the same."""
+    """A rival appends to one stream before each try: it is refused, and the others are written."""
     streams = [stream_of("S", str(number)) for number in range(5)]
     hot, rival = streams[2], Ledger(database.service, views=INLINE)
     append, digests, written = Ledger._append_beside, itertools.count(), list[list[str]]()
@@ -252,7 +252,7 @@ def test_a_stream_with_many_writers_keeps_no_other_waiting(
 @pytest.mark.promise("times-rise-positions-leases")
 @pytest.mark.asvs("V16.2.2")
 def test_times_rise_with_positions_whatever_clocks_the_writers_have(ledger: Ledger, database: PostgresUrls) -> None:
-    """Each append has one time, from the database's clock, under the log's lock, which never goes back."""
+    """Each append has one time of the database's clock, taken under the log's lock. It never decreases."""
     before = ledger.time()
     ahead, behind = before + timedelta(hours=1), before - timedelta(hours=1)
 

@@ -1,4 +1,4 @@
-"""The advisory locks of the service."""
+"""Advisory locks of the service."""
 
 from collections import Counter
 

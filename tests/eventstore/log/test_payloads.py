@@ -1,4 +1,4 @@
-"""Payloads are encrypted, a key per import process, and no race leaves one behind that nobody can read."""
+"""Payloads are encrypted with a key per import process, and races leave none unreadable."""
 
 import asyncio
 import hashlib
@@ -83,8 +83,8 @@ def test_what_a_newer_version_has_compressed_is_told_from_what_was_altered() -> 
 @pytest.mark.asvs("V11.5.1")
 def test_no_two_new_keys_are_the_same() -> None:
     made = [Payload.of(b"{}").encrypted(STREAM, None, subject=STREAM) for _ in range(100)]
-    assert len({one.new_key for one in made}) == len({one.content[:13] for one in made}) == 100
-    assert {len(one.new_key or b"") for one in made} == {32}
+    assert len({payload.new_key for payload in made}) == len({payload.content[:13] for payload in made}) == 100
+    assert {len(payload.new_key or b"") for payload in made} == {32}
 
 
 @given(st.lists(st.integers(0, 30)), st.integers(0, 50))
@@ -152,7 +152,9 @@ def test_of_two_who_stage_the_same_new_import_at_once_neither_leaves_what_cannot
         for n in range(30):
             stream = stream_of("S", str(n))
             sent[stream] = [Payload.of(f"{n} {who}".encode()) for who in range(2)]
-            await asyncio.gather(*(begin(one, stream, body) for one, body in zip(ledgers, sent[stream], strict=True)))
+            await asyncio.gather(
+                *(begin(ledger, stream, body) for ledger, body in zip(ledgers, sent[stream], strict=True))
+            )
         return sent
 
     for stream, payloads in asyncio.run(race()).items():
@@ -163,7 +165,7 @@ def test_of_two_who_stage_the_same_new_import_at_once_neither_leaves_what_cannot
 
 
 def test_whoever_needs_a_key_that_is_not_there_yet_gets_the_same(database: PostgresUrls) -> None:
-    """An account from before payloads were encrypted: several records arrive at once."""
+    """Several records of an account without key arrive at once."""
     ledgers = [Ledger(database.service, views=INLINE) for _ in range(4)]
 
     def attach(n: int) -> tuple[str, Payload]:
@@ -189,7 +191,7 @@ def test_nothing_about_an_erased_person_is_stored(ledger: Ledger, database: Post
 
 
 def kept(ledger: Ledger, sizes: Sequence[int]) -> dict[PayloadId, bytes]:
-    """Payloads of so many bytes, each of an import of its own, by place."""
+    """Store payloads of these sizes, each of its own import; return the bodies by name."""
     bodies = {}
     for number, size in enumerate(sizes):
         payload, stream = Payload.of(bytes([number]) * size), stream_of("S", str(number))
@@ -231,7 +233,7 @@ def test_bodies_are_taken_in_the_order_and_as_often_as_they_were_asked_for(
     wanted = [first, erased, second, first, third]
     with ledger.connection() as connection:
         bodies = Bodies(connection, wanted)
-        taken = [bodies.take(*one) for one in wanted]
+        taken = [bodies.take(*name) for name in wanted]
         assert bodies.take("import/S/9", "00") is None
         with pytest.raises(LookupError):
             Bodies(connection, wanted).take(*second)
@@ -246,4 +248,4 @@ def test_a_digest_that_is_none_is_an_error_of_its_own_body_and_its_case_does_not
         bodies = Bodies(connection, wanted)
         with pytest.raises(ValueError, match="the payload of import/S/0 has no digest"):
             bodies.take(*wanted[0])
-        assert [bodies.take(*one) for one in wanted[1:]] == [bytes([number]) * 3 for number in range(2)]
+        assert [bodies.take(*name) for name in wanted[1:]] == [bytes([number]) * 3 for number in range(2)]

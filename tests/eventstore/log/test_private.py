@@ -1,4 +1,4 @@
-"""The log keeps nothing in clear that importers chose: it is under the person's key, and gone with it."""
+"""The log stores importers' text encrypted with the person's key only."""
 
 import asyncio
 from typing import Any
@@ -35,7 +35,7 @@ def stage(**fields: Any) -> StageImport:
     return StageImport(payload_sha256=digest, content_sha256=digest, payload_bytes=2, **fields)
 
 
-def told(ledger: Ledger) -> list[dict[str, Any]]:
+def shown(ledger: Ledger) -> list[dict[str, Any]]:
     with ledger.connection() as connection:
         return [history_entry(recorded).data for recorded in read_account_history(connection, "S", "1")]
 
@@ -79,8 +79,8 @@ def test_reasons_are_in_the_history_and_not_in_the_log(ledger: Ledger, database:
     ledger.execute(STREAM, CancelImport(reason=CANARY), at=NOON, by="t")
     ledger.execute(STREAM, stage(), at=NOON, by="t", payload=PAYLOAD)
     ledger.execute_many({STREAM: CancelImport(reason=CANARY + " once more")}, at=NOON, by="t")
-    assert [data.get("reason") for data in told(ledger)] == [None, CANARY, None, CANARY + " once more"]
-    assert not any("private" in data for data in told(ledger))
+    assert [data.get("reason") for data in shown(ledger)] == [None, CANARY, None, CANARY + " once more"]
+    assert not any("private" in data for data in shown(ledger))
     assert canaries(database) == 0
     assert [*Replay().divergences(ledger.history(STREAM))] == []
 
@@ -91,7 +91,7 @@ def test_names_of_dropped_fields_are_in_the_history_and_not_in_the_log(ledger: L
         await ledger.begin(STREAM, stage(dropped_fields=(CANARY,), dropped=1), at=NOON, by="t", payload=PAYLOAD)
 
     asyncio.run(begin())
-    assert [*told(ledger)[0]["dropped_fields"]] == [CANARY]
+    assert [*shown(ledger)[0]["dropped_fields"]] == [CANARY]
     assert canaries(database) == 0
     process: ImportProcess = ledger.load([STREAM])[STREAM].state
     assert process.staged
@@ -102,8 +102,8 @@ def test_who_was_erased_has_no_reason_left(ledger: Ledger, owner: Ledger) -> Non
     ledger.execute(STREAM, stage(dropped_fields=(CANARY,), dropped=1), at=NOON, by="t", payload=PAYLOAD)
     ledger.execute(STREAM, CancelImport(reason=CANARY), at=NOON, by="t")
     erase(owner, "S", "1", reason="DSR-1", at=NOON, by="t")
-    assert CANARY not in str(told(ledger))
-    assert [data.get("reason") for data in told(ledger)] == [None, None, "DSR-1"]
+    assert CANARY not in str(shown(ledger))
+    assert [data.get("reason") for data in shown(ledger)] == [None, None, "DSR-1"]
 
 
 def test_a_refused_decision_makes_no_key(ledger: Ledger, database: PostgresUrls) -> None:

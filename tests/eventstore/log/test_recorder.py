@@ -1,4 +1,4 @@
-"""The recorder keeps what its library promises, and holds no lock longer than its transaction."""
+"""The recorder fulfils the library's contract and holds no lock after its transaction."""
 
 import threading
 from typing import Any
@@ -36,7 +36,7 @@ def test_the_recorder_keeps_the_librarys_contract(ledger: Ledger, database: Post
 def test_a_writer_that_stops_after_its_append_keeps_no_lock(
     ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped between the append and what follows it: the commit has gone along, and others go on."""
+    """The process stops after the append: the commit was sent with it, and other writers continue."""
     appended, go_on = threading.Event(), threading.Event()
     append = LedgerRecorder.append
 

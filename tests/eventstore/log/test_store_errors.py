@@ -1,4 +1,4 @@
-"""Every way in which the server is away or cannot write is StoreUnavailable; one content's error concerns it alone."""
+"""A server that is away or cannot write is StoreUnavailable. The error of one content fails that append only."""
 
 import asyncio
 import secrets
@@ -59,7 +59,7 @@ WRITES = pytest.mark.parametrize("write", [stage_body, stage_many, begin_body])
 def test_a_commit_that_a_standby_does_not_have_is_not_acknowledged(
     ledger: Ledger, database: PostgresUrls, write: Write
 ) -> None:
-    """Postgres reports the success of a commit whose wait was cancelled, and warns."""
+    """Postgres reports success of a commit whose wait was cancelled, with a warning."""
     with ledger.connection() as connected:
         keys_for(connected, {STREAM})
     with missing_standby(database) as connection, ThreadPoolExecutor(1) as pool:
@@ -90,7 +90,7 @@ def test_a_statement_of_its_own_waits_for_its_standby_as_well(ledger: Ledger, da
 def test_a_deadlock_inside_the_append_is_tried_again(
     ledger: Ledger, database: PostgresUrls, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another transaction holds the log's lock and waits for the append's payload. It looks for deadlocks later."""
+    """Another transaction holds the log's lock and waits for the append's payload. It detects deadlocks later."""
     monkeypatch.setattr("eventstore.log.group_commit.ANSWER_TIMEOUT_S", 60.0)  # it takes a second to be detected
     with psycopg.connect(database.admin) as other, ThreadPoolExecutor(1) as pool:
         other.execute("SET deadlock_timeout = '60s'")
@@ -107,7 +107,7 @@ def test_a_deadlock_inside_the_append_is_tried_again(
 
 @contextmanager
 def unwritable(database: PostgresUrls, table: str) -> Iterator[None]:
-    """Refuse every open of the table's file for writing, as a read-only file system does."""
+    """Make the table's file read-only, as a read-only file system does."""
     with psycopg.connect(database.admin, autocommit=True) as connection:
         query = "SELECT current_setting('data_directory'), pg_relation_filepath(%s)"
         row = connection.execute(query, (table,)).fetchone()
@@ -124,7 +124,7 @@ def unwritable(database: PostgresUrls, table: str) -> Iterator[None]:
 
 @pytest.mark.promise("server-cannot-write-503")
 def test_a_file_system_that_takes_no_writes_is_an_unavailable_store(database: PostgresUrls) -> None:
-    """Postgres gives it the code of a missing right."""
+    """Postgres reports it as a missing right."""
     with unwritable(database, "payloads"):
         refused = Ledger(database.service, views=INLINE)
         for write in (stage_body, stage_many, begin_body):

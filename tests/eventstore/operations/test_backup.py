@@ -1,4 +1,4 @@
-"""A backup says how much is in it, and signs what that is."""
+"""A backup has the true counts of its rows, and its manifest is signed."""
 
 import psycopg
 import pytest
@@ -40,37 +40,39 @@ def test_the_manifest_is_signed_with_a_checkpoint_of_exactly_what_is_in_the_back
 
 
 @pytest.mark.parametrize(
-    ("named", "keys", "said"),
+    ("named", "keys", "sentence"),
     [
         ("keys", "log", "log holds a log: --keys must name a folder"),
         ("log", "log", "log holds a log: --keys must name a folder"),
         ("keys", "keys", "keys holds keys and no log"),
     ],
 )
-def test_the_two_folders_of_a_backup_are_told_apart(log: Log, named: str, keys: str, said: str) -> None:
+def test_the_two_folders_of_a_backup_are_told_apart(log: Log, named: str, keys: str, sentence: str) -> None:
     back_up(log.urls.service, log.folder / "log", keys=log.folder / "keys")
     emptied(log)
     folder = log.folder / named
-    with pytest.raises(BackupError, match=said):
+    with pytest.raises(BackupError, match=sentence):
         restore(log.urls.admin, folder, read_manifest(folder), keys=log.folder / keys)
 
 
 @pytest.mark.promise("counts-backup-restore-real")
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "sentence"),
     [
         ('"position": 600', '"position": 599', "at position 600 instead of 599"),
         ('"rows": 200', '"rows": 201', "has 200 rows instead of 201"),
     ],
 )
-def test_rows_and_position_of_a_restore_are_compared_with_the_manifest(log: Log, old: str, new: str, said: str) -> None:
+def test_rows_and_position_of_a_restore_are_compared_with_the_manifest(
+    log: Log, old: str, new: str, sentence: str
+) -> None:
     folder = log.folder / "backup"
     back_up(log.urls.service, folder)
     emptied(log)
     text = (folder / MANIFEST).read_text()
     assert old in text
     (folder / MANIFEST).write_text(text.replace(old, new))
-    with pytest.raises(BackupError, match=said):
+    with pytest.raises(BackupError, match=sentence):
         restore(log.urls.admin, folder, read_manifest(folder))
 
 

@@ -1,4 +1,4 @@
-"""Encrypted files give back what was written, and nothing that was altered."""
+"""Encrypted files return the written content, and nothing that was altered."""
 
 import io
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ SMALL_BLOCK = 64
 
 @pytest.fixture(autouse=True, scope="module")
 def small_blocks() -> Iterator[None]:
-    """Blocks of 64 bytes: tests need several of them."""
+    """Use blocks of 64 bytes: tests need several of them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encrypted_file, "BLOCK_BYTES", SMALL_BLOCK)
         yield

@@ -1,4 +1,4 @@
-"""A database is the log's when it does what the append needs, which is tried: stubs give themselves away."""
+"""A database is fit for the log if it supports the append; engines with missing features are refused."""
 
 import os
 import shutil
@@ -91,7 +91,7 @@ def with_options(url: str, options: str) -> str:
 
 @pytest.fixture(params=["session", "transaction"])
 def pooled(request: pytest.FixtureRequest, database: PostgresUrls, folder: Path) -> Iterator[tuple[str, str]]:
-    """A PgBouncer before the database: its mode, and how to connect."""
+    """Start a PgBouncer before the database; return its mode and URL."""
     program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
     if program is None:
         pytest.skip("there is no pgbouncer on this machine")

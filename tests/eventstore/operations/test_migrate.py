@@ -1,4 +1,4 @@
-"""Migrations are applied once, in order, and never edited."""
+"""Migrations are applied once, in order, and never change."""
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor

@@ -29,8 +29,10 @@ def test_checkpoints_are_listed_in_pages(database: PostgresUrls) -> None:
     async def sizes(before: int | None) -> tuple[list[int], int]:
         async with await psycopg.AsyncConnection.connect(database.service) as connection:
             page = await checkpoint_page(connection, before)
-            assert all((one.key_name, bool(one.root)) == (KEY.name, True) for one in page.checkpoints)
-            return [one.size for one in page.checkpoints], page.next_before
+            assert all(
+                (checkpoint.key_name, bool(checkpoint.root)) == (KEY.name, True) for checkpoint in page.checkpoints
+            )
+            return [checkpoint.size for checkpoint in page.checkpoints], page.next_before
 
     assert asyncio.run(sizes(None)) == ([*range(PAGE + 2, 2, -1)], 3)
     assert asyncio.run(sizes(3)) == ([2, 1], 0)

@@ -1,4 +1,4 @@
-"""Copies of checkpoints outside of the database: in a folder and over the S3 protocol, kept once and never changed."""
+"""Copies of checkpoints outside of the database, in a folder and over S3, are kept once and never change."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The tree is RFC 6962's, whatever its size; its proofs hold, and nothing else passes for one."""
+"""The tree is that of RFC 6962 for any size. Its proofs hold, and no other proof does."""
 
 import hashlib
 from contextlib import suppress
@@ -40,7 +40,7 @@ def leaves(count: int) -> list[bytes]:
 
 
 def by_definition(hashes: list[bytes]) -> bytes:
-    """MTH as RFC 6962, 2.1, writes it."""
+    """Return MTH as RFC 6962, 2.1, defines it."""
     if not hashes:
         return hashlib.sha256(b"").digest()
     if len(hashes) == 1:

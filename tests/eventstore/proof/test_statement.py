@@ -1,4 +1,4 @@
-"""What the ledger signs for others is checked with its key alone, and nothing else passes for it."""
+"""Statements are checked with the log's key alone, and altered ones are refused."""
 
 import asyncio
 import json
@@ -51,7 +51,7 @@ def test_a_statement_is_the_body_with_the_checkpoint_and_a_signature() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "sentence"),
     [
         ({"accounts": 1001}, "signature of the certificate is wrong"),
         ({"more": 1}, "signature of the certificate is wrong"),
@@ -63,14 +63,14 @@ def test_a_statement_is_the_body_with_the_checkpoint_and_a_signature() -> None:
         ({"signature": None}, "this is no certificate"),
     ],
 )
-def test_a_changed_statement_is_refused(change: dict[str, Any], said: str) -> None:
-    with pytest.raises(Invalid, match=said):
+def test_a_changed_statement_is_refused(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(Invalid, match=sentence):
         check_statement(a_statement() | change, [KEY.verifier])
 
 
 def test_another_keys_statement_is_refused_though_it_brings_its_key() -> None:
     forged = a_statement(OTHER_KEY)
-    verifier.check_statement(json.dumps(forged), None)  # whoever names no key learns that the key came along
+    verifier.check_statement(json.dumps(forged), None)  # without a key, its own key is used
     with pytest.raises(Invalid, match="not signed by the log's key"):
         check_statement(forged, [KEY.verifier])
     stolen = sign_statement(BODY, KEY, OTHER_KEY.sign(600, ROOT, NOON), at=NOON)
@@ -144,20 +144,20 @@ def test_verify_takes_certificates_and_compares_the_log_with_their_checkpoints(
     statement = sign_statement(BODY, KEY, log.seal().note, at=now())
     file.write_text(json.dumps(statement))
     altered.write_text(json.dumps(statement | {"accounts": 1}))
-    told = CliRunner().invoke(verify, [str(file)])
-    assert (told.exit_code, "good.json is signed with the log's key" in told.output) == (0, True), told.output
-    told = CliRunner().invoke(verify, [str(altered)])
-    assert (told.exit_code, "NOT SIGNED  " in told.output) == (1, True), told.output
-    assert "the log is what was signed, and a certificate is not." in told.output
+    result = CliRunner().invoke(verify, [str(file)])
+    assert (result.exit_code, "good.json is signed with the log's key" in result.output) == (0, True), result.output
+    result = CliRunner().invoke(verify, [str(altered)])
+    assert (result.exit_code, "NOT SIGNED  " in result.output) == (1, True), result.output
+    assert "the log is what was signed, and a certificate is not." in result.output
     other = KEY.sign(600, ROOT, NOON)
     file.write_text(json.dumps(sign_statement(BODY, KEY, other, at=now())))
-    told = CliRunner().invoke(verify, [str(file)])
-    assert (told.exit_code, "REWRITTEN" in told.output) == (1, True), told.output
+    result = CliRunner().invoke(verify, [str(file)])
+    assert (result.exit_code, "REWRITTEN" in result.output) == (1, True), result.output
 
 
 @pytest.mark.promise("authority-outside-database")
 def test_a_statement_that_only_the_database_asks_for_is_not_signed(log: Log) -> None:
-    """The service's database role can insert a request, and repeat one under another id or time."""
+    """The service's database role can insert a request, and repeat one with another id or time."""
     ledger = Ledger(log.urls.service, views=INLINE)
     insert = "INSERT INTO statement_requests (id, body, requested_at, mac) VALUES (%s, %s, %s, %s)"
     body, at = json.dumps(BODY), now()
@@ -178,7 +178,7 @@ def test_a_statement_that_only_the_database_asks_for_is_not_signed(log: Log) -> 
                 connection.execute(insert, row)
                 Sealer(ledger, KEY, log.outside, AUTHORITY, every_s=3600).seal(waiting_statements(connection))
                 left = connection.execute("DELETE FROM statement_requests RETURNING signed, refusal").fetchall()
-            signed = [bool(one["signed"]) for one in left]
+            signed = [bool(row["signed"]) for row in left]
             assert signed == ([True] if row[0] == authentic else [] if row[2] == long_ago else [False])
     finally:
         ledger.close()

@@ -1,4 +1,4 @@
-"""Whatever somebody with every right on the database changes about the log is found; what is harmless is not."""
+"""Any change of the log by somebody with all database rights is found; harmless changes are not reported."""
 
 import hashlib
 import zipfile
@@ -40,8 +40,8 @@ def by_sql(name: str, *statements: str) -> Callable[[Log], None]:
 
 
 def swapped(log: Log) -> None:
-    for one, other in ((100, -1), (101, 100), (-1, 101)):
-        log.admin.execute("UPDATE events SET position = %s WHERE position = %s", (other, one))
+    for position, other in ((100, -1), (101, 100), (-1, 101)):
+        log.admin.execute("UPDATE events SET position = %s WHERE position = %s", (other, position))
 
 
 deleted_in_the_middle = by_sql("deleted_in_the_middle", "DELETE FROM events WHERE position = 100")
@@ -78,7 +78,7 @@ def cut_without_a_trace(log: Log) -> None:
 
 
 def edited_with_its_leaf(log: Log) -> None:
-    """The stored tree is made anew over the edited event: only the checkpoints tell."""
+    """Rebuild the stored tree over the edited event: only the checkpoints show the change."""
     edited("caused_by", "'nobody'")(log)
     log.forget_the_tree()
 
@@ -125,7 +125,7 @@ checkpoint_edited = by_sql("checkpoint_edited", "UPDATE log_checkpoints SET note
 
 
 def checkpoints_deleted(log: Log) -> None:
-    """And those outside as well: what is not anchored is not called fine."""
+    """Delete all checkpoints, also outside: events without checkpoint are not proved."""
     log.admin.execute("DELETE FROM log_checkpoints")
     for file in (log.folder / "outside").iterdir():
         file.unlink()
@@ -182,7 +182,7 @@ def with_a_key(log: Log) -> None:
 
 
 def key_forged(log: Log) -> None:
-    """Nobody needs the log to get into the service: the table of keys is enough."""
+    """Insert an access key: the table of keys is enough to use the service, without an event."""
     with_a_key(log)
     log.admin.execute(
         "INSERT INTO access_key"
@@ -282,7 +282,7 @@ TAMPERINGS: dict[Callable[[Log], None], str] = {
 
 
 def test_a_copy_of_the_log_in_another_schema_is_warned_of(log: Log) -> None:
-    """The service would write and read there, while whoever verifies looks at the old tables."""
+    """The service would use the copy, while verification reads the old tables."""
     log.admin.execute("CREATE SCHEMA importledger; CREATE TABLE importledger.events AS SELECT * FROM public.events")
     log.admin.execute("GRANT USAGE ON SCHEMA importledger TO importledger")
     with psycopg.connect(log.urls.service) as connection:
@@ -358,7 +358,7 @@ def test_a_log_that_was_rewritten_and_signed_anew_fails_against_any_kept_checkpo
     log.cut(600)
     checkpoints_deleted(log)
     log.seal()
-    assert log.problems() == []  # whoever has key, database and the place outside can do that
+    assert log.problems() == []  # possible with key, database and access to the place outside
     assert_found(log.problems(kept=True), r"REWRITTEN  .*300 events .*kept")
 
 
@@ -391,8 +391,8 @@ def test_a_new_key_goes_on_openly_from_what_the_former_one_has_signed(log: Log) 
             connection, proof, streams, (newest.checkpoint, newest.note), OTHER_KEY.verifier, kept={}, payloads=False
         )
     with zipfile.ZipFile(proof) as opened:
-        said, wrong = check(opened, OTHER_KEY.verifier, [])
-    assert (len(said), wrong) == (9, [])
+        holds, wrong = check(opened, OTHER_KEY.verifier, [])
+    assert (len(holds), wrong) == (9, [])
 
 
 def test_a_log_that_was_put_back_and_gone_on_with_is_neither_signed_nor_verified(log: Log) -> None:

@@ -1,4 +1,4 @@
-"""The verifier for auditors against files that somebody else made: nothing in them runs, and nothing is unbounded."""
+"""The auditors' verifier with foreign files: it runs nothing in them, and its time and memory are bounded."""
 
 import hashlib
 import io
@@ -29,7 +29,7 @@ HOSTILE = "import pathlib; pathlib.Path('ran').write_text('x'); print('everythin
 
 @pytest.fixture
 def proof(log: Log) -> Path:
-    """A proof of one account of a sealed log."""
+    """Return a proof of one account of a sealed log."""
     sealed, file = log.seal(), log.folder / "proof.zip"
     streams = [import_process.stream_of(SUPPLIER, "BENCH-0000001")]
     with psycopg.connect(log.urls.service) as connection:
@@ -39,7 +39,7 @@ def proof(log: Log) -> Path:
 
 
 def rewritten(source: Path, target: Path, changes: dict[str, bytes]) -> Path:
-    """A copy of the proof in which these members are other ones, or new."""
+    """Return a copy of the proof in which these members are replaced or added."""
     with zipfile.ZipFile(source) as read, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as written:
         members = {name: read.read(name) for name in read.namelist()} | changes
         for name, content in members.items():
@@ -50,10 +50,10 @@ def rewritten(source: Path, target: Path, changes: dict[str, bytes]) -> Path:
 @pytest.mark.asvs("V1.3.2", "V5.3.1")
 def test_a_proof_holds_no_program_and_one_that_does_runs_nothing(proof: Path, folder: Path) -> None:
     forged = rewritten(proof, folder / "forged.zip", {"verify.py": HOSTILE.encode(), "__main__.py": HOSTILE.encode()})
-    told = audited(folder, str(forged), "--key", KEY.verifier)
-    assert told.returncode == 1
-    assert "verify.py does not belong to the proof" in told.stderr
-    assert "everything holds" not in told.stdout
+    result = audited(folder, str(forged), "--key", KEY.verifier)
+    assert result.returncode == 1
+    assert "verify.py does not belong to the proof" in result.stderr
+    assert "everything holds" not in result.stdout
     assert not (folder / "ran").exists()
 
 
@@ -81,8 +81,8 @@ def test_a_file_of_a_proof_must_not_be_repeated(proof: Path, folder: Path) -> No
 
 
 def test_a_proof_without_a_key_from_elsewhere_has_an_unknown_signer(proof: Path, folder: Path) -> None:
-    told = audited(folder, str(proof))
-    assert (told.returncode, "unknown signer" in told.stderr) == (1, True)
+    result = audited(folder, str(proof))
+    assert (result.returncode, "unknown signer" in result.stderr) == (1, True)
     assert audited(folder, str(proof), "--key", KEY.verifier).returncode == 0
     other = audited(folder, str(proof), "--key", OTHER_KEY.verifier)
     assert (other.returncode, "is not signed by the log's key" in other.stderr) == (1, True)
@@ -90,10 +90,10 @@ def test_a_proof_without_a_key_from_elsewhere_has_an_unknown_signer(proof: Path,
 
 def test_a_proof_without_its_events_proves_nothing(proof: Path, folder: Path) -> None:
     empty = rewritten(proof, folder / "empty.zip", {"events.ndjson": b""})
-    told = audited(folder, str(empty), "--key", KEY.verifier)
-    assert told.returncode == 1
-    assert "a proof must hold at least one event" in told.stderr
-    assert "were left out" in told.stderr
+    result = audited(folder, str(empty), "--key", KEY.verifier)
+    assert result.returncode == 1
+    assert "a proof must hold at least one event" in result.stderr
+    assert "were left out" in result.stderr
 
 
 def test_events_that_only_the_index_names_were_left_out(proof: Path, folder: Path) -> None:
@@ -101,23 +101,23 @@ def test_events_that_only_the_index_names_were_left_out(proof: Path, folder: Pat
         lines = opened.read("events.ndjson").splitlines(keepends=True)
     position = json.loads(lines[-1])["position"]
     shorter = rewritten(proof, folder / "shorter.zip", {"events.ndjson": b"".join(lines[:-1])})
-    told = audited(folder, str(shorter), "--key", KEY.verifier)
-    assert told.returncode == 1
-    assert f"the events at positions {position} were left out" in told.stderr
+    result = audited(folder, str(shorter), "--key", KEY.verifier)
+    assert result.returncode == 1
+    assert f"the events at positions {position} were left out" in result.stderr
 
 
 def test_a_damaged_file_is_named_without_its_bytes(proof: Path, folder: Path) -> None:
     (folder / "cut.zip").write_bytes(proof.read_bytes()[:-100])
-    told = audited(folder, "cut.zip", "--key", KEY.verifier)
-    assert told.stderr.startswith("NOT PROVED: cut.zip must be a whole zip file")
+    result = audited(folder, "cut.zip", "--key", KEY.verifier)
+    assert result.stderr.startswith("NOT PROVED: cut.zip must be a whole zip file")
     binary = rewritten(proof, folder / "binary.zip", {"events.ndjson": b"\xff\xfe" * 50})
     assert (
         audited(folder, str(binary), "--key", KEY.verifier).stderr == "NOT PROVED: this is no proof: it is not UTF-8\n"
     )
-    told = audited(folder, str(proof), "--key", "missing.key")
-    assert "missing.key is neither" in told.stderr
-    told = audited(folder, "missing.zip", "--key", KEY.verifier)
-    assert told.stderr == "NOT PROVED: missing.zip cannot be read: No such file or directory\n"
+    result = audited(folder, str(proof), "--key", "missing.key")
+    assert "missing.key is neither" in result.stderr
+    result = audited(folder, "missing.zip", "--key", KEY.verifier)
+    assert result.stderr == "NOT PROVED: missing.zip cannot be read: No such file or directory\n"
 
 
 @pytest.mark.asvs("V1.4.2")
@@ -129,19 +129,19 @@ def test_a_version_that_no_event_has_takes_neither_memory_nor_time(proof: Path, 
     forged = rewritten(
         proof, folder / "forged.zip", {"events.ndjson": "".join(json.dumps(line) + "\n" for line in lines).encode()}
     )
-    told = audited(folder, str(forged), "--key", KEY.verifier)
-    assert (told.returncode, "NOT PROVED" in told.stderr) == (1, True)
-    assert len(told.stderr) < 10_000
+    result = audited(folder, str(forged), "--key", KEY.verifier)
+    assert (result.returncode, "NOT PROVED" in result.stderr) == (1, True)
+    assert len(result.stderr) < 10_000
 
 
 def test_a_proof_that_is_larger_than_any_is_not_read(proof: Path, folder: Path) -> None:
     bomb = rewritten(proof, folder / "bomb.zip", {"payloads/x": b"\0" * (verifier.MAX_MEMBER_BYTES + 1)})
     assert bomb.stat().st_size < 1_000_000
-    told = audited(folder, str(bomb), "--key", KEY.verifier)
-    assert (told.returncode, "must not be larger than" in told.stderr) == (1, True)
+    result = audited(folder, str(bomb), "--key", KEY.verifier)
+    assert (result.returncode, "must not be larger than" in result.stderr) == (1, True)
     many = rewritten(proof, folder / "many.zip", {f"payloads/{n}": b"" for n in range(verifier.MAX_MEMBERS + 1)})
-    told = audited(folder, str(many), "--key", KEY.verifier)
-    assert (told.returncode, "must not have more than" in told.stderr) == (1, True)
+    result = audited(folder, str(many), "--key", KEY.verifier)
+    assert (result.returncode, "must not have more than" in result.stderr) == (1, True)
 
 
 @given(
@@ -166,8 +166,8 @@ def test_texts_with_other_line_ends_keep_their_proof(log: Log, folder: Path) -> 
         newest = (sealed.checkpoint, sealed.note)
         streams = [import_process.stream_of(SUPPLIER, external)]
         write_proof(connection, file, streams, newest, KEY.verifier, kept={}, payloads=False)
-    told = audited(folder, str(file), "--key", KEY.verifier)
-    assert (told.returncode, told.stderr) == (0, "")
+    result = audited(folder, str(file), "--key", KEY.verifier)
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_the_verifier_is_the_same_bytes_everywhere_and_the_guide_has_its_digest(folder: Path) -> None:
