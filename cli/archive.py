@@ -15,7 +15,7 @@ from cli.seal import sealed_now
 from cli.service.sealing import sealing_key
 from cli.service.settings import Settings
 from eventstore.clock import now
-from eventstore.log.archived import archive_of
+from eventstore.log.payloads import archive_of
 from projections import PROJECTIONS
 from projections.retention.archiving import (
     NotArchivable,

@@ -11,7 +11,7 @@ from cli.history import MomentParam, position_of
 from cli.known import require_supplier
 from cli.operator import open_ledger
 from cli.output import NewFile, json_option, print_result
-from eventstore.log.archived import told_of_detached
+from eventstore.log.payloads import told_of_detached
 from eventstore.operations.export import export as write_export
 from eventstore.operations.export import header_of
 from projections.queries.history import AsOf

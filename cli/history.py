@@ -9,8 +9,8 @@ from cli.operator import open_ledger
 from cli.output import lines_option, text_of
 from eventstore.aggregates.import_process import ImportStaged
 from eventstore.events import Recorded
-from eventstore.log.archived import why_missing
 from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import why_missing
 from projections.queries.history import (
     AsOf,
     MomentAhead,

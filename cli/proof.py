@@ -14,7 +14,7 @@ from cli.seal import sealed_now
 from cli.service.sealing import sealing_key
 from cli.service.settings import Settings
 from cli.verify import against_option
-from eventstore.log.archived import told_of_detached
+from eventstore.log.payloads import told_of_detached
 from eventstore.proof.checkpoints import LogKey, read_note, read_signed
 from eventstore.proof.proof import write_proof
 from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of

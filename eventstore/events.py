@@ -6,6 +6,7 @@ affected.
 
 import re
 from collections.abc import Mapping
+from contextvars import ContextVar
 from datetime import datetime
 from typing import Any
 
@@ -70,6 +71,13 @@ class Metadata(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 NO_METADATA = Metadata()
+
+origin: ContextVar[Metadata] = ContextVar("origin", default=NO_METADATA)
+"""Request that is being answered, which the events of its commands name.
+
+The HTTP layer sets it at the beginning of a request. Threads and tasks of the request inherit it. Work without a
+request, such as that of workers, has none.
+"""
 
 
 class Recorded(msgspec.Struct, frozen=True, gc=False):

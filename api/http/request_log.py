@@ -20,8 +20,7 @@ from typing import Any
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from eventstore.events import Metadata
-from eventstore.log.origin import origin
+from eventstore.events import Metadata, origin
 from telemetry.measures import measures
 from telemetry.spans import spans
 

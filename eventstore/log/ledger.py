@@ -22,6 +22,7 @@ from eventstore.events import (
     Recorded,
     Unreadable,
     aggregate_of,
+    origin,
     recorded_event,
     recorded_of,
     subject_of,
@@ -33,7 +34,6 @@ from eventstore.log.connecting import wait_for_standby, waiting_for_standbys
 from eventstore.log.follow import CommitBell
 from eventstore.log.group_commit import GroupCommitter, LoopCommitter
 from eventstore.log.intake_stop import require_intake
-from eventstore.log.origin import origin
 from eventstore.log.payloads import Payload, keys_for, read_payloads, refuse_erased
 from eventstore.log.private import encrypted, is_private
 from eventstore.log.recorder import CODE_VERSION, Append, InlineView, LedgerDatastore, LedgerRecorder

@@ -16,7 +16,10 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
+from eventstore.aggregates.supplier import SupplierArchived
+from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.errors import AccountErased
+from eventstore.events import read_event, subject_of
 from eventstore.log.arrays import ARRAY_OF
 from eventstore.log.compression import UnknownDictionary, compressed, decompressed
 
@@ -42,6 +45,13 @@ JOIN payloads AS p ON p.stream = w.stream AND p.sha256 = w.sha256
 LEFT JOIN payload_keys AS k ON k.stream = coalesce(p.subject, p.stream)
 """
 _ANY_SIZE = 2**31 - 1
+_SELECT_ARCHIVE = """
+SELECT topic, state
+FROM events
+WHERE stream = %s AND topic IN ('supplier_archived.v1', 'archive_attached.v1')
+ORDER BY version DESC
+LIMIT 1
+"""
 SELECT_ERASED = """
 SELECT payload_keys.stream
 FROM payload_keys
@@ -239,3 +249,35 @@ def read_payload(stream: str, sha256: bytes, content: bytes, key: bytes | None) 
     if hashlib.sha256(body).digest() != sha256:
         raise ValueError(f"payload of {stream} does not match its digest")
     return body
+
+
+def archive_of(connection: Connection[Any], code: str) -> SupplierArchived | None:
+    """Return the supplier's archive by the log; None if its payloads are in the database."""
+    with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+        row = cursor.execute(_SELECT_ARCHIVE, (supplier_stream(code),)).fetchone()
+    event = read_event(supplier_stream(code), *row) if row else None
+    return event if isinstance(event, SupplierArchived) else None
+
+
+def told_of_detached(connection: Connection[Any], code: str, detached: int) -> tuple[str, dict[str, Any]]:
+    """Return the number of payloads that a file lacks, as a sentence and as members of JSON."""
+    archived = archive_of(connection, code) if detached else None
+    members = {"detached": detached, "archive": archived.url if archived else None}
+    if not detached:
+        return "", members
+    if archived is None:
+        return f"\n{detached:,} payloads are not in it, nor in an archive: see `importledger verify --all`.", members
+    where = f"they lie in {archived.url}; `importledger archive attach {code}` brings them back"
+    return f"\n{detached:,} payloads are not in it: {where}.", members
+
+
+def archived_place(connection: Connection[Any], code: str | None, stream: str) -> str | None:
+    """Return the archive of a payload that is not in the database; None if it was erased."""
+    archived = archive_of(connection, code) if code else None
+    return None if archived is None or is_erased(connection, subject_of(stream) or stream) else archived.url
+
+
+def why_missing(connection: Connection[Any], code: str | None, stream: str) -> str:
+    """Return why a payload of the supplier is missing, as the end of a sentence."""
+    place = archived_place(connection, code, stream)
+    return f"lies in {place}; `importledger archive attach {code}` brings it back" if place else "was erased"

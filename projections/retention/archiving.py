@@ -25,9 +25,8 @@ from psycopg.rows import tuple_row
 from eventstore.aggregates.supplier import ArchiveSupplier, AttachArchive, SupplierArchived, stream_of
 from eventstore.errors import OperatorError
 from eventstore.log import locks
-from eventstore.log.archived import archive_of
 from eventstore.log.ledger import Ledger
-from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces, is_readable, read_payload
+from eventstore.log.payloads import MAX_OPEN_BYTES, archive_of, in_pieces, is_readable, read_payload
 from eventstore.proof.archive import Archive, ArchiveDamaged, Contents, StoredPayload, write_archive
 from eventstore.proof.checkpoints import LogKey
 from eventstore.proof.verifier import Checkpoint

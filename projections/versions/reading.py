@@ -16,9 +16,8 @@ from eventstore.aggregates.import_process import ImportProcessed
 from eventstore.errors import OperatorError
 from eventstore.events import AGGREGATES, ERASURES, Recorded, Unreadable, read_event, recorded_event
 from eventstore.log import locks
-from eventstore.log.archived import archived_place
 from eventstore.log.columns import SELECT_HEAD, columns_of
-from eventstore.log.payloads import Bodies, PayloadId
+from eventstore.log.payloads import Bodies, PayloadId, archived_place
 from redaction.shown import said_by
 
 BATCH = 1_000

@@ -15,10 +15,9 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import ChangeSupplierStatus
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
-from eventstore.events import Metadata
+from eventstore.events import Metadata, origin
 from eventstore.log.answers import Answer
 from eventstore.log.ledger import Ledger
-from eventstore.log.origin import origin
 from projections import INLINE
 from projections.unlogged.typed_reasons import TypedReason, new_reason_id, write_reason
 from projections.unlogged.user_details import find_user_details, set_password_hash

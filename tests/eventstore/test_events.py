@@ -8,7 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventstore.aggregates.import_process import ImportCancelled, ImportStarted
-from eventstore.events import AGGREGATES, Unreadable, aggregate_of, metadata_of, read_event, recorded_event
+from eventstore.aggregates.supplier import SupplierCreated
+from eventstore.events import (
+    AGGREGATES,
+    NO_METADATA,
+    Metadata,
+    Recorded,
+    Unreadable,
+    aggregate_of,
+    metadata_of,
+    read_event,
+    recorded_event,
+)
 from tests.support.make import NOON
 from tests.support.stored_events import STORED, STREAMS, TOPICS
 from tests.support.strategies import JSON
@@ -105,3 +116,22 @@ def test_an_event_of_another_supplier_than_its_stream_is_unreadable() -> None:
     assert isinstance(recorded_event(*row, "S", "t", None, "0", state).event, ImportStarted)
     assert isinstance(recorded_event(*row, "OTHER", "t", None, "0", state).event, Unreadable)
     assert isinstance(recorded_event(*row, None, "t", None, "0", state).event, Unreadable)
+
+
+REQUEST = Metadata("delivery-7", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+
+
+def test_metadata_stands_beside_the_event_s_own_members() -> None:
+    event = SupplierCreated()
+    plain = Recorded("supplier/S", 1, event, NOON, "S", "t")
+    named = Recorded("supplier/S", 1, event, NOON, "S", "t", metadata=REQUEST)
+    assert metadata_of(named.state) == REQUEST
+    assert metadata_of(plain.state) is NO_METADATA
+    assert read_event(named.stream, named.topic, named.state) == event
+    assert read_event(plain.stream, plain.topic, plain.state) == event
+    assert b"metadata" not in plain.state
+
+
+def test_what_is_no_metadata_says_nothing() -> None:
+    assert metadata_of(b'{"metadata":[1]}') is NO_METADATA
+    assert metadata_of(b'{"metadata":{"request_id":\xff}}') is NO_METADATA

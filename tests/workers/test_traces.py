@@ -3,9 +3,8 @@
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from eventstore.events import Metadata
+from eventstore.events import Metadata, origin
 from eventstore.log.ledger import Ledger
-from eventstore.log.origin import origin
 from telemetry.otlp import OpenTelemetry
 from telemetry.spans import spans, trace_with
 from tests.support.make import an_account, changed

@@ -16,11 +16,9 @@ from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import FailImport, ImportProcess, identity_of
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
-from eventstore.events import NO_METADATA, Metadata
-from eventstore.log.archived import archived_place
+from eventstore.events import NO_METADATA, Metadata, origin
 from eventstore.log.ledger import Ledger, Loaded
-from eventstore.log.origin import origin
-from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces
+from eventstore.log.payloads import MAX_OPEN_BYTES, archived_place, in_pieces
 from market.judging import problem_names
 from market.plausibility import today_in_germany
 from projections.platform.rows import undated_rows_of

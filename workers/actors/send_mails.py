@@ -29,8 +29,8 @@ from eventstore.aggregates.customer_mail import (
 )
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
-from eventstore.log.archived import archived_place
 from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import archived_place
 from schemas.reading.shape import NotJson
 from schemas.submission import stored_submission
 from telemetry.supervision import supervision

@@ -19,11 +19,13 @@ from eventstore.aggregates.import_process import (
     RetryImport,
     stream_of,
 )
+from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.errors import (
     IllegalTransition,
     ImportInProgress,
     VersionConflict,
 )
+from eventstore.events import NO_METADATA, Metadata, origin
 from eventstore.log import follow
 from eventstore.log.answers import Answer
 from eventstore.log.copy_format import COLUMNS, INTEGER, SIZE, text
@@ -275,3 +277,14 @@ def test_times_rise_with_positions_whatever_clocks_the_writers_have(ledger: Ledg
     assert len(times) == 81
     assert before < times[0] < times[-1] == times[-2] < ahead
     assert shown == [(at, at) for at in times]
+
+
+def test_an_event_of_a_request_names_it_and_one_of_none_does_not(ledger: Ledger) -> None:
+    request = Metadata("delivery-7")
+    token = origin.set(request)
+    ledger.execute("supplier/ASKED", CreateSupplier(), at=NOON, by="t")
+    ledger.execute_many({"supplier/ALSO": CreateSupplier()}, at=NOON, by="t")
+    origin.reset(token)
+    ledger.execute("supplier/UNASKED", CreateSupplier(), at=NOON, by="t")
+    of = {stream: ledger.history(f"supplier/{stream}")[0].metadata for stream in ("ASKED", "ALSO", "UNASKED")}
+    assert of == {"ASKED": request, "ALSO": request, "UNASKED": NO_METADATA}
