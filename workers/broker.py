@@ -68,8 +68,8 @@ class BrokerDoorbell:
     def __init__(self, broker: dramatiq.Broker, others: Mapping[Bell, dramatiq.Broker] = MappingProxyType({})) -> None:
         """`others`: brokers of bells that have their own."""
         self._brokers = {bell: others.get(bell, broker) for bell in BELLS}
-        for bell, one in self._brokers.items():
-            one.declare_queue(bell.queue)
+        for bell, each in self._brokers.items():
+            each.declare_queue(bell.queue)
 
     def ring(self, streams: Sequence[str], bell: Bell = IMPORTS) -> None:
         """Send one message for these streams. Raises BellUnavailable."""

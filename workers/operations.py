@@ -280,7 +280,7 @@ OPERATIONS = {
 def may_request(ledger: Ledger, request: OwnerTaskRequested) -> bool:
     """Return True if the user's role allows this now, and it concerns only suppliers that the user may see."""
     if request.kind == "user_openid":
-        return True  # the api vouches for what the provider says of the user
+        return True  # the api has checked the answer of the provider
     asking, values = user_of(ledger, request.user), request.arguments
     if asking.status != "active" or asking.role not in OPERATIONS[request.kind].roles:
         return False

@@ -24,8 +24,8 @@ def why_no_redis(url: str) -> str | None:
     try:
         client.ping()
     except (redis.RedisError, OSError) as error:
-        told = client.connection_pool.connection_kwargs
-        place = told.get("path") or f"{told.get('host', 'localhost')}:{told.get('port', 6379)}"
+        parameters = client.connection_pool.connection_kwargs
+        place = parameters.get("path") or f"{parameters.get('host', 'localhost')}:{parameters.get('port', 6379)}"
         lines = str(error).splitlines() or [type(error).__name__]
         return f"{place}: {lines[0].rstrip('.')}"
     finally:

@@ -24,7 +24,7 @@ def differing_rows(comparison: Comparison, projection: Projection) -> dict[str, 
         "changed": comparison.changed,
         "added": comparison.added,
         "removed": comparison.removed,
-        "rows": [_row(one, is_masked=projection.reads_payloads) for one in comparison.first[:ROWS]],
+        "rows": [_row(difference, is_masked=projection.reads_payloads) for difference in comparison.first[:ROWS]],
     }
 
 

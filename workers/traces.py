@@ -19,4 +19,4 @@ def traceparents(ledger: Ledger, streams: Sequence[str]) -> list[str]:
         return []
     with ledger.connection() as connection:
         known = [metadata_of(row["state"]).traceparent for row in connection.execute(_SELECT, (list(streams),))]
-    return [one for one in known if one]
+    return [traceparent for traceparent in known if traceparent]

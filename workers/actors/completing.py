@@ -68,7 +68,7 @@ class Completer:
     def postpone(self, started: Sequence[Started]) -> None:
         """Postpone these imports; those that have ended stay as they are."""
         at = self._ledger.time()
-        commands = {one.stream: one.postponed("processing_failed", at) for one in started}
+        commands = {attempt.stream: attempt.postponed("processing_failed", at) for attempt in started}
         self._ledger.execute_many(commands, at=at, by=self._by())
 
     def _still_started(self, batch: Sequence[Ready]) -> list[Ready]:

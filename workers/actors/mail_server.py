@@ -97,5 +97,5 @@ def _start_tls(session: smtplib.SMTP) -> None:
 
 
 def _reason(error: ssl.SSLError) -> str:
-    said = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error.reason
-    return f"its TLS certificate cannot be trusted ({said})" if said else "it does not speak TLS"
+    reason = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error.reason
+    return f"its TLS certificate cannot be trusted ({reason})" if reason else "it does not speak TLS"

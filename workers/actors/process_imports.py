@@ -76,13 +76,13 @@ class ImportProcessor:
         treatments = until_available(lambda: self._references.treatments(suppliers), len(streams))
         due = [stream for stream in streams if not treatments[identity_of(stream)[0]].is_paused]
         loaded = until_available(lambda: self._ledger.look_at(due), len(due))
-        states = {stream: one.state for stream, one in loaded.items() if isinstance(one, Loaded)}
+        states = {stream: found.state for stream, found in loaded.items() if isinstance(found, Loaded)}
         for piece in in_pieces(due, lambda stream: _payload_bytes(states.get(stream)), MAX_OPEN_BYTES):
             started = self._starter.start(piece, loaded)
             if self._is_sandbox:
                 started = self._without_sandbox_outcomes(started, treatments)
             # Smaller pieces again: some payloads were replaced after the streams were read.
-            for part in in_pieces(started, lambda one: _payload_bytes(one.process), MAX_OPEN_BYTES):
+            for part in in_pieces(started, lambda attempt: _payload_bytes(attempt.process), MAX_OPEN_BYTES):
                 began = time.perf_counter()
                 self._finish_or_postpone(part, treatments)
                 measures().processed(len(part), time.perf_counter() - began)
@@ -103,20 +103,20 @@ class ImportProcessor:
         A timer finishes each slow one, so that the others do not wait for it.
         """
         at = self._ledger.time()
-        wanted = {one.stream: command_for(one.stream, one.process, at) for one in started}
+        wanted = {attempt.stream: command_for(attempt.stream, attempt.process, at) for attempt in started}
         commands = {stream: command for stream, command in wanted.items() if command is not None}
         if commands:
             self._ledger.execute_many(commands, at=at, by=self._by())
         at_once = []
-        for one in started:
-            if one.stream in commands:
+        for attempt in started:
+            if attempt.stream in commands:
                 continue
-            if seconds := slowness_s(one.stream):
-                timer = threading.Timer(seconds, self._finish_late, ([one], treatments))
+            if seconds := slowness_s(attempt.stream):
+                timer = threading.Timer(seconds, self._finish_late, ([attempt], treatments))
                 timer.daemon = True
                 timer.start()
             else:
-                at_once.append(one)
+                at_once.append(attempt)
         return at_once
 
     def _finish_late(self, started: list[Started], treatments: Treatments) -> None:
@@ -136,12 +136,14 @@ class ImportProcessor:
         if failures:
             self._ledger.execute_many(failures, at=now(), by=self._by())
         for is_dry_run in (False, True):
-            batch = [one for one in ready if one.started.process.is_dry_run is is_dry_run]
+            batch = [prepared for prepared in ready if prepared.started.process.is_dry_run is is_dry_run]
             self._completer.complete(batch, is_dry_run=is_dry_run)
 
     def _read(self, started: Sequence[Started], treatments: Treatments) -> tuple[list[Ready], dict[str, Command]]:
         """The imports whose accounts could be read, and for each of the others the command that ends it."""
-        digests = {one.stream: one.process.staged.payload_sha256 for one in started if one.process.staged}
+        digests = {
+            attempt.stream: attempt.process.staged.payload_sha256 for attempt in started if attempt.process.staged
+        }
         payloads = self._ledger.payloads(digests)
         archived = self._archived([stream for stream in digests if stream not in payloads])
         with self._ledger.connection() as connection:  # sorted: rows of accounts created together lie together
@@ -150,19 +152,19 @@ class ImportProcessor:
         today = today_in_germany(at)
         ready: list[Ready] = []
         failures: dict[str, Command] = {}
-        for one in started:
-            terms, body = treatments[identity_of(one.stream)[0]].terms, payloads.get(one.stream)
+        for attempt in started:
+            terms, body = treatments[identity_of(attempt.stream)[0]].terms, payloads.get(attempt.stream)
             try:
-                account = account_of(body, one.process, terms, at, is_archived=one.stream in archived)
+                account = account_of(body, attempt.process, terms, at, is_archived=attempt.stream in archived)
                 if isinstance(account, FailImport):
-                    failures[one.stream] = account
+                    failures[attempt.stream] = account
                     continue
                 number = next(numbers)
-                referred = referring(account, today, is_dry_run=one.process.is_dry_run)
-                ready.append(Ready(one, number, undated_rows_of(account, number), referred))
+                referred = referring(account, today, is_dry_run=attempt.process.is_dry_run)
+                ready.append(Ready(attempt, number, undated_rows_of(account, number), referred))
             except Exception:  # it concerns this import alone
-                logger.exception("import is postponed", stream=one.stream, attempt=one.process.attempt)
-                failures[one.stream] = one.postponed("processing_failed", self._ledger.time())
+                logger.exception("import is postponed", stream=attempt.stream, attempt=attempt.process.attempt)
+                failures[attempt.stream] = attempt.postponed("processing_failed", self._ledger.time())
         return ready, failures
 
     def _archived(self, streams: Sequence[str]) -> set[str]:
@@ -177,16 +179,16 @@ class ImportProcessor:
     def _checked(self, read: Sequence[Ready], treatments: Treatments, failures: dict[str, Command]) -> list[Ready]:
         """The imports whose references are valid. For each of the others, adds a command to `failures`."""
         ready: list[Ready] = []
-        found = self._references.findings([one.referring for one in read], treatments) if read else []
-        for one, findings in zip(read, found, strict=True):
+        found = self._references.findings([prepared.referring for prepared in read], treatments) if read else []
+        for prepared, findings in zip(read, found, strict=True):
             if findings.errors:
-                failures[one.started.stream] = invalid(one.started.process.start, findings.errors)
+                failures[prepared.started.stream] = invalid(prepared.started.process.start, findings.errors)
             elif findings.is_unknown:
-                later = one.started.postponed("document_store_unavailable", self._ledger.time())
-                failures[one.started.stream] = later
+                later = prepared.started.postponed("document_store_unavailable", self._ledger.time())
+                failures[prepared.started.stream] = later
             else:
-                treatment, warnings = treatments[one.referring.supplier], problem_names(findings.warnings)
-                ready.append(msgspec.structs.replace(one, warnings=warnings, treatment=treatment))
+                treatment, warnings = treatments[prepared.referring.supplier], problem_names(findings.warnings)
+                ready.append(msgspec.structs.replace(prepared, warnings=warnings, treatment=treatment))
         return ready
 
 

@@ -117,7 +117,7 @@ class References:
         """Settings of each supplier, by its code; the defaults of the contract for an unknown supplier."""
         with self._ledger.connection() as connection, connection.cursor(row_factory=class_row(KnownSupplier)) as cursor:
             known = cursor.execute(SELECT_NAMED, (list(suppliers),)).fetchall()
-        return {code: KnownSupplier(code=code) for code in suppliers} | {one.code: one for one in known}
+        return {code: KnownSupplier(code=code) for code in suppliers} | {supplier.code: supplier for supplier in known}
 
     def findings(self, accounts: Sequence[Referring], treatments: Treatments) -> list[Findings]:
         """Findings of each account, in order. `treatments` must have the supplier of every account."""
@@ -214,8 +214,8 @@ def _documents_in(account: Referring, treatment: KnownSupplier, missing: set[str
         return Findings()
     is_required = treatment.documents_check == "require"
     if missing is None:
-        told = Problem("statements", "document_store_unavailable", "Documents could not be looked for.")
-        return Findings(is_unknown=True) if is_required else Findings(warnings=(told,))
+        problem = Problem("statements", "document_store_unavailable", "Documents could not be looked for.")
+        return Findings(is_unknown=True) if is_required else Findings(warnings=(problem,))
     absent = tuple(
         Problem(
             f"statements.{index}.statement_path",

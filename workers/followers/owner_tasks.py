@@ -111,7 +111,7 @@ class OwnerTasks(Follower):
         except StoreUnavailable as error:
             raise StoreUnavailable(first_line(error)) from error
         except Exception as error:  # an error ends the task, and not the relay
-            said = (
+            reason = (
                 str(error)
                 if isinstance(error, Refused | NotPossible | NotAllowed | NotAuthentic | UserNotPossible)
                 else said_by(error)
@@ -120,7 +120,7 @@ class OwnerTasks(Follower):
             if request.kind == "user_create":
                 with self._owner() as ledger:
                     forget_uncreated(ledger, request.arguments["user_id"])
-            self._end(task_id, FailOwnerTask(attempt=started.event.attempt, error=said), None)
+            self._end(task_id, FailOwnerTask(attempt=started.event.attempt, error=reason), None)
             return
         total, text = outcome.get("events", 0), msgspec.json.encode(outcome).decode()
         self._end(
@@ -172,7 +172,7 @@ class OwnerTasks(Follower):
         with administrator(self._admin_url) as connection:
             streams = account_streams(connection, supplier, external)
             healed = [heal(connection, projection, streams) for projection in PROJECTIONS]
-        return {"projections": [msgspec.to_builtins(one) for one in healed]}
+        return {"projections": [msgspec.to_builtins(result) for result in healed]}
 
     def _of_projection(self, task_id: str, request: OwnerTaskRequested, projection: Projection) -> dict[str, Any]:
         url = self._admin_url

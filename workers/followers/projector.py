@@ -64,20 +64,20 @@ class Projector(Follower):
         self._read, self._last_topics = None, LastTopics()
         while not stop.is_set():
             self._is_idle = True
-            went_on = [self._advanced(connection, projection) for projection in self._projections]
+            has_more = [self._advanced(connection, projection) for projection in self._projections]
             self._put_in_order(connection)
             supervision.works(self.name)
-            if not any(went_on):
+            if not any(has_more):
                 stop.wait(PAUSE_S)
                 follow.wait(connection)
 
     def _advanced(self, connection: Connection[Any], projection: Projection) -> bool:
         """Project the next events. A failure stops this projection only, and is tried again after a pause."""
-        name, went_on = work_name(projection.name), False
+        name, has_more = work_name(projection.name), False
         if supervision.is_due(name):
             with supervision.part(name, passes=ends_work(connection, StoreUnavailable)):
-                went_on = self.advance(connection, projection)
-        return went_on
+                has_more = self.advance(connection, projection)
+        return has_more
 
     def advance(self, connection: Connection[Any], projection: Projection) -> bool:
         """Project the next events. Return False if there were no more."""
@@ -93,9 +93,9 @@ class Projector(Follower):
                 return False
             self._is_idle = False
             topics = self._topics_of[projection.name]
-            batch = [one for topic, one in read.batch if topic in topics]
+            batch = [item for topic, item in read.batch if topic in topics]
             if read.after != live.position:
-                batch = [one for one in batch if one.position > live.position]
+                batch = [item for item in batch if item.position > live.position]
             poisons = self._taken_in(connection, projection, live, batch) if batch else ()
             connection.execute(
                 "UPDATE projection_versions SET position = %s WHERE name = %s AND version = %s",
@@ -144,7 +144,7 @@ class Projector(Follower):
             taken = _as_many_as_fit(batch)
             is_all = len(taken) < BATCH and len(taken) == len(batch)
             reached = reached if is_all else taken[-1].position
-            self._read = read = _Read(position, reached, [(one.topic, one) for one in taken], is_all)
+            self._read = read = _Read(position, reached, [(item.topic, item) for item in taken], is_all)
         return read
 
     def _tell_outdated(self, name: str) -> None:
@@ -161,9 +161,9 @@ def work_name(projection: str) -> str:
 def _as_many_as_fit(batch: Sequence[Seen | Poison]) -> Sequence[Seen | Poison]:
     """Return the first events of the batch, up to BATCH_BYTES of payloads."""
     total = 0
-    for count, one in enumerate(batch, 1):
-        if isinstance(one, Seen) and isinstance(one.recorded.event, ImportStaged):
-            total += one.recorded.event.payload_bytes
+    for count, item in enumerate(batch, 1):
+        if isinstance(item, Seen) and isinstance(item.recorded.event, ImportStaged):
+            total += item.recorded.event.payload_bytes
             if total > BATCH_BYTES:
                 return batch[:count]
     return batch

@@ -152,7 +152,7 @@ class Sweeper:
             if not row["is_expired"]:
                 at_once.append(stream)
         outcomes = self._ledger.execute_many(commands, at=now(), by="sweeper") if commands else []
-        if given_back := {one.stream: one.recorded.position for one in outcomes if one.recorded}:
+        if given_back := {outcome.stream: outcome.recorded.position for outcome in outcomes if outcome.recorded}:
             logger.warning("abandoned imports were given back", imports=len(given_back))
             for stream in at_once:
                 if stream in given_back:

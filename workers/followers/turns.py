@@ -131,6 +131,6 @@ class SupplierTurns:
 
     def _forget_old(self) -> None:
         at = time.monotonic()
-        old = takewhile(lambda one: at - one[1][0] >= RING_AGAIN_AFTER_S, self._rung.items())
+        old = takewhile(lambda item: at - item[1][0] >= RING_AGAIN_AFTER_S, self._rung.items())
         for stream, _ in [*old]:
             del self._rung[stream]
