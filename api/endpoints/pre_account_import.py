@@ -143,7 +143,7 @@ class PreAccountImport:
                 index,
                 "market_participant_code",
                 "market_participant_not_found",
-                Sentence("The market participant must exist.", "Den Marktpartner muss es geben."),
+                Sentence("The market participant must exist.", "Der Marktpartner muss existieren."),
             )
             for index, sheet in enumerate(sheets)
             if participants[sheet.market_participant_code,] not in known
