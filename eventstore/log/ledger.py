@@ -238,7 +238,9 @@ class Ledger:
         """
         is_together = beside is not None or answer is not None or is_all_or_nothing or needs_all
         for attempt in range(TRIES):
-            states = self._states(commands, loaded or {} if attempt == 0 else {})
+            known = loaded or {} if attempt == 0 else {}
+            unknown = [stream for stream in commands if stream not in known]
+            states = {**known, **self.look_at(unknown)} if unknown else known
             outcomes = self._decide_all(commands, states, at, by, answer.command_id if answer else None)
             ineffective = next((outcome for outcome in outcomes if outcome.recorded is None), None)
             if needs_all and ineffective:
@@ -330,12 +332,6 @@ class Ledger:
             for (stream, _), body in read_payloads(connection, digests.items()):
                 yield stream, body
 
-    def _states(
-        self, streams: Iterable[str], known: Mapping[str, Loaded | StreamUnreadable]
-    ) -> Mapping[str, Loaded | StreamUnreadable]:
-        unknown = [stream for stream in streams if stream not in known]
-        return {**known, **self.look_at(unknown)} if unknown else known
-
     def _rows(self, streams: list[str]) -> list[dict[str, Any]]:
         with self.connection() as connection, connection.cursor(binary=True) as cursor:
             return cursor.execute(_SELECT_STREAMS, (streams,), prepare=True).fetchall()
@@ -359,22 +355,19 @@ class Ledger:
         command_id: str | None,
     ) -> list[Decision]:
         outcomes = []
-        for stream in commands:
+        for stream, command in commands.items():
             loaded = states[stream]
             if isinstance(loaded, StreamUnreadable):
                 outcomes.append(Decision(stream, None, refusal=loaded))
                 continue
-            aggregate = aggregate_of(stream)
+            state, recorded, refused = loaded.state, None, None
             try:
-                event = self._decided(stream, commands[stream], loaded.state, at)
+                if event := self._decided(stream, command, state, at):
+                    recorded = _recorded(stream, loaded.version + 1, event, at, by, command_id)
+                    state = aggregate_of(stream).evolve(state, event)
             except Refused as refusal:
-                outcomes.append(Decision(stream, loaded.state, refusal=refusal))
-                continue
-            if event is None:
-                outcomes.append(Decision(stream, loaded.state))
-                continue
-            recorded = _recorded(stream, loaded.version + 1, event, at, by, command_id)
-            outcomes.append(Decision(stream, aggregate.evolve(loaded.state, event), recorded))
+                refused = refusal
+            outcomes.append(Decision(stream, state, recorded, refused))
         return outcomes
 
     def _encrypted(self, payloads: Mapping[str, Payload], fresh: Container[str] = ()) -> dict[str, Payload]:
@@ -401,19 +394,20 @@ class Ledger:
     def _append_beside(self, append: Append, beside: Beside | None) -> dict[str, Recorded]:
         """Append, with other rows before the events: everywhere else the same order holds, or it deadlocks (`locks`).
 
-        A single event without other rows shares a transaction with those of other callers.
+        A single event without other rows, and without a payload under another stream's key, shares a transaction with
+        those of other callers.
         """
         if not append.events:
             return {}
-        if beside is None and len(append.events) == 1:
+        subjects = {payload.subject for payload in append.payloads.values() if payload.subject}
+        if beside is None and len(append.events) == 1 and not subjects:
             return _positioned(append.events, self._committer.append(append))
         with self.connection() as connection:
             connection.execute("BEGIN", prepare=False)
             try:
                 if beside is not None:
                     beside(connection, append.events)
-                if append.payloads:
-                    refuse_erased(connection, {p.subject for p in append.payloads.values() if p.subject})
+                refuse_erased(connection, subjects)
                 began = time.perf_counter()
                 base = self._recorder.append(connection, append, ends_transaction=True)
                 measures().appended(len(append.events), time.perf_counter() - began)
