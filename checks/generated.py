@@ -81,7 +81,7 @@ def errors_page() -> str:
             f"{entry.meaning} *{entry.meaning_de}*",
             "",
             f"- When: {entry.when} *{entry.when_de}*",
-            f"- What to do: {entry.action} *{entry.action_de}*",
+            f"- Action: {entry.action} *{entry.action_de}*",
             "",
             "```json",
             example,

@@ -43,8 +43,7 @@ def status(
             if record is None:
                 raise click.ClickException(f"There was no import of {external} for {supplier_code} then.")
             record = naming_documents(ledger, supplier_code, {external: record})[external]
-            fields = msgspec.to_builtins(record, enc_hook=str)  # sentences in two languages are printed in English
-            click.echo(msgspec.json.encode(fields) if as_json else _lines(fields))
+            click.echo(msgspec.json.encode(record) if as_json else _lines(msgspec.to_builtins(record)))
             return
         require_supplier(connection, supplier_code)
         upto = position_of(as_of)

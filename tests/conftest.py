@@ -3,6 +3,7 @@
 import gc
 import itertools
 import os
+import signal
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -31,6 +32,8 @@ from tests.support.verbs import logging_as_before
 # Of hundreds of processes, each would compile all that it reads where an environment forbids to keep that.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# A shell starts background jobs with Ctrl-C ignored, and programs inherit that: tests interrupt programs.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 __all__ = ["bucket", "filled_log", "log"]
 

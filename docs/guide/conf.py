@@ -1,4 +1,4 @@
-"""How the guide at /docs/guide/ is built from README.md and docs/: by Sphinx, MyST and Furo, without the network."""
+"""Settings of the guide at /docs/guide/, which Sphinx, MyST and Furo build from README.md and docs/."""
 
 project = "The import ledger"
 html_title = project

@@ -1,4 +1,4 @@
-"""The example of the developer guide works as printed."""
+"""The worked example of the developer guide is run as it stands there."""
 
 import re
 import types

@@ -1,4 +1,4 @@
-"""The state of a supplier follows from its counts and rate."""
+"""How a supplier stands follows from counts and pace, and is honest where there is none."""
 
 import asyncio
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Vitals: each number follows its cause."""
+"""How the service is, in numbers: each number moves with what it tells of."""
 
 import threading
 from datetime import timedelta

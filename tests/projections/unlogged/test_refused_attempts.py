@@ -1,4 +1,4 @@
-"""The newest refused attempts of each supplier are kept."""
+"""Refused attempts are kept by supplier, the newest, and for 90 days."""
 
 from uuid import uuid4
 

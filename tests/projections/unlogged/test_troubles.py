@@ -1,4 +1,4 @@
-"""Each process reports its troubles; troubles that are not repeated are over."""
+"""Every process reports what fails in it, and what is not repeated counts for nothing."""
 
 import asyncio
 from typing import Any

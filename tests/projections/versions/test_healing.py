@@ -1,4 +1,4 @@
-"""Healing rebuilds the rows of one account, and resumes a parked stream."""
+"""Healing makes what projections say of one account anew, and a parked stream goes on afterwards."""
 
 from typing import Any
 

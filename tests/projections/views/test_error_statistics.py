@@ -1,4 +1,4 @@
-"""Each failure counts once."""
+"""What goes wrong is counted once."""
 
 from typing import Any
 

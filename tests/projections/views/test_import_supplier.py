@@ -1,4 +1,4 @@
-"""Rows of suppliers keep values that an event does not change."""
+"""Suppliers as they are now."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Charts have a bar for each span, also for empty ones."""
+"""Charts show what happened in each minute and hour, gaps too, and a pace is of whole minutes."""
 
 from datetime import timedelta
 
