@@ -34,7 +34,8 @@ def test_after_an_event_that_cannot_be_read_nothing_of_its_stream_is_decided_aga
     replay = Replay()
     [found] = replay.divergences([*events, *others])
     assert (found.position, found.says) == (2, "cannot be read: streams of this kind have no such topic")
-    assert replay.state_of(stream_of("S", "1")) is None
+    assert replay.state_of(stream_of("S", "1")) is replay.state_of(stream_of("S", "9")) is None
+    assert (replay.state_of(stream_of("S", "2")).status, replay.streams) == ("IN_PROGRESS", 2)
 
 
 @given(st.lists(COMMANDS, max_size=25))
