@@ -29,9 +29,8 @@ def main(*requirements: str) -> int:
         return 2
     print(f"{len(packages) - len(skipped)} packages were looked up: {len(found)} known vulnerabilities.")
     if skipped:
-        print(
-            f"{len(skipped)} packages could not be looked up ({reason}): {', '.join(one['name'] for one in skipped)}."
-        )
+        names = ", ".join(package["name"] for package in skipped)
+        print(f"{len(skipped)} packages could not be looked up ({reason}): {names}.")
     return 1 if found else 2 if skipped else 0
 
 

@@ -25,7 +25,9 @@ def licence_of(component: dict[str, Any]) -> str:
 
 def rows(bill: dict[str, Any]) -> list[tuple[str, str, str]]:
     """(name, version, licence) of every component, sorted by name."""
-    return sorted((one["name"], one.get("version", ""), licence_of(one)) for one in bill["components"])
+    return sorted(
+        (component["name"], component.get("version", ""), licence_of(component)) for component in bill["components"]
+    )
 
 
 def main(source: Path, target: Path) -> int:

@@ -61,7 +61,7 @@ def hanging(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def wake_late(ledger: Ledger, hanging: Hanging, processor: ImportProcessor, meanwhile: Callable[[str], Any]) -> str:
     """Let worker 7 hang, stage something else, start it as worker 8, let worker 7 continue; return the stream."""
-    [stream] = {one.stream for one in ledger.history(f"import/{SUPPLIER}/{FIRST['external_account_number']}")}
+    [stream] = {recorded.stream for recorded in ledger.history(f"import/{SUPPLIER}/{FIRST['external_account_number']}")}
     late = threading.Thread(target=processor.process, args=([stream],))
     late.start()
     assert hanging.is_asked.wait(20)

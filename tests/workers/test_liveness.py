@@ -41,7 +41,7 @@ def test_a_worker_whose_lock_cannot_be_taken_has_no_id(ledger: Ledger, monkeypat
         held = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid::bigint = %s"
         [row] = connection.execute(held, (before,)).fetchall()
         connection.execute("SELECT pg_terminate_backend(%s)", (row["pid"],))
-    wait_for(lambda: any(not one.is_waiting for one in supervision.troubles()), "it is named")
+    wait_for(lambda: any(not trouble.is_waiting for trouble in supervision.troubles()), "it is named")
     assert not liveness._held.is_set()
     monkeypatch.undo()
     wait_for(lambda: liveness._held.is_set() and liveness.worker() != before, "it has another id")

@@ -36,7 +36,7 @@ def account(number: int, end: str | None) -> dict[str, Any]:
 
 
 def events(ledger: Ledger, processor: ImportProcessor, *accounts: dict[str, Any]) -> list[Any]:
-    streams = [stage(ledger, one) for one in accounts]
+    streams = [stage(ledger, account) for account in accounts]
     processor.process(streams)
     return [ledger.history(stream)[-1].event for stream in streams]
 
@@ -61,7 +61,7 @@ def test_one_supply_point_on_two_live_accounts_is_a_warning(
     is_one_batch: bool,
 ) -> None:
     accounts = [account(1, first), account(2, second)]
-    batches = [accounts] if is_one_batch else [[one] for one in accounts]
+    batches = [accounts] if is_one_batch else [[each] for each in accounts]
     made = [event for batch in batches for event in events(ledger, processor, *batch)]
     assert list(map(is_warned, made)) == [False, warned]
 
@@ -81,8 +81,12 @@ def test_accounts_processed_at_the_same_moment_get_no_warning_and_later_ones_do(
     suppliers = References(ledger).treatments({SUPPLIER})
     submissions = [read_submission(encoded(account(number, None))) for number in (1, 2)]
     accounts = [referring(submission.account, now().date(), is_dry_run=False) for submission in submissions]
-    assert [References(ledger).findings([one], suppliers)[0].errors for one in accounts] == [(), ()]
-    codes = [problem.code for one in accounts for problem in References(ledger).findings([one], suppliers)[0].warnings]
+    assert [References(ledger).findings([referred], suppliers)[0].errors for referred in accounts] == [(), ()]
+    codes = [
+        problem.code
+        for referred in accounts
+        for problem in References(ledger).findings([referred], suppliers)[0].warnings
+    ]
     assert CODE not in codes
     events(ledger, processor, account(1, None), account(2, None))
     [third] = events(ledger, processor, account(3, None))
@@ -116,9 +120,9 @@ def test_a_dry_run_has_no_supply_point(ledger: Ledger, processor: ImportProcesso
 def test_the_look_up_stops_at_the_first_account_of_a_supply_point(ledger: Ledger, processor: ImportProcessor) -> None:
     """Otherwise a source with the same supply point in all accounts would slow down batch by batch."""
     events(ledger, processor, *(account(number, None) for number in range(1, 31)))
-    asked = ([SUPPLIER], [MALO], now().date())
+    parameters = ([SUPPLIER], [MALO], now().date())
     with ledger.connection() as connection:
-        row = connection.execute("EXPLAIN (ANALYZE, FORMAT JSON) " + SELECT_LIVE, asked).fetchone()
+        row = connection.execute("EXPLAIN (ANALYZE, FORMAT JSON) " + SELECT_LIVE, parameters).fetchone()
     assert row is not None
     read = {node.get("Relation Name"): node["Actual Rows"] for node in nodes(row["QUERY PLAN"][0]["Plan"])}
     assert (read["supply_point"], read["service_account"]) == (1, 1)

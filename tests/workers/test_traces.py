@@ -31,8 +31,8 @@ def test_the_last_staging_counts_and_the_worker_s_events_name_its_span(ledger: L
     traced(ledger, SECOND, changed(account, "Another note.", "notes", 0, "body"))
     untraced = stage(ledger, an_account(SUPPLIER, 2))
     assert traceparents(ledger, [stream]) == []
-    before, kept = spans(), InMemorySpanExporter()
-    keeper = OpenTelemetry(kept, {})
+    before, exporter = spans(), InMemorySpanExporter()
+    keeper = OpenTelemetry(exporter, {})
     trace_with(keeper)
     try:
         assert traceparents(ledger, [stream, untraced]) == [SECOND]
@@ -41,8 +41,8 @@ def test_the_last_staging_counts_and_the_worker_s_events_name_its_span(ledger: L
     finally:
         keeper.close()
         trace_with(before)
-    [span] = kept.get_finished_spans()
+    [span] = exporter.get_finished_spans()
     assert span.context is not None
     own = {event.metadata.traceparent for event in ledger.history(stream)[2:]}
-    assert {one[:-3] for one in own} == {f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}"}
+    assert {traceparent[:-3] for traceparent in own} == {f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}"}
     assert {event.metadata for event in ledger.history(untraced)} == {Metadata()}

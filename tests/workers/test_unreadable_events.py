@@ -121,7 +121,7 @@ def test_an_event_whose_text_cannot_be_read_stops_no_reader_and_no_other_account
     rung = [name for message in queued(log.broker) for name in message]
     assert rung == [first, last]
     ImportProcessor(log.ledger, worker=lambda: 7).process([first, stream, last])
-    assert [status(log.ledger, one) for one in (first, last)] == ["PROCESSED", "PROCESSED"]
+    assert [status(log.ledger, stream) for stream in (first, last)] == ["PROCESSED", "PROCESSED"]
     with pytest.raises(StreamUnreadable):
         log.ledger.execute(stream, CancelImport(), at=now(), by="t")
     [event] = log.ledger.history(stream)

@@ -155,10 +155,10 @@ def test_a_server_that_breaks_off_starttls_gets_nothing() -> None:
             while line := stream.readline():
                 heard.append(line)
                 first = line[:4].upper()
-                said = (
+                reply = (
                     b"250-mail\r\n250 STARTTLS" if first == b"EHLO" else b"454 no" if first == b"STAR" else b"221 bye"
                 )
-                stream.write(said + b"\r\n")
+                stream.write(reply + b"\r\n")
                 stream.flush()
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -182,7 +182,7 @@ def test_messages_stay_queued_without_an_attempt_until_the_server_offers_tls(
             for _ in range(20):
                 sender.send([stream])
         assert heard.senders == []
-    assert [type(one.event) for one in ledger.history(stream)] == [MailRequested]
+    assert [type(recorded.event) for recorded in ledger.history(stream)] == [MailRequested]
     assert {(line["log_level"], line["reason"]) for line in lines} == {("error", "it does not offer STARTTLS")}
     certificate = self_signed(tmp_path, "127.0.0.1")
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))

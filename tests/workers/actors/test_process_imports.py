@@ -105,9 +105,11 @@ def test_imports_with_large_payloads_are_processed_in_pieces(
     monkeypatch.setattr(process_imports, "MAX_OPEN_BYTES", 25_000)
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 6)]
     processor.process(streams)
-    events = [(one.stream, type(one.event)) for one in ledger.history(*streams) if one.version > 1]
+    events = [(event.stream, type(event.event)) for event in ledger.history(*streams) if event.version > 1]
     pieces = [streams[:2], streams[2:4], streams[4:]]
-    assert events == [(one, kind) for piece in pieces for kind in (ImportStarted, ImportProcessed) for one in piece]
+    assert events == [
+        (stream, kind) for piece in pieces for kind in (ImportStarted, ImportProcessed) for stream in piece
+    ]
 
 
 def test_imports_that_changed_since_they_were_read_are_read_again(

@@ -42,7 +42,7 @@ def ended(ledger: Ledger, lines: list[EndedLine]) -> EndedImports:
     return EndedImports(ledger, lines.extend)
 
 
-def told(ended: EndedImports, connection: psycopg.Connection[Any], lines: list[EndedLine]) -> list[tuple[str, str]]:
+def ends_of(ended: EndedImports, connection: psycopg.Connection[Any], lines: list[EndedLine]) -> list[tuple[str, str]]:
     lines.clear()
     while ended.tell(connection):
         pass
@@ -54,13 +54,13 @@ def test_each_import_that_ends_has_one_line_also_when_it_is_erased(
     histories: None, ended: EndedImports, lines: list[EndedLine], database: PostgresUrls
 ) -> None:
     with psycopg.connect(database.service, autocommit=True, row_factory=dict_row) as connection:
-        assert told(ended, connection, lines) == [
+        assert ends_of(ended, connection, lines) == [
             ("PROCESSED", "PROCESSED"),
             ("ERRORED", "ERRORED"),
             ("CANCELLED", "CANCELLED"),
             ("ERASED", "CANCELLED"),
         ]
-        assert told(ended, connection, lines) == []
+        assert ends_of(ended, connection, lines) == []
 
 
 @pytest.mark.promise("one-line-import-ended")
@@ -68,9 +68,9 @@ def test_a_line_is_not_repeated_if_the_position_was_lost(
     histories: None, ended: EndedImports, lines: list[EndedLine], database: PostgresUrls
 ) -> None:
     with psycopg.connect(database.service, autocommit=True, row_factory=dict_row) as connection:
-        assert len(told(ended, connection, lines)) == 4
+        assert len(ends_of(ended, connection, lines)) == 4
         follow.set_checkpoint(connection, FOLLOWER, 0)
-        assert told(ended, connection, lines) == []
+        assert ends_of(ended, connection, lines) == []
 
 
 def test_a_line_has_all_fields_and_no_personal_data(
@@ -80,7 +80,7 @@ def test_a_line_has_all_fields_and_no_personal_data(
     for command in (stage(), start(), FailImport(start=2, code="reference_not_unique", detail="d")):
         ledger.execute(stream, command, at=NOON, by="t")
     with psycopg.connect(database.service, autocommit=True, row_factory=dict_row) as connection:
-        told(ended, connection, lines)
+        ends_of(ended, connection, lines)
     [line] = lines
     assert msgspec.to_builtins(line) | {"timestamp": ""} == {
         "event": "import ended",

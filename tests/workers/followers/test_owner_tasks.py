@@ -98,7 +98,11 @@ def of_nw(ledger: Ledger) -> str:
 
 def erased(ledger: Ledger, external: str) -> list[str]:
     """Actors of the erasures of an import."""
-    return [one.caused_by for one in ledger.history(f"import/NW/{external}") if isinstance(one.event, SubjectErased)]
+    return [
+        recorded.caused_by
+        for recorded in ledger.history(f"import/NW/{external}")
+        if isinstance(recorded.event, SubjectErased)
+    ]
 
 
 def test_a_person_is_erased_once_by_the_user_who_requested_it(ledger: Ledger, tasks: Tasks, of_nw: str) -> None:
@@ -206,7 +210,7 @@ def test_a_request_that_the_api_has_not_made_is_not_carried_out(
     """The service's database role can name any user, copy a request, and change the view of it."""
     stage_account(ledger, "NW", "2")
     authentic = tasks.request(operator, "erase", supplier="NW", external="1")
-    [requested] = [one.event for one in ledger.history(stream_of(authentic))]
+    [requested] = [recorded.event for recorded in ledger.history(stream_of(authentic))]
     copy = msgspec.convert(msgspec.structs.asdict(requested), RequestOwnerTask)
     forged = {
         "without": msgspec.structs.replace(copy, mac=""),

@@ -69,8 +69,8 @@ def test_large_payloads_are_projected_in_small_batches(ledger: Ledger, monkeypat
         ledger.execute(f"import/S/{number}", stage(), at=NOON, by="t")
     projector = Projector(ledger, [IMPORT_PROGRESS])
     with ledger.connection() as connection:
-        went_on = [projector.advance(connection, IMPORT_PROGRESS) for _ in range(4)]
-    assert went_on == [True, True, False, False]
+        has_more = [projector.advance(connection, IMPORT_PROGRESS) for _ in range(4)]
+    assert has_more == [True, True, False, False]
     assert counted(ledger) == {"PENDING": 3}
 
 
@@ -92,7 +92,7 @@ def behind(admin: psycopg.Connection[Any]) -> set[str]:
         "SELECT v.name FROM unnest(%s::text[]) AS v (name) LEFT JOIN projection_versions AS p"
         " ON p.name = v.name AND state = 'live' WHERE position IS DISTINCT FROM (SELECT max(position) FROM events)"
     )
-    return {name for (name,) in admin.execute(query, ([one.name for one in FOLLOWING],))}
+    return {name for (name,) in admin.execute(query, ([projection.name for projection in FOLLOWING],))}
 
 
 REFUSING = """

@@ -183,7 +183,7 @@ def test_large_imports_are_spread_over_messages(ledger: Ledger, connection: psyc
     large = [
         account | {"external_account_number": f"NW-{number}", "metadata": {"n": "x" * 5_000_000}} for number in "12"
     ]
-    streams = [stage(ledger, one) for one in (*large, an_account(SUPPLIER, 3))]
+    streams = [stage(ledger, account) for account in (*large, an_account(SUPPLIER, 3))]
     broker = in_process_broker()
     relay = Relay(ledger, BrokerDoorbell(broker))
     relay._read_on(connection, 0)

@@ -36,7 +36,7 @@ def test_a_refused_seal_is_tried_again_within_seconds_and_its_trouble_ends(log: 
     log.cut(450)
     ledger, stop = Ledger(log.urls.service, views=INLINE), threading.Event()
     sealing = Sealer(ledger, KEY, log.outside, AuthorityKey("r" * 32), every_s=3600).start(stop)
-    wait_for(lambda: [one.name for one in supervision.troubles()] == ["sealer"], "it is refused")
+    wait_for(lambda: [trouble.name for trouble in supervision.troubles()] == ["sealer"], "it is refused")
     with psycopg.connect(log.urls.service, autocommit=True) as connection:
         continue_from(connection, KEY, log.outside, 450, "put back", at=NOON)
     wait_for(lambda: supervision.troubles() == [], "it seals again")

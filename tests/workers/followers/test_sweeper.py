@@ -89,7 +89,7 @@ def test_a_step_of_the_sweeper_that_fails_does_not_stop_the_others(
     sweeper, turns = sweeper_and_turns(ledger)
     sweeper.sweep(connection, relayed=1)
     assert turns.take(10) == [[lost]]
-    assert [one.name for one in supervision.troubles()] == [
+    assert [trouble.name for trouble in supervision.troubles()] == [
         "sweeper of abandoned e-mails",
         "sweeper of waiting e-mails",
     ]
