@@ -1,8 +1,8 @@
 -- rollable: yes
--- The log, what stands beside it, and the platform's account numbers. Tables of views are declared with them, and made
--- by projections/versions/install.py.
+-- The log, the tables beside it, and the platform's account numbers. Tables of views are declared with the views, and
+-- created by projections/versions/install.py.
 
--- 1. The log: it can only be inserted into.
+-- 1. The log: append-only.
 
 CREATE TABLE events (
     position     bigint      NOT NULL PRIMARY KEY,
@@ -16,21 +16,21 @@ CREATE TABLE events (
     code_version text        NOT NULL,
     state        bytea       NOT NULL,
     CONSTRAINT events_stream_version UNIQUE (stream, version),
-    -- Python has years from 1 to 9999. One row beyond them would make every batch that it is in unreadable.
+    -- Python has years from 1 to 9999. A row outside of them would make every batch with it unreadable.
     CONSTRAINT events_recorded_at_is_readable
         CHECK (recorded_at > '0002-01-01Z' AND recorded_at < '9998-01-01Z'),
-    -- Every follower reads every event. One that fills a process's memory would end each of them, again and again.
+    -- Every follower reads every event. An event that fills the memory of a process would end all followers repeatedly.
     CONSTRAINT events_are_bounded CHECK (
         octet_length(state) + octet_length(caused_by) + octet_length(code_version)
         + octet_length(coalesce(command_id, '')) + octet_length(coalesce(supplier, '')) < 20000000)
 );
 
-COMMENT ON COLUMN events.position IS 'Place in the whole log: dense, in commit order.';
-COMMENT ON COLUMN events.version IS 'Place in the stream, from 1, without gaps.';
+COMMENT ON COLUMN events.position IS 'Number in the whole log: from 1, without gaps, in commit order.';
+COMMENT ON COLUMN events.version IS 'Number in the stream: from 1, without gaps.';
 COMMENT ON COLUMN events.state IS 'The event as JSON; no personal data.';
 
--- Payloads of which two fit on a page stay in their rows: each piece beside a row costs an index entry to write, and a
--- look-up for each time that it is read. They are compressed already: no second compression by the server.
+-- Payloads up to half a page are stored in their rows. TOAST would cost an index entry per write and a look-up per read.
+-- The server does not compress them, since they are compressed already.
 CREATE TABLE payloads (
     stream         text        NOT NULL,
     sha256         bytea       NOT NULL,
@@ -43,11 +43,11 @@ CREATE TABLE payloads (
 
 ALTER TABLE payloads ALTER COLUMN content SET STORAGE EXTERNAL;
 
-COMMENT ON TABLE payloads IS 'Request bodies as received; with their keys, the one thing that may be erased.';
+COMMENT ON TABLE payloads IS 'Request bodies as received. Only payloads and their keys can be erased.';
 COMMENT ON COLUMN payloads.content IS
-    'A zstd frame (RFC 8878) that says whether it needs dictionary 40001 (eventstore/log/payloads-40001.zdict); after a '
-    'byte 01 and a nonce of 12 bytes, encrypted with AES-256-GCM by the key of its subject, its stream as associated data.';
-COMMENT ON COLUMN payloads.subject IS 'The import stream whose key this is encrypted with; none for the stream''s own.';
+    'zstd frame (RFC 8878), which names its dictionary (40001 is eventstore/log/payloads-40001.zdict). If encrypted: byte '
+    '01, nonce of 12 bytes, AES-256-GCM with the key of the subject and the stream as associated data.';
+COMMENT ON COLUMN payloads.subject IS 'Import stream whose key encrypts the content; NULL for the payload''s own stream.';
 
 CREATE TABLE payload_keys (
     stream    text        NOT NULL PRIMARY KEY,
@@ -57,8 +57,8 @@ CREATE TABLE payload_keys (
 );
 
 COMMENT ON TABLE payload_keys IS
-    'By import stream: what its payloads, and those of what was attached to its account, are encrypted with. '
-    'A row without key says that the person was erased.';
+    'Keys of import streams, for their payloads and those of records of the same account. '
+    'A row without a key means that the person was erased.';
 
 CREATE TABLE remembered_answers (
     command_id     text        NOT NULL PRIMARY KEY,
@@ -69,9 +69,9 @@ CREATE TABLE remembered_answers (
 );
 
 COMMENT ON TABLE remembered_answers IS
-    'First answers to requests with an Idempotency-Key, stored with the events that they speak of.';
+    'First answers to requests with an Idempotency-Key, stored together with their events.';
 COMMENT ON COLUMN remembered_answers.command_id IS
-    'SHA-256 of organisation, method, path and key, which events carry too.';
+    'SHA-256 of organisation, method, path and key; the same in events.';
 
 CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -84,16 +84,16 @@ CREATE TRIGGER events_are_append_only
     BEFORE UPDATE OR DELETE OR TRUNCATE ON events
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
--- 2. Appending. The service's roles append through these functions alone, which run with the rights of the schema's
--- owner: a role that could insert a row of its own could take the last position there is, and nothing could follow.
+-- 2. Appending. The service's roles append only through these functions, which run with the rights of the schema's
+-- owner. A role that could insert rows could use the last possible position, and no event could follow.
 
 CREATE FUNCTION log_time() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$SELECT clock_timestamp()$$;
 
--- One batch into the log. Takes the log's lock, and numbers the events densely in commit order: `base` is the position
--- before the first. `at` is the time of all events of the append. It is taken while the lock is held and never before
--- that of the event before it, so that times rise with positions, whatever clocks the writers have.
--- A stream that somebody else has appended to, or that has a key already where a new one is given, raises LG001 with
--- the numbers (from 1) of the conflicting events; nothing of the batch is stored then.
+-- Append one batch. Takes the log's lock, and numbers the events without gaps in commit order. `base` is the position
+-- before the first event. `at` is the time of all events: it is read while the lock is held, and is never before the time
+-- of the previous event, so times rise with positions, whatever the clocks of the writers.
+-- If another writer has appended to a stream, or a stream with a new key has one, raises LG001 with the numbers (from 1)
+-- of the conflicting events. Nothing of the batch is stored then.
 CREATE FUNCTION append_events(
     streams text[], versions integer[], topics text[], suppliers text[], causes text[],
     command_ids text[], code_version text, states bytea[],
@@ -110,8 +110,8 @@ BEGIN
         ORDER BY s;  -- the same order everywhere, or two batches with the same streams deadlock
     END IF;
 
-    -- Where all payloads are those of streams that are new, their keys were new, so that no other append can have one
-    -- of them: none is looked for first, and they need no order.
+    -- If every payload belongs to a new stream, its key was new as well, so no other append can have the payload.
+    -- No check for conflicts and no order is needed.
     IF cardinality(payload_streams) = cardinality(key_streams) THEN
         INSERT INTO payloads (stream, sha256, recorded_at, received_bytes, content, subject)
         SELECT s, d, now(), z, c, u
@@ -127,7 +127,7 @@ BEGIN
     END IF;
 
     PERFORM pg_advisory_xact_lock(7015001);
-    -- A statement of its own: in one with the lock, the snapshot would be older than the lock.
+    -- A separate statement: in the statement of the lock, the snapshot would be older than the lock.
     SELECT events.position, events.recorded_at INTO base, at FROM events ORDER BY events.position DESC LIMIT 1;
     base := coalesce(base, 0);
     at := greatest(at, log_time());
@@ -147,8 +147,8 @@ EXCEPTION WHEN unique_violation THEN
 END
 $$;
 
--- As append_events, with answers: `answer_numbers` are the numbers (from 1) of the events that they speak of.
--- An answer that is there already is a conflict of its event. Answers come before payloads and log, everywhere.
+-- append_events with remembered answers. `answer_numbers` are the numbers (from 1) of their events. An existing answer is
+-- a conflict of its event. All writers insert answers before payloads and events, to avoid deadlocks.
 CREATE FUNCTION append_answered_events(
     streams text[], versions integer[], topics text[], suppliers text[], causes text[],
     command_ids text[], code_version text, states bytea[],
@@ -178,7 +178,7 @@ EXCEPTION WHEN unique_violation THEN
 END
 $$;
 
--- Give a key to each of these import streams that has none.
+-- Create a key for each of these import streams that has none.
 CREATE FUNCTION add_payload_keys(streams text[], keys bytea[]) RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     INSERT INTO payload_keys (stream, key)
@@ -190,7 +190,7 @@ $$;
 
 REVOKE ALL ON FUNCTION append_events, append_answered_events, add_payload_keys FROM PUBLIC;
 
--- Events that give or take powers, or say what was carried out, are appended by the roles that may do so.
+-- Roles that may append events about rights, users and results of tasks.
 CREATE TABLE appenders (
     topic text NOT NULL,
     role  name NOT NULL,
@@ -198,19 +198,19 @@ CREATE TABLE appenders (
     PRIMARY KEY (topic, role, kind)
 );
 
-COMMENT ON TABLE appenders IS 'Roles that may append events of a topic, beside the owner. `migrate` fills it.';
+COMMENT ON TABLE appenders IS 'Roles that may append events of a topic, besides the owner. Filled by `migrate`.';
 COMMENT ON COLUMN appenders.kind IS
-    'Prefix of the streams that have such events. Any other stream would be unreadable: its key could not be revoked.';
+    'Prefix of the streams with such events. In another stream, the event would make the stream unreadable.';
 
--- The session's user is asked: within `append_events` the current user is the schema's owner.
--- Tables are named with their schemas, those of Postgres too: a temporary one of the same name would be found first.
+-- Checks the session's user: within `append_events` the current user is the schema's owner.
+-- Tables are qualified, also those of Postgres: a temporary table of the same name would hide them.
 CREATE FUNCTION refuse_other_appenders() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT EXISTS (
         SELECT FROM public.appenders AS a
         WHERE a.topic = NEW.topic AND a.kind = split_part(NEW.stream, '/', 1)
           AND pg_has_role(session_user, a.role, 'USAGE')
-          AND (NEW.version = 1 OR EXISTS (  -- after a gap up to the last number there could be no other event
+          AND (NEW.version = 1 OR EXISTS (  -- no gaps: after the largest version, no event could follow
               SELECT FROM public.events AS e WHERE e.stream = NEW.stream AND e.version = NEW.version - 1))
     ) AND NOT pg_has_role(session_user, (SELECT relowner FROM pg_catalog.pg_class WHERE oid = TG_RELID), 'USAGE') THEN
         RAISE EXCEPTION '% may not append %', session_user, NEW.topic USING ERRCODE = 'insufficient_privilege';
@@ -219,7 +219,7 @@ BEGIN
 END
 $$;
 
--- The topics that are left out are those of most events: the condition costs less than a call.
+-- Most events have the excluded topics, and a condition costs less than a call.
 CREATE TRIGGER events_have_their_appenders
     AFTER INSERT ON events
     FOR EACH ROW WHEN (NEW.topic NOT IN ('import_staged.v1', 'import_started.v1', 'import_processed.v1')
@@ -234,7 +234,7 @@ FROM events;
 
 COMMENT ON VIEW stored_events IS 'The log under the column names of the eventsourcing library, for its reads.';
 
--- What cannot be read concerns its own row alone: whoever reads the log in SQL sees what is stored there.
+-- An event that cannot be decoded is shown as stored, and does not affect other rows.
 CREATE FUNCTION readable_event(state bytea) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN convert_from(state, 'UTF8')::jsonb;
@@ -250,8 +250,8 @@ FROM events;
 
 COMMENT ON VIEW readable_events IS 'The log for people who read SQL.';
 
--- The last position whose event was recorded at this time or before, 0 for none. It is looked for from the log's
--- beginning, so that what is appended later does not change the way.
+-- Last position whose event was recorded at this time or before; 0 for none. The binary search starts at the log's
+-- beginning, so later events do not change its steps.
 CREATE FUNCTION position_at(moment timestamptz) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
 DECLARE
     head   bigint := coalesce((SELECT max(position) FROM events), 0);
@@ -272,8 +272,8 @@ BEGIN
 END
 $$;
 
--- The same, or NULL where events of this time may still be appended: at the end of the log it waits for the appends
--- that have their time already, and a time that has not passed then is not answered.
+-- The same, or NULL if events of this time may still be appended. At the end of the log it waits for appends that have
+-- their time already.
 CREATE FUNCTION settled_position_at(moment timestamptz) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     IF NOT coalesce((SELECT recorded_at > moment FROM events ORDER BY position DESC LIMIT 1), false) THEN
@@ -287,8 +287,8 @@ BEGIN
 END
 $$;
 
--- 4. Seals: the Merkle tree over the log's events, in tiles, and signed checkpoints of that tree. A log that has lost
--- its end may go on openly: its checkpoints from then on belong to another branch.
+-- 4. Seals: the Merkle tree over the log's events, in tiles, and signed checkpoints of that tree. If a log has lost its
+-- end and continues, its later checkpoints belong to another branch.
 
 CREATE TABLE log_tiles (
     level  smallint NOT NULL,
@@ -299,7 +299,7 @@ CREATE TABLE log_tiles (
 
 ALTER TABLE log_tiles ALTER COLUMN hashes SET STORAGE EXTERNAL;
 
-COMMENT ON TABLE log_tiles IS 'Up to 256 hashes side by side; level 0 are those of the events, in order.';
+COMMENT ON TABLE log_tiles IS 'Up to 256 hashes each. Level 0 has the hashes of the events, in order.';
 
 CREATE TABLE log_checkpoints (
     branch    integer     NOT NULL DEFAULT 0,
@@ -312,14 +312,14 @@ CREATE TABLE log_checkpoints (
 );
 
 COMMENT ON TABLE log_checkpoints IS 'Signed notes (C2SP tlog-checkpoint); copies are kept outside of the database.';
-COMMENT ON COLUMN log_checkpoints.continues IS 'Of the first of a branch: up to which position the older branch was kept.';
-COMMENT ON COLUMN log_checkpoints.lost IS 'Of the same: up to which position the older branch had been signed.';
+COMMENT ON COLUMN log_checkpoints.continues IS 'First checkpoint of a branch: last position that was kept of the older branch.';
+COMMENT ON COLUMN log_checkpoints.lost IS 'First checkpoint of a branch: last position that was signed on the older branch.';
 
 CREATE TRIGGER log_checkpoints_are_append_only
     BEFORE UPDATE OR DELETE OR TRUNCATE ON log_checkpoints
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
--- The public halves of the keys that have sealed the log, so that whoever writes a proof can put them beside it.
+-- Public keys that have sealed the log. Proofs contain them.
 CREATE TABLE log_keys (
     origin   text        NOT NULL PRIMARY KEY,
     verifier text        NOT NULL,
@@ -327,8 +327,8 @@ CREATE TABLE log_keys (
 );
 
 COMMENT ON TABLE log_keys IS
-    'Verifier keys by the origin of their checkpoints. Not secret; who verifies compares them with the one that they were given.';
-COMMENT ON COLUMN log_keys.used_at IS 'When it has sealed first, as far as this table knows.';
+    'Verifier keys by the origin of their checkpoints. Not secret. Auditors compare them with a key that they got elsewhere.';
+COMMENT ON COLUMN log_keys.used_at IS 'Time of the first seal that this table knows.';
 
 CREATE TRIGGER log_keys_are_append_only
     BEFORE UPDATE OR DELETE OR TRUNCATE ON log_keys
@@ -344,10 +344,10 @@ CREATE TABLE statement_requests (
 );
 
 COMMENT ON TABLE statement_requests IS
-    'Statements that wait to be signed: who asks deletes its row with the answer, the sealer deletes what nobody fetched.';
-COMMENT ON COLUMN statement_requests.mac IS 'Over id, body and requested_at. A request without it is not signed.';
+    'Statements to sign. The process that requested one deletes its row with the answer; the sealer deletes old rows.';
+COMMENT ON COLUMN statement_requests.mac IS 'MAC of id, body and requested_at. A request without it is not signed.';
 
--- A log that does not continue what was signed takes nothing in until an operator has decided.
+-- Stops of the intake: a log that does not continue its signed checkpoints accepts no events until an operator decides.
 CREATE TABLE intake_stops (
     id         bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     stopped_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -361,12 +361,12 @@ CREATE TABLE intake_stops (
 
 CREATE UNIQUE INDEX intake_stops_in_force ON intake_stops ((ended_at IS NULL)) WHERE ended_at IS NULL;
 
-COMMENT ON TABLE intake_stops IS 'Times in which nothing is appended, since the log does not continue a signed checkpoint. One is in force at most.';
-COMMENT ON COLUMN intake_stops.note IS 'The signed checkpoint that the log does not continue; a stop that was ended is not repeated for it.';
-COMMENT ON COLUMN intake_stops.ended_for IS 'Reason that the operator gave.';
+COMMENT ON TABLE intake_stops IS 'Periods without appends, because the log does not continue a signed checkpoint. At most one is in force.';
+COMMENT ON COLUMN intake_stops.note IS 'The signed checkpoint that the log does not continue. A stop that has ended is not repeated for it.';
+COMMENT ON COLUMN intake_stops.ended_for IS 'Reason of the operator.';
 
--- Nothing is appended before this log was compared with its checkpoints since the server has started. A copy of the
--- database has other files or another start: it must be compared itself.
+-- After each start of the server, the log must be compared with its checkpoints before the first append. A copy of the
+-- database has another file or another start, so it must be compared as well.
 CREATE TABLE log_comparisons (
     started_at   timestamptz NOT NULL DEFAULT pg_postmaster_start_time(),
     file         text        NOT NULL DEFAULT pg_relation_filepath('events'),
@@ -376,14 +376,14 @@ CREATE TABLE log_comparisons (
     PRIMARY KEY (started_at, file)
 );
 
-COMMENT ON TABLE log_comparisons IS 'First comparisons of the log with its checkpoints, one for each start of a server.';
-COMMENT ON COLUMN log_comparisons.file IS 'File of the events: a database or a table that was copied has another one.';
-COMMENT ON COLUMN log_comparisons.accepted_for IS 'Reason of an operator who lets the intake continue without a comparison.';
+COMMENT ON TABLE log_comparisons IS 'First comparison of the log with its checkpoints after each start of the server.';
+COMMENT ON COLUMN log_comparisons.file IS 'File of the table events. A copied database or table has another file.';
+COMMENT ON COLUMN log_comparisons.accepted_for IS 'Reason of an operator who let intake continue without a comparison.';
 
--- The log of a new database is empty.
+-- The log of a new database is empty: no comparison is needed.
 INSERT INTO log_comparisons DEFAULT VALUES;
 
--- A role of the service can neither restore, nor hide the tables that stop the intake behind its own temporary ones.
+-- The service's roles cannot append during a restore, and cannot hide these tables behind temporary ones.
 CREATE FUNCTION is_log_compared() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN EXISTS (
@@ -412,7 +412,7 @@ CREATE TRIGGER events_wait_while_stopped
     BEFORE INSERT ON events
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_while_stopped();
 
--- 5. What follows the log.
+-- 5. Followers of the log.
 
 CREATE TABLE checkpoints (
     follower   text        NOT NULL PRIMARY KEY,
@@ -420,7 +420,7 @@ CREATE TABLE checkpoints (
     updated_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
-COMMENT ON TABLE checkpoints IS 'How far each follower of the log has come.';
+COMMENT ON TABLE checkpoints IS 'Position of each follower of the log.';
 
 CREATE TABLE projection_versions (
     name        text        NOT NULL,
@@ -438,10 +438,10 @@ CREATE TABLE projection_versions (
 CREATE UNIQUE INDEX projection_versions_live ON projection_versions (name) WHERE state = 'live';
 
 COMMENT ON TABLE projection_versions IS
-    'The versions of each projection: which is live, and which stand beside it.';
+    'Versions of each projection: the live one and others.';
 COMMENT ON COLUMN projection_versions.position IS
-    'Up to where its tables are made; a live one that is written with the append is always at the head.';
-COMMENT ON COLUMN projection_versions.differences IS 'Rows that the last verification found to differ from the log.';
+    'Last position in its tables. A live version that is written with the append is always at the end of the log.';
+COMMENT ON COLUMN projection_versions.differences IS 'Rows that differed from the log at the last verification.';
 
 CREATE TABLE parked_streams (
     name      text        NOT NULL,
@@ -455,9 +455,9 @@ CREATE TABLE parked_streams (
     PRIMARY KEY (name, version, stream)
 );
 
-COMMENT ON TABLE parked_streams IS 'Streams that a projection leaves out, from an event on that it could not take in.';
+COMMENT ON TABLE parked_streams IS 'Streams that a projection skips, from the event on that it could not project.';
 COMMENT ON COLUMN parked_streams.accepted_at IS
-    'Since when an operator knows that the stream stays left out; it is reported no more.';
+    'Time since which an operator accepts that the stream is skipped. It is not reported any more.';
 
 CREATE TABLE troubles (
     process    text        NOT NULL,
@@ -472,9 +472,9 @@ CREATE TABLE troubles (
 );
 
 COMMENT ON TABLE troubles IS
-    'Work of the service''s processes that fails at present. Rows that are not repeated for a while count for nothing.';
+    'Work of the service''s processes that fails at present. Rows that are not updated for a while are ignored.';
 
--- Each database role reports, and takes back, its own troubles; all roles read all of them.
+-- Each database role reports and deletes its own troubles. All roles read all of them.
 ALTER TABLE troubles ENABLE ROW LEVEL SECURITY;
 CREATE POLICY troubles_are_read_by_all ON troubles FOR SELECT USING (true);
 CREATE POLICY troubles_are_reported_by_their_role ON troubles FOR INSERT WITH CHECK (role = session_user);
@@ -482,8 +482,8 @@ CREATE POLICY troubles_are_repeated_by_their_role ON troubles FOR UPDATE USING (
 CREATE POLICY troubles_are_ended_by_their_role ON troubles FOR DELETE
     USING (role = session_user OR seen_at < clock_timestamp() - interval '1 hour');
 
--- The index of searches gathers new entries in a list, which its owner alone may have put in order: the projector asks
--- for it, so that no append does it when the list is full.
+-- A GIN index collects new entries in a pending list, which only the owner may clean. The projector does so through this
+-- function, so that no append has to when the list is full.
 CREATE FUNCTION put_searches_in_order() RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT pg_catalog.gin_clean_pending_list(x.indexrelid)
@@ -494,7 +494,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 REVOKE ALL ON FUNCTION put_searches_in_order() FROM PUBLIC;
 
--- Runs that a worker adds up.
+-- Reconciliations of runs.
 CREATE TABLE reconciliations (
     supplier      text        NOT NULL,
     run           text        NOT NULL,
@@ -517,12 +517,12 @@ CREATE TABLE reconciliations (
     PRIMARY KEY (supplier, run)
 );
 
-COMMENT ON TABLE reconciliations IS 'Runs that a worker adds up, or has added up: deleting a row cancels the job.';
+COMMENT ON TABLE reconciliations IS 'Jobs that reconcile a run, and their results. Deleting a row cancels the job.';
 COMMENT ON COLUMN reconciliations.reached IS 'Position of the last event of the run when the job was requested.';
-COMMENT ON COLUMN reconciliations.after_place IS 'JSON: the account after which the next portion begins. The accounts up to it are in totals.';
-COMMENT ON COLUMN reconciliations.requested_at IS 'When a request last asked for the job. One that nobody asks for is deleted.';
+COMMENT ON COLUMN reconciliations.after_place IS 'JSON: last account in totals. The next portion begins after it.';
+COMMENT ON COLUMN reconciliations.requested_at IS 'Time of the last request for the job. Jobs without requests are deleted.';
 
--- 6. What was refused, by account: outside the log, so that it can be deleted after 90 days and with the person.
+-- 6. Refused requests by account: outside the log, so that they can be deleted after 90 days and with the person.
 
 CREATE TABLE refused_attempts (
     number                  bigint      NOT NULL GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -539,11 +539,11 @@ CREATE INDEX refused_attempts_of_account ON refused_attempts (external_account_n
 CREATE INDEX refused_attempts_of_supplier ON refused_attempts (supplier, number);
 CREATE INDEX refused_attempts_in_time ON refused_attempts USING brin (attempted_at);
 
-COMMENT ON TABLE refused_attempts IS 'Requests about an account that were refused: when, which, codes and paths; no values.';
-COMMENT ON COLUMN refused_attempts.problems IS 'code@path of each; the name of an undocumented field is *.';
-COMMENT ON COLUMN refused_attempts.id IS 'Drawn by the process that noted the attempt, before its first write.';
+COMMENT ON TABLE refused_attempts IS 'Refused requests about an account: time, operation, codes and paths, but no values.';
+COMMENT ON COLUMN refused_attempts.problems IS 'code@path of each problem. The name of an undocumented field is *.';
+COMMENT ON COLUMN refused_attempts.id IS 'Random id, so that the process can repeat the insert.';
 
--- 7. People who use the console: what events must not hold of them, and what opens a session. All of it can be deleted.
+-- 7. Users of the console: personal data, which events must not hold, and sessions. All rows can be deleted.
 
 CREATE TABLE user_details (
     user_id       text        NOT NULL PRIMARY KEY,
@@ -591,19 +591,19 @@ CREATE TABLE typed_reasons (
 CREATE INDEX typed_reasons_of_subject ON typed_reasons (subject);
 CREATE INDEX typed_reasons_of_user ON typed_reasons (user_id);
 
-COMMENT ON TABLE user_details IS 'By user id: what events do not hold of people who use the console. Deleting a row erases the person.';
-COMMENT ON COLUMN user_details.password_hash IS 'argon2id; empty until a password was set.';
+COMMENT ON TABLE user_details IS 'Personal data of users of the console. Deleting a row erases the person.';
+COMMENT ON COLUMN user_details.password_hash IS 'Argon2id hash; empty until a password is set.';
 COMMENT ON COLUMN user_details.openid IS 'Issuer and subject of an OpenID provider.';
 COMMENT ON COLUMN user_details.organisation IS
-    'Within which the address is that of one user: whoever adds a user learns nothing of other organisations.';
+    'An address is unique within an organisation, so a new user shows nothing about other organisations.';
 COMMENT ON COLUMN user_details.mac IS
-    'Over user_id, openid and password_hash, by a key that is not in the database. Without it, neither of the two signs anybody in.';
-COMMENT ON TABLE sign_in_links IS 'Links that sign in once, by the SHA-256 of what is in them; using one deletes it.';
-COMMENT ON TABLE user_sessions IS 'Open sessions, by the SHA-256 of what is in the cookie; ending one deletes it.';
-COMMENT ON COLUMN user_sessions.mac IS 'Over all other columns. A session without it opens nothing.';
-COMMENT ON TABLE failed_sign_ins IS 'How often signing in has failed in a row, by SHA-256 of the address that was typed or came.';
-COMMENT ON TABLE typed_reasons IS 'Reasons that users have typed, by the id that events carry; deleted with their subject or their user.';
-COMMENT ON COLUMN typed_reasons.subject IS 'The stream that the reason is about: of an import, the person''s.';
+    'MAC of user_id, openid and password_hash, by a key that is not in the database. Without it, neither can be used to sign in.';
+COMMENT ON TABLE sign_in_links IS 'Links that sign in once, by the SHA-256 of their token. Using a link deletes it.';
+COMMENT ON TABLE user_sessions IS 'Open sessions, by the SHA-256 of the token in the cookie. Ending a session deletes it.';
+COMMENT ON COLUMN user_sessions.mac IS 'MAC of all other columns. A session without it is not accepted.';
+COMMENT ON TABLE failed_sign_ins IS 'Consecutive failed sign-ins, by the SHA-256 of e-mail or network address.';
+COMMENT ON TABLE typed_reasons IS 'Reasons that users have typed, by the id in events. Deleted with their subject or their user.';
+COMMENT ON COLUMN typed_reasons.subject IS 'Stream of the person, or of the object, that the reason is about.';
 
 CREATE TABLE owner_task_progress (
     task_id    text        NOT NULL PRIMARY KEY,
@@ -613,22 +613,22 @@ CREATE TABLE owner_task_progress (
     written_at timestamptz NOT NULL
 );
 
-COMMENT ON TABLE owner_task_progress IS 'By task: events looked at of how many, and the outcome as JSON. Can be deleted.';
+COMMENT ON TABLE owner_task_progress IS 'Progress of owner''s tasks in events, and their result as JSON. Can be deleted.';
 
 -- 8. The platform.
 
 CREATE SCHEMA platform;
 
--- Account numbers are a keyed permutation of this sequence: never drawn twice, never guessable.
+-- Account numbers are a keyed permutation of this sequence: unique, and not guessable.
 CREATE SEQUENCE platform.account_sequence;
 
 CREATE TABLE platform.account_number_key AS
 SELECT sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())) AS key;
 
--- 9. What the service's role may know of the server without its owner's rights.
+-- 9. State of the server that the service's roles may read.
 
--- How many standbys a commit may wait for, NULL where the schema's owner may not see it. The service's role asks through
--- this function, so that it need not see other sessions' queries.
+-- Number of standbys that a commit may wait for; NULL if the schema's owner may not see it. Through this function, the
+-- service's roles need no right to see queries of other sessions.
 CREATE FUNCTION synchronous_standbys() RETURNS bigint
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN bool_or(sync_state IS NULL) THEN NULL
@@ -637,7 +637,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 REVOKE ALL ON FUNCTION synchronous_standbys() FROM PUBLIC;
 
--- 10. Statistics hold samples of values: none of what can be erased, and of what opens a session.
+-- 10. Statistics contain samples of values: none for columns that can be erased, and for credentials.
 
 ALTER TABLE payloads ALTER COLUMN content SET STATISTICS 0;
 ALTER TABLE payload_keys ALTER COLUMN key SET STATISTICS 0;
