@@ -30,7 +30,7 @@ def test_each_turn_is_compared_by_itself() -> None:
 
 def test_market_locations_of_the_load_are_right_and_not_alike() -> None:
     made = [market_location(scattered(number)).decode() for number in (*range(1_000), 10**9 - 1)]
-    assert all(is_market_location_id(one) for one in made)
+    assert all(is_market_location_id(made_id) for made_id in made)
     assert len(set(made)) == len(made)
 
 

@@ -67,8 +67,8 @@ def output() -> io.StringIO:
 
 def nothing_told(text: str) -> None:
     assert text.strip(), "something was printed"
-    told = [canary for canary in CANARIES if canary.lower() in text.lower()]
-    assert not told, text
+    result = [canary for canary in CANARIES if canary.lower() in text.lower()]
+    assert not result, text
 
 
 def caught() -> ValueError:
@@ -220,9 +220,9 @@ def test_the_command_tells_no_canary() -> None:
     for verb in ("fails", "refuses"):
         ended = subprocess.run([sys.executable, "-c", program, verb], capture_output=True, text=True, check=False)
         assert ended.returncode == 1
-        told = ended.stdout + ended.stderr
-        assert not any(canary in told for canary in CANARIES if canary != NAME), told
-        assert NAME not in told or verb == "refuses"  # a refusal is a sentence of our own
+        result = ended.stdout + ended.stderr
+        assert not any(canary in result for canary in CANARIES if canary != NAME), result
+        assert NAME not in result or verb == "refuses"  # a refusal is a sentence of our own
 
 
 @pytest.mark.promise("log-holds-local-variables")
@@ -245,5 +245,5 @@ def test_a_role_and_its_children_leave_no_core_dump() -> None:
         "import subprocess; from cli.service.roles import role_settings; role_settings();"
         "subprocess.run(['sh', '-c', 'ulimit -S -c; ulimit -H -c'])"
     )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert told.stdout.split() == ["0", "0"]
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["0", "0"]

@@ -21,7 +21,7 @@ from tests.support.staging import stage
 
 
 @pytest.fixture
-def told(database: PostgresUrls, folder: Path, monkeypatch: pytest.MonkeyPatch) -> PostgresUrls:
+def idle(database: PostgresUrls, folder: Path, monkeypatch: pytest.MonkeyPatch) -> PostgresUrls:
     """A database on which no role runs, and nothing else."""
     monkeypatch.setenv("DATABASE_URL", database.service)
     monkeypatch.setenv("IMPORTLEDGER_DATA_DIR", str(folder / "none"))
@@ -56,21 +56,21 @@ def test_the_page_goes_from_good_to_wrong_and_ends_with_a_count(service: Running
     assert "→ importledger doctor --backups DIR" in page
 
 
-def test_a_database_without_roles_is_wrong(told: PostgresUrls) -> None:
+def test_a_database_without_roles_is_wrong(idle: PostgresUrls) -> None:
     assert [finding.todo for finding in found("roles")] == ["importledger relay", "importledger worker"]
 
 
-def test_a_migration_that_is_missing_is_wrong(told: PostgresUrls) -> None:
-    with psycopg.connect(told.admin, autocommit=True) as connection:
+def test_a_migration_that_is_missing_is_wrong(idle: PostgresUrls) -> None:
+    with psycopg.connect(idle.admin, autocommit=True) as connection:
         connection.execute("DELETE FROM schema_migrations WHERE name = (SELECT max(name) FROM schema_migrations)")
     assert found("schema") == [Finding("schema", "wrong", "1 migrations are not applied.", "importledger migrate")]
 
 
-def test_what_waits_too_long_is_warned_of(told: PostgresUrls, ledger: Ledger) -> None:
+def test_what_waits_too_long_is_warned_of(idle: PostgresUrls, ledger: Ledger) -> None:
     ledger.execute("supplier/FRESH", CreateSupplier(), at=now(), by="tester")
     stage(ledger, an_account("NORDWIND"))
     assert [finding.state for check in ("pending", "sealing") for finding in found(check)] == ["good", "good"]
-    with psycopg.connect(told.admin, autocommit=True) as connection:
+    with psycopg.connect(idle.admin, autocommit=True) as connection:
         connection.execute("UPDATE import_status SET modified_at = modified_at - interval '11 minutes', due_at = NULL")
     assert found("pending")[0].state == "warned"
 
@@ -95,7 +95,7 @@ def test_a_log_that_cannot_be_signed_is_not_shown_as_sealed(log: Log, monkeypatc
 
 @pytest.mark.promise("doctor-goes-good-wrong")
 def test_a_wrong_setting_and_a_database_that_is_away_are_findings(
-    told: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+    idle: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql://nobody:secret@127.0.0.1:1/none")
     monkeypatch.setenv("REDIS_URL", "redis://:hidden@127.0.0.1:1/0")
@@ -125,7 +125,7 @@ def test_a_parked_stream_is_healed_by_what_the_verb_takes(stream: str, typed: st
 
 @pytest.mark.promise("documents-fetched-only-places")
 def test_a_documents_root_outside_the_places_of_its_organisation_is_named(
-    told: PostgresUrls, ledger: Ledger, folder: Path, monkeypatch: pytest.MonkeyPatch
+    idle: PostgresUrls, ledger: Ledger, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one whose place was taken away since."""
     root = folder.as_uri()

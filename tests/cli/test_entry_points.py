@@ -29,8 +29,8 @@ if place:
     module, _, names = place.partition(":")
     *above, name = names.split(".")
     holder = importlib.import_module(module)
-    for one in above:
-        holder = getattr(holder, one)
+    for part in above:
+        holder = getattr(holder, part)
 
     def fail(*arguments, **named):
         family_name = os.environ["BROKEN_VALUE"]
@@ -62,9 +62,9 @@ def run(
     )
 
 
-def nothing_told(said: str) -> None:
-    assert "ValueError" in said, f"it has not failed: {said}"
-    assert CANARY not in said
+def nothing_told(output: str) -> None:
+    assert "ValueError" in output, f"it has not failed: {output}"
+    assert CANARY not in output
 
 
 ALONE = {"eventstore/proof/verifier.py"}
@@ -122,9 +122,9 @@ def test_a_supervisor_and_its_children_tell_no_value_and_only_json(broken: Path,
     with start_service(folder, environment=environment) as service:
         wait_for(lambda: "program ended" in (folder / "up.log").read_text(), "the worker has failed")
         assert service.raw("GET", "/livez")[0] == 200
-    said = (folder / "up.log").read_text()
-    nothing_told(said)
-    for line in said.splitlines():
+    output = (folder / "up.log").read_text()
+    nothing_told(output)
+    for line in output.splitlines():
         assert line.startswith(("The import ledger listens", "Health:", "Console:")) or json.loads(line)
 
 
@@ -197,9 +197,9 @@ def test_a_sign_in_link_and_an_account_number_that_fail_are_logged_by_their_rout
         assert status_of(f"{url}/v2/data-import/accounts/S/{CANARY}/") == 401
         assert status_of(f"{url}/nowhere/{CANARY}/") == 404
         wait_for(lambda: log.read_text().count('"/console/sign-in/{token}/"') >= 2, "it has logged")
-    said = log.read_text()
-    assert CANARY not in said
-    assert '"http.route": "/console/sign-in/{token}/"' in said, "its span names the route"
+    output = log.read_text()
+    assert CANARY not in output
+    assert '"http.route": "/console/sign-in/{token}/"' in output, "its span names the route"
 
 
 def status_of(url: str) -> int:

@@ -42,10 +42,10 @@ def test_help_begins_with_a_verb_phrase_and_ends_with_an_example(name: str) -> N
     assert len(first) <= MAX_FIRST_LINE
     assert first.split()[0].rstrip(",") in VERBS
     assert first.endswith(".")
-    told = CliRunner().invoke(importledger, [*name.split(), "--help"]).output
+    result = CliRunner().invoke(importledger, [*name.split(), "--help"]).output
     assert EXAMPLES[name].startswith(f"importledger {name}".strip())
-    assert told.count("Example:") == 1
-    assert f"Example:\n    {EXAMPLES[name]}" in told
+    assert result.count("Example:") == 1
+    assert f"Example:\n    {EXAMPLES[name]}" in result
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -70,12 +70,12 @@ def test_every_verb_that_reports_has_json(name: str) -> None:
 
 
 def test_verbs_are_grouped() -> None:
-    told = CliRunner().invoke(importledger, ["--help"]).output
-    places = [told.index(f"\n{title}:\n") for title in GROUPS]
+    result = CliRunner().invoke(importledger, ["--help"]).output
+    places = [result.index(f"\n{title}:\n") for title in GROUPS]
     assert places == sorted(places)
     for verbs in GROUPS.values():
         for verb in verbs:
-            assert re.search(rf"^  {verb} +[A-Z][^…]*\.$", told, re.M), verb
+            assert re.search(rf"^  {verb} +[A-Z][^…]*\.$", result, re.M), verb
 
 
 def test_no_verb_replaces_a_file_that_exists(folder: Path) -> None:
@@ -86,6 +86,6 @@ def test_no_verb_replaces_a_file_that_exists(folder: Path) -> None:
     for name, option in writing:
         assert isinstance(option.type, NewFile), name
         for file in ("target", "link"):
-            told = CliRunner().invoke(importledger, [*name.split(), "--output", str(folder / file)])
-            assert (told.exit_code, f"{file} must be a new file" in told.output) == (2, True), told.output
+            result = CliRunner().invoke(importledger, [*name.split(), "--output", str(folder / file)])
+            assert (result.exit_code, f"{file} must be a new file" in result.output) == (2, True), result.output
     assert (folder / "target").read_text() == "kept"

@@ -34,9 +34,9 @@ def test_what_is_appended_and_sealed_meanwhile_is_no_truncation(
 
     monkeypatch.setattr(Outside, "notes", sealed_at_that_moment)
     find(log, monkeypatch)
-    told = CliRunner().invoke(verify, options)
-    assert (told.exit_code, "TRUNCATED" in told.output) == (0, False), told.output
-    assert f"anchored up to position {3 * (ACCOUNTS + 10)}" in told.output
+    result = CliRunner().invoke(verify, options)
+    assert (result.exit_code, "TRUNCATED" in result.output) == (0, False), result.output
+    assert f"anchored up to position {3 * (ACCOUNTS + 10)}" in result.output
 
 
 @pytest.mark.promise("verify-all-finds-remembered")
@@ -44,7 +44,7 @@ def test_what_is_only_warned_of_ends_with_exit_code_1(log: Log, monkeypatch: pyt
     find(log, monkeypatch)
     log.admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
     log.admin.execute("GRANT UPDATE ON events TO importledger")
-    told = CliRunner().invoke(verify, ["--all"])
-    assert told.exit_code == 1
-    assert "is disabled" in told.output
-    assert told.output.count("WARNED") >= 2, told.output
+    result = CliRunner().invoke(verify, ["--all"])
+    assert result.exit_code == 1
+    assert "is disabled" in result.output
+    assert result.output.count("WARNED") >= 2, result.output

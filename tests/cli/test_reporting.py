@@ -41,29 +41,29 @@ def test_settings_are_shown_by_the_names_and_words_that_set_takes(
     monkeypatch.setenv("IMPORTLEDGER_DATA_DIR", str(folder))
 
     def typed(*arguments: str) -> str:
-        told = CliRunner().invoke(importledger, ["supplier", *arguments])
-        assert told.exit_code == 0, told.output
-        return told.output
+        result = CliRunner().invoke(importledger, ["supplier", *arguments])
+        assert result.exit_code == 0, result.output
+        return result.output
 
     def shown() -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(typed("show", "NORDWIND", "--json"))
-        return told
+        result: dict[str, Any] = json.loads(typed("show", "NORDWIND", "--json"))
+        return result
 
     typed("create", "NORDWIND")
     fresh = shown()
     assert fresh.keys() == {"code", "status", "reason", "created_at", "modified_at", *SUPPLIER_SETTINGS}
     assert (fresh["dry-run-only"], fresh["documents-root"], fresh["reason"]) == ("no", None, None)
     assert "documents-root -\n" in typed("show", "NORDWIND")
-    told = typed("set", "NORDWIND", f"documents-root=file://{folder}", "documents-check=warn", "dry-run-only=yes")
-    assert told == "NORDWIND is set.\n"
+    result = typed("set", "NORDWIND", f"documents-root=file://{folder}", "documents-check=warn", "dry-run-only=yes")
+    assert result == "NORDWIND is set.\n"
     lines = typed("show", "NORDWIND").splitlines()
     changed = shown()
     assert lines == [f"{name} {text_of(value)}" for name, value in changed.items()]
     for name in SUPPLIER_SETTINGS:
         typed("set", "NORDWIND", f"{name}={changed[name]}")
         assert shown()[name] == changed[name]
-    told = typed("set", "NORDWIND", "documents-root=file:///nowhere/at/all")
-    assert "file:///nowhere/at/all cannot be reached" in told
+    result = typed("set", "NORDWIND", "documents-root=file:///nowhere/at/all")
+    assert "file:///nowhere/at/all cannot be reached" in result
     typed("set", "NORDWIND", *(f"{name}=" for name in SUPPLIER_SETTINGS))
     cleared = shown()
     assert {name: cleared[name] for name in SUPPLIER_SETTINGS} == {name: fresh[name] for name in SUPPLIER_SETTINGS}

@@ -36,17 +36,17 @@ def backup(log: Log, monkeypatch: Environment) -> Path:
         monkeypatch.setenv(name, value)
     log.answer("supplier/ANSWERED")
     log.add(301, 310)
-    told = invoked("backup", str(log.folder / "backup"))
-    assert "holds the log up to position 631: 631 events, 210 payloads, 1 remembered answers" in told[1], told
-    assert "keep a copy elsewhere" in told[1]
+    result = invoked("backup", str(log.folder / "backup"))
+    assert "holds the log up to position 631: 631 events, 210 payloads, 1 remembered answers" in result[1], result
+    assert "keep a copy elsewhere" in result[1]
     emptied(log)
     return log.folder / "backup"
 
 
 def invoked(*arguments: str) -> tuple[int, str]:
-    told = CliRunner().invoke(importledger, arguments)
-    assert told.exception is None or isinstance(told.exception, (SystemExit, OperatorError)), told.exception
-    return told.exit_code, f"{told.output}{told.exception or ''}"
+    result = CliRunner().invoke(importledger, arguments)
+    assert result.exception is None or isinstance(result.exception, (SystemExit, OperatorError)), result.exception
+    return result.exit_code, f"{result.output}{result.exception or ''}"
 
 
 def edit(backup: Path, part: str, change: Callable[[list[bytes]], list[bytes]]) -> None:
@@ -96,27 +96,27 @@ def signed_by_another(backup: Path) -> None:
 
 @pytest.mark.promise("restore-verify-call-backup")
 def test_a_backup_is_verified_with_its_own_checkpoint(backup: Path) -> None:
-    code, said = invoked("restore", str(backup), "--verify")
-    assert (code, "Verified: no gap, every payload" in said) == (0, True), said
-    assert "631 events, 210 payloads, 1 remembered answers: all as the signed checkpoints say." in said
-    assert "sealing key" not in said
+    code, output = invoked("restore", str(backup), "--verify")
+    assert (code, "Verified: no gap, every payload" in output) == (0, True), output
+    assert "631 events, 210 payloads, 1 remembered answers: all as the signed checkpoints say." in output
+    assert "sealing key" not in output
 
 
 def test_a_restore_by_several_processes_is_told_as_one_json_object(backup: Path, monkeypatch: Environment) -> None:
     monkeypatch.setattr("cli.restore.FEW_EVENTS", 0)
-    code, said = invoked("restore", str(backup), "--verify", "--json")
-    told = json.loads(said)
-    assert (code, told["position"], told["is_verified"], told["problems"]) == (0, 631, True, [])
-    assert (told["erased_again"], told["warning"]) == ([], None)
+    code, output = invoked("restore", str(backup), "--verify", "--json")
+    result = json.loads(output)
+    assert (code, result["position"], result["is_verified"], result["problems"]) == (0, 631, True, [])
+    assert (result["erased_again"], result["warning"]) == ([], None)
 
 
 @pytest.mark.promise("restore-verify-call-backup")
 @pytest.mark.parametrize("alter", [cut, caused_by_edited, number_key_edited])
 def test_a_backup_that_was_altered_after_it_was_signed_is_refused(backup: Path, alter: Callable[[Path], None]) -> None:
     alter(backup)
-    code, said = invoked("restore", str(backup), "--verify")
-    assert (code, "Verified" in said) == (1, False)
-    assert "is not as it was signed: the signature of the certificate is wrong" in said
+    code, output = invoked("restore", str(backup), "--verify")
+    assert (code, "Verified" in output) == (1, False)
+    assert "is not as it was signed: the signature of the certificate is wrong" in output
 
 
 @pytest.mark.parametrize(("alter", "resign"), [(cut, unsigned), (number_key_edited, signed_by_another)])
@@ -125,9 +125,9 @@ def test_taking_the_signature_away_or_another_key_does_not_help(
 ) -> None:
     alter(backup)
     resign(backup)
-    code, said = invoked("restore", str(backup), "--verify")
-    assert (code, "Verified" in said) == (1, False), said
-    assert "NOT SIGNED  the backup" in said
+    code, output = invoked("restore", str(backup), "--verify")
+    assert (code, "Verified" in output) == (1, False), output
+    assert "NOT SIGNED  the backup" in output
 
 
 @pytest.mark.promise("restore-verify-call-backup")
@@ -139,36 +139,36 @@ def test_a_backup_without_a_signature_is_compared_with_a_checkpoint_that_was_kep
     kept.write_text((backup / "checkpoint.note").read_text())
     alter(backup)
     unsigned(backup)
-    code, said = invoked("restore", str(backup), "--verify", "--against", str(kept))
-    assert (code, "Verified" in said, name in said) == (1, False, True), said
+    code, output = invoked("restore", str(backup), "--verify", "--against", str(kept))
+    assert (code, "Verified" in output, name in output) == (1, False, True), output
 
 
 @pytest.mark.promise("restore-without-sealing-key")
 def test_a_restore_without_the_sealing_key_says_so_and_what_to_do(backup: Path, monkeypatch: Environment) -> None:
     monkeypatch.delenv("IMPORTLEDGER_SEALING_KEY")
-    code, said = invoked("restore", str(backup), "--verify")
-    assert (code, "Verified" in said) == (0, True), said
-    assert f"The sealing key is not here: the log was signed by {KEY.name}." in said
-    assert "copy secrets/sealing_key of the old service" in said
-    assert f"importledger seal --former-key '{KEY.verifier}'" in said
-    assert f"name yours with --key: {KEY.verifier}" in said
+    code, output = invoked("restore", str(backup), "--verify")
+    assert (code, "Verified" in output) == (0, True), output
+    assert f"The sealing key is not here: the log was signed by {KEY.name}." in output
+    assert "copy secrets/sealing_key of the old service" in output
+    assert f"importledger seal --former-key '{KEY.verifier}'" in output
+    assert f"name yours with --key: {KEY.verifier}" in output
 
 
 def test_a_backup_without_the_key_says_that_it_is_not_signed(log: Log, monkeypatch: Environment) -> None:
     monkeypatch.setenv("DATABASE_URL", log.urls.service)
     monkeypatch.delenv("IMPORTLEDGER_SEALING_KEY", raising=False)
     monkeypatch.setenv("IMPORTLEDGER_DATA_DIR", str(log.folder / "data"))
-    code, said = invoked("backup", str(log.folder / "backup"))
-    assert (code, "NOT SIGNED: the backup has no checkpoint of its own." in said) == (0, True), said
+    code, output = invoked("backup", str(log.folder / "backup"))
+    assert (code, "NOT SIGNED: the backup has no checkpoint of its own." in output) == (0, True), output
 
 
 @pytest.mark.promise("log-shorter-checkpoints-another")
 def test_a_backup_that_is_older_than_the_checkpoints_outside_stops_intake(backup: Path, log: Log) -> None:
     log.outside.keep(700, KEY.sign(700, bytes(32), NOON))
-    code, said = invoked("restore", str(backup))
-    assert code == 0, said
-    assert "INTAKE IS STOPPED  TRUNCATED: the log has 631 events, and" in said
-    assert "importledger seal --continue-from 631 --reason TEXT" in said
+    code, output = invoked("restore", str(backup))
+    assert code == 0, output
+    assert "INTAKE IS STOPPED  TRUNCATED: the log has 631 events, and" in output
+    assert "importledger seal --continue-from 631 --reason TEXT" in output
     with pytest.raises(IntakeStopped):
         CliRunner().invoke(importledger, ["supplier", "create", "LATER"], catch_exceptions=False)
     assert invoked("seal", "--continue-from", "631", "--reason", "the newest backup")[0] == 0
@@ -183,8 +183,8 @@ def test_a_restore_without_the_sealing_key_stops_intake_all_the_same(
     """The log knows the keys that have signed it."""
     monkeypatch.delenv("IMPORTLEDGER_SEALING_KEY")
     log.outside.keep(700, KEY.sign(700, bytes(32), NOON))
-    code, said = invoked("restore", str(backup))
-    assert (code, "INTAKE IS STOPPED  TRUNCATED: the log has 631 events, and" in said) == (0, True), said
+    code, output = invoked("restore", str(backup))
+    assert (code, "INTAKE IS STOPPED  TRUNCATED: the log has 631 events, and" in output) == (0, True), output
 
 
 def out_of_reach(log: Log, monkeypatch: Environment) -> str:
@@ -208,9 +208,9 @@ def test_a_restore_that_compares_nothing_says_so_and_what_to_do(
     backup: Path, log: Log, monkeypatch: Environment, place: Callable[[Log, Environment], str]
 ) -> None:
     reason = place(log, monkeypatch)
-    code, said = invoked("restore", str(backup))
-    assert (code, "NOT COMPARED with the checkpoints outside: " in said, reason in said) == (0, True, True), said
-    assert "set IMPORTLEDGER_CHECKPOINTS_URL" in said
+    code, output = invoked("restore", str(backup))
+    assert (code, "NOT COMPARED with the checkpoints outside: " in output, reason in output) == (0, True, True), output
+    assert "set IMPORTLEDGER_CHECKPOINTS_URL" in output
     assert log.admin.execute("SELECT is_log_compared()").fetchall() == [(False,)], "the relay does so"
 
 
@@ -227,9 +227,9 @@ def test_who_was_erased_since_is_erased_again_before_the_restored_log_is_compare
     ledger.close()
     assert invoked("backup", str(backup.parent / "newer"), "--keys", str(keys))[0] == 0
     emptied(log)
-    code, said = invoked("restore", str(backup), "--keys", str(keys))
-    assert (code, f"{NAMED % 1} of NORDWIND is erased again." in said) == (0, True), said
-    assert "INTAKE IS STOPPED" in said
+    code, output = invoked("restore", str(backup), "--keys", str(keys))
+    assert (code, f"{NAMED % 1} of NORDWIND is erased again." in output) == (0, True), output
+    assert "INTAKE IS STOPPED" in output
 
 
 @pytest.mark.parametrize(
@@ -248,6 +248,6 @@ def test_a_wrong_key_or_checkpoint_is_refused_before_anything_is_restored(
     (log.folder / "nonsense.note").write_text("no note")
     name, value = option
     value = str(log.folder / value) if value.endswith(".note") else value
-    code, said = invoked("restore", str(backup), name, value)
-    assert (code, reason in said) == (1, True), said
+    code, output = invoked("restore", str(backup), name, value)
+    assert (code, reason in output) == (1, True), output
     assert log.admin.execute("SELECT FROM events").rowcount == 0

@@ -157,9 +157,9 @@ def test_a_restored_backup_lets_nobody_in_before_an_operator_confirms(old: Place
     kept, revoked = old.new_key("Nordwind"), old.new_key("Former")
     old.cli("backup", str(folder / "main"))
     old.cli("key", "revoke", revoked.split("_")[1])
-    said = new.cli("restore", str(folder / "main"), "--verify")
-    assert "ACCESS IS HELD  2 keys and 2 users wait" in said
-    assert f"key {kept.split('_')[1]} of Nordwind waits." in said
+    output = new.cli("restore", str(folder / "main"), "--verify")
+    assert "ACCESS IS HELD  2 keys and 2 users wait" in output
+    assert f"key {kept.split('_')[1]} of Nordwind waits." in output
     with running(new.urls) as service:
         assert (status_of(service, kept), status_of(service, revoked)) == (401, 401)
         assert not any(signs_in(service, *who) for who in USERS.items())
@@ -187,11 +187,11 @@ def test_what_ended_after_the_backup_stays_ended_by_the_newest_keys(old: Place, 
     later = stage(ledger, an_account(number=77))
     ledger.close()
     old.cli("backup", str(folder / "later"), "--keys", str(folder / "newest"))
-    said = new.cli(
+    output = new.cli(
         "restore", str(folder / "main"), "--keys", str(folder / "newest"), "--confirm-access", "--verify", "--json"
     )
-    told = json.loads(said)
-    assert (told["is_verified"], told["access"]["ended_again"], told["problems"]) == (True, 3, [])
+    result = json.loads(output)
+    assert (result["is_verified"], result["access"]["ended_again"], result["problems"]) == (True, 3, [])
     new.cli("seal", "--accept", "--reason", "the old disk is lost")
     with running(new.urls) as service:
         assert (status_of(service, kept), status_of(service, revoked)) == (200, 401)

@@ -42,11 +42,11 @@ def test_a_bundle_of_a_running_service_helps_and_tells_nothing_of_persons(
     postgres = f'2026-11-22 05:00:00.000 UTC [12] ERROR:  relation "{CANARY}" does not exist'
     log.write_text("\n".join([*map(json.dumps, lines), f"a line of something else with {CANARY}", postgres]))
     file = folder / "bundle.zip"
-    told = json.loads(service.cli("support-bundle", "-o", str(file), "--log", str(log), "--json").stdout)
-    assert told["file"] == str(file)
+    result = json.loads(service.cli("support-bundle", "-o", str(file), "--log", str(log), "--json").stdout)
+    assert result["file"] == str(file)
     assert file.stat().st_mode & 0o777 == 0o600
     found = everything_in(file)
-    assert set(told["contents"]) == found.keys()
+    assert set(result["contents"]) == found.keys()
     of_database = {"migrations.json", "overview.json", "database.json"}
     assert {"versions.json", "settings.json", "doctor.json", *of_database} <= found.keys()
     assert json.loads(found["versions.json"])["importledger"]
@@ -68,7 +68,7 @@ def test_a_bundle_of_a_running_service_helps_and_tells_nothing_of_persons(
 
 @pytest.mark.promise("support-bundle-helps-tells")
 def test_of_secrets_it_is_told_that_they_are_set() -> None:
-    told = shown_settings(
+    result = shown_settings(
         {
             "IMPORTLEDGER_TOKEN_KEY": CANARY * 4,
             "IMPORTLEDGER_SEALING_KEY": CANARY,
@@ -81,11 +81,11 @@ def test_of_secrets_it_is_told_that_they_are_set() -> None:
             "HOME": CANARY,
         }
     )
-    assert CANARY not in json.dumps(told)
-    assert told["DATABASE_URL"] == "host:5433/ledger as service"
-    assert told["IMPORTLEDGER_LOG_LEVEL"] == "info"
-    assert told["IMPORTLEDGER_TOKEN_KEY"] == "(set)"
-    assert "HOME" not in told
+    assert CANARY not in json.dumps(result)
+    assert result["DATABASE_URL"] == "host:5433/ledger as service"
+    assert result["IMPORTLEDGER_LOG_LEVEL"] == "info"
+    assert result["IMPORTLEDGER_TOKEN_KEY"] == "(set)"
+    assert "HOME" not in result
 
 
 def test_no_account_is_named_by_a_stream_or_by_what_doctor_says_to_type() -> None:
@@ -96,8 +96,8 @@ def test_no_account_is_named_by_a_stream_or_by_what_doctor_says_to_type() -> Non
     )
     heal = f"mend the cause, then {healing('import_status', stream)}"
     assert CANARY in heal
-    told = finding_for_support(Finding("projections", "wrong", "import_status has 1 parked streams.", heal))
-    assert told.todo == "mend the cause, then importledger projections heal …"
+    result = finding_for_support(Finding("projections", "wrong", "import_status has 1 parked streams.", heal))
+    assert result.todo == "mend the cause, then importledger projections heal …"
 
 
 def test_without_a_database_there_is_a_bundle_all_the_same(folder: Path) -> None:

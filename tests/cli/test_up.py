@@ -71,5 +71,5 @@ def _imported(running: RunningService) -> str:
 def _told(folder: Path, event: str, **fields: Any) -> list[dict[str, Any]]:
     """The lines of this event with these fields; each line is JSON, or has the address."""
     lines = (folder / "up.log").read_text().splitlines()
-    told = [json.loads(line) for line in lines if "http://127.0.0.1" not in line]
-    return [line for line in told if line["event"] == event and fields.items() <= line.items()]
+    result = [json.loads(line) for line in lines if "http://127.0.0.1" not in line]
+    return [line for line in result if line["event"] == event and fields.items() <= line.items()]

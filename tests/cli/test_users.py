@@ -39,9 +39,9 @@ def cli(database: PostgresUrls) -> Cli:
 def test_a_user_is_created_changed_and_erased(cli: Cli, ledger: Ledger) -> None:
     cli("supplier", "create", "NW")
     words = ("--organisation", "Nordwind", "--role", "support", "--supplier", "NW")
-    said = cli("user", "create", "Anna@Example.org", *words)
-    assert LINK.search(said)
-    assert "support of Nordwind, and sees NW" in said
+    output = cli("user", "create", "Anna@Example.org", *words)
+    assert LINK.search(output)
+    assert "support of Nordwind, and sees NW" in output
     again = cli.fails("user", "create", "anna@example.ORG", *words)
     assert "must not have another user with this address" in again
     assert LINK.search(cli("user", "link", "anna@example.org"))
@@ -54,7 +54,7 @@ def test_a_user_is_created_changed_and_erased(cli: Cli, ledger: Ledger) -> None:
     assert "cannot be done" in cli.fails("user", "link", "anna@example.org")
     cli("user", "enable", "anna@example.org")
     users = [json.loads(line) for line in cli("user", "list", "--json").splitlines()]
-    [listed] = [one for one in users if one["user_id"] != other]
+    [listed] = [user for user in users if user["user_id"] != other]
     assert (listed["role"], listed["suppliers"], listed["status"]) == ("operator", ["NW"], "active")
     cli("user", "erase", "anna@example.org", "--yes")
     with ledger.connection() as connection:
@@ -75,8 +75,8 @@ def test_a_user_of_an_organisation_without_keys_sees_the_suppliers_that_are_name
         assert "--supplier must name them" in cli.fails(*words)
     assert len(cli("user", "list", "--json").splitlines()) == 1
     assert "sees all suppliers." in cli(*words, "--supplier", "*")
-    told = json.loads(cli("user", "create", "c@example.org", *words[3:], "--supplier", "*", "--json"))
-    assert set(told) == {"user_id", "link", "expires_at"}
+    result = json.loads(cli("user", "create", "c@example.org", *words[3:], "--supplier", "*", "--json"))
+    assert set(result) == {"user_id", "link", "expires_at"}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def test_a_role_that_dies_three_times_is_told_with_its_last_line_until_it_has_st
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(supervisor, "STEADY_AFTER_S", 2.0)
-    told: list[dict[str, str]] = []
+    result: list[dict[str, str]] = []
     mended = tmp_path / "mended"
     script = (
         "import os, sys, time\n"
@@ -28,15 +28,15 @@ def test_a_role_that_dies_three_times_is_told_with_its_last_line_until_it_has_st
         "print('importledger: IMPORTLEDGER_MAIL_FROM is not set.', file=sys.stderr)\n"
         "sys.exit(1)"
     )
-    running = Supervisor(told.append)
+    running = Supervisor(result.append)
     running.start(Program(name="worker-1", command=[sys.executable, "-c", script], environment=os.environ))
     deadline = time.monotonic() + 40
-    running.watch(threading.Event(), lambda: bool(told) or time.monotonic() > deadline)
-    assert told == [{"worker-1": "importledger: IMPORTLEDGER_MAIL_FROM is not set."}]
+    running.watch(threading.Event(), lambda: bool(result) or time.monotonic() > deadline)
+    assert result == [{"worker-1": "importledger: IMPORTLEDGER_MAIL_FROM is not set."}]
     mended.touch()
-    running.watch(threading.Event(), lambda: len(told) > 1 or time.monotonic() > deadline)
+    running.watch(threading.Event(), lambda: len(result) > 1 or time.monotonic() > deadline)
     running.stop()
-    assert told[1] == {}
+    assert result[1] == {}
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
     assert {"role": "worker-1", "event": "importledger: IMPORTLEDGER_MAIL_FROM is not set."}.items() <= lines[0].items()
 

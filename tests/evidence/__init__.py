@@ -48,11 +48,16 @@ class Standard(msgspec.Struct, frozen=True):
     requirements: dict[str, str | tuple[str, str]]
 
     def of_chapter(self, chapter: str) -> list[Requirement]:
-        return [one for one in self.all() if one.name == chapter or one.name.startswith(f"{chapter}.")]
+        return [
+            requirement
+            for requirement in self.all()
+            if requirement.name == chapter or requirement.name.startswith(f"{chapter}.")
+        ]
 
     def all(self) -> list[Requirement]:
         return [
-            Requirement(name, *((said,) if isinstance(said, str) else said)) for name, said in self.requirements.items()
+            Requirement(name, *((output,) if isinstance(output, str) else output))
+            for name, output in self.requirements.items()
         ]
 
 
@@ -64,12 +69,14 @@ def standards() -> list[Standard]:
 def evidence_page() -> str:
     tests, lines = marked_tests(*MARKERS), [_HEAD]
     for standard in standards():
-        states = [one.state for one in standard.all()]
+        states = [requirement.state for requirement in standard.all()]
         counts = ", ".join(f"{states.count(state)} {state}" for state in ("met", "partly", *WITHOUT_TESTS))
         lines.append(f"## {standard.title}\n\n{len(states)} requirements: {counts}.\n")
         for chapter, title in standard.chapters.items():
             lines.append(f"### {title}\n\n| requirement | what it asks for | evidence |\n|---|---|---|")
-            lines += [_row(one, tests.get(one.name, [])) for one in standard.of_chapter(chapter)]
+            lines += [
+                _row(requirement, tests.get(requirement.name, [])) for requirement in standard.of_chapter(chapter)
+            ]
             lines.append("")
     return "\n".join(lines)
 

@@ -6,7 +6,7 @@ from tests.evidence import MARKERS, PAGE, WITHOUT_TESTS, evidence_page, standard
 from tests.support.folders import ROOT
 from tests.support.markers import marked_tests
 
-REQUIREMENTS = [one for standard in standards() for one in standard.all()]
+REQUIREMENTS = [requirement for standard in standards() for requirement in standard.all()]
 
 
 def test_the_page_of_evidence_is_what_the_markers_of_tests_say() -> None:
@@ -15,12 +15,16 @@ def test_the_page_of_evidence_is_what_the_markers_of_tests_say() -> None:
 
 def test_a_requirement_has_tests_or_a_reason_why_it_has_none() -> None:
     tests = marked_tests(*MARKERS)
-    assert {one.state for one in REQUIREMENTS} <= {"met", "partly", *WITHOUT_TESTS}
-    assert [one for one in REQUIREMENTS if bool(tests.get(one.name)) == (one.state in WITHOUT_TESTS)] == []
+    assert {requirement.state for requirement in REQUIREMENTS} <= {"met", "partly", *WITHOUT_TESTS}
+    assert [
+        requirement
+        for requirement in REQUIREMENTS
+        if bool(tests.get(requirement.name)) == (requirement.state in WITHOUT_TESTS)
+    ] == []
 
 
 def test_the_threat_model_names_tests_that_there_are() -> None:
     text = (ROOT / "docs" / "explanation" / "security.md").read_text("utf-8")
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
     assert named
-    assert [one for one in named if f"def {one[1]}(" not in (ROOT / one[0]).read_text("utf-8")] == []
+    assert [test for test in named if f"def {test[1]}(" not in (ROOT / test[0]).read_text("utf-8")] == []

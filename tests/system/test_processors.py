@@ -26,8 +26,8 @@ def test_the_least_of_what_the_group_and_those_around_it_may_use_counts(
     groups, group = tmp_path / "groups", tmp_path / "cgroup"
     (groups / "own" / "inner").mkdir(parents=True)
     group.write_text("4:memory:/other\n0::/own/inner\n")
-    for place, said in granted.items():
-        (groups / place / "cpu.max").write_text(said)
+    for place, output in granted.items():
+        (groups / place / "cpu.max").write_text(output)
     (tmp_path / "cpu.max").write_text("1 100000\n")
     assert granted_cores(group, groups) == cores
 

@@ -13,7 +13,7 @@ def test_the_least_of_the_others_is_seen() -> None:
         second.tell(7)
         third.tell(4)
         first.tell(1)
-        assert [one.least_of_others() for one in (first, second, third)] == [4, 1, 1]
+        assert [item.least_of_others() for item in (first, second, third)] == [4, 1, 1]
 
 
 def test_a_process_that_leaves_does_not_count() -> None:

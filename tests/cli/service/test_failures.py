@@ -57,14 +57,14 @@ def here(typed: Typed, database: PostgresUrls, folder: Path) -> dict[str, str]:
     return environment
 
 
-def assert_one_sentence(told: subprocess.CompletedProcess[str], *named: str) -> None:
-    assert (told.returncode, told.stdout) == (1, ""), told.stderr
-    assert told.stderr.startswith("importledger: ")
-    assert len(told.stderr.splitlines()) <= 2, told.stderr
-    assert "Traceback" not in told.stderr
-    assert SECRET not in told.stderr
+def assert_one_sentence(result: subprocess.CompletedProcess[str], *named: str) -> None:
+    assert (result.returncode, result.stdout) == (1, ""), result.stderr
+    assert result.stderr.startswith("importledger: ")
+    assert len(result.stderr.splitlines()) <= 2, result.stderr
+    assert "Traceback" not in result.stderr
+    assert SECRET not in result.stderr
     for name in named:
-        assert name in told.stderr
+        assert name in result.stderr
 
 
 @pytest.mark.promise("unknown-supplier-wrong-case")
@@ -114,8 +114,8 @@ def test_a_stopped_postgres_is_named_with_host_and_port(typed: Typed, folder: Pa
         "IMPORTLEDGER_DATA_DIR": str(folder),
         "IMPORTLEDGER_SEALING_KEY": "A" * 43,
     }
-    told = typed(words.replace("PORT", str(free_port())), environment)
-    assert_one_sentence(told, f"127.0.0.1:{port}", "DATABASE_URL", "refused")
+    result = typed(words.replace("PORT", str(free_port())), environment)
+    assert_one_sentence(result, f"127.0.0.1:{port}", "DATABASE_URL", "refused")
 
 
 @pytest.mark.promise("stopped-service-database-likewise")
@@ -141,8 +141,8 @@ def test_a_wrong_host_a_wrong_password_and_a_wrong_database_are_named(
         (f"{before}/nothing?{after.partition('?')[2]}", ('database "nothing" does not exist',)),
         (f"{owner}/postgres?{own_after.partition('?')[2]}", ("/postgres", "importledger migrate")),
     ):
-        told = typed("supplier list", {"IMPORTLEDGER_DATA_DIR": str(folder), "DATABASE_URL": url})
-        assert_one_sentence(told, *named)
+        result = typed("supplier list", {"IMPORTLEDGER_DATA_DIR": str(folder), "DATABASE_URL": url})
+        assert_one_sentence(result, *named)
 
 
 @pytest.mark.promise("up-checks-settings-every")
@@ -176,8 +176,8 @@ def test_up_checks_the_settings_of_every_role_before_it_starts_anything(
 def test_a_sealing_key_that_was_spoilt_in_the_data_folder_is_named(typed: Typed, folder: Path) -> None:
     (folder / "secrets").mkdir()
     (folder / "secrets" / "sealing_key").write_text(SECRET)
-    told = typed(f"up --port {free_port()}", {"IMPORTLEDGER_DATA_DIR": str(folder)})
-    assert_one_sentence(told, str(folder / "secrets" / "sealing_key"), "base64url")
+    result = typed(f"up --port {free_port()}", {"IMPORTLEDGER_DATA_DIR": str(folder)})
+    assert_one_sentence(result, str(folder / "secrets" / "sealing_key"), "base64url")
 
 
 @pytest.mark.promise("taken-port-wrong-host")
@@ -189,8 +189,8 @@ def test_a_port_that_is_taken_and_a_host_that_is_not_ours_are_named(typed: Typed
         port = str(taken.getsockname()[1])
         for verb in ("up", "api"):
             assert_one_sentence(typed(f"{verb} --port {port}", own), f"port {port} is taken")
-            told = typed(f"{verb} --port {free_port()}", own | {"IMPORTLEDGER_METRICS_PORT": port})
-            assert_one_sentence(told, f"port {port} is taken. Choose another IMPORTLEDGER_METRICS_PORT.")
+            result = typed(f"{verb} --port {free_port()}", own | {"IMPORTLEDGER_METRICS_PORT": port})
+            assert_one_sentence(result, f"port {port} is taken. Choose another IMPORTLEDGER_METRICS_PORT.")
             for host in ("203.0.113.9", "nowhere.invalid"):
                 assert_one_sentence(typed(f"{verb} --host {host}", own), host, "--host")
     refuse_taken("127.0.0.1", free_port())
@@ -225,8 +225,8 @@ def test_what_is_typed_wrong_is_one_sentence_and_where_the_help_is(
 
 def test_what_nobody_has_expected_says_how_to_see_more() -> None:
     assert failure_sentence(ZeroDivisionError()) is None
-    told = run_verb("supplier", "list", environment={"IMPORTLEDGER_DATA_DIR": "\udcff"})
-    assert (told.returncode, "Traceback" in told.stderr) == (1, False)
+    result = run_verb("supplier", "list", environment={"IMPORTLEDGER_DATA_DIR": "\udcff"})
+    assert (result.returncode, "Traceback" in result.stderr) == (1, False)
 
 
 @pytest.mark.promise("stopped-service-database-likewise")

@@ -34,6 +34,6 @@ print(steps)
 
 
 def test_a_signal_at_any_step_of_waiting_for_it_is_heard() -> None:
-    told = subprocess.run([sys.executable, "-c", AT_EACH_STEP], capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stderr
-    assert int(told.stdout) > 10
+    result = subprocess.run([sys.executable, "-c", AT_EACH_STEP], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) > 10
