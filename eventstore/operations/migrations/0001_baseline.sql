@@ -38,7 +38,8 @@ CREATE TABLE payloads (
     received_bytes integer     NOT NULL,
     content        bytea       NOT NULL,
     subject        text,
-    PRIMARY KEY (stream, sha256)
+    PRIMARY KEY (stream, sha256),
+    CONSTRAINT payloads_are_bounded CHECK (octet_length(content) < 20000000)  -- bodies have at most 10 MiB
 ) WITH (toast_tuple_target = 4064);
 
 ALTER TABLE payloads ALTER COLUMN content SET STORAGE EXTERNAL;

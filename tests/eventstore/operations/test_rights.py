@@ -169,6 +169,11 @@ FORBIDDEN = {
         " ARRAY[''], '', ARRAY[convert_to(repeat('x', 20000000), 'UTF8')], '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
         set(ROLES),
     ),
+    "store what fills the memory of whoever reads the payload": (
+        "SELECT append_events('{}', '{}', '{}', '{}', '{}', '{}', '', '{}', '{import/S/1}', '{x}', '{1}',"
+        " ARRAY[convert_to(repeat('x', 20000000), 'UTF8')], '{import/S/1}', '{}', '{}')",
+        set(ROLES),
+    ),
     "say that a person was erased": (
         "INSERT INTO payload_keys (stream, erased_at) VALUES ('import/S/1', now())",
         set(ROLES),
