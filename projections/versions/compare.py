@@ -222,8 +222,8 @@ def heal(connection: Connection[Any], projection: Projection, streams: list[str]
     if poisons:
         return Healed(projection.name, f"still parked at {poisons[0].position}: {poisons[0].error}", is_parked=True)
     if parked:
-        return Healed(projection.name, "goes on")
-    return Healed(projection.name, "adds up all accounts, and nothing was left out" if is_sum else "made anew")
+        return Healed(projection.name, "resumed")
+    return Healed(projection.name, "unchanged: it sums all accounts, and no event was missing" if is_sum else "rebuilt")
 
 
 def _healed(

@@ -180,14 +180,14 @@ def _changes(connection: Connection[Any], projection: Projection, events: int) -
         says = f"{name} is new; " + (
             "it is built beside the service" if is_waited_for else "the relay fills it while the service runs"
         )
-        is_complete = not (is_waited_for and events)  # processes of the version before append without writing to it
+        is_complete = not (is_waited_for and events)  # processes of the old version do not write to it
         return [ProjectionChange(name, "new", says, can_be_rolled=is_complete)]
     missing = [f"{table}.{column}" for table, column, _ in missing_columns(connection, projection)]
     if missing:
         says = f"{name} gets the columns {', '.join(missing)}"
         return [ProjectionChange(name, "columns", says, can_be_rolled=True)]
     if not projection.is_inline and live_version(connection, name).is_outdated(projection):
-        says = f"{name} stays as it is and does not follow until `importledger projections rebuild {name}`"
+        says = f"{name} does not follow the log before `importledger projections rebuild {name}`"
         return [ProjectionChange(name, "outdated", says, can_be_rolled=True)]
     return []
 

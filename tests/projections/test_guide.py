@@ -53,4 +53,4 @@ def test_the_projection_of_the_guide_is_followed_verified_rebuilt_and_healed(
             switch(admin, intake, build_version(database.admin, admin, intake).version)
         assert verify(database.admin, admin, intake, limit=1).first == ()
         assert live_version(admin, "daily_intake").version == 2
-        assert heal(admin, intake, [stream]).says == "adds up all accounts, and nothing was left out"
+        assert heal(admin, intake, [stream]).says == "unchanged: it sums all accounts, and no event was missing"

@@ -182,7 +182,7 @@ def test_the_history_of_a_market_record_can_be_read_and_it_can_be_healed(
     ):
         [line] = service.cli("history", stream, "--json").stdout.splitlines()
         assert json.loads(line)["event"] == event
-        assert "market: made anew" in service.cli("projections", "heal", stream).stdout
+        assert "market: rebuilt" in service.cli("projections", "heal", stream).stdout
     shown = service.cli("history", f"participant/Testers/{code}", "--payloads").stdout
     assert "Leitstelle" in shown
     assert service.cli("history", f"participant/Testers/{code}0", check=False).returncode == 1
@@ -282,7 +282,7 @@ def test_contacts_are_erased_and_the_rest_of_the_record_stays(service: RunningSe
     service.cli("seal")
     assert "WARNED" not in service.cli("verify", "--all").stderr
     assert service.cli("projections", "verify", "market").returncode == 0
-    assert "made anew" in service.cli("projections", "heal", stream).stdout
+    assert "rebuilt" in service.cli("projections", "heal", stream).stdout
     assert service.cli("projections", "verify", "market").returncode == 0
     assert service.cli("erase", "participant/Testers/1", "--reason", "r", "--yes", check=False).returncode == 1
     assert service.cli("erase", importer.supplier, "--reason", "r", "--yes", check=False).returncode == 1

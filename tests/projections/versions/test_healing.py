@@ -69,7 +69,7 @@ def test_a_parked_stream_is_left_out_by_the_follower_and_goes_on_when_it_is_heal
     assert (bad,) not in found
     assert heal(admin, search, [stream]).is_parked
     admin.execute("UPDATE payloads SET content = %s WHERE stream = %s", (row[0], stream))
-    assert heal(admin, search, [stream]).says == "goes on"
+    assert heal(admin, search, [stream]).says == "resumed"
     assert parked_streams(admin, "account_search", 1) == []
     assert verify(database.admin, admin, search, limit=3).first == ()
 
@@ -90,5 +90,5 @@ def test_a_counter_that_was_built_without_a_stream_counts_it_when_it_is_healed(
     make_anew(database.admin, admin, progress)
     assert parked_streams(admin, "import_progress", 2) == [stream]
     admin.execute("UPDATE events SET state = %s WHERE position = %s", (last[0], last[1]))
-    assert heal(admin, progress, [stream]).says == "goes on"
+    assert heal(admin, progress, [stream]).says == "resumed"
     assert verify(database.admin, admin, progress, limit=3).first == ()
