@@ -43,7 +43,8 @@ def status(
             if record is None:
                 raise click.ClickException(f"There was no import of {external} for {supplier_code} then.")
             record = naming_documents(ledger, supplier_code, {external: record})[external]
-            click.echo(msgspec.json.encode(record) if as_json else _lines(msgspec.to_builtins(record)))
+            shown = msgspec.to_builtins(record, enc_hook=str)  # a sentence in two languages, in English
+            click.echo(msgspec.json.encode(shown) if as_json else _lines(shown))
             return
         require_supplier(connection, supplier_code)
         upto = position_of(as_of)
