@@ -11,7 +11,7 @@ from cli.history import MomentParam, position_of
 from cli.known import require_supplier
 from cli.operator import open_ledger
 from cli.output import NewFile, json_option, print_result
-from eventstore.log.payloads import told_of_detached
+from eventstore.log.payloads import detached_payloads
 from eventstore.operations.export import export as write_export
 from eventstore.operations.export import header_of
 from projections.queries.history import AsOf
@@ -43,7 +43,7 @@ def export_history(
         bounds = {"first": _first(connection, first), "last": position_of(last)}
         connection.execute("SET statement_timeout = 0")
         end = write_export(connection, output, header, bounds, payloads=payloads)
-        more, elsewhere = told_of_detached(connection, supplier_code, end.detached)
+        more, elsewhere = detached_payloads(connection, supplier_code, end.detached)
     result = {"file": str(output), "supplier": supplier_code, "events": end.events, "payloads": end.payloads}
     sentence = f"{output} has {end.events} events and {end.payloads} payloads of {supplier_code}.{more}"
     print_result(sentence, result | elsewhere, as_json=as_json)

@@ -14,7 +14,7 @@ from cli.seal import sealed_now
 from cli.service.sealing import sealing_key
 from cli.service.settings import Settings
 from cli.verify import against_option
-from eventstore.log.payloads import told_of_detached
+from eventstore.log.payloads import detached_payloads
 from eventstore.proof.checkpoints import LogKey, read_note, read_signed
 from eventstore.proof.proof import write_proof
 from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of
@@ -50,7 +50,7 @@ def proof(
         consistent = {named.size: read_note(file) for file, named in checkpoints if not loss_of(named, continued)}
         newest = (sealed.checkpoint, sealed.note)
         made = write_proof(connection, output, streams, newest, key.verifier, kept=consistent, payloads=payloads)
-        more, elsewhere = told_of_detached(connection, supplier_code, made.detached)
+        more, elsewhere = detached_payloads(connection, supplier_code, made.detached)
     result = {"file": str(output), "events": made.events, "payloads": made.payloads, "size": made.size}
     sentence = f"{output} proves {made.events} events in a log of {made.size:,}, with {made.payloads} payloads.{more}"
     check = f"Check it anywhere: importledger-verify {output.name} --key '{key.verifier}'"

@@ -82,7 +82,7 @@ def command_of(event: Event, state: Any) -> Command:
     if getattr(event, "code", None) == EXHAUSTED:
         kind = customer_mail.StartMail if isinstance(event, customer_mail.MailFailed) else import_process.StartImport
     fields = {name: getattr(event, name) for name in kind.__struct_fields__ if hasattr(event, name)}
-    if "start" in kind.__struct_fields__:  # an outcome follows its own start at once, whose attempt it names
+    if "start" in kind.__struct_fields__:  # an outcome names the attempt of its start
         fields["start"] = state.start if event.attempt == state.attempt else 0  # type: ignore[attr-defined]
     match event:
         case import_process.DryRunSucceeded():

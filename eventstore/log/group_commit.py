@@ -160,14 +160,14 @@ class GroupCommitter:
             except VersionConflict as conflict:
                 batch = _without_conflicting(batch, conflict.numbers)
                 continue
-            except psycopg.Error as error:  # one of them causes it, and the server has stored none
+            except psycopg.Error as error:  # one append causes it; nothing was stored
                 if len(batch) == 1:
                     _refuse(batch, error)
                     return
                 for item in batch:
                     self._write([item])
                 return
-            except Exception as error:  # for the callers; the writer continues
+            except Exception as error:  # reported to the callers; the writer continues
                 _refuse(batch, error)
                 return
             for item, position in zip(batch, positions, strict=True):
@@ -247,7 +247,7 @@ class LoopCommitter:
             self._gathering, self._is_busy = None, False
         if not self._is_busy:
             self._is_busy = True
-            loop.call_soon(self._hand_over, loop)  # after what else is ready now
+            loop.call_soon(self._hand_over, loop)  # after other ready callbacks
         return future
 
     def _gather(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -159,7 +159,7 @@ class Ledger:
         aggregate = aggregate_of(stream)
         if payload is not None and subject_of(stream) == stream:
             payload = payload.encrypted(stream, None, subject=stream)
-            assert payload.new_key is not None, "whose stream is new has no key yet"
+            assert payload.new_key is not None, "a new stream has no key yet"
             command = encrypted(command, stream, payload.new_key) if is_private(command) else command
         event = aggregate.decide(command, aggregate.initial, at)
         assert event is not None, "a command on a new stream has an effect"

@@ -259,7 +259,7 @@ def archive_of(connection: Connection[Any], code: str) -> SupplierArchived | Non
     return event if isinstance(event, SupplierArchived) else None
 
 
-def told_of_detached(connection: Connection[Any], code: str, detached: int) -> tuple[str, dict[str, Any]]:
+def detached_payloads(connection: Connection[Any], code: str, detached: int) -> tuple[str, dict[str, Any]]:
     """Return the number of payloads that a file lacks, as a sentence and as members of JSON."""
     archived = archive_of(connection, code) if detached else None
     members = {"detached": detached, "archive": archived.url if archived else None}

@@ -218,7 +218,7 @@ def _execute_and_commit(connection: Connection[Any], statement: bytes, parameter
         cursor = _Queued(connection, row_factory=tuple_row)
         cursor.format = Format.BINARY
         cursor.execute(statement, parameters, prepare=True)
-        # Never prepared: in a pipeline that fails, psycopg would remember a name the server never heard.
+        # Not prepared: after a failed pipeline psycopg would use a prepared name that the server does not have.
         _Queued(connection, row_factory=tuple_row).execute("COMMIT", prepare=False)
         while pipeline.command_queue:
             pipeline.command_queue.popleft()()  # into libpq's buffer

@@ -163,7 +163,7 @@ def back_up(
             position=position,
             code_version=CODE_VERSION,
             schema=schema,
-            # A sequence stands outside of snapshots: read last, it is never behind what was read before.
+            # Sequences are not part of snapshots. Read last, this one is not behind the rows above.
             accounts_drawn=value_of(connection, f"SELECT last_value FROM {SEQUENCE}"),  # noqa: S608 - a constant
             parts={name: part for name, part in parts.items() if name not in apart},
             is_encrypted=key is not None,
@@ -327,7 +327,7 @@ def _write(connection: Connection[Any], query: Composed, home: Path, name: str, 
         copying = SQL("COPY ({}) TO STDOUT").format(query)
         with compressor as writer, connection.cursor() as cursor, cursor.copy(copying) as copy:
             for block in copy:
-                rows += bytes(block).count(b"\n")  # what is in a row is escaped
+                rows += bytes(block).count(b"\n")  # line ends in values are escaped
                 writer.write(block)
         if encrypting:
             encrypting.finish()

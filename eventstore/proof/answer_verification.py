@@ -11,7 +11,7 @@ from psycopg.rows import tuple_row
 
 from eventstore.events import ERASURES, SUBJECT
 
-MAX_TOLD = 5
+MAX_NAMED = 5
 
 _COMPARE = f"""
 WITH erasures AS (
@@ -71,12 +71,12 @@ def verify_answers(connection: Connection[Any]) -> VerifiedAnswers:
     verified = VerifiedAnswers()
     counts: dict[str, int] = {}
     with connection.cursor(row_factory=tuple_row) as cursor:
-        for state, times, position, stream in cursor.execute(_COMPARE, {"most": MAX_TOLD, "erasures": [*ERASURES]}):
+        for state, times, position, stream in cursor.execute(_COMPARE, {"most": MAX_NAMED, "erasures": [*ERASURES]}):
             counts[state] = times
             if state in _SENTENCES:
                 verified.problems.append(_SENTENCES[state].format(position=position, stream=stream))
     for state in _SENTENCES:
-        if counts.get(state, 0) > MAX_TOLD:
+        if counts.get(state, 0) > MAX_NAMED:
             verified.problems.append(f"WARNED  {counts[state]} answers are {state} in all")
     verified.matching = counts.get("matching", 0)
     return verified

@@ -153,7 +153,7 @@ class Outside:
             return bytes(obstore.get(store, name).bytes()).decode("utf-8", "replace")
 
     def _copies(self, since: int) -> list[Copy]:
-        before = Copy(since - 1, 0).name if since > 1 else None  # stores list what comes after a name
+        before = Copy(since - 1, 0).name if since > 1 else None  # stores list the names after this one
         with self._reached():
             paths = [entry["path"] for batch in obstore.list(self._store(), offset=before) for entry in batch]
         return [copy for name in paths if (copy := Copy.named(name))]

@@ -144,7 +144,7 @@ def open_payloads(connection: Connection[Any], part: int, parts: int) -> Verifie
         cursor.execute(_SELECT_PAYLOADS, (_TOPICS_WITH_PAYLOAD, parts, part))
         while rows := cursor.fetchmany(_AT_ONCE):
             verified.problems += [
-                f"WARNED  payload {sha256.hex()[:12]}… of {stream}: no event speaks of it"
+                f"WARNED  payload {sha256.hex()[:12]}… of {stream}: it has no event"
                 for stream, sha256, is_spoken_of in rows
                 if not is_spoken_of
             ]

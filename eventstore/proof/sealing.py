@@ -323,7 +323,7 @@ def _refuse_other_branches(
     if newest > branch:
         note = outside.note(ends[newest], branch=newest)
         raise LogDiffers(
-            f"This log was continued elsewhere after a loss (branch {newest}, kept at {outside.url}), and what is here"
+            f"This log was continued elsewhere after a loss (branch {newest}, kept at {outside.url}), and this one"
             f" is of branch {branch}: it is not signed. Is this the former primary?",
             _read(note, keys).size,
             note,

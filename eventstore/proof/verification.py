@@ -20,7 +20,7 @@ from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of
 
 NEWEST_EVENTS = 6 * CHUNK
 """Number of events to hash unless all are to be."""
-MAX_TOLD = 5
+MAX_NAMED = 5
 """Most positions that are named. Further ones are counted."""
 
 _SELECT_TILES = "SELECT index, hashes FROM log_tiles WHERE level = 0 AND index >= %s AND index < %s"
@@ -62,11 +62,11 @@ class _Changes:
     def miss(self, first: int, last: int) -> None:
         """Record that positions from the first to the last have no event."""
         self.missing_count += max(0, last + 1 - first)
-        self.missing += range(first, min(last, first + MAX_TOLD - len(self.missing) - 1) + 1)
+        self.missing += range(first, min(last, first + MAX_NAMED - len(self.missing) - 1) + 1)
 
     def alter(self, position: int, stored: bytes, recomputed: bytes) -> None:
         self.altered_count += 1
-        if len(self.altered) < MAX_TOLD:
+        if len(self.altered) < MAX_NAMED:
             self.altered.append((position, stored, recomputed))
 
 
@@ -222,8 +222,8 @@ def _without_lost(
                 left.setdefault(size, []).append((checkpoint, source))
     for loss in continued:
         sources = sorted(lost[loss])
-        more = f" and {len(sources) - MAX_TOLD} more" if len(sources) > MAX_TOLD else ""
-        lost_ones = f"; checkpoints of what was lost: {', '.join(sources[:MAX_TOLD])}{more}" if sources else ""
+        more = f" and {len(sources) - MAX_NAMED} more" if len(sources) > MAX_NAMED else ""
+        lost_ones = f"; checkpoints of lost events: {', '.join(sources[:MAX_NAMED])}{more}" if sources else ""
         losses.append(f"CONTINUED  {loss}{lost_ones}")
     return left
 
@@ -232,7 +232,7 @@ def _sentences(connection: Connection[Any], changes: _Changes, count: int, head:
     disagreeing = sorted(changes.disagreeing, key=lambda pair: pair[0].size)
     for position in changes.missing:
         yield f"MISSING  position {position}: there is no event; {_first_after(disagreeing, position)}"
-    if changes.missing_count > MAX_TOLD:
+    if changes.missing_count > MAX_NAMED:
         yield f"MISSING  {changes.missing_count} events in all"
     if count > head:
         yield f"DOUBLED  the log has {count} events and its last position is {head}"
@@ -242,7 +242,7 @@ def _sentences(connection: Connection[Any], changes: _Changes, count: int, head:
             f"{name}  position {position} ({_stream_at(connection, position)}): stored leaf {stored.hex()[:12]}…"
             f" recomputed {recomputed.hex()[:12]}…; {_first_after(disagreeing, position)}"
         )
-    if changes.altered_count > MAX_TOLD:
+    if changes.altered_count > MAX_NAMED:
         yield f"ALTERED  {changes.altered_count} events in all"
     named = min([position for position, *_ in changes.altered] + changes.missing, default=head + 1)
     if disagreeing and disagreeing[0][0].size < named:

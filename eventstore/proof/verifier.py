@@ -470,7 +470,7 @@ def run() -> int:
                 holds, wrong = check(proof, key, against)
         else:
             holds, wrong = _check_certificate(Path(arguments.proof), key, against)
-    except Exception as error:  # of whatever is in a file that somebody else made
+    except Exception as error:  # any error in a foreign file
         print(f"NOT PROVED: {_shown(_reason(error))}", file=sys.stderr)
         return 1
     for sentence in holds:

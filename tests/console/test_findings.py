@@ -15,7 +15,7 @@ from workers.followers.owner_tasks import write_progress
 
 OWN, FOREIGN, WHOLE = (
     "PAYLOAD  position 7 (import/NW/OWN-1): its payload is not there",
-    "WARNED  payload ab… of import/SW/FOREIGN-1 (import/NW/OWN-2): no event speaks of it",
+    "WARNED  payload ab… of import/SW/FOREIGN-1 (import/NW/OWN-2): it has no event",
     "the access key k of FOREIGN-2 differs from the log",
 )
 

@@ -137,7 +137,7 @@ def test_a_second_loss_is_a_second_branch(log: Log) -> None:
     assert (sealed.checkpoint.branch, sealed.checkpoint.continued) == (2, Continued(2, 485, 510, "again", TIME))
     first, second = recorded_losses(log)
     assert REASON in first
-    assert "the log continues from 485, lost 486–510: again; checkpoints of what was lost: 510 events" in second
+    assert "the log continues from 485, lost 486–510: again; checkpoints of lost events: 510 events" in second
     log.add(3001, 3010)
     assert log.seal().checkpoint.branch == 2
     assert log.problems() == []
