@@ -54,7 +54,9 @@ def _place(context: click.Context, parameter: click.Parameter, value: str) -> st
     parts = urlsplit(value)
     is_place = not parts.netloc and parts.path.startswith("/") if parts.scheme == "file" else bool(parts.netloc)
     if parts.scheme not in _SCHEMES or not is_place or parts.query or parts.username:
-        raise click.BadParameter("A place is file:///folder, s3://bucket/folder, gs://… or az://…, without a secret.")
+        raise click.BadParameter(
+            "A place must be file:///folder, s3://bucket/folder, gs://… or az://…, without a secret."
+        )
     return value.rstrip("/")
 
 

@@ -21,7 +21,7 @@ IMPORTS_AT_ONCE = 500
 
 def _given(context: click.Context, parameter: click.Parameter, reason: str) -> str:
     if not reason.strip():
-        raise click.BadParameter("it must say why, such as DSR-2026-118.")
+        raise click.BadParameter("A reason must be given, such as DSR-2026-118.")
     return reason
 
 
@@ -125,7 +125,7 @@ def _require(ledger: Ledger, supplier: str, external: str | None) -> None:
 
 def _exactly_one(*choices: bool) -> None:
     if sum(choices) != 1:
-        raise click.UsageError("Name one EXTERNAL, or choose many by an option; not both.")
+        raise click.UsageError("Name one EXTERNAL or give an option that chooses many, not both.")
 
 
 def _externals(ledger: Ledger, supplier: str, status: str, code: str | None) -> list[str]:

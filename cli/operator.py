@@ -70,7 +70,7 @@ def supplier() -> None:
 def create_supplier(code: str, as_json: bool) -> None:
     """Create an import supplier, which takes accounts at once."""
     if not SUPPLIER_CODE.match(code):
-        raise click.BadParameter("A supplier code has 1 to 32 letters, digits, _ or -.")
+        raise click.BadParameter("A supplier code must have 1 to 32 letters, digits, _ or -.")
     with open_ledger() as ledger:
         done = ledger.execute(suppliers.stream_of(code), suppliers.CreateSupplier(), at=now(), by=caused_by())
     sentence = f"{code} is set up." if done else f"{code} exists already."
@@ -167,12 +167,12 @@ def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, rate:
     Only a digest of the key is kept, so it cannot be shown again.
     """
     if not ORGANISATION_NAME.match(name):
-        raise click.BadParameter("An organisation's name has 1 to 128 characters and no slash.")
+        raise click.BadParameter("An organisation's name must have 1 to 128 characters and no slash.")
     for code in codes:
         if code != "*" and not SUPPLIER_CODE.match(code):
-            raise click.BadParameter(f"{code!r} is not a supplier code.")
+            raise click.BadParameter(f"{code!r} must be a supplier code.")
     if rate is not None and not RATE.match(rate):
-        raise click.BadParameter("A rate is a whole number of requests a second from 1 to 100000, such as 50/s.")
+        raise click.BadParameter("A rate must be a whole number of requests a second from 1 to 100000, such as 50/s.")
     fresh = new_api_key()
     rate_per_s = int(rate.removesuffix("/s")) if rate else 0
     with open_owner_ledger() as ledger:

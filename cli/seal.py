@@ -103,5 +103,5 @@ def _one_line(reason: str) -> str:
     """The reason as a line of a checkpoint. Raises BadParameter."""
     line = " ".join(reason.split())
     if not 0 < len(line) <= MAX_REASON or not line.isprintable():
-        raise click.BadParameter(f"A reason is one line of at most {MAX_REASON} printable characters.")
+        raise click.BadParameter(f"A reason must be one line of at most {MAX_REASON} printable characters.")
     return line

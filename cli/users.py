@@ -58,7 +58,7 @@ def create(email: str, organisation: str, role: UserRole, codes: tuple[str, ...]
     The link signs EMAIL in to the console once, within 15 minutes.
     """
     if not ORGANISATION_NAME.match(organisation):
-        raise click.BadParameter("An organisation's name has 1 to 128 characters and no slash.")
+        raise click.BadParameter("An organisation's name must have 1 to 128 characters and no slash.")
     with _users() as ledger:
         suppliers = _suppliers(ledger, organisation, codes)
         details = new_details(email, name, organisation)

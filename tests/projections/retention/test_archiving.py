@@ -189,7 +189,7 @@ def test_a_supplier_that_is_not_finished_is_not_archived(place: Path, ledger: Le
     assert not place.exists()
     assert "There is no import supplier" in typed("archive", "NOBODY", "--to", place.as_uri(), code=1)
     for url in ("/folder", "file://host/folder", "s3://", "s3://key:secret@bucket", "s3://bucket?key=secret"):
-        assert "A place is file:///folder" in typed("archive", SUPPLIER, "--to", url, code=2)
+        assert "A place must be file:///folder" in typed("archive", SUPPLIER, "--to", url, code=2)
 
 
 class Killed(BaseException):
