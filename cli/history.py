@@ -6,7 +6,7 @@ import msgspec
 from cli.addresses import answer_of
 from cli.known import require_import, require_stream
 from cli.operator import open_ledger
-from cli.output import lines_option, text_of
+from cli.output import lines_option, print_result, text_of
 from eventstore.aggregates.import_process import ImportStaged
 from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
@@ -117,12 +117,10 @@ def market_stream(name: str) -> str:
 
 def _print_event(recorded: Recorded, *, as_json: bool) -> None:
     entry = history_entry(recorded)
-    if as_json:
-        click.echo(msgspec.json.encode(entry))
-        return
     fields = " ".join(f"{name}={text_of(value)}" for name, value in entry.data.items())
     kind, at = entry.stream.split("/", 1)[0], text_of(entry.at)
-    click.echo(f"{entry.position:>8}  {at}  {kind} {entry.event:<18} {entry.by}  {fields}")
+    line = f"{entry.position:>8}  {at}  {kind} {entry.event:<18} {entry.by}  {fields}"
+    print_result(line, entry, as_json=as_json)
 
 
 def _print_payload(ledger: Ledger, recorded: Recorded) -> None:

@@ -250,7 +250,4 @@ def _rows(query: str, *parameters: int) -> list[dict[str, Any]]:
 def _print(rows: list[dict[str, Any]], columns: tuple[str, ...], *, as_json: bool) -> None:
     for row in rows:
         shown = {column: row[column] if row[column] != "" else None for column in columns}
-        if as_json:
-            print_line(msgspec.json.encode(shown))
-        else:
-            print_line("  ".join(text_of(value) for value in shown.values()))
+        print_result("  ".join(text_of(value) for value in shown.values()), shown, as_json=as_json)

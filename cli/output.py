@@ -32,8 +32,8 @@ def guard_terminal() -> None:
         setattr(module, "echo", print_line)  # noqa: B010 - a module's function is replaced on purpose
 
 
-def print_result(sentence: str, result: dict[str, Any], *, as_json: bool) -> None:
-    """Print the result of a verb: the sentence, or one JSON object."""
+def print_result(sentence: str, result: Any, *, as_json: bool) -> None:
+    """Print a result of a verb: the sentence, or one JSON object."""
     print_line(msgspec.json.encode(result) if as_json else sentence)
 
 

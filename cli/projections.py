@@ -70,18 +70,11 @@ def projections(context: click.Context, as_json: bool) -> None:
         print_line(_LINE.format("name", "version", "position", "lag", "state", "rows", "parked", "verified"))
     for standing in standings:
         lag_s = max(0.0, (now() - standing.lag_since).total_seconds()) if standing.lag_since else 0.0
-        if as_json:
-            result = {**msgspec.to_builtins(standing), "lag_events": standing.lag, "lag_s": lag_s}
-            print_line(
-                msgspec.json.encode(
-                    {name: result[name] for name in result if name not in ("lag", "lag_since", "definition")}
-                )
-            )
-        else:
-            print_line(_line(standing, lag_s))
+        result = {**msgspec.to_builtins(standing), "lag_events": standing.lag, "lag_s": lag_s}
+        shown = {name: value for name, value in result.items() if name not in ("lag", "lag_since", "definition")}
+        print_result(_line(standing, lag_s), shown, as_json=as_json)
 
 
-_LEFT_OUT = ("lag", "lag_since", "definition")
 _LINE = "{:<18} {:>7} {:>12}  {:<18} {:<9} {:>10} {:>6}  {}"
 
 

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 import click
-import msgspec
 
 from cli.addresses import answer_of
 from cli.known import require_supplier
 from cli.operator import open_ledger
-from cli.output import lines_option, print_line, text_of
+from cli.output import lines_option, print_line, print_result, text_of
 from projections.unlogged.refused_attempts import Attempt, refused_attempts
 from projections.views.account_search import MAX_FOUND, found_accounts
 from schemas.status import FoundAccount
@@ -37,25 +36,20 @@ def search(text: str, suppliers: tuple[str, ...], after: str, limit: int, as_jso
         raise click.BadParameter("A page must have ended there.", param_hint="--after") from error
     attempts = [] if after else answer_of(refused_attempts, text.strip(), suppliers or None)
     _print(page.accounts, attempts, as_json=as_json)
-    if page.next_after and as_json:
-        click.echo(msgspec.json.encode({"next_after": page.next_after}))
-    elif page.next_after:
-        print_line(f"There are more: importledger search … --after {page.next_after}")
+    if page.next_after:
+        line = f"There are more: importledger search … --after {page.next_after}"
+        print_result(line, {"next_after": page.next_after}, as_json=as_json)
     if not page.accounts and not attempts and not as_json:
         print_line("Nothing was found.")
 
 
 def _print(accounts: Sequence[FoundAccount], attempts: Sequence[Attempt], *, as_json: bool) -> None:
     for account in accounts:
-        if as_json:
-            click.echo(msgspec.json.encode(account))
-            continue
-        number = account.service_account_number or "-"
-        print_line(f"{account.import_supplier}  {text_of(account.external_account_number)}  {account.status}  {number}")
+        number, external = account.service_account_number or "-", text_of(account.external_account_number)
+        line = f"{account.import_supplier}  {external}  {account.status}  {number}"
+        print_result(line, account, as_json=as_json)
     for attempt in attempts:
-        if as_json:
-            click.echo(msgspec.json.encode({"refused": attempt}))
-            continue
-        number, at = text_of(attempt.external_account_number), text_of(attempt.attempted_at.replace(microsecond=0))
+        external, at = text_of(attempt.external_account_number), text_of(attempt.attempted_at.replace(microsecond=0))
         problems = text_of(" ".join(attempt.problems))
-        print_line(f"{attempt.supplier}  {number}  refused {at}  {attempt.operation}  {attempt.code}  {problems}")
+        line = f"{attempt.supplier}  {external}  refused {at}  {attempt.operation}  {attempt.code}  {problems}"
+        print_result(line, {"refused": attempt}, as_json=as_json)

@@ -10,7 +10,7 @@ import msgspec
 from cli.history import as_of_option, position_of
 from cli.known import require_import, require_supplier
 from cli.operator import open_ledger
-from cli.output import json_option, text_of
+from cli.output import json_option, print_result, text_of
 from projections.queries.history import AsOf, of_import, read_account_history, read_statuses, status_record
 from projections.queries.missing_documents import naming_documents
 from projections.views.error_statistics import SELECT_REFUSALS
@@ -50,14 +50,14 @@ def status(
         upto = position_of(as_of)
         statuses = read_statuses(connection, supplier_code, upto)
     result = statuses if as_list else dict(sorted(Counter(statuses.values()).items()))
-    click.echo(msgspec.json.encode(result) if as_json else _lines(result))
+    print_result(_lines(result), result, as_json=as_json)
 
 
 def _print_refusals(supplier_code: str, *, as_json: bool) -> None:
     with open_ledger() as ledger, ledger.connection() as connection:
         require_supplier(connection, supplier_code)
         for row in connection.execute(SELECT_REFUSALS, (supplier_code,)):
-            click.echo(msgspec.json.encode(row) if as_json else "{number:>8}  {code}  {path}".format(**row))
+            print_result("{number:>8}  {code}  {path}".format(**row), row, as_json=as_json)
 
 
 def _lines(result: Mapping[str, Any]) -> str:

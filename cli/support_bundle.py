@@ -24,7 +24,7 @@ from eventstore.clock import now
 from eventstore.events import AGGREGATES
 from eventstore.log.recorder import CODE_VERSION
 from projections import FOLLOWING
-from projections.queries.vitals import Vitals, read_vitals
+from projections.queries.vitals import read_vitals
 from redaction.private_files import open_private
 from redaction.shown import cleaned
 
@@ -143,12 +143,8 @@ def _of_database() -> Iterator[tuple[str, str]]:
         yield "database.json", _json({"away": cleaned(str(error).splitlines()[0] if str(error) else "")})
         return
     yield "migrations.json", _json(migrations)
-    yield "overview.json", _json(_counts(overview))
+    yield "overview.json", _json(msgspec.to_builtins(overview))
     yield "database.json", _json(server)
-
-
-def _counts(overview: Vitals) -> Any:
-    return msgspec.to_builtins(overview)
 
 
 def _of_logs(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator[tuple[str, str]]:
@@ -157,15 +153,13 @@ def _of_logs(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator
         folder = Settings.from_environment(environment).data_dir
     except SettingError:
         folder = Path("/nonexistent")
-    names: dict[str, Path] = {}
-    for file in (*logs, folder / "postgres.log"):
-        if file.is_file():
-            names[f"logs/{len(names) + 1}-{file.name}"] = file
-    for name, file in names.items():
+    files = [file for file in (*logs, folder / "postgres.log") if file.is_file()]
+    for number, file in enumerate(files, 1):
         try:
-            yield name, tail_for_support(file)
+            text = tail_for_support(file)
         except OSError as error:
-            yield name, f"({error.strerror})\n"
+            text = f"({error.strerror})\n"
+        yield f"logs/{number}-{file.name}", text
 
 
 def finding_for_support(finding: Finding) -> Finding:

@@ -9,7 +9,7 @@ import msgspec
 from cli.addresses import answer_of
 from cli.known import require_supplier
 from cli.operator import caused_by, open_owner_ledger
-from cli.output import json_option, lines_option, print_line, print_result, text_of
+from cli.output import json_option, lines_option, print_result, text_of
 from cli.service.settings import Settings
 from embedded.folder import DataFolder
 from eventstore.aggregates.user import DisableUser, EnableUser, EraseUser, UserRole
@@ -83,12 +83,9 @@ def list_all(as_json: bool) -> None:
     """List the users, without secrets."""
     with _users():
         listed = answer_of(users_page, "", "", _ALL)
-    for one in sorted(listed, key=lambda user: (user.email.lower(), user.user_id)):
-        result = msgspec.to_builtins(one)
-        if as_json:
-            print_line(msgspec.json.encode(result))
-        else:
-            print_line("  ".join(text_of(value) for value in result.values()))
+    for user in sorted(listed, key=lambda user: (user.email.lower(), user.user_id)):
+        fields = msgspec.to_builtins(user)
+        print_result("  ".join(text_of(value) for value in fields.values()), fields, as_json=as_json)
 
 
 @user.command("link")
