@@ -100,8 +100,8 @@ def _catalogue() -> tuple[ErrorCode, ...]:
     rules: dict[str, list[RuleOfCode]] = {code: [] for code in rows}
     for resource, table in _RULES.items():
         for rule in table:
-            told = RuleOfCode(resource, rule.at, str(rule.says), str(rule.severity), rule.source, rule.says.german)
-            rules[rule.code].append(told)
+            shown = RuleOfCode(resource, rule.at, str(rule.says), str(rule.severity), rule.source, rule.says.german)
+            rules[rule.code].append(shown)
     return tuple(
         ErrorCode(
             code=code,
@@ -122,26 +122,29 @@ def _catalogue() -> tuple[ErrorCode, ...]:
 
 def _example(code: str, row: _Row, rules: list[RuleOfCode]) -> dict[str, Any]:
     """Return an answer, problem, status record, event or GraphQL error with the code."""
-    told = {"detail": Sentence(row.en, row.de), "code": code}
+    shown = {"detail": Sentence(row.en, row.de), "code": code}
     match row.where[0]:
         case "answer" if row.status == 500:
-            return told | {"detail": _UNEXPECTED, "request_id": "9f8b7c6d5e4f3a2b"}
+            return shown | {"detail": _UNEXPECTED, "request_id": "9f8b7c6d5e4f3a2b"}
         case "answer" if code == AlreadyImported.code:
-            return {"non_field_errors": told | {"detail": sentence_of(AlreadyImported(""))}, "account_id": "A-7K2M9QXD"}
+            return {
+                "non_field_errors": shown | {"detail": sentence_of(AlreadyImported(""))},
+                "account_id": "A-7K2M9QXD",
+            }
         case "field" if row.attr:
-            return told | {"attr": row.attr}
+            return shown | {"attr": row.attr}
         case "field":
             [first, *_] = rules
             detail = Sentence(first.says, first.says_de)
-            return told | {"detail": detail, "attr": first.at.replace("[]", ".0") or "non_field_errors"}
+            return shown | {"detail": detail, "attr": first.at.replace("[]", ".0") or "non_field_errors"}
         case "latest_error":
-            return told | {"domain": "account_import"}
+            return shown | {"domain": "account_import"}
         case "history":
             return {"code": code}
         case "graphql":
             return {"extensions": {"errorType": "VALIDATION", "errorCode": code, "errorDescription": row.en}}
         case _:
-            return told
+            return shown
 
 
 CATALOGUE = _catalogue()

@@ -29,13 +29,13 @@ def structs_of(types: Sequence[Any]) -> dict[str, type]:
 @cache
 def field_descriptions(struct: type) -> dict[str, str]:
     """Return the descriptions by field, also those of inherited fields."""
-    told: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for parent in reversed(struct.__mro__):
         if issubclass(parent, msgspec.Struct) and parent.__module__ != msgspec.Struct.__module__:
             [tree] = ast.parse(textwrap.dedent(inspect.getsource(parent))).body
             assert isinstance(tree, ast.ClassDef)
-            told |= dict(_described(tree))
-    return told
+            descriptions |= dict(_described(tree))
+    return descriptions
 
 
 def _described(tree: ast.ClassDef) -> Iterator[tuple[str, str]]:

@@ -140,7 +140,7 @@ def names_within(schema: Any, components: dict[str, Any]) -> set[str]:
 
 
 def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    described: dict[str, Any] = {
         "operationId": operation.name,
         "tags": [operation.tag],
         "summary": operation.summary.partition(". ")[0].removesuffix("."),
@@ -168,16 +168,16 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     if operation.prefers:
         parameters.append(_PREFER)
     if parameters:
-        told["parameters"] = parameters
+        described["parameters"] = parameters
     if operation.body:
-        told["requestBody"] = _request_body(operation, schemas)
+        described["requestBody"] = _request_body(operation, schemas)
         if operation.is_ndjson:
-            told["requestBody"]["description"] = _LINES_SENT
+            described["requestBody"]["description"] = _LINES_SENT
     refusals = {*operation.refuses, *_ALWAYS_POSSIBLE, *([404] if operation.names_supplier else ())}
     refusals |= {*(_WITH_TOKEN if operation.roles else ()), *(_WITH_BODY if operation.roles and operation.body else ())}
     for status in sorted(refusals):
-        told["responses"][str(status)] = _refusal(status, operation)
-    return told
+        described["responses"][str(status)] = _refusal(status, operation)
+    return described
 
 
 def _callers(operation: Operation) -> str:
@@ -200,12 +200,12 @@ def _events(schema: dict[str, Any]) -> dict[str, Any]:
     `schema` allows anything: readers of OpenAPI 3.1 take it for that of the body, of an event, or of an event's data.
     """
     data = {"anyOf": [schema, {"$ref": _REF.format(name="Refusal")}]}
-    told = {
+    described = {
         "event": {"type": "string"},
         "id": {"type": "string"},
         "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data},
     }
-    return {"schema": {}, "x-itemSchema": {"type": "object", "required": list(told), "properties": told}}
+    return {"schema": {}, "x-itemSchema": {"type": "object", "required": list(described), "properties": described}}
 
 
 def _request_body(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
@@ -216,9 +216,9 @@ def _request_body(operation: Operation, schemas: dict[str, Any]) -> dict[str, An
         _lines(schema, operation.example) if operation.is_ndjson else {"schema": schema, "example": operation.example}
     )
     if operation.examples:
-        told = {operation.name: {"value": operation.example}}
-        told |= {name: {"value": example} for name, example in operation.examples.items()}
-        media = {"schema": schema, "examples": told}
+        described = {operation.name: {"value": operation.example}}
+        described |= {name: {"value": example} for name, example in operation.examples.items()}
+        media = {"schema": schema, "examples": described}
     kind = _NDJSON if operation.is_ndjson else "application/json"
     return {"required": not operation.is_body_optional, "content": {kind: media}}
 
@@ -239,9 +239,9 @@ def _answer(operation: Operation, status: int, of: Any, schemas: dict[str, Any])
         return {"description": f"{description} {_LINES_ANSWERED}", "content": {kind: _lines(schema)}}
     if kind == EVENTS:
         return {"description": f"{description} {_EVENTS_ANSWERED}", "content": {kind: _events(schema)}}
-    told: dict[str, Any] = {"description": description, "content": {kind: {"schema": schema}}}
+    described: dict[str, Any] = {"description": description, "content": {kind: {"schema": schema}}}
     is_paged = any(parameter.name == "after" for parameter in operation.query)
-    return told | ({"headers": {"Link": _LINK}} if is_paged else {})
+    return described | ({"headers": {"Link": _LINK}} if is_paged else {})
 
 
 def _refusal(status: int, operation: Operation) -> dict[str, Any]:
@@ -277,7 +277,7 @@ def _concerns(entry: ErrorCode, operation: Operation) -> bool:
 
 def _said(schema: Any, *, is_sent: bool = False) -> Any:
     """Return a schema that other readers of JSON Schema understand, of requests or of answers."""
-    said = partial(_said, is_sent=is_sent)
+    translated = partial(_said, is_sent=is_sent)
     match schema:
         case {"pattern": pattern} if pattern == DECIMAL_PATTERN:
             return _DECIMAL
@@ -298,13 +298,13 @@ def _said(schema: Any, *, is_sent: bool = False) -> Any:
         case {"pattern": str(), **rest}:
             return rest | {"pattern": _TRIMMED}
         case {"properties": properties, **rest}:
-            told = {name: _without_default(said(inner)) for name, inner in properties.items()}
+            described = {name: _without_default(translated(inner)) for name, inner in properties.items()}
             told_of_others = {} if "additionalProperties" in rest else {"additionalProperties": True}
-            return rest | told_of_others | {"properties": told}
+            return rest | told_of_others | {"properties": described}
         case dict():
-            return {name: said(inner) for name, inner in schema.items()}
+            return {name: translated(inner) for name, inner in schema.items()}
         case list():
-            return [said(inner) for inner in schema]
+            return [translated(inner) for inner in schema]
         case _:
             return schema
 
@@ -317,18 +317,18 @@ def _part(schema: dict[str, Any], struct: type, *, is_sent: bool) -> Any:
     moment = {"pattern": MOMENT_PATTERN, "description": _SENT_MOMENT["description"]} if is_sent else _MOMENT
     for field in getattr(inspect.type_info(struct), "fields", ()):
         if any(isinstance(kind, inspect.DateTimeType) for kind in getattr(field.type, "types", (field.type,))):
-            told = schema["properties"][field.encode_name]
-            for part in (told, *told.get("anyOf", ())):
+            described = schema["properties"][field.encode_name]
+            for part in (described, *described.get("anyOf", ())):
                 part |= moment if part.get("type") == "string" and "format" not in part else {}
     return _said(schema, is_sent=is_sent)
 
 
 def _described(schema: Any, struct: type) -> Any:
     """Return a struct's schema with the descriptions of its fields."""
-    told = field_descriptions(struct)
+    described = field_descriptions(struct)
     for name, inner in schema.get("properties", {}).items():
-        if name in told:
-            inner["description"] = " ".join(filter(None, (told[name], inner.get("description"))))
+        if name in described:
+            inner["description"] = " ".join(filter(None, (described[name], inner.get("description"))))
     return schema
 
 

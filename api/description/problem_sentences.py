@@ -18,7 +18,7 @@ _OF_CODE = {entry.code: entry.sentence for entry in CATALOGUE}
 _UNKNOWN = Sentence("The catalogue does not know this code.", "Der Katalog kennt diesen Code nicht.")
 
 
-def told(name: str) -> Problem:
+def problem_of(name: str) -> Problem:
     """Return the problem for a code@path of the log, with its sentence and without values. Pure."""
     code, attr = code_and_path(name)
     says = _OF_RULE.get((code, place_of(attr))) or _OF_CODE.get(code, _UNKNOWN)

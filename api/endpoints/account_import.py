@@ -131,22 +131,22 @@ class AccountImport:
         def body(status: ImportState, outcome: Outcome) -> bytes:
             return _answer(request, status, outcome, staging.warnings) if is_told else _NOTHING
 
-        stream, told = stream_of(staging.supplier, staging.external), body("PENDING", "staged")
-        answer, payload = call.answer(201, told), staging.payload
+        stream, content = stream_of(staging.supplier, staging.external), body("PENDING", "staged")
+        answer, payload = call.answer(201, content), staging.payload
         try:
             await self._ledger.begin(stream, staging.command, at=now(), by=call.by, payload=payload, answer=answer)
         except VersionConflict:
             return await in_time(self._staged_again(call, stream, staging, body))
         call.is_stored = True
         measures().accepted(_mode_of(staging.command), "staged")
-        return told
+        return content
 
     async def _staged_again(
         self, call: Call, stream: str, staging: "_Staging", body: Callable[[ImportState, Outcome], bytes]
     ) -> bytes:
         """Decide on the state of an existing stream. Return the answer's body."""
-        payload, told = staging.payload, body("PENDING", "replaced")
-        answer = call.answer(201, told)
+        payload, content = staging.payload, body("PENDING", "replaced")
+        answer = call.answer(201, content)
         command = staging.command
         recorded = await asyncio.to_thread(
             self._ledger.execute, stream, command, at=now(), by=call.by, payload=payload, answer=answer
@@ -154,23 +154,23 @@ class AccountImport:
         measures().accepted(_mode_of(command), "replaced" if recorded is not None else "unchanged")
         if recorded is not None:
             call.is_stored = True
-            return told
+            return content
         if command.run:
             await self._runs.join(staging.supplier, command.run, _mode_of(command), [staging.external])
             await self._runs.append()
         present = await self._statuses.read((staging.supplier, staging.external))
         return body(present.status if present is not None else "PENDING", "unchanged")
 
-    async def _accepted(self, call: Call, occasion: Occasion, kept: Callable[[Judgement], T]) -> T:
+    async def _accepted(self, call: Call, occasion: Occasion, keep: Callable[[Judgement], T]) -> T:
         """Judge a body and return what `kept` makes of an accepted account, without the body. Raises NotValid.
 
         If this process does not know the supplier yet, the body is read again after the directory was refreshed, so
         that no judgement holds memory while it waits.
         """
-        judged = await in_steps(call.body, self._judging(call, occasion, kept))
+        judged = await in_steps(call.body, self._judging(call, occasion, keep))
         if judged is None:
             await self._directory.refresh()
-            judged = await in_steps(call.body, self._judging(call, occasion, kept, is_asked=True))
+            judged = await in_steps(call.body, self._judging(call, occasion, keep, is_asked=True))
         assert judged is not None, "its supplier has been asked for"
         if occasion is Occasion.CREATE:
             call.let_go()
@@ -179,7 +179,7 @@ class AccountImport:
         return judged
 
     def _judging(
-        self, call: Call, occasion: Occasion, kept: Callable[[Judgement], T], *, is_asked: bool = False
+        self, call: Call, occasion: Occasion, keep: Callable[[Judgement], T], *, is_asked: bool = False
     ) -> Steps["T | _Refusal | None"]:
         """Read a body, judge it, and return what `kept` makes of it. None if the supplier must be read first.
 
@@ -207,7 +207,7 @@ class AccountImport:
         if problems or not is_ongoing:
             return _Refusal(supplier, external, problems)
         yield
-        return kept(judged)
+        return keep(judged)
 
     async def _answer_to(self, refusal: "_Refusal", occasion: Occasion) -> NotValid:
         """Return the first refusal in the order of the module. Raises Refused for an account that exists."""

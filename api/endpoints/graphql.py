@@ -62,11 +62,11 @@ class GraphQL:
     async def obtain_token(self, request: Request) -> Response:
         """Obtain a token for a key or a refresh token, by GraphQL. Always 200; errors carry errorCode."""
         try:
-            asked = _decoder.decode(await read_body(request, STRANGERS, address=self._address_of(request)))
+            sent = _decoder.decode(await read_body(request, STRANGERS, address=self._address_of(request)))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ApiError(400, _NO_QUERY, code="parse_error") from None
         # Imported here: the library is large, and most processes answer no GraphQL.
         from api.access.token_documents import TokenDocuments
 
         documents = TokenDocuments(self._auth)
-        return json_response(await documents.answer(asked.query, asked.variables, asked.operationName))
+        return json_response(await documents.answer(sent.query, sent.variables, sent.operationName))

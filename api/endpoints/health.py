@@ -97,9 +97,11 @@ class HealthChecks:
             )
             raise ApiError(503, detail, headers={"Retry-After": "10"})
         lasting = await read(self._pool, _lasting)
-        if self._roles_file is not None and (failing := _named([one for one in lasting if not one.is_waiting])):
-            told = "; ".join(failing)
-            detail = Sentence(f"A part of the service fails: {told}", f"Ein Teil des Dienstes fällt aus: {told}")
+        if self._roles_file is not None and (
+            failing := _named([trouble for trouble in lasting if not trouble.is_waiting])
+        ):
+            listed = "; ".join(failing)
+            detail = Sentence(f"A part of the service fails: {listed}", f"Ein Teil des Dienstes fällt aus: {listed}")
             raise ApiError(503, detail, code=FAILING, headers={"Retry-After": "10"})
         troubles = {"troubles": _named(lasting)} if lasting else {}
         return json_response({"status": "ready", "pid": os.getpid()} | self._says | troubles)
@@ -128,12 +130,12 @@ class HealthChecks:
 
 async def _lasting(connection: AsyncConnection[Any]) -> list[ReportedTrouble]:
     """Return the troubles that last."""
-    return [one for one in await read_troubles(connection) if one.is_lasting]
+    return [trouble for trouble in await read_troubles(connection) if trouble.is_lasting]
 
 
 def _named(troubles: Sequence[ReportedTrouble]) -> list[str]:
     """Return each trouble once, even if several processes have it."""
-    return list(dict.fromkeys(f"{one.name}: {one.error}" for one in troubles))
+    return list(dict.fromkeys(f"{trouble.name}: {trouble.error}" for trouble in troubles))
 
 
 def is_full(host: str, folder: Path) -> bool:

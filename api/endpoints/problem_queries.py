@@ -6,7 +6,7 @@ from starlette.responses import Response
 from api.access.auth import READERS
 from api.access.directory import Directory
 from api.admission import Call
-from api.description.problem_sentences import error_sentence, told
+from api.description.problem_sentences import error_sentence, problem_of
 from api.http.database import in_thread, read
 from api.http.errors import not_found
 from api.http.paths import identifier
@@ -52,12 +52,12 @@ class ProblemQueries:
         events = await read(self._pool, events_since_staged, supplier, external)
         if not events:
             raise not_found()
-        told = import_problems(events)
-        if any(problem.code == MISSING for problem in (*told.errors, *told.warnings)):
+        found = import_problems(events)
+        if any(problem.code == MISSING for problem in (*found.errors, *found.warnings)):
             stream = stream_of(supplier, external)
             bodies = await in_thread(lambda: dict(staged_bodies(self._ledger, [stream])))
-            told = _naming(told, document_paths(bodies.get(stream, b"{}")))
-        return spoken_response(request, told)
+            found = _naming(found, document_paths(bodies.get(stream, b"{}")))
+        return spoken_response(request, found)
 
     @operation("GET", f"{ACCOUNT_PATH}attempts/", ACCOUNTS, roles=READERS, answers={200: list[RefusedAttempt]})
     async def read_refused_attempts(self, request: Request, call: Call) -> Response:
@@ -65,7 +65,9 @@ class ProblemQueries:
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         if await self._directory.supplier(supplier) is None:
             raise not_found()
-        return json_response([_shown(one) for one in await read(self._pool, select_attempts, external, [supplier])])
+        return json_response(
+            [_shown(attempt) for attempt in await read(self._pool, select_attempts, external, [supplier])]
+        )
 
 
 def import_problems(events: list[Recorded]) -> ImportProblems:
@@ -78,16 +80,18 @@ def import_problems(events: list[Recorded]) -> ImportProblems:
     for recorded in events:
         match recorded.event:
             case ImportStaged(warnings=names, dropped_fields=dropped):
-                warnings = dict.fromkeys((*map(told, names), *map(_left_out, dropped)))
+                warnings = dict.fromkeys((*map(problem_of, names), *map(_left_out, dropped)))
                 errors = ()
             case ImportProcessed(warnings=names) | DryRunSucceeded(warnings=names):
-                warnings |= dict.fromkeys(map(told, names))
+                warnings |= dict.fromkeys(map(problem_of, names))
                 errors = ()
             case (
                 ImportErrored(code=code, detail=detail, problems=names)
                 | DryRunErrored(code=code, detail=detail, problems=names)
             ):
-                errors = tuple(map(told, names)) or (Problem("non_field_errors", code, error_sentence(code, detail)),)
+                errors = tuple(map(problem_of, names)) or (
+                    Problem("non_field_errors", code, error_sentence(code, detail)),
+                )
             case _:
                 errors = ()
     return ImportProblems(errors=errors, warnings=tuple(warnings))
@@ -97,7 +101,7 @@ def _left_out(path: str) -> Problem:
     return Problem(path, UNKNOWN_FIELD, _LEFT_OUT)
 
 
-def _naming(told: ImportProblems, paths: tuple[str, ...]) -> ImportProblems:
+def _naming(found: ImportProblems, paths: tuple[str, ...]) -> ImportProblems:
     """Return the problems with the paths of missing documents, which the payload has."""
 
     def named(problem: Problem) -> Problem:
@@ -108,7 +112,7 @@ def _naming(told: ImportProblems, paths: tuple[str, ...]) -> ImportProblems:
         english, german = problem.detail[:-1], german_of(problem.detail)[:-1]
         return Problem(problem.attr, problem.code, Sentence(f"{english}: {path}", f"{german}: {path}"))
 
-    return ImportProblems(errors=tuple(map(named, told.errors)), warnings=tuple(map(named, told.warnings)))
+    return ImportProblems(errors=tuple(map(named, found.errors)), warnings=tuple(map(named, found.warnings)))
 
 
 def _shown(attempt: Attempt) -> RefusedAttempt:

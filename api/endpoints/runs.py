@@ -180,7 +180,7 @@ class Runs:
 
 
 def _lines(language: Language, imports: Sequence[RunImport]) -> bytes:
-    return b"".join([encode_line(with_sentence(one), language) + b"\n" for one in imports])
+    return b"".join([encode_line(with_sentence(record), language) + b"\n" for record in imports])
 
 
 def _event(name: str, state: RunState) -> ServerEvent:

@@ -26,13 +26,13 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 def _setting(field: inspect.Field) -> tuple[str, Setting]:
-    kind, title, said = field.type, field.name.replace("_", "-"), {"no": "no", "yes": "yes"}
+    kind, title, names = field.type, field.name.replace("_", "-"), {"no": "no", "yes": "yes"}
     if isinstance(kind, inspect.Metadata):
-        title, said = (kind.extra_json_schema or {}).get("title", title), kind.extra or said
+        title, names = (kind.extra_json_schema or {}).get("title", title), kind.extra or names
         kind = kind.type
     words: dict[str, Any] = {}
     if isinstance(kind, inspect.BoolType):
-        words = {said["yes"]: True, said["no"]: False}
+        words = {names["yes"]: True, names["no"]: False}
     elif isinstance(kind, inspect.LiteralType):
         words = {str(value): value for value in kind.values}
     return title, Setting(field.name, field.default, words)

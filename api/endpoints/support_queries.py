@@ -195,15 +195,15 @@ class SupportQueries:
         """Find accounts by names, numbers, e-mail, postcode, meter, MaLo-ID or IBAN; for auditors and staff."""
         key = call.key
         after, limit = _FOUND_AFTER.read(request), _FOUND_LIMIT.read(request)
-        asked, problems = _SEARCH.examine(call.body)
-        text = asked.q.strip()
+        sought, problems = _SEARCH.examine(call.body)
+        text = sought.q.strip()
         if problems or not text:
             raise data_not_valid(*(problems or (Problem("q", "blank", _NO_TEXT),)))
         suppliers = key.reach
-        if asked.supplier:
-            if not key.may_touch(asked.supplier):
+        if sought.supplier:
+            if not key.may_touch(sought.supplier):
                 return json_response([])
-            suppliers = frozenset((asked.supplier,))
+            suppliers = frozenset((sought.supplier,))
         query = partial(found_accounts, after=after, limit=limit)
         try:
             page = await read(self._pool, query, text, None if suppliers is None else list(suppliers))
@@ -231,11 +231,11 @@ class SupportQueries:
             limit=LIMIT.read(request),
         )
         page = await read(self._pool, imports_page, supplier, wanted)
-        statuses = {one.external_account_number: one for one in page.imports}
+        statuses = {record.external_account_number: record for record in page.imports}
         if any(map(misses_documents, page.imports)):
             statuses = await in_thread(naming_documents, self._ledger, supplier, statuses)
-        told = [with_sentence(one) for one in statuses.values()]
-        return spoken_response(request, told, headers=next_page(request, page.next_after))
+        records = [with_sentence(record) for record in statuses.values()]
+        return spoken_response(request, records, headers=next_page(request, page.next_after))
 
     async def _supplier(self, request: Request) -> str:
         supplier = identifier(request, "supplier")

@@ -75,15 +75,15 @@ DECIMAL = Sentence("a decimal number", "eine Dezimalzahl")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 
 
-def expected(what: Sentence, value: Any) -> Sentence:
+def expected(wanted: Sentence, value: Any) -> Sentence:
     return Sentence(
-        "This must be {what}, not {kind}.", "Dies muss {what} sein, nicht {kind}.", what=what, kind=_kind(value)
+        "This must be {wanted}, not {kind}.", "Dies muss {wanted} sein, nicht {kind}.", wanted=wanted, kind=_kind(value)
     )
 
 
-def not_valid(what: Sentence) -> Sentence:
+def not_valid(wanted: Sentence) -> Sentence:
     """The sentence for a text that is no date or datetime."""
-    return Sentence("This must be {what}.", "Dieser Wert muss {what} sein.", what=_valid(what))
+    return Sentence("This must be {wanted}.", "Dieser Wert muss {wanted} sein.", wanted=_valid(wanted))
 
 
 def no_choice(choices: Iterable[Any]) -> Sentence:
@@ -145,9 +145,9 @@ def malformed(reason: str) -> Sentence:
     )
 
 
-def _valid(what: Sentence) -> Sentence:
+def _valid(wanted: Sentence) -> Sentence:
     """`a date` as `a valid date`."""
-    return Sentence(what.replace("a ", "a valid ", 1), what.german)
+    return Sentence(wanted.replace("a ", "a valid ", 1), wanted.german)
 
 
 def _kind(value: Any) -> Sentence:

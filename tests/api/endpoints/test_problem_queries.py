@@ -10,7 +10,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from api.description.problem_sentences import told
+from api.description.problem_sentences import problem_of
 from api.endpoints.problem_queries import import_problems
 from api.intake.refused_attempts import ROOM, RefusedAttempts, names_of
 from eventstore.aggregates.import_process import DryRunErrored, ImportProcessed, ImportRetried, SubjectErased
@@ -222,7 +222,7 @@ def test_problems_are_those_since_the_last_staging() -> None:
     ],
 )
 def test_a_name_in_the_log_is_told_as_a_sentence(name: str, attr: str, says: str) -> None:
-    assert told(name) == Problem(attr, name.partition("@")[0], says)
+    assert problem_of(name) == Problem(attr, name.partition("@")[0], says)
 
 
 @pytest.mark.promise("refused-attempt-found-number", "refused-attempts-found-number")
