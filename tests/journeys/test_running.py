@@ -55,7 +55,7 @@ def test_suppliers_are_listed_with_their_status(service: RunningService) -> None
         (("supplier", "status", "NEVER", "asleep"), "asleep"),
         (("key", "create", "Org"), "--supplier"),
         (("key", "create", "a/b", "--supplier", "A"), "no slash"),
-        (("key", "create", "Org", "--supplier", "a b"), "not a supplier code"),
+        (("key", "create", "Org", "--supplier", "a b"), "must be a supplier code"),
         (("key", "revoke", "nothing"), "There is no key"),
     ],
 )
