@@ -171,32 +171,31 @@ def read_payloads(connection: Connection[Any], wanted: Iterable[PayloadId]) -> I
             yield (stream, sha256.hex()), read_payload(stream, sha256, content, key)
 
 
-class Bodies:
-    """Bodies that are taken in the order of the request; few are in memory at a time."""
+def each_body(connection: Connection[Any], wanted: Iterable[PayloadId]) -> Iterator[bytes | ValueError | None]:
+    """Yield each body in order; None if it is missing, ValueError if its digest is invalid or differs.
 
-    def __init__(self, connection: Connection[Any], wanted: Iterable[PayloadId]) -> None:
-        self._wanted = [(stream, sha256) for stream, digest in wanted if (sha256 := _digest(digest)) is not None]
-        self._requested = frozenset(self._wanted)
-        self._turn = 0
-        self._contents = stored_contents(connection, self._wanted)
-        self._next = next(self._contents, None)
-
-    def take(self, stream: str, digest: str) -> bytes | None:
-        """Return the next body; None if it was erased or not requested.
-
-        Raises ValueError if the digest is invalid or differs, LookupError if another body is next.
-        """
-        if (sha256 := _digest(digest)) is None:
-            raise ValueError(f"the payload of {stream} has no digest")
-        if (stream, sha256) not in self._requested:
-            return None
-        if self._wanted[self._turn] != (stream, sha256):
-            raise LookupError(f"it is not the turn of {stream}")
-        turn, self._turn = self._turn, self._turn + 1
-        if self._next is None or self._next[0] != turn:
-            return None
-        (_, content, key), self._next = self._next, next(self._contents, None)
-        return read_payload(stream, sha256, content, key) if is_readable(content, key) else None
+    Few bodies are in memory at a time.
+    """
+    names = [(stream, _digest(digest)) for stream, digest in wanted]
+    contents = stored_contents(connection, [(stream, sha256) for stream, sha256 in names if sha256 is not None])
+    index, following = 0, next(contents, None)
+    for stream, sha256 in names:
+        if sha256 is None:
+            yield ValueError(f"the payload of {stream} has no digest")
+            continue
+        stored = following if following and following[0] == index else None
+        index += 1
+        if stored is None:
+            yield None
+            continue
+        (_, content, key), following = stored, next(contents, None)
+        body: bytes | ValueError | None
+        try:
+            body = read_payload(stream, sha256, content, key) if is_readable(content, key) else None
+        except ValueError as error:
+            body = error
+        del stored, content  # not in memory while the caller works
+        yield body
 
 
 def _digest(hexadecimal: str) -> bytes | None:

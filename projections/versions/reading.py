@@ -17,7 +17,7 @@ from eventstore.errors import OperatorError
 from eventstore.events import AGGREGATES, ERASURES, Recorded, Unreadable, read_event, recorded_event
 from eventstore.log import locks
 from eventstore.log.columns import SELECT_HEAD, columns_of
-from eventstore.log.payloads import Bodies, PayloadId, archived_place
+from eventstore.log.payloads import PayloadId, archived_place, each_body
 from redaction.shown import said_by
 
 BATCH = 1_000
@@ -235,12 +235,11 @@ def with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> Iterator[
     Erased payloads are None. An event whose payload cannot be read becomes `Poison`. Raises PayloadsDetached.
     """
     named = _payloads_of(connection, batch)
-    bodies = Bodies(connection, [payload for payload in named if payload[1]])
-    for seen, (stream, digest) in zip(batch, named, strict=True):
-        try:
-            body = bodies.take(stream, digest) if digest else None
-        except ValueError as error:
-            yield Poison(seen.stream, seen.position, said_by(error), seen.first_position)
+    bodies = each_body(connection, [payload for payload in named if payload[1]])
+    for seen, (_, digest) in zip(batch, named, strict=True):
+        body = next(bodies) if digest else None
+        if isinstance(body, ValueError):
+            yield Poison(seen.stream, seen.position, said_by(body), seen.first_position)
             continue
         if digest and body is None and (url := archived_place(connection, seen.recorded.supplier, seen.stream)):
             raise PayloadsDetached(seen.recorded.supplier or "", url)

@@ -21,10 +21,10 @@ from eventstore.errors import AccountErased, VersionConflict
 from eventstore.log import payloads as module
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import (
-    Bodies,
     Payload,
     PayloadErased,
     PayloadId,
+    each_body,
     in_pieces,
     is_readable,
     random_key,
@@ -232,20 +232,15 @@ def test_bodies_are_taken_in_the_order_and_as_often_as_they_were_asked_for(
         connection.execute("DELETE FROM payload_keys WHERE stream = %s", (erased[0],))
     wanted = [first, erased, second, first, third]
     with ledger.connection() as connection:
-        bodies = Bodies(connection, wanted)
-        taken = [bodies.take(*name) for name in wanted]
-        assert bodies.take("import/S/9", "00") is None
-        with pytest.raises(LookupError):
-            Bodies(connection, wanted).take(*second)
+        bodies = [*each_body(connection, wanted)]
     one, two, three = (bytes([number]) * 3 for number in range(3))
-    assert taken == [one, None, two, one, three]
+    assert bodies == [one, None, two, one, three]
 
 
 def test_a_digest_that_is_none_is_an_error_of_its_own_body_and_its_case_does_not_matter(ledger: Ledger) -> None:
     first, second = kept(ledger, [3, 3])
     wanted = [("import/S/0", "zz"), (first[0], first[1].upper()), second]
     with ledger.connection() as connection:
-        bodies = Bodies(connection, wanted)
-        with pytest.raises(ValueError, match="the payload of import/S/0 has no digest"):
-            bodies.take(*wanted[0])
-        assert [bodies.take(*name) for name in wanted[1:]] == [bytes([number]) * 3 for number in range(2)]
+        error, *bodies = each_body(connection, wanted)
+    assert str(error) == "the payload of import/S/0 has no digest"
+    assert bodies == [bytes([number]) * 3 for number in range(2)]
