@@ -147,10 +147,10 @@ def test_an_unused_sheet_has_no_prices() -> None:
 
 
 def test_every_rule_has_its_examples() -> None:
-    told = {(code, re.sub(r"\.[0-9]+", "[]", f".{attr}")) for *_, attr, code in LIMITS}
+    covered = {(code, re.sub(r"\.[0-9]+", "[]", f".{attr}")) for *_, attr, code in LIMITS}
     for rule in (*PARTICIPANT, *PRICE_SHEETS, *DELIVERY_NOTE, *ENERGY_AMOUNT, *INVOICE):
         at = f".{rule.at}"
-        assert (rule.code, at) in told or (rule.code, f"{at}.{rule.field}") in told, rule.code
+        assert (rule.code, at) in covered or (rule.code, f"{at}.{rule.field}") in covered, rule.code
 
 
 @pytest.mark.parametrize(

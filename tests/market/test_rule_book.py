@@ -104,9 +104,9 @@ def account_with(changes: Sequence[tuple[Steps, Any]]) -> Any:
 @given(CHANGES)
 def test_the_compiled_rules_say_what_a_naive_walk_says(changes: list[tuple[Steps, Any]]) -> None:
     account = read_submission(encoded(account_with(changes))).account
-    said = BOOK.breaches(account, NOW)
-    assert len(said) < MAX_PROBLEMS
-    assert {(one.problem.attr, one.problem.code) for one in said} == naively(account)
+    breaches = BOOK.breaches(account, NOW)
+    assert len(breaches) < MAX_PROBLEMS
+    assert {(breach.problem.attr, breach.problem.code) for breach in breaches} == naively(account)
 
 
 @settings(max_examples=EXAMPLES)
@@ -114,9 +114,9 @@ def test_the_compiled_rules_say_what_a_naive_walk_says(changes: list[tuple[Steps
 def test_they_also_agree_where_some_places_are_problems_already(changes: list[tuple[Steps, Any]]) -> None:
     submission = read_submission(encoded(account_with(changes)))
     misfits = submission.misfits
-    said = BOOK.breaches(submission.account, NOW, misfits)
+    breaches = BOOK.breaches(submission.account, NOW, misfits)
     expected = naively(submission.account, misfits)
-    assert {(one.problem.attr, one.problem.code) for one in said} == expected
+    assert {(breach.problem.attr, breach.problem.code) for breach in breaches} == expected
 
 
 class Item(Wire, frozen=True):

@@ -60,8 +60,8 @@ def bounded(before: Any, after: Any, max_bytes: int = 2_000_000, bounds: Bounds 
 
 @pytest.mark.promise("keys-paths-cut-looks")
 def test_keys_in_paths_are_cut() -> None:
-    [one] = difference(json.dumps({"k" * 100: 1}).encode(), json.dumps({"k" * 100: 2}).encode())
-    assert one.path == "k" * 63 + "…"
+    [change] = difference(json.dumps({"k" * 100: 1}).encode(), json.dumps({"k" * 100: 2}).encode())
+    assert change.path == "k" * 63 + "…"
 
 
 @pytest.mark.promise("difference-between-two-payloads")

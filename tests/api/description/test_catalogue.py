@@ -63,7 +63,7 @@ def test_every_code_in_the_source_is_in_the_catalogue() -> None:
 @pytest.mark.asvs("V2.1.2")
 def test_every_rule_is_told_with_its_source() -> None:
     for rule in RULES:
-        assert any(told.says == rule.says and told.source == rule.source for told in BY_CODE[rule.code].rules)
+        assert any(row.says == rule.says and row.source == rule.source for row in BY_CODE[rule.code].rules)
 
 
 @pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.code)

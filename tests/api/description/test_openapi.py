@@ -45,7 +45,7 @@ def test_the_description_can_be_read_without_a_token(service: RunningService) ->
 def test_an_example_conforms_and_is_accepted_by_its_shape(operation: Operation) -> None:
     [media] = operation_in(DOCUMENT, operation)["requestBody"]["content"].values()
     schema = media.get("x-itemSchema", media["schema"]) | {"components": DOCUMENT["components"]}
-    examples = [media["example"]] if "example" in media else [one["value"] for one in media["examples"].values()]
+    examples = [media["example"]] if "example" in media else [shown["value"] for shown in media["examples"].values()]
     if operation.is_ndjson:
         examples = [msgspec.json.decode(line) for line in media["example"].splitlines()]
     assert examples[0] == operation.example
@@ -116,7 +116,7 @@ def test_every_moment_is_described_as_one() -> None:
     described = {
         (name, field)
         for name, field in moments
-        if {"date-time"} <= {one.get("format") for one in schemas_in(schemas[name]["properties"][field])}
+        if {"date-time"} <= {shown.get("format") for shown in schemas_in(schemas[name]["properties"][field])}
     }
     assert moments - described == {("SmgwConfiguration", "valid_from")}
     assert schemas["SmgwConfiguration"]["properties"]["valid_from"]["pattern"] == MOMENT_PATTERN
@@ -132,9 +132,9 @@ def test_states_are_enumerations_and_those_that_the_log_knows() -> None:
 
 @pytest.mark.parametrize("operation", [o for o in OPERATIONS if o.is_ndjson], ids=lambda operation: operation.name)
 def test_a_bulk_body_is_lines_and_its_last_receipt_is_described(operation: Operation) -> None:
-    told = operation_in(DOCUMENT, operation)
-    sent = told["requestBody"]["content"]["application/x-ndjson"]
-    answered = told["responses"]["200"]["content"]["application/x-ndjson"]
+    described = operation_in(DOCUMENT, operation)
+    sent = described["requestBody"]["content"]["application/x-ndjson"]
+    answered = described["responses"]["200"]["content"]["application/x-ndjson"]
     assert sent["schema"] == answered["schema"] == {"type": "string", "format": "binary"}
     line = jsonschema_rs.validator_for(answered["x-itemSchema"] | {"components": DOCUMENT["components"]})
     assert line.is_valid(msgspec.to_builtins(BulkEnd(summary=Summary(lines=3, accepted=3, replayed=0, refused=0))))
@@ -256,8 +256,8 @@ def test_the_reference_page_needs_nothing_from_elsewhere(service: RunningService
 
 def test_vendored_assets_are_unmodified() -> None:
     lines = (API / "vendor" / "SHA256SUMS").read_text().splitlines()
-    kept = {file.relative_to(API / "vendor").as_posix() for file in (API / "vendor").glob("*/*")}
-    assert {line.split("  ", 1)[1] for line in lines} == kept
+    vendored = {file.relative_to(API / "vendor").as_posix() for file in (API / "vendor").glob("*/*")}
+    assert {line.split("  ", 1)[1] for line in lines} == vendored
     for line in lines:
         digest, name = line.split("  ", 1)
         assert hashlib.sha256((API / "vendor" / name).read_bytes()).hexdigest() == digest, name

@@ -24,9 +24,9 @@ def metrics_of(service: RunningService) -> str:
 
 def found_in(text: str) -> Found:
     return {
-        (one.name, frozenset(one.labels.items())): one.value
+        (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
-        for one in family.samples
+        for sample in family.samples
     }
 
 

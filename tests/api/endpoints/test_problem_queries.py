@@ -243,8 +243,8 @@ def test_refused_attempts_are_found_by_number(
     for role in ROLES:
         status, found = attempts(keys[role])
         assert status == 200
-        assert [one["operation"] for one in found] == ["validate_account", "create_account"]
-        assert {one["code"] for one in found} == {"account_failed_validation"}
+        assert [attempt["operation"] for attempt in found] == ["validate_account", "create_account"]
+        assert {attempt["code"] for attempt in found} == {"account_failed_validation"}
         named = {(p["code"], p["attr"]) for p in found[0]["problems"]}
         assert named == {("invalid_phone_number", "customers.0.landline"), ("unknown_field", "customers.0.*")}
         assert "Canary" not in json.dumps(found)
@@ -337,6 +337,6 @@ def test_what_one_process_keeps_of_a_flood_is_bounded(ledger: Any) -> None:
     with ledger.connection() as connection:
         [row] = connection.execute("SELECT count(*) AS n FROM refused_attempts").fetchall()
         assert row["n"] == ROOM
-        [one] = find_refused_attempts(connection, "7")
-        assert len(one.problems) == 1
-        assert len(one.problems[0]) < MAX_PATH + 50
+        [attempt] = find_refused_attempts(connection, "7")
+        assert len(attempt.problems) == 1
+        assert len(attempt.problems[0]) < MAX_PATH + 50

@@ -106,8 +106,8 @@ def test_a_job_that_takes_longer_than_a_request_waits_says_how_far_it_is_and_can
             " clock_timestamp() - interval '30 s', clock_timestamp() - interval '20 s')",
             (importer.supplier, run),
         )
-        answer, said = service.request("GET", f"{path}/totals/", None, headers)
-        assert (answer.status, said["retry-after"]) == (202, "1")
+        answer, response_headers = service.request("GET", f"{path}/totals/", None, headers)
+        assert (answer.status, response_headers["retry-after"]) == (202, "1")
         assert (answer.body["accounts"], answer.body["accounts_done"]) == (100, 25)
         assert 90 <= answer.body["eta_s"] <= 120
         cancelled, _ = service.request("POST", f"{path}/totals/cancel/", None, headers)
@@ -129,8 +129,8 @@ def test_a_job_that_has_failed_is_said_once_and_the_next_request_tries_again(
             " VALUES (%s, 'book', 'failed', 0, 3, clock_timestamp(), 'a secret of the database')",
             (importer.supplier,),
         )
-    answer, said = service.request("GET", path, None, headers)
-    assert (answer.status, said["retry-after"]) == (503, "60")
+    answer, response_headers = service.request("GET", path, None, headers)
+    assert (answer.status, response_headers["retry-after"]) == (503, "60")
     assert "secret" not in str(answer.body)
     assert asked_again(service, importer, "GET", "totals/").status == 200
 

@@ -153,12 +153,12 @@ def events_of(service: RunningService, importer: Importer, run: str, **headers: 
 def test_events_tell_progress_at_once_and_the_end(service: RunningService, importer: Importer) -> None:
     account = an_account(importer.supplier, 50)
     bulk(service, importer, ndjson(account), "?run=told")
-    told = events_of(service, importer, "told")
-    assert told[0]["event"] == "progress"
-    assert told[-1]["event"] == "finished"
-    assert all(event["id"] for event in told)
-    assert json.loads(told[-1]["data"])["by_status"] == {"PROCESSED": 1}
-    again = events_of(service, importer, "told", Last_Event_ID=told[-1]["id"])
+    events = events_of(service, importer, "told")
+    assert events[0]["event"] == "progress"
+    assert events[-1]["event"] == "finished"
+    assert all(event["id"] for event in events)
+    assert json.loads(events[-1]["data"])["by_status"] == {"PROCESSED": 1}
+    again = events_of(service, importer, "told", Last_Event_ID=events[-1]["id"])
     assert [event["event"] for event in again] == ["finished"]
 
 

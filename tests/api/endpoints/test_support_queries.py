@@ -29,13 +29,13 @@ def get(service: RunningService, importer: Importer, what: str, **query: str) ->
 
 
 def ask(service: RunningService, api_key: str, path: str, **query: str) -> tuple[int, Any]:
-    asked = "&".join(f"{name}={quote(value)}" for name, value in query.items())
-    answer, _ = service.request("GET", f"{path}?{asked}", headers={"Authorization": f"Token {api_key}"})
+    query_text = "&".join(f"{name}={quote(value)}" for name, value in query.items())
+    answer, _ = service.request("GET", f"{path}?{query_text}", headers={"Authorization": f"Token {api_key}"})
     return answer.status, answer.body
 
 
-def search(service: RunningService, api_key: str, **asked: str) -> tuple[int, Any]:
-    status, body, _ = page(service, api_key, SEARCH, asked)
+def search(service: RunningService, api_key: str, **query_text: str) -> tuple[int, Any]:
+    status, body, _ = page(service, api_key, SEARCH, query_text)
     return status, body
 
 
@@ -86,7 +86,7 @@ def test_accounts_are_found_by_the_other_things_that_people_know(service: Runnin
         account["external_account_number"],
     ):
         _, found = search(service, key, q=text, supplier=importer.supplier)
-        assert account["external_account_number"] in [one["external_account_number"] for one in found], text
+        assert account["external_account_number"] in [record["external_account_number"] for record in found], text
 
 
 def test_nobody_searches_beyond_their_suppliers_or_their_role(service: RunningService, importer: Importer) -> None:
@@ -109,12 +109,12 @@ def test_texts_are_compared_without_case_accents_and_umlauts() -> None:
 
 
 def page(
-    service: RunningService, key: str, path: str, asked: dict[str, str] | None = None
+    service: RunningService, key: str, path: str, query_text: dict[str, str] | None = None
 ) -> tuple[int, Any, str | None]:
     """Status, body, and the path of the next page; of a search where something is asked for."""
     sent = {"Authorization": f"Token {key}", "Content-Type": "application/json"}
-    body = None if asked is None else encoded(asked)
-    answer, headers = service.request("GET" if asked is None else "POST", path, body, sent)
+    body = None if query_text is None else encoded(query_text)
+    answer, headers = service.request("GET" if query_text is None else "POST", path, body, sent)
     link = {name.lower(): value for name, value in headers.items()}.get("link")
     assert link is None or link.endswith('>; rel="next"')
     return answer.status, answer.body, link and link[1:].removesuffix('>; rel="next"')
@@ -131,12 +131,12 @@ def test_a_suppliers_imports_are_listed_in_pages(service: RunningService, import
         listed += body
         sizes.append(len(body))
     assert sizes == [2, 1]
-    assert [one["external_account_number"] for one in listed] == [
+    assert [record["external_account_number"] for record in listed] == [
         an_account(importer.supplier, number)["external_account_number"] for number in (1, 2, 3)
     ]
-    for one in listed:
-        status_record = importer.client.status(importer.supplier, one["external_account_number"]).body
-        assert one == status_record | {"external_account_number": one["external_account_number"]}
+    for record in listed:
+        status_record = importer.client.status(importer.supplier, record["external_account_number"]).body
+        assert record == status_record | {"external_account_number": record["external_account_number"]}
     everything = page(service, importer.api_key, f"/v2/data-import/suppliers/{importer.supplier}/imports")
     assert everything == (200, listed, None)
 
@@ -161,22 +161,22 @@ def test_a_search_has_pages_and_a_sign_that_there_are_more(service: RunningServi
         if an_account(importer.supplier, number)["supply_addresses"][0]["supply_postcode"] != postcode:
             extra = changed(an_account(importer.supplier, number + 10), postcode, "billing_postcode")
             assert importer.client.create(encoded(extra)).status == 201
-    asked = {"q": postcode}
+    query_text = {"q": postcode}
 
     def are_processed() -> bool:
-        return [one["status"] for one in search(service, key, **asked)[1]] == ["PROCESSED"] * 3
+        return [record["status"] for record in search(service, key, **query_text)[1]] == ["PROCESSED"] * 3
 
     wait_for(are_processed, "all are found, and nothing about them changes any more")
     path: str | None = f"{SEARCH}?limit=1"
     found = []
     while path is not None:
-        status, body, path = page(service, key, path, asked)
+        status, body, path = page(service, key, path, query_text)
         assert (status, len(body)) == (200, 1)
         assert path is None or postcode not in path
         found += body
-    assert found == search(service, key, **asked)[1]
-    assert page(service, key, f"{SEARCH}?after=nonsense", asked)[0] == 400
-    assert page(service, key, f"{SEARCH}?limit=51", asked)[0] == 400
+    assert found == search(service, key, **query_text)[1]
+    assert page(service, key, f"{SEARCH}?after=nonsense", query_text)[0] == 400
+    assert page(service, key, f"{SEARCH}?limit=51", query_text)[0] == 400
 
 
 @pytest.mark.promise("somebody-looks-stands-address")
@@ -197,6 +197,6 @@ def test_the_command_finds_accounts_and_refused_attempts(service: RunningService
     assert external in service.cli("search", number).stdout
     assert external in service.cli("search", "Müller-Lüdenscheidt", "--supplier", importer.supplier).stdout
     wait_for(lambda: "refused" in service.cli("search", refused["external_account_number"]).stdout, "it is stored")
-    told = service.cli("search", refused["external_account_number"]).stdout
-    assert "account_failed_validation  invalid_phone_number@customers.0.landline" in told
+    output = service.cli("search", refused["external_account_number"]).stdout
+    assert "account_failed_validation  invalid_phone_number@customers.0.landline" in output
     assert service.cli("search", "nobody-has-this").stdout.strip() == "Nothing was found."

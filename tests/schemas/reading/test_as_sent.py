@@ -118,9 +118,9 @@ def test_letters_in_codes_are_read_at_once() -> None:
     ],
 )
 def test_what_is_empty_is_told_from_what_is_absent(path: tuple[str | int, ...], value: Any) -> None:
-    said, absent = (encoded(changed(an_account(), given, *path)) for given in (value, ...))
-    read = [sent_submission(body, with_digest=True) for body in (said, absent)]
-    assert all(one.digest for one in read), "both are read at once"
+    sent, absent = (encoded(changed(an_account(), given, *path)) for given in (value, ...))
+    read = [sent_submission(body, with_digest=True) for body in (sent, absent)]
+    assert all(submission.digest for submission in read), "both are read at once"
     assert read[0].digest != read[1].digest
 
 

@@ -54,7 +54,7 @@ def test_another_value_is_another_meaning(path: tuple[str | int, ...], value: An
 
 
 def test_undescribed_values_mean_what_they_are() -> None:
-    one = meant(INVOICES, changed(INVOICE, {"n": [1, Decimal("1.50")]}, *LINE, "quantity_interval"))
-    assert one == meant(INVOICES, changed(INVOICE, {"n": [1, Decimal("1.5")]}, *LINE, "quantity_interval"))
-    assert one != meant(INVOICES, changed(INVOICE, {"n": [True, Decimal("1.5")]}, *LINE, "quantity_interval"))
+    exact = meant(INVOICES, changed(INVOICE, {"n": [1, Decimal("1.50")]}, *LINE, "quantity_interval"))
+    assert exact == meant(INVOICES, changed(INVOICE, {"n": [1, Decimal("1.5")]}, *LINE, "quantity_interval"))
+    assert exact != meant(INVOICES, changed(INVOICE, {"n": [True, Decimal("1.5")]}, *LINE, "quantity_interval"))
     assert meant(INVOICES, changed(INVOICE, ..., "melo_number")) == meant(INVOICES, INVOICE)
