@@ -46,6 +46,7 @@ def repeated_names(body: bytes, *, within_s: float = MAX_SCAN_S) -> list[Problem
 
     value = json.loads(body, object_pairs_hook=pairs, parse_float=str, parse_int=str)
     for path in _repeated(value, ()):
+        work.go_on()
         found.note(attr_of(path), REPEATED_FIELD, misfits.REPEATED)
     return found.problems()
 
