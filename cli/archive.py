@@ -74,7 +74,7 @@ def _place(context: click.Context, parameter: click.Parameter, value: str) -> st
 def archive_one(code: str, url: str, as_json: bool) -> None:
     """Archive a supplier, and detach its payloads.
 
-    The status of SUPPLIER must be complete. If it is killed, run it again.
+    The status of SUPPLIER must be complete, without pending imports. If the verb is killed, run it again.
     """
     settings = Settings.from_environment()
     key = sealing_key(settings)

@@ -33,8 +33,8 @@ CHECKPOINT = "checkpoint.note"
 def backup(folder: Path, keys: Path | None, without_keys: bool, as_json: bool) -> None:
     """Write a backup while the service runs.
 
-    All files in DIR are of one snapshot. With the sealing key the backup has a signed checkpoint, with which
-    `restore --verify` compares it.
+    All files in DIR are of one snapshot. --keys writes personal data to a folder of its own and encrypts the rest. With
+    the sealing key the backup has a signed checkpoint, with which `restore --verify` compares it.
     """
     url = admin_url()
     sign, why_unsigned = _signing(url, Settings.from_environment())

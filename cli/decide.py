@@ -76,7 +76,8 @@ def retry(supplier: str, external: str | None, is_all: bool, code: str | None, r
 def erase(supplier: str, external: str | None, reason: str, as_json: bool) -> None:
     """Erase a person, or the contacts of a market participant.
 
-    EXTERNAL is the external account number at SUPPLIER. History and proofs stay, without content.
+    EXTERNAL is the external account number at SUPPLIER. Payloads, key, platform records and refused attempts
+    are erased. History and proofs stay, without content.
 
     Instead of both, participant/ORGANISATION/CODE names a market participant, whose contacts are erased. A participant
     of the operator has no organisation: participant//CODE.

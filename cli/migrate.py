@@ -76,14 +76,15 @@ class Plan(msgspec.Struct, frozen=True):
 def migrate(is_check: bool, as_json: bool) -> int:
     """Migrate the database to the schema of this version.
 
-    Uses DATABASE_ADMIN_URL, or the service that runs on the data folder. Makes the roles importledger_api,
-    importledger_worker and importledger_relay where they are missing. The role of a DATABASE_URL beside it gets the
-    rights of all three: that is for one role that all processes share.
+    Shows the plan first. The database is that of DATABASE_ADMIN_URL, or of the service on the data folder. Missing
+    database roles importledger_api, importledger_worker and importledger_relay are created. The role of DATABASE_URL
+    gets the rights of all three.
 
-    The service may run meanwhile, unless --check says otherwise. After a kill, it continues where it was.
+    The service may run meanwhile, unless --check reports otherwise. A lock is requested for 0.4 s at a time, 100 times,
+    so that accounts are still taken in. If it is killed, run it again.
 
-    Exit codes of --check: 0 nothing to do, 2 processes of the version before may go on beside it, 3 they must be
-    stopped before. 1: an error, or the database is newer than this version.
+    Exit codes of --check: 0 nothing to do, 2 processes of the previous version may continue, 3 they must be stopped.
+    Exit code 1 is an error, such as a database that is newer than this version.
     """
     settings = role_settings(is_role=False)
     owner = settings.database_admin_url or settings.database_url

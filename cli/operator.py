@@ -85,7 +85,8 @@ def create_supplier(code: str, as_json: bool) -> None:
 def change_status(code: str, status: suppliers.SupplierStatus, reason: str, as_json: bool) -> None:
     """Open, pause or close an import supplier.
 
-    The new status of CODE applies on every server within a second.
+    The new status of CODE applies on every server within a second. `paused` also holds pending imports until the
+    supplier is `ongoing` again; `complete` lets accepted imports finish.
     """
     command = suppliers.ChangeSupplierStatus(status=status, reason=reason)
     with open_ledger() as ledger:
@@ -164,7 +165,8 @@ def key() -> None:
 def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, rate: str | None, as_json: bool) -> None:
     """Create a key and print it once.
 
-    Only a digest of the key is kept, so it cannot be shown again.
+    Only a digest of the key is kept, so it cannot be shown again. All api processes share its rate through Redis; each
+    counts alone while Redis is away.
     """
     if not ORGANISATION_NAME.match(name):
         raise click.BadParameter("An organisation's name must have 1 to 128 characters and no slash.")

@@ -37,7 +37,8 @@ def seal(former_key: str | None, position: int | None, accept: bool, reason: str
     A log that does not continue what was signed is not sealed, and takes in no account. If events were lost
     permanently, as in a failover, --continue-from N --reason TEXT signs "continues from N, lost M–K", which `verify`
     shows from then on. A signature cannot be removed: TEXT must hold no personal data. --accept --reason TEXT only
-    ends the stop: the log stays unsealed while it differs.
+    ends the stop: the log stays unsealed while it differs. It also starts the intake when the log could not be compared
+    after a start of the database.
     """
     if accept and position is not None:
         raise click.UsageError("--accept and --continue-from exclude each other.")

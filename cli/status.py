@@ -44,7 +44,7 @@ def status(
                 raise click.ClickException(f"There was no import of {external} for {supplier_code} then.")
             record = naming_documents(ledger, supplier_code, {external: record})[external]
             shown = msgspec.to_builtins(record, enc_hook=str)  # a sentence in two languages, in English
-            click.echo(msgspec.json.encode(shown) if as_json else _lines(shown))
+            print_result(_lines(shown), shown, as_json=as_json)
             return
         require_supplier(connection, supplier_code)
         upto = position_of(as_of)

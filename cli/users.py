@@ -55,7 +55,8 @@ def user() -> None:
 def create(email: str, organisation: str, role: UserRole, codes: tuple[str, ...], name: str, as_json: bool) -> None:
     """Create a user and print a sign-in link.
 
-    The link signs EMAIL in to the console once, within 15 minutes.
+    The link signs EMAIL in to the console once, within 15 minutes. EMAIL must be new in the organisation. In another
+    organisation it is another user with another password; other verbs need the id of the user then.
     """
     if not ORGANISATION_NAME.match(organisation):
         raise click.BadParameter("An organisation's name must have 1 to 128 characters and no slash.")

@@ -95,7 +95,7 @@ EXAMPLES = {
     "archive verify": "importledger archive verify NORDWIND",
     "archive attach": "importledger archive attach NORDWIND",
     "backup": "importledger backup /backups/monday --keys /keys/monday",
-    "restore": "importledger restore /backups/monday --keys /keys/monday --data-dir /var/lib/importledger --verify",
+    "restore": "importledger restore /backups/monday --keys /keys/monday --data-dir /srv/ledger --verify",
     "doctor": "importledger doctor --backups /backups",
     "completion": "importledger completion bash > ~/.local/share/bash-completion/completions/importledger",
     "projections": "importledger projections --json",

@@ -63,7 +63,11 @@ def workers_for(cores: int) -> int:
 def up(
     host: str, port: int, data_dir: Path | None, api_processes: int | None, workers: int | None, *, sandbox: bool
 ) -> None:
-    """Run the whole service as one process tree until Ctrl-C."""
+    """Run the whole service as one process tree until Ctrl-C.
+
+    The api processes share the connections of one socket: while one is restarted, the others answer. Limits of bodies
+    and connections apply to each of them. In the log and at /readyz they are api-1, api-2 and so on.
+    """
     settings = role_settings()
     folder = DataFolder(data_dir or settings.data_dir)
     _refuse_unusable(settings, folder, host, port)

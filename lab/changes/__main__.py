@@ -75,7 +75,8 @@ def _branch(name: str) -> Iterator[Path]:
 def _made(change: Change, tree: Path) -> tuple[str, ...]:
     """Make the change; the files that somebody had to touch."""
     _git(tree, "apply", str(change.patch))
-    _run(tree, BIN / "python", "-m", "checks.generated").check_returncode()
+    for module in ("checks.generated", "cli.generated"):
+        _run(tree, BIN / "python", "-m", module).check_returncode()
     _git(tree, "add", "--all")
     touched = _git(tree, "diff", "--cached", "--name-only", "HEAD").split("\n")
     return tuple(file for file in touched if file not in GENERATED)

@@ -8,8 +8,11 @@ from tests.support.folders import ROOT
 
 FOLDER = ROOT / "lab" / "changes"
 TABLE = ROOT / "docs" / "how-to" / "develop.md"
-GENERATED = ("docs/openapi.json", "docs/reference/errors.md", "docs/reference/fields.md")
-"""Files that `python -m checks.generated` writes."""
+GENERATED = (
+    "docs/openapi.json",
+    *(f"docs/reference/{page}.md" for page in ("errors", "fields", "verbs")),
+)
+"""Files that `python -m checks.generated` and `python -m cli.generated` write."""
 
 _ROW = re.compile(r"^\| [^|]+ \(`(?P<patch>\w+\.patch)`\) \| (?P<files>\d+) \|", re.MULTILINE)
 

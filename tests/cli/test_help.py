@@ -8,6 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from cli.generated import REFERENCE, with_settings, with_verbs
 from cli.main import importledger
 from cli.output import NewFile
 from cli.verbs import EXAMPLES, GROUPS
@@ -76,6 +77,13 @@ def test_verbs_are_grouped() -> None:
     for verbs in GROUPS.values():
         for verb in verbs:
             assert re.search(rf"^  {verb} +[A-Z][^…]*\.$", result, re.M), verb
+
+
+def test_the_pages_of_settings_and_verbs_are_current() -> None:
+    """`make docs` writes them."""
+    for name, current in (("settings.md", with_settings), ("verbs.md", with_verbs)):
+        page = (REFERENCE / name).read_text()
+        assert current(page) == page
 
 
 def test_no_verb_replaces_a_file_that_exists(folder: Path) -> None:
