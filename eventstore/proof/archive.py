@@ -35,11 +35,8 @@ from eventstore.proof.verifier import Checkpoint, Invalid, leaf_hash, leaf_of, r
 from redaction.private_files import open_private
 
 FORMAT = 1
-STATEMENT, EVENTS, PROOFS, INDEX, PAYLOADS = (
-    *("archive.json", "events.ndjson", "proofs.ndjson"),
-    *("payloads.ndjson", "payloads.bin"),
-)
-_PARTS = (EVENTS, PROOFS, INDEX, PAYLOADS)
+STATEMENT, EVENTS, INDEX, PAYLOADS = ("archive.json", "events.ndjson", "payloads.ndjson", "payloads.bin")
+_PARTS = (EVENTS, INDEX, PAYLOADS)
 _BATCH = 1_000
 _UNREADABLE = (
     *(zipfile.BadZipFile, KeyError, OSError, EOFError, ValueError, msgspec.MsgspecError, Invalid),
@@ -66,14 +63,13 @@ class ArchiveDamaged(OperatorError):
 
 
 class StoredPayload(msgspec.Struct, frozen=True):
-    """Row of a payload without its content, which is `length` bytes at `place` in `payloads.bin`."""
+    """Row of a payload without its content, which is the next `length` bytes in `payloads.bin`."""
 
     stream: str
     sha256: str
     recorded_at: datetime
     received_bytes: int
     subject: str | None
-    place: int
     length: int
 
 
@@ -94,13 +90,11 @@ class _Part:
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file
-        self.size = 0
         self._digest = hashlib.sha256()
 
     def write(self, piece: bytes) -> None:
         self.file.write(piece)
         self._digest.update(piece)
-        self.size += len(piece)
 
     @property
     def digest(self) -> str:
@@ -154,11 +148,8 @@ def write_archive(
             while rows := cursor.fetchmany(_BATCH):
                 read = tile_reader(connection)  # for each batch: it caches all tiles that it reads
                 for row in rows:
-                    parts[EVENTS].write(msgspec.json.encode(event_line(row)) + b"\n")
-                    proof = [
-                        base64.b64encode(node).decode() for node in inclusion_proof(read, row["position"] - 1, size)
-                    ]
-                    parts[PROOFS].write(msgspec.json.encode(proof) + b"\n")
+                    line = event_line(row) | {"proof": inclusion_proof(read, row["position"] - 1, size)}
+                    parts[EVENTS].write(msgspec.json.encode(line) + b"\n")
                 events += len(rows)
                 fresh = {row["stream"] for row in rows} - seen
                 seen |= fresh
@@ -182,7 +173,7 @@ def _write_payloads(connection: Connection[Any], streams: Collection[str], parts
         rows = cursor.execute(_SELECT_PAYLOADS, (list(streams),)).fetchall()
     for number, content, _ in stored_contents(connection, [(row["stream"], row["sha256"]) for row in rows]):
         row = rows[number]
-        line = StoredPayload(**row | {"sha256": row["sha256"].hex()}, place=parts[PAYLOADS].size, length=len(content))
+        line = StoredPayload(**row | {"sha256": row["sha256"].hex()}, length=len(content))
         parts[INDEX].write(msgspec.json.encode(line) + b"\n")
         parts[PAYLOADS].write(content)
         written += 1
@@ -223,9 +214,9 @@ class Archive:
         wanted: list[tuple[str, str]] = []
         erased: set[str] = set()
         events = 0
-        for event, proof in zip(self.events(), self._proofs(), strict=False):
+        for event in self.events():
             events += 1
-            self._check_event(event, proof)
+            self._check_event(event)
             if event["topic"] == "subject_erased.v1":
                 erased.add(event["stream"].split("/", 1)[1])
             digest = payload_digest(event["stream"], event["topic"], event["state"].encode())
@@ -237,10 +228,11 @@ class Archive:
             if not any(f"{stream.split('/', 1)[1]}/".startswith(f"{subject}/") for subject in erased):
                 raise ArchiveDamaged(f"the payload {digest[:12]}… of {stream} is not in it")
 
-    def _check_event(self, event: dict[str, Any], proof: Sequence[bytes]) -> None:
+    def _check_event(self, event: dict[str, Any]) -> None:
         try:
+            proof = [base64.b64decode(node) for node in event["proof"]]
             root = root_of_inclusion(leaf_hash(leaf_of(event)), event["position"] - 1, self.checkpoint.size, proof)
-        except Invalid as error:
+        except (Invalid, KeyError, ValueError) as error:
             raise ArchiveDamaged(f"an event is not proved: {error}") from error
         if root != self.checkpoint.root:
             raise ArchiveDamaged(f"the event at position {event['position']} is not in the signed log")
@@ -248,7 +240,7 @@ class Archive:
             raise ArchiveDamaged(f"the event at position {event['position']} is of another supplier")
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Yield the events as in the log, in its order."""
+        """Yield the events as in the log, in its order, each with its proof."""
         for line in self._lines(EVENTS):
             yield msgspec.json.decode(line)
 
@@ -262,10 +254,6 @@ class Archive:
         with self._zip.open(PAYLOADS) as member:
             for line in self.index():
                 yield line, member.read(line.length)
-
-    def _proofs(self) -> Iterator[list[bytes]]:
-        for line in self._lines(PROOFS):
-            yield [base64.b64decode(node) for node in msgspec.json.decode(line)]
 
     def _lines(self, name: str) -> Iterator[bytes]:
         with self._zip.open(name) as member:

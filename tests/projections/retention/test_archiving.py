@@ -23,7 +23,7 @@ from eventstore.aggregates.import_process import FailImport, ImportErrored, Impo
 from eventstore.clock import now
 from eventstore.errors import OperatorError
 from eventstore.log.ledger import Ledger
-from eventstore.proof.archive import EVENTS, INDEX, PAYLOADS, PROOFS, STATEMENT, Archive, ArchiveDamaged
+from eventstore.proof.archive import EVENTS, INDEX, PAYLOADS, STATEMENT, Archive, ArchiveDamaged
 from projections import INLINE
 from projections.retention import archiving
 from projections.retention.erasure import erase
@@ -317,11 +317,11 @@ def changed(name: str, change: Callable[[bytes], bytes]) -> Callable[[dict[str, 
 EDITS: dict[str, Callable[[dict[str, bytes]], Any]] = {
     "another event": changed(EVENTS, lambda text: text.replace(b"import_processed", b"import_processes", 1)),
     "an event less": changed(EVENTS, lambda text: b"".join(text.splitlines(keepends=True)[1:])),
-    "another proof": changed(PROOFS, lambda text: text.replace(b"A", b"B", 1)),
+    "another proof": changed(EVENTS, lambda text: text.replace(b"=", b"-", 1)),
     "a payload less": changed(INDEX, lambda text: b"".join(text.splitlines(keepends=True)[1:])),
     "another payload": changed(PAYLOADS, lambda content: content[:-1] + bytes([content[-1] ^ 1])),
     "another statement": changed(STATEMENT, lambda text: text.replace(b'"events"', b'"event"', 1)),
-    "a part less": lambda members: members.pop(PROOFS),
+    "a part less": lambda members: members.pop(INDEX),
 }
 
 
