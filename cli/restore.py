@@ -30,11 +30,10 @@ from eventstore.operations.backup import BackupError, BackupManifest, read_manif
 from eventstore.operations.backup import restore as restore_log
 from eventstore.operations.guards import guards_off
 from eventstore.operations.migrate import role_of
-from eventstore.proof.answer_verification import verify_answers
 from eventstore.proof.checkpoints import OutsideUnavailable, read_note, read_signed
 from eventstore.proof.payload_verification import verify_payloads
 from eventstore.proof.sealing import LogDiffers, SealRefused, compare_log, copy_outside, sealing_lock
-from eventstore.proof.verification import Kept, gaps, verify_events
+from eventstore.proof.verification import Kept, gaps, verify_answers, verify_events
 from eventstore.proof.verifier import Invalid, read_key
 from projections import INLINE, PROJECTIONS
 from projections.retention.archiving import all_put_back

@@ -14,10 +14,9 @@ from psycopg.rows import tuple_row
 from cli.service.settings import SettingError, Settings
 from embedded.folder import DataFolder
 from eventstore.operations.guards import guards_off
-from eventstore.proof.answer_verification import VerifiedAnswers, verify_answers
 from eventstore.proof.checkpoints import LogKey, Outside
 from eventstore.proof.payload_verification import VerifiedPayloads, verifying_payloads
-from eventstore.proof.verification import Kept, Verified, verify_events, wrong_rows
+from eventstore.proof.verification import Kept, Verified, VerifiedAnswers, verify_answers, verify_events, wrong_rows
 from projections.views.access_key import wrong_keys
 
 CHECKPOINTS = "checkpoints"

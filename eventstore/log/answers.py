@@ -24,7 +24,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def sha256(self) -> str:
-        """Digest of all fields. `eventstore.proof.answer_verification` computes the same in SQL."""
+        """Digest of all fields. `eventstore.proof.verification` computes the same in SQL."""
         text = f"{self.command_id}\n{self.request_sha256.hex()}\n{self.status}\n".encode() + self.body
         return hashlib.sha256(text).hexdigest()
 

@@ -17,11 +17,10 @@ from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.log.answers import Answer
 from eventstore.log.ledger import Ledger
 from eventstore.operations.guards import guards_off
-from eventstore.proof.answer_verification import verify_answers
 from eventstore.proof.checkpoints import LogKey, Outside
 from eventstore.proof.payload_verification import verify_payloads
 from eventstore.proof.sealing import Sealed, seal
-from eventstore.proof.verification import Kept, verify_events, wrong_rows
+from eventstore.proof.verification import Kept, verify_answers, verify_events, wrong_rows
 from projections import INLINE
 from projections.views.access_key import wrong_keys
 from tests.support.databases import cloned, drop

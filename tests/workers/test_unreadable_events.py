@@ -17,10 +17,9 @@ from eventstore.events import Unreadable
 from eventstore.log import follow
 from eventstore.log.ledger import Ledger
 from eventstore.operations.export import export, header_of, read_export
-from eventstore.proof.answer_verification import verify_answers
 from eventstore.proof.payload_verification import verify_payloads
 from eventstore.proof.sealing import read_leaves
-from eventstore.proof.verification import verify_events
+from eventstore.proof.verification import verify_answers, verify_events
 from projections import FOLLOWING, PLATFORM, PROJECTIONS
 from projections.versions.build import administrator
 from projections.versions.reading import head, read_erasures

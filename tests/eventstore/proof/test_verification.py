@@ -18,11 +18,10 @@ from eventstore.log.ledger import Ledger
 from eventstore.operations.backup import back_up
 from eventstore.operations.guards import guards_off
 from eventstore.operations.migrate import migrate
-from eventstore.proof.answer_verification import verify_answers
 from eventstore.proof.payload_verification import verify_payloads
 from eventstore.proof.proof import write_proof
 from eventstore.proof.sealing import SealRefused
-from eventstore.proof.verification import Kept, gaps, verify_events
+from eventstore.proof.verification import Kept, gaps, verify_answers, verify_events
 from eventstore.proof.verifier import check
 from projections import INLINE
 from projections.retention.erasure import erase
