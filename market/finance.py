@@ -140,7 +140,7 @@ FINANCE: tuple[Rule, ...] = (
         "statements[].statement_path",
         is_below_root,
         "A document path must stay below the supplier's root.",
-        "Ein Dokumentpfad muss unterhalb des Stammverzeichnisses des Lieferanten bleiben.",
+        "Ein Dokumentpfad muss unterhalb des Stammverzeichnisses der Quelle bleiben.",
         source="ours: documents are read below the root and nowhere else",
     ),
     _error(

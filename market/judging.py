@@ -145,7 +145,7 @@ _TASK: dict[str, tuple[str, Sentence]] = {
         "is_dry_run",
         Sentence(
             "This must be a dry run: the import supplier takes no others.",
-            "Dies muss ein Probelauf sein: Der Lieferant nimmt nichts anderes an.",
+            "Dies muss ein Probelauf sein: Die Quelle darf nichts anderes senden.",
         ),
     ),
 }

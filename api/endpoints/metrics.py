@@ -18,7 +18,7 @@ OPERATORS = frozenset({"operator"})
 WITHIN_S = 8.0
 _ALL_ONLY = Sentence(
     "The key must be for all suppliers: these are their numbers.",
-    "Der Schlüssel muss für alle Lieferanten gelten, denn es sind die Zahlen aller.",
+    "Der Schlüssel muss für alle Quellen gelten, denn es sind die Zahlen aller.",
 )
 
 

@@ -53,7 +53,9 @@ from schemas.sentence import Sentence
 WAIT_S = 5.0
 """Longest wait of a request for the end of the job [seconds]."""
 LOOK_EVERY_S = 0.25
-_NOT_BALANCED = Sentence("The source and the platform do not balance.", "Quelle und Plattform stimmen nicht überein.")
+_NOT_BALANCED = Sentence(
+    "The source and the platform do not balance.", "Altsystem und Plattform stimmen nicht überein."
+)
 _FAILED = Sentence(
     "The run's totals could not be computed; the worker's log has the reason. Another request tries again.",
     "Die Summen des Laufs konnten in mehreren Versuchen nicht gebildet werden; warum, sagt das Protokoll des Workers."
@@ -61,7 +63,7 @@ _FAILED = Sentence(
 )
 _TOO_MANY = Sentence(
     f"{MAX_OPEN} runs of this supplier are being added up already. Ask again when one of them is done.",
-    f"Für diesen Lieferanten werden schon {MAX_OPEN} Läufe aufgerechnet. Bitte erneut anfragen, wenn einer fertig ist.",
+    f"Für diese Quelle werden schon {MAX_OPEN} Läufe aufgerechnet. Bitte erneut anfragen, wenn einer fertig ist.",
 )
 _NO_FLOATS = Problem(
     "source",
@@ -81,7 +83,7 @@ _TOO_MANY_PLACES = Sentence(
 _NO_OBJECT = Problem(
     "non_field_errors", "invalid", Sentence("A manifest must be an object.", "Ein Manifest muss ein Objekt sein.")
 )
-_OTHER_SUPPLIER = Sentence("The source must be of this supplier.", "Die Quelle muss zu diesem Lieferanten gehören.")
+_OTHER_SUPPLIER = Sentence("The source must be of this supplier.", "Das Altsystem muss zu dieser Quelle gehören.")
 
 
 class Reconciling:

@@ -129,7 +129,7 @@ class SupportQueries:
             raise not_found(
                 Sentence(
                     "No account was found for this supplier and account number.",
-                    "Zu diesem Lieferanten und dieser Kontonummer wurde kein Konto gefunden.",
+                    "Zu dieser Quelle und dieser Kontonummer wurde kein Konto gefunden.",
                 )
             )
         await self._acknowledgements.confirm(status.modified_at)

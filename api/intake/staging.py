@@ -11,7 +11,7 @@ from schemas.sentence import Sentence
 UNKNOWN_SUPPLIER = Problem(
     "import_supplier",
     "invalid_choice",
-    Sentence("This must be one of your import suppliers.", "Dies muss einer Ihrer Lieferanten sein."),
+    Sentence("This must be one of your import suppliers.", "Dies muss eine Ihrer Quellen sein."),
 )
 _LEFT_OUT = Sentence(
     "This field is not documented; it is left out.", "Dieses Feld ist nicht dokumentiert; es wird weggelassen."
@@ -22,7 +22,7 @@ def not_ongoing(status: str) -> tuple[Problem, Sentence]:
     """Return the refusal of an account whose supplier is paused or closed: the problem, and its sentence."""
     detail = Sentence(
         f"The import supplier must be ongoing to accept accounts. It is {status}.",
-        f"Der Lieferant muss im Status ongoing sein, um Konten anzunehmen. Er ist im Status {status}.",
+        f"Die Quelle muss im Status ongoing sein, um Konten zu senden. Sie ist im Status {status}.",
     )
     return Problem("import_supplier", "import_supplier_migration_not_ongoing", detail), detail
 

@@ -168,7 +168,11 @@ async def _asks_for_former(visit: Visit) -> bool:
     if not await _has_password(visit, user_id):
         return False
     history = await visit.written(visit.services.ledger.history, stream_of(user_id))
-    began = [one.event for one in history if isinstance(one.event, UserSignedIn) and one.event.session == session]
+    began = [
+        recorded.event
+        for recorded in history
+        if isinstance(recorded.event, UserSignedIn) and recorded.event.session == session
+    ]
     return not any(event.method == "link" for event in began)
 
 

@@ -54,7 +54,7 @@ class AlreadyArchived(Refused):
     code = "supplier_already_archived"
     sentences = (
         "The supplier is archived already: attach that archive first.",
-        "Der Lieferant ist bereits archiviert: zuerst ist dieses Archiv anzuhängen.",
+        "Die Quelle ist bereits archiviert: zuerst ist dieses Archiv anzuhängen.",
     )
 
 

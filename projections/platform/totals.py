@@ -299,7 +299,7 @@ _LEDGER_NAMES = LedgerTotal.__struct_fields__
 LEFT_OUT = {
     "columns_nowhere": Sentence(
         "A column of the source is in no account, and its mapping does not ignore it.",
-        "Eine Spalte der Quelle steht in keinem Konto, und die Zuordnung lässt sie nicht ausdrücklich weg.",
+        "Eine Spalte des Altsystems steht in keinem Konto, und die Zuordnung lässt sie nicht ausdrücklich weg.",
     ),
     "values_nowhere": Sentence(
         "Rows of one account differ in a column of which it has one value.",
@@ -307,7 +307,7 @@ LEFT_OUT = {
     ),
     "rows_nowhere": Sentence(
         "Rows of a table of the source belong to no account.",
-        "Zeilen einer Tabelle der Quelle gehören zu keinem Konto.",
+        "Zeilen einer Tabelle des Altsystems gehören zu keinem Konto.",
     ),
 }
 """Members of a manifest that list content of the source that is in no account, with their sentences."""
@@ -319,7 +319,7 @@ CONTRACT = frozenset(place.path for place in PLACES)
 def _differ(source: str, platform: str) -> Sentence:
     return Sentence(
         "The source says {source}, the platform says {platform}.",
-        "Laut Quelle {source}, laut Plattform {platform}.",
+        "Laut Altsystem {source}, laut Plattform {platform}.",
         source=source,
         platform=platform,
     )

@@ -112,7 +112,9 @@ def forms_of(tenant: Tenant) -> Iterator[tuple[str, Sent]]:
     user = {"email": f"new@{tenant.code}.example.org", "organisation": tenant.organisation} | {
         "suppliers": tenant.code, "role": "support",
     }  # fmt: skip
-    settings = {one.field: str(one.shown(one.default)) for one in SUPPLIER_SETTINGS.values()} | {"strictness": "strict"}
+    settings = {setting.field: str(setting.shown(setting.default)) for setting in SUPPLIER_SETTINGS.values()} | {
+        "strictness": "strict"
+    }
     account = "/imports/{supplier}/{external}"
     yield "/imports/find/", Sent(at("/imports/find/"), {"q": WAITING}, is_own=True)
     yield "/imports/decide/", Sent(at("/imports/decide/"), many)
@@ -134,9 +136,9 @@ def forms_of(tenant: Tenant) -> Iterator[tuple[str, Sent]]:
     yield "/keys/", Sent(at("/keys/"), key)
     yield "/keys/{key_id}/revoke/", Sent(at("/keys/{key_id}/revoke/"), why | {"confirm": tenant.key_id})
     yield "/users/", Sent(at("/users/"), user)
-    for what in ("link", "role", "sign-out", "disable", "enable", "erase"):
+    for change in ("link", "role", "sign-out", "disable", "enable", "erase"):
         fields = {"role": "auditor", "suppliers": tenant.code, "confirm": tenant.email}
-        yield "/users/{user_id}/{change}/", Sent(f"{at('/users/{user_id}/')}{what}/", fields)
+        yield "/users/{user_id}/{change}/", Sent(f"{at('/users/{user_id}/')}{change}/", fields)
     yield "/password/", Sent(at("/password/"), dict.fromkeys(("password", "again"), "three plain words"), is_own=True)
     yield "/sign-out/", Sent(at("/sign-out/"), is_own=True)
 
@@ -212,8 +214,8 @@ def test_every_page_is_there_for_its_roles_and_absent_for_others(
                         address = other.place(screen.path)
                         answer = browser.get(address)
                         status = answer.status_code
-                        told = {secret for secret in other.secrets if secret in answer.text}
-                        assert {secret for secret in told if secret not in address} == set(), screen.path
+                        named = {secret for secret in other.secrets if secret in answer.text}
+                        assert {secret for secret in named if secret not in address} == set(), screen.path
                         assert status == (404 if is_in(role, screen) or "{supplier}" in screen.path else 403)
 
 

@@ -50,10 +50,10 @@ def test_no_answer_of_the_console_is_kept_in_a_cache_or_shown_in_a_frame(
     with console_app(database) as app, visitor(app, cookies) as browser, visitor(app) as stranger:
         for path in [*addresses(user), f"{ROOT}/nothing/", f"{ROOT}/errors/?after=x"]:
             for answer in (browser.get(path), stranger.get(path)):
-                said = answer.headers
-                assert said["cache-control"] == "no-store", path
-                assert "frame-ancestors 'none'" in said["content-security-policy"], path
-                assert (said["x-content-type-options"], said["referrer-policy"]) == ("nosniff", "same-origin")
+                headers = answer.headers
+                assert headers["cache-control"] == "no-store", path
+                assert "frame-ancestors 'none'" in headers["content-security-policy"], path
+                assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "same-origin")
 
 
 CONSOLE = Path(__file__).parent.parent.parent / "console"
@@ -107,14 +107,18 @@ def test_no_value_of_an_address_or_a_form_ends_in_a_5xx(database: PostgresUrls, 
     assert {"day", "csrf", "payload", "rows-after", "suppliers"} <= set(names)
     pages = [place_of(screen.path, other) for screen in SCREENS if screen.method == "GET"]
     ending = ("/sign-out/", "/openid/")  # of the session, and to somewhere else
-    forms = [place_of(one.path, other) for one in SCREENS if one.method == "POST" and not one.path.endswith(ending)]
-    with operator_at_the_console(database, ledger) as asked:
-        csrf = csrf_in(asked("GET", f"{ROOT}/imports/").text).encode()
+    forms = [
+        place_of(screen.path, other)
+        for screen in SCREENS
+        if screen.method == "POST" and not screen.path.endswith(ending)
+    ]
+    with operator_at_the_console(database, ledger) as request:
+        csrf = csrf_in(request("GET", f"{ROOT}/imports/").text).encode()
 
         @settings(deadline=None)
         @given(st.sampled_from(pages), st.dictionaries(st.sampled_from(names), VALUES, min_size=1, max_size=6))
         def pages_answer(path: str, fields: dict[str, bytes]) -> None:
-            assert asked("GET", f"{path}?{encoded_fields(fields)}").status_code < 500
+            assert request("GET", f"{path}?{encoded_fields(fields)}").status_code < 500
 
         @settings(deadline=None)
         @given(st.sampled_from(SCREENS), st.dictionaries(st.sampled_from(IN_PATHS), VALUES))
@@ -123,20 +127,20 @@ def test_no_value_of_an_address_or_a_form_ends_in_a_5xx(database: PostgresUrls, 
             path = re.sub(r"\{(\w+)\}", lambda match: named.get(match[1], "NW"), screen.path)
             fields = encoded_fields({"csrf": csrf, "reason": b"x"}) if not screen.path.endswith(ending) else ""
             kind = {"Content-Type": "application/x-www-form-urlencoded"}
-            assert asked(screen.method, ROOT + path, content=fields, headers=kind).status_code < 500
+            assert request(screen.method, ROOT + path, content=fields, headers=kind).status_code < 500
 
         @settings(deadline=None)
         @given(st.sampled_from(forms), st.dictionaries(st.sampled_from(names), VALUES, max_size=6), st.booleans())
         def forms_answer(path: str, fields: dict[str, bytes], is_whole: bool) -> None:
-            said = encoded_fields(fields | ({"csrf": csrf} if is_whole else {}))
+            body = encoded_fields(fields | ({"csrf": csrf} if is_whole else {}))
             kind = {"Content-Type": "application/x-www-form-urlencoded"}
-            assert asked("POST", path, content=said, headers=kind).status_code < 500
+            assert request("POST", path, content=body, headers=kind).status_code < 500
 
         for path in pages:
             for odd in (*EDGES, *ODD):
                 fields = dict.fromkeys(names, odd.encode("utf-8", "surrogatepass")[:300])
-                assert asked("GET", f"{path}?{encoded_fields(fields)}").status_code < 500
+                assert request("GET", f"{path}?{encoded_fields(fields)}").status_code < 500
         pages_answer()
         places_answer()
         forms_answer()
-        assert asked("GET", f"{ROOT}/imports/").status_code == 200, "the session has lasted"
+        assert request("GET", f"{ROOT}/imports/").status_code == 200, "the session has lasted"

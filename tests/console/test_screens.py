@@ -85,9 +85,9 @@ def test_a_run_shows_its_warnings(book: Ledger, database: PostgresUrls) -> None:
 
     with visiting(database, signed_in(book, suppliers=(SUPPLIER,))) as browser:
         page = browser.get("/console/imports/", params={"run": "tuesday", "supplier": SUPPLIER})
-        said = words_of(page.text)
-        assert "Run tuesday Refused: 0 · With warnings: 2" in said
-        assert "2 invalid_postcode billing_postcode" in said
+        words = words_of(page.text)
+        assert "Run tuesday Refused: 0 · With warnings: 2" in words
+        assert "2 invalid_postcode billing_postcode" in words
         foreign = browser.get("/console/imports/", params={"run": "tuesday", "supplier": "FOREIGN"})
         assert "With warnings" not in foreign.text
         other = browser.get("/console/imports/", params={"run": "wednesday", "supplier": SUPPLIER})
@@ -100,8 +100,8 @@ def test_a_stopped_intake_is_named_and_refuses_a_retry(book: Ledger, database: P
         assert stop_intake(connection, size=700, note="x", reason="TRUNCATED")
     with visiting(database, cookies) as browser:
         for page in ("/console/", "/console/proof/", "/console/system/"):
-            said = words_of(browser.get(page).text)
-            assert "the log does not continue the signed checkpoint of 700 events" in said
+            words = words_of(browser.get(page).text)
+            assert "the log does not continue the signed checkpoint of 700 events" in words
         account = f"/console/imports/{SUPPLIER}/E%2F1/"
         refused = send(browser, f"{account}retry/", {"reason": "mended"}, at=account)
         assert refused.status_code == 503
@@ -239,9 +239,9 @@ def test_what_needs_the_owner_is_asked_for_with_a_reason(book: Ledger, database:
             assert send(browser, f"{at}{verb}/", fields, at=at).status_code == status
         assert browser.get("/console/projections/nonsense/").status_code == 404
         assert send(browser, "/console/proof/verify/", {"all": "yes"}, at="/console/proof/").status_code == 303
-        told = words_of(browser.get("/console/tasks/").text)
-        assert ("DSR-1" in told, "looks wrong" in told, "masked" in told) == (True, False, True)
-        assert "@example.org" in told  # who has asked
+        words = words_of(browser.get("/console/tasks/").text)
+        assert ("DSR-1" in words, "looks wrong" in words, "masked" in words) == (True, False, True)
+        assert "@example.org" in words  # who has asked
         assert "@example.org" in words_of(browser.get("/console/proof/").text)
 
     async def asked() -> list[str]:
@@ -266,9 +266,9 @@ def test_a_proof_is_downloaded_and_checkpoints_are_compared(book: Ledger, databa
         assert key.verifier in words_of(browser.get("/console/proof/").text)
         assert "Covered by checkpoint" in words_of(browser.get(f"/console/imports/{SUPPLIER}/E%2F1/").text)
         answer = browser.get(f"/console/imports/{SUPPLIER}/E%2F1/proof.zip")
-        said, wrong = check(zipfile.ZipFile(io.BytesIO(answer.content)), key.verifier, [sealed.note])
+        statements, wrong = check(zipfile.ZipFile(io.BytesIO(answer.content)), key.verifier, [sealed.note])
         assert wrong == []
-        assert len(said) > 3
+        assert len(statements) > 3
         (folder / "proof.zip").write_bytes(answer.content)
         other = LogKey.of("B" * 43).sign(3, b"r" * 32, now())
         later = key.sign(10**6, b"r" * 32, now())
@@ -292,8 +292,8 @@ def test_a_proof_is_downloaded_and_checkpoints_are_compared(book: Ledger, databa
     (place / "proof.zip").write_bytes((folder / "proof.zip").read_bytes())
     with zipfile.ZipFile(folder / "proof.zip") as proof:
         vkey = proof.read("log.vkey").decode()
-    told = audited(place, "proof.zip", "--key", vkey.strip())
-    assert (told.returncode, told.stderr) == (0, "")
+    audit = audited(place, "proof.zip", "--key", vkey.strip())
+    assert (audit.returncode, audit.stderr) == (0, "")
 
 
 @pytest.mark.promise("only-checkpoint-log-signed")

@@ -10,8 +10,8 @@ VENDOR = Path(console.__file__).parent / "vendor"
 
 def test_vendored_files_are_unmodified() -> None:
     lines = (VENDOR / "SHA256SUMS").read_text().splitlines()
-    kept = {file.relative_to(VENDOR).as_posix() for file in VENDOR.glob("*/*")}
-    assert {line.split("  ", 1)[1] for line in lines} == kept
+    present = {file.relative_to(VENDOR).as_posix() for file in VENDOR.glob("*/*")}
+    assert {line.split("  ", 1)[1] for line in lines} == present
     for line in lines:
         digest, name = line.split("  ", 1)
         assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest, name

@@ -83,9 +83,9 @@ def built() -> Iterator[tuple[dict[str, Any], Path]]:
                 "--volume", f"{wheels}:/wheels:ro", "--volume", f"{folder}/pip.conf:/etc/pip.conf:ro",
                 "-t", "importledger", "-f", str(ROOT / "Containerfile"), str(ROOT), environment=settings,
             )  # fmt: skip
-            told = json.loads(run(*buildah, "inspect", "--type", "image", "importledger", environment=settings))
+            inspected = json.loads(run(*buildah, "inspect", "--type", "image", "importledger", environment=settings))
             container = run(*buildah, "from", "localhost/importledger", environment=settings).strip()
-            yield told["Docker"]["config"], Path(run(*buildah, "mount", container, environment=settings).strip())
+            yield inspected["Docker"]["config"], Path(run(*buildah, "mount", container, environment=settings).strip())
         finally:
             subprocess.run([*buildah, "umount", "--all"], env=settings, capture_output=True, check=False)
             subprocess.run([*buildah, "rm", "--all"], env=settings, capture_output=True, check=False)

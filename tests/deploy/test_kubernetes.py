@@ -28,13 +28,13 @@ VALIDATE = Path(sys.executable).parent / "kubernetes-validate"
 
 def objects(*kinds: str) -> Iterator[dict[str, Any]]:
     for path in MANIFESTS:
-        for one in yaml.safe_load_all(path.read_text()):
-            if not kinds or one["kind"] in kinds:
-                yield one
+        for manifest in yaml.safe_load_all(path.read_text()):
+            if not kinds or manifest["kind"] in kinds:
+                yield manifest
 
 
-def name_of(one: dict[str, Any]) -> str:
-    return f"{one['kind']}/{one['metadata']['name']}"
+def name_of(manifest: dict[str, Any]) -> str:
+    return f"{manifest['kind']}/{manifest['metadata']['name']}"
 
 
 PODS = list(objects("Deployment", "StatefulSet", "Job"))
@@ -96,7 +96,11 @@ def test_every_role_has_probes_a_budget_and_a_rolling_update(role: str) -> None:
     for probe, path in paths.items():
         assert container[probe]["httpGet"] == {"path": path, "port": port["name"]}
     assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
-    [budget] = [one for one in objects("PodDisruptionBudget") if one["metadata"]["name"] == f"importledger-{role}"]
+    [budget] = [
+        manifest
+        for manifest in objects("PodDisruptionBudget")
+        if manifest["metadata"]["name"] == f"importledger-{role}"
+    ]
     assert budget["spec"]["selector"] == spec["selector"]
     assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
 
@@ -108,9 +112,9 @@ def test_secrets_are_references_and_the_administrators_is_the_migrations_and_the
         assert not re.search(r"postgres(ql)?://|redis://|password:", path.read_text(), re.I), path
     for pods in PODS:
         for container in pods["spec"]["template"]["spec"]["containers"]:
-            sources = [one["valueFrom"] for one in container.get("env", ()) if "valueFrom" in one]
+            sources = [entry["valueFrom"] for entry in container.get("env", ()) if "valueFrom" in entry]
             is_owner = container["name"] in ("migrate", "relay")
-            assert [one["secretKeyRef"]["name"] for one in sources] == (["importledger-admin"] if is_owner else [])
+            assert [entry["secretKeyRef"]["name"] for entry in sources] == (["importledger-admin"] if is_owner else [])
 
 
 def test_image_and_migration_are_of_this_version() -> None:
@@ -129,12 +133,12 @@ def test_network_policies_select_existing_pods_and_refuse_the_rest() -> None:
     labels = [pods["spec"]["template"]["metadata"]["labels"] for pods in PODS]
     for policy in objects("NetworkPolicy"):
         selected = policy["spec"]["podSelector"]["matchLabels"]
-        assert any(selected.items() <= one.items() for one in labels), name_of(policy)
-    [general] = [one for one in objects("NetworkPolicy") if one["metadata"]["name"] == "importledger"]
+        assert any(selected.items() <= entry.items() for entry in labels), name_of(policy)
+    [general] = [entry for entry in objects("NetworkPolicy") if entry["metadata"]["name"] == "importledger"]
     assert general["spec"]["policyTypes"] == ["Ingress", "Egress"]
     assert general["spec"]["ingress"] == []
     opened = {
-        policy["metadata"]["name"]: [port["port"] for one in policy["spec"]["ingress"] for port in one["ports"]]
+        policy["metadata"]["name"]: [port["port"] for entry in policy["spec"]["ingress"] for port in entry["ports"]]
         for policy in objects("NetworkPolicy")
         if policy["metadata"]["name"].startswith("importledger-") and "redis" not in policy["metadata"]["name"]
     }

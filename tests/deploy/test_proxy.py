@@ -39,9 +39,9 @@ def trusted_by_compose() -> str:
 
 def trusted_by_kubernetes() -> str:
     [configuration] = [
-        one
-        for one in yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "configuration.yaml").read_text())
-        if one["kind"] == "ConfigMap"
+        manifest
+        for manifest in yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "configuration.yaml").read_text())
+        if manifest["kind"] == "ConfigMap"
     ]
     return str(configuration["data"]["IMPORTLEDGER_TRUSTED_PROXIES"])
 

@@ -74,12 +74,12 @@ class Recipe(msgspec.Struct, frozen=True):
 
 def compose() -> Recipe:
     """Read compose.yaml with the .env of the page, and replace variables as `docker compose` does."""
-    told = PASSWORDS | CONSOLE | {"IMPORTLEDGER_SUBNET": "127.0.0.0/24"}
+    values = PASSWORDS | CONSOLE | {"IMPORTLEDGER_SUBNET": "127.0.0.0/24"}
 
     def put_in(match: re.Match[str]) -> str:
         name, sign, default = match.groups()
-        assert sign == "-" or name in told, f"{name} must be in .env"
-        return told.get(name) or default
+        assert sign == "-" or name in values, f"{name} must be in .env"
+        return values.get(name) or default
 
     def whole(value: Any) -> Any:
         match value:
@@ -107,15 +107,17 @@ def compose() -> Recipe:
 
 def kubernetes() -> Recipe:
     """Read deploy/kubernetes with the secrets of the page, without standby and object store."""
-    objects = [one for path in sorted(KUBERNETES.glob("*.yaml")) for one in yaml.safe_load_all(path.read_text())]
-    [told] = [one["data"] for one in objects if one["kind"] == "ConfigMap"]
+    objects = [
+        manifest for path in sorted(KUBERNETES.glob("*.yaml")) for manifest in yaml.safe_load_all(path.read_text())
+    ]
+    [configuration] = [manifest["data"] for manifest in objects if manifest["kind"] == "ConfigMap"]
     commands, settings, ready = {}, {}, {}
-    for one in objects:
-        if one["kind"] not in ("Deployment", "Job"):
+    for manifest in objects:
+        if manifest["kind"] not in ("Deployment", "Job"):
             continue
-        [container] = one["spec"]["template"]["spec"]["containers"]
+        [container] = manifest["spec"]["template"]["spec"]["containers"]
         role = container["name"]
-        commands[role], settings[role] = container["args"], dict(told)
+        commands[role], settings[role] = container["args"], dict(configuration)
         for source in container["envFrom"]:
             secret = source.get("secretRef", {"name": "", "optional": True})
             settings[role] |= {} if secret.get("optional") else SECRETS[secret["name"]]
@@ -194,8 +196,8 @@ def on_this_machine(
     here = dict(settings)
     for name, url in (("DATABASE_URL", database.roles.get(role, "")), ("DATABASE_ADMIN_URL", database.admin)):
         if name in here:
-            told, real = conninfo_to_dict(here[name]), conninfo_to_dict(url)
-            assert (told["user"], told["dbname"]) == (real["user"], "importledger")
+            given, real = conninfo_to_dict(here[name]), conninfo_to_dict(url)
+            assert (given["user"], given["dbname"]) == (real["user"], "importledger")
             here[name] = url
     here["REDIS_URL"] = re.sub(r"@[\w-]+:6379", f"@127.0.0.1:{ports['redis']}", here["REDIS_URL"])
     for name in here:

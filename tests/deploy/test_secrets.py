@@ -40,12 +40,14 @@ def of_compose(role: str) -> set[str]:
 
 
 def of_kubernetes(role: str) -> set[str]:
-    told = (DEPLOY / "kubernetes" / "kustomization.yaml").read_text()
-    secrets = {name: set(re.findall(r"[A-Z_]{6,}", held)) for name, held in re.findall(r"`([\w-]+)` \(([^)]*)\)", told)}
+    document = (DEPLOY / "kubernetes" / "kustomization.yaml").read_text()
+    secrets = {
+        name: set(re.findall(r"[A-Z_]{6,}", held)) for name, held in re.findall(r"`([\w-]+)` \(([^)]*)\)", document)
+    }
     [configuration, _] = yaml.safe_load_all((DEPLOY / "kubernetes" / "configuration.yaml").read_text())
     pods = next(yaml.safe_load_all((DEPLOY / "kubernetes" / f"{role}.yaml").read_text()))
     [container] = pods["spec"]["template"]["spec"]["containers"]
-    names = {one["name"] for one in container.get("env", ())} | configuration["data"].keys()
+    names = {variable["name"] for variable in container.get("env", ())} | configuration["data"].keys()
     for source in container["envFrom"]:
         names |= secrets.get(source.get("secretRef", {}).get("name"), set())
     return {str(name) for name in names & WATCHED}

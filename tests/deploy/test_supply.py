@@ -28,9 +28,9 @@ def test_a_bill_of_materials_names_every_package_with_its_licence(tmp_path: Path
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert made.returncode == 0, made.stderr
-    told = json.loads(bill.read_text())
-    assert told["bomFormat"] == "CycloneDX"
-    assert told["metadata"]["component"]["name"] == "importledger"
+    content = json.loads(bill.read_text())
+    assert content["bomFormat"] == "CycloneDX"
+    assert content["metadata"]["component"]["name"] == "importledger"
     subprocess.run(
         [sys.executable, str(DEPLOY / "licences.py"), str(bill), str(listed)], capture_output=True, check=False
     )

@@ -107,5 +107,5 @@ def test_the_examples_of_settings_are_valid() -> None:
     settings = Settings.from_environment(environment)
     settings.refuse_incomplete()
     assert settings.database_admin_url is not None
-    told = (UNITS.parent.parent / "docs" / "reference" / "settings.md").read_text()
-    assert [name for name in environment if name not in told and not name.startswith("API_")] == []
+    document = (UNITS.parent.parent / "docs" / "reference" / "settings.md").read_text()
+    assert [name for name in environment if name not in document and not name.startswith("API_")] == []

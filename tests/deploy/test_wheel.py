@@ -97,8 +97,8 @@ def serves(program: Path, folder: Path) -> None:
             )  # fmt: skip
             with urllib.request.urlopen(request, timeout=30) as answer:
                 assert (answer.status, answer.read()) == (201, b"{}")
-            told = json.loads(run(str(program), "status", "NORDWIND", "--json", environment=place))
-            assert told
+            status = json.loads(run(str(program), "status", "NORDWIND", "--json", environment=place))
+            assert status
         finally:
             process.terminate()
             process.wait(60)

@@ -33,7 +33,7 @@ def connected(running: RunningService) -> Iterator[dict[int, http.client.HTTPCon
     try:
         while len(found) < 2:
             connection = http.client.HTTPConnection(running.base_url.removeprefix("http://"), timeout=30)
-            pid = int(asked(connection, "GET", "/livez")[1]["pid"])
+            pid = int(exchange(connection, "GET", "/livez")[1]["pid"])
             if pid in found:
                 connection.close()
             else:
@@ -44,7 +44,7 @@ def connected(running: RunningService) -> Iterator[dict[int, http.client.HTTPCon
             connection.close()
 
 
-def asked(
+def exchange(
     connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None = None, api_key: str = ""
 ) -> tuple[int, Any]:
     connection.request(method, path, body, {"Authorization": f"Token {api_key}"} if api_key else {})
@@ -61,7 +61,7 @@ def running() -> Iterator[RunningService]:
 def test_two_api_processes_serve_one_port(running: RunningService) -> None:
     first, second = running.processes("api")
     assert {answering(running) for _ in range(20)} <= {first.pid, second.pid}
-    assert all("api" in one.cmdline() for one in (first, second))
+    assert all("api" in process.cmdline() for process in (first, second))
     first.suspend()
     try:
         wait_for(lambda: answering(running) == second.pid, "the other one answers")
@@ -89,7 +89,10 @@ def _directory_is_right(running: RunningService, connections: dict[int, http.cli
     body = encoded(an_account(importer.supplier))
 
     def validated() -> set[int]:
-        return {asked(one, "POST", f"{ACCOUNTS}validate/", body, importer.api_key)[0] for one in connections.values()}
+        return {
+            exchange(connection, "POST", f"{ACCOUNTS}validate/", body, importer.api_key)[0]
+            for connection in connections.values()
+        }
 
     assert validated() == {200}
     key_id = API_KEY.match(importer.api_key)
@@ -107,7 +110,7 @@ def _limits_are_right(running: RunningService, connections: dict[int, http.clien
 
     began, taken = time.monotonic(), 0
     for _ in range(10):
-        taken += sum(asked(one, "GET", path, None, api_key)[0] == 200 for one in connections.values())
+        taken += sum(exchange(connection, "GET", path, None, api_key)[0] == 200 for connection in connections.values())
     assert 1 <= taken <= 1 + time.monotonic() - began
 
 
@@ -115,9 +118,9 @@ def _readiness_is_right(folder: Path, connections: dict[int, http.client.HTTPCon
     """Both report a role that ends after each start."""
     file = folder / "secrets" / "dying_roles.json"
     file.write_text('{"worker-1": "importledger: no."}')
-    dying = [asked(one, "GET", "/readyz") for one in connections.values()]
+    dying = [exchange(connection, "GET", "/readyz") for connection in connections.values()]
     file.write_text("{}")
-    ready = [asked(one, "GET", "/readyz") for one in connections.values()]
+    ready = [exchange(connection, "GET", "/readyz") for connection in connections.values()]
     assert [status for status, _ in dying + ready] == [503, 503, 200, 200]
     assert all("worker-1" in answer["detail"] for _, answer in dying)
 
@@ -126,8 +129,8 @@ def _attempts_are_right(running: RunningService, connections: dict[int, http.cli
     """Attempts that either process has refused are found."""
     importer = running.importer()
     account = changed(an_account(importer.supplier), "x", "transfer_balance")
-    for one in connections.values():
-        assert asked(one, "POST", ACCOUNTS, encoded(account), importer.api_key)[0] == 400
+    for connection in connections.values():
+        assert exchange(connection, "POST", ACCOUNTS, encoded(account), importer.api_key)[0] == 400
 
     def attempts() -> int:
         found = running.cli("search", account["external_account_number"], "--supplier", importer.supplier, "--json")

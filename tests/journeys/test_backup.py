@@ -78,8 +78,8 @@ def test_what_was_acknowledged_before_the_backup_is_there_and_goes_on(
     backup, importer, acknowledged = backed_up
     environment = {"IMPORTLEDGER_DATA_DIR": str(folder / "second")}
     (folder / "second").mkdir()
-    kept = str(backup / "checkpoint.note")
-    restored = cli("restore", str(backup), "--against", kept, "--confirm-access", environment=environment)
+    page = str(backup / "checkpoint.note")
+    restored = cli("restore", str(backup), "--against", page, "--confirm-access", environment=environment)
     assert "Verified" in restored.stdout
     assert restored.stderr == ""
     refused = cli("restore", str(backup), environment=environment, check=False)

@@ -55,7 +55,7 @@ def browser(book: Book) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def asked(service: RunningService, browser: Browser, book: Book) -> None:
+def hostile_reasons(service: RunningService, browser: Browser, book: Book) -> None:
     """Personal data of the hostile account was shown and its views were rebuilt, with markup in the reasons."""
     with desk(browser, service, cookies_for(service, "operator")) as sitting:
         page = sitting.open(address(book, book.hostile))
@@ -86,11 +86,11 @@ def book(service: RunningService) -> Iterator[Book]:
         service.cli("supplier", "set", importer.supplier, *settings)
         account = changed(an_account(importer.supplier, 1), "Zauberwald", "customers", 0, "family_name")
         hostile = _hostile(an_account(importer.supplier, 2))
-        for one in (account, hostile):
-            assert importer.client.create(encoded(one)).status == 201
+        for account_sentber in (account, hostile):
+            assert importer.client.create(encoded(account_sentber)).status == 201
         refused = an_account(importer.supplier, 3) | {"external_account_number": f"R{CANARY}", CANARY: 1}
         assert importer.client.create(encoded(refused)).status == 400
-        external, other = (str(one["external_account_number"]) for one in (account, hostile))
+        external, other = (str(account_sentber["external_account_number"]) for account_sentber in (account, hostile))
         words = ("--organisation", "Nordwind", "--role", "support", "--supplier", "*", "--json")
         user = json.loads(service.cli("user", "create", "canary@example.org", "--name", CANARY + LONG, *words).stdout)
         organisation = (CANARY + LONG).replace("/", "")[:120]
@@ -105,7 +105,10 @@ def book(service: RunningService) -> Iterator[Book]:
         checkpoint = service.cli("seal").stdout.partition("Verifier key")[0]
 
         def has_failed() -> bool:
-            found = (importer.client.status(importer.supplier, one).body["status"] for one in (external, other))
+            found = (
+                importer.client.status(importer.supplier, account_sentber).body["status"]
+                for account_sentber in (external, other)
+            )
             return all(status == "ERRORED" for status in found)
 
         wait_for(has_failed, "the accounts have failed")
@@ -181,7 +184,7 @@ def mend(book: Book) -> Path:
     return document
 
 
-@pytest.mark.usefixtures("asked")
+@pytest.mark.usefixtures("hostile_reasons")
 @pytest.mark.parametrize("language", SCHEMES)
 def test_every_page_is_for_everybody_and_nothing_that_others_chose_runs(
     service: RunningService, browser: Browser, book: Book, language: str

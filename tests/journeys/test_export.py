@@ -27,8 +27,8 @@ def importer(service: RunningService) -> Importer:
 @pytest.fixture
 def exported(service: RunningService, importer: Importer, tmp_path: Path) -> Path:
     file = tmp_path / "history.ndjson.zst"
-    told = service.cli("export", "--supplier", importer.supplier, "--payloads", "-o", str(file)).stdout
-    assert "16 events and 5 payloads" in told
+    output = service.cli("export", "--supplier", importer.supplier, "--payloads", "-o", str(file)).stdout
+    assert "16 events and 5 payloads" in output
     return file
 
 
@@ -45,8 +45,8 @@ def rewritten(file: Path, entries: list[Any]) -> Path:
 
 
 def test_a_history_is_replayed_without_difference(exported: Path) -> None:
-    told = cli("replay", str(exported), environment=ENVIRONMENT).stdout
-    assert told == "16 events of 6 streams replayed, 5 payloads judged again: 0 would end differently.\n"
+    output = cli("replay", str(exported), environment=ENVIRONMENT).stdout
+    assert output == "16 events of 6 streams replayed, 5 payloads judged again: 0 would end differently.\n"
 
 
 def test_what_was_sent_is_in_the_file_as_it_was_received(exported: Path, importer: Importer) -> None:
@@ -67,18 +67,18 @@ def test_what_today_would_end_differently_is_named(exported: Path, importer: Imp
         if entry["kind"] == "event" and entry["topic"] == "import_processed.v1" and entry["stream"] != first["stream"]:
             entry["state"]["attempt"] = 3
             break
-    told = cli("replay", str(rewritten(exported, entries)), environment=ENVIRONMENT, check=False)
-    assert told.returncode == 1
-    assert "today's rules refuse it" in told.stdout
-    assert "would be refused: CompleteImport" in told.stdout
-    assert "2 would end differently" in told.stdout
+    ended = cli("replay", str(rewritten(exported, entries)), environment=ENVIRONMENT, check=False)
+    assert ended.returncode == 1
+    assert "today's rules refuse it" in ended.stdout
+    assert "would be refused: CompleteImport" in ended.stdout
+    assert "2 would end differently" in ended.stdout
 
 
 def test_a_file_that_was_cut_off_is_refused(exported: Path) -> None:
     entries = lines(exported)
     for broken in (entries[:-1], [*entries[:3], *entries[4:]], entries[1:]):
-        told = cli("replay", str(rewritten(exported, broken)), environment=ENVIRONMENT, check=False)
-        assert told.returncode == 1
-        assert "cut off" in told.stderr or "no export" in told.stderr
+        ended = cli("replay", str(rewritten(exported, broken)), environment=ENVIRONMENT, check=False)
+        assert ended.returncode == 1
+        assert "cut off" in ended.stderr or "no export" in ended.stderr
     exported.write_bytes(b"not zstandard")
     assert "cannot be read" in cli("replay", str(exported), environment=ENVIRONMENT, check=False).stderr

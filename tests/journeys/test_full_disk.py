@@ -37,7 +37,7 @@ def test_a_full_disk_ends_no_process_and_leaves_reads_and_the_console(folder: Pa
         first = an_account(importer.supplier, 1)
         assert importer.client.create(encoded(first)).status == 201
         wait_for(lambda: processed(importer) == 1, "the account exists")
-        pids = {role: [one.pid for one in service.processes(role)] for role in ("api", "relay", "worker")}
+        pids = {role: [process.pid for process in service.processes(role)] for role in ("api", "relay", "worker")}
         signed_in = {"Cookie": f"{COOKIE}={session_of_a_user(service)}"}
         ballast = fill(disk / "ballast")
         statuses = statuses_of_creates(service, importer)
@@ -51,13 +51,13 @@ def test_a_full_disk_ends_no_process_and_leaves_reads_and_the_console(folder: Pa
         assert b"importledger_requests_total" in read(f"{service.base_url}/metrics", operator)
         answer, _ = service.request("GET", "/readyz")
         assert (answer.status, "disk" in answer.body["detail"]) == (503, True)
-        assert pids == {role: [one.pid for one in service.processes(role)] for role in pids}
+        assert pids == {role: [process.pid for process in service.processes(role)] for role in pids}
         ballast.unlink()
         wait_for(lambda: service.raw("GET", "/readyz")[0] == 200, "the service is ready again")
         acknowledged = 1 + statuses.count(201)
         assert importer.client.create(encoded(an_account(importer.supplier, CREATES + 10))).status == 201
         wait_for(lambda: processed(importer) > acknowledged, "what was acknowledged exists")
-        assert pids == {role: [one.pid for one in service.processes(role)] for role in pids}
+        assert pids == {role: [process.pid for process in service.processes(role)] for role in pids}
 
 
 def statuses_of_creates(service: RunningService, importer: Importer) -> list[int]:

@@ -171,9 +171,9 @@ def assert_only_number_and_keys_remain(
             "SELECT to_json(a) FROM platform.service_account AS a WHERE import_supplier = %s", (importer.supplier,)
         ).fetchone()
     assert row is not None
-    said = {name: value for name, value in row[0].items() if value is not None}
-    assert said.pop("erased_at")
-    assert said == {
+    values = {name: value for name, value in row[0].items() if value is not None}
+    assert values.pop("erased_at")
+    assert values == {
         "account_number": account_number,
         "import_supplier": importer.supplier,
         "external_account_number": external,

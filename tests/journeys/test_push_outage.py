@@ -32,7 +32,7 @@ def test_a_push_outlives_a_service_that_goes_away_and_its_tokens() -> None:
             )
             wait_for(lambda: bool(importer.client.all(importer.supplier).body), "some accounts are there")
         with start_service(folder, port=port, environment=later) as service:
-            out, said = pushing.communicate(timeout=180)
-            assert pushing.returncode == 0, said
+            out, errors = pushing.communicate(timeout=180)
+            assert pushing.returncode == 0, errors
             summary = json.loads(out)["summary"]
             assert (summary["lines"], summary["refused"]) == (ACCOUNTS, 0)

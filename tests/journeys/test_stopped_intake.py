@@ -52,8 +52,8 @@ def sealing(service: RunningService) -> dict[str, Any]:
 
 def post(service: RunningService, importer: Importer, path: str, body: bytes, media: str = "application/json") -> Any:
     headers = {"Authorization": f"Token {importer.api_key}", "Content-Type": media}
-    answer, said = service.request("POST", path, body, headers)
-    return answer.status, answer.body.get("code") if isinstance(answer.body, dict) else answer.body, said
+    answer, answer_headers = service.request("POST", path, body, headers)
+    return answer.status, answer.body.get("code") if isinstance(answer.body, dict) else answer.body, answer_headers
 
 
 @pytest.mark.promise("log-shorter-checkpoints-another")
@@ -73,13 +73,13 @@ def test_an_older_log_beside_newer_checkpoints_takes_nothing_in_until_it_is_cont
         (f"{accounts}/bulk/", second, "application/x-ndjson"),
         (f"{accounts}/bulk/", first, "application/x-ndjson"),
     ):
-        status, code, said = post(service, importer, path, body, media)
-        assert (status, code, said["retry-after"]) == (503, "intake_stopped", "30")
+        status, code, answer_headers = post(service, importer, path, body, media)
+        assert (status, code, answer_headers["retry-after"]) == (503, "intake_stopped", "30")
     assert service.cli("supplier", "create", "LATER", check=False).stderr.startswith("importledger: Intake is stopped")
     assert post(service, importer, f"{accounts}/validate/", second)[0] == 200
     assert importer.client.status(importer.supplier, external).status == 200
-    told = sealing(service)
-    assert (told["state"], "100000" in told["says"]) == ("wrong", True)
+    check = sealing(service)
+    assert (check["state"], "100000" in check["says"]) == ("wrong", True)
 
     for process in service.processes("api"):
         process.kill()

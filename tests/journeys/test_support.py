@@ -119,8 +119,8 @@ def test_a_poison_event_stops_its_own_account_only() -> None:
 def assert_accepted(service: RunningService, stream: str) -> None:
     """An operator accepts the parked stream, and `doctor` no longer reports it, also after a rebuild."""
     assert f"importledger projections accept {stream}" in todo(service)
-    told = json.loads(service.cli("projections", "accept", stream, "--json").stdout)
-    assert {"import_status", "account_search"} <= set(told["projections"])
+    accepted = json.loads(service.cli("projections", "accept", stream, "--json").stdout)
+    assert {"import_status", "account_search"} <= set(accepted["projections"])
     assert todo(service) == ""
     service.cli("projections", "rebuild", "--all")
     assert {"import_status", "account_search"} <= parked(service)
@@ -132,7 +132,7 @@ def assert_accepted(service: RunningService, stream: str) -> None:
 def todo(service: RunningService) -> str:
     """The commands that `doctor` recommends for parked streams."""
     lines = [json.loads(line) for line in service.cli("doctor", "--json", check=False).stdout.splitlines()]
-    return " ".join(one["todo"] for one in lines if "parked streams" in one["says"])
+    return " ".join(line["todo"] for line in lines if "parked streams" in line["says"])
 
 
 def assert_shown_to_auditors(service: RunningService, importer: Importer, external: str, file: Path) -> None:

@@ -43,7 +43,7 @@ def named(running: RunningService, cookies: dict[str, str], operator: dict[str, 
     ready, _ = running.request("GET", "/readyz")
     return {
         "/readyz": json.dumps(ready.body) if ready.status == 503 else "",
-        "doctor": " ".join(one["says"] for one in found if one["check"] == "troubles" and one["state"] == "wrong"),
+        "doctor": " ".join(line["says"] for line in found if line["check"] == "troubles" and line["state"] == "wrong"),
         "console": console if "has failed since" in console else "",
         "metrics": " ".join(line for line in lines if line.startswith("importledger_troubles{")),
     }
@@ -73,9 +73,9 @@ def test_what_fails_is_named_everywhere_until_it_works_again(
     admin.execute(breaks.encode())
     assert importer.client.create(encoded(an_account(importer.supplier, 1))).status == 201
     wait_for(lambda: all(named(running, cookies, operator).values()), "it is named everywhere")
-    for place, said in named(running, cookies, operator).items():
-        assert "projection throughput" in said, place
-        assert reason in said or place == "metrics", place
+    for place, report in named(running, cookies, operator).items():
+        assert "projection throughput" in report, place
+        assert reason in report or place == "metrics", place
     assert importer.client.create(encoded(an_account(importer.supplier, 2))).status == 201
     wait_for(lambda: processed(importer) == 2, "accounts are created meanwhile")
     wait_for(lambda: behind(admin) == {"throughput"}, "the other projections go on")
@@ -95,7 +95,7 @@ def behind(admin: psycopg.Connection[Any]) -> set[str]:
         "SELECT v.name FROM unnest(%s::text[]) AS v (name) LEFT JOIN projection_versions AS p"
         " ON p.name = v.name AND state = 'live' WHERE position IS DISTINCT FROM (SELECT max(position) FROM events)"
     )
-    return {name for (name,) in admin.execute(query, ([one.name for one in FOLLOWING],))}
+    return {name for (name,) in admin.execute(query, ([projection.name for projection in FOLLOWING],))}
 
 
 @pytest.mark.promise("redis-hangs-named-readyz")

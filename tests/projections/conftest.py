@@ -1,4 +1,4 @@
-"""What tests of projections begin with: an empty log, or, where they ask for `history`, an eventful one."""
+"""Fixtures of tests of projections: an empty log, or an eventful one with the fixture `history`."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -29,12 +29,12 @@ def database(request: pytest.FixtureRequest, postgres: PostgresUrls) -> Iterator
 
 @pytest.fixture
 def history(ledger: Ledger) -> Ledger:
-    """A log with something for every projection, which all of them are up with."""
+    """A log with events for every projection, which all of them have applied."""
     return ledger
 
 
 @pytest.fixture
 def admin(history: Ledger, database: PostgresUrls) -> Iterator[Connection[Any]]:
-    """Of a database with a history."""
+    """The owner's connection to a database with a history."""
     with administrator(database.admin) as connection:
         yield connection

@@ -1,4 +1,4 @@
-"""A moment is a position: what was known then is the same whenever it is asked for, also while others append."""
+"""A moment is a position: repeated queries as of a moment give the same result, also during appends."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def position(connection: psycopg.Connection[Any], moment: AsOf) -> int | None:
 
 
 def record(admin: psycopg.Connection[Any], first: int, times: list[datetime]) -> None:
-    """Events with these times, from a position on, as an older version of the log may hold them."""
+    """Insert events with these times, from a position on."""
     rows = [(position, f"import/S/{position}", at) for position, at in enumerate(times, first)]
     with admin.cursor() as cursor:
         cursor.executemany(

@@ -1,4 +1,4 @@
-"""The worked example of the developer guide is run as it stands there."""
+"""The example of the developer guide works as printed."""
 
 import re
 import types

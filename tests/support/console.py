@@ -93,7 +93,7 @@ def carrying_out(database: PostgresUrls) -> Iterator[None]:
     """The part of the relay that carries out what users ask of the database's owner."""
     stop = threading.Event()
     ledger = Ledger(database.service, views=INLINE)
-    thread = OwnerTasks(ledger, database.admin, AUTHORITY, lambda asked, progress: {}).start(stop)
+    thread = OwnerTasks(ledger, database.admin, AUTHORITY, lambda arguments, progress: {}).start(stop)
     try:
         yield
     finally:

@@ -1,6 +1,5 @@
 """Alerts in real services: the condition is made, and the number that the alert looks at crosses its limit."""
 
-import asyncio
 import re
 import threading
 from collections.abc import Iterator
@@ -30,6 +29,7 @@ from tests.support.following import follow as follow_log
 from tests.support.make import NOON, an_account
 from tests.support.running import wait_for
 from tests.support.sealed_log import KEY, Log
+from tests.support.serving import answered
 from tests.support.staging import SUPPLIER, stage
 from tests.support.times import set_log_time
 
@@ -166,19 +166,6 @@ def test_a_certificate_that_ends(folder: Path) -> None:
 
 
 def test_requests_that_cannot_be_answered(counted: PrometheusMeasures) -> None:
-    async def ask() -> None:
-        app = RequestLog(create_app("postgresql://nobody@127.0.0.1:1/none", b"k" * 32))
-        scope: dict[str, Any] = {
-            "type": "http", "method": "GET", "path": "/readyz", "raw_path": b"/readyz", "headers": [],
-            "query_string": b"", "http_version": "1.1", "scheme": "http", "server": ("h", 80), "client": None,
-            "root_path": "",
-        }  # fmt: skip
-
-        async def nothing(*_: Any) -> Any:
-            return {"type": "http.request", "body": b"", "more_body": False}
-
-        await app(scope, nothing, nothing)
-
-    asyncio.run(ask())
+    answered(RequestLog(create_app("postgresql://nobody@127.0.0.1:1/none", b"k" * 32)), "/readyz")
     of = {"method": "GET", "route": "/readyz/", "status": "503"}
     assert counted.registry.get_sample_value("importledger_requests_total", of) == 1

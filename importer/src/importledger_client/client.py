@@ -13,7 +13,7 @@ import msgspec
 from importledger_client import protocol
 from importledger_client.answers import Failure, ImportStatus, JobProgress, Receipt, Run
 from importledger_client.batches import Batch, Batcher
-from importledger_client.errors import TimedOut
+from importledger_client.errors import Misconfigured, TimedOut
 from importledger_client.protocol import lines_of, place, understood
 from importledger_client.transport import LATER, TraceParent, Transport
 
@@ -131,7 +131,9 @@ class Client:
         most_lines: int | None = None,
     ) -> Generator[Batch, None, None]:
         """Do the same as `push` by batches. A line must not contain a line break."""
-        query = protocol.run_query(mode, run)
+        if mode not in protocol.MODES:
+            raise Misconfigured(f"The mode must be one of {', '.join(protocol.MODES)}, not {mode}.")
+        query = {"mode": mode} | ({"run": run} if run else {})
         batcher = Batcher(most_lines)
         pool = ThreadPoolExecutor(connections, thread_name_prefix="push")
         underway = collections.deque[Future[Batch]]()

@@ -124,6 +124,7 @@ class Mapped:
         return _Rows(table, rows)
 
     def _value(self, spec: Any, field: Field, rows: _Rows, path: str) -> Any:
+        """Return the value of a field. One that cannot be read adds an error, and is marked as `UNREADABLE`."""
         if isinstance(spec, Mapping) and "constant" in spec:
             return converted(spec["constant"], field.kind) if spec["constant"] != "" else None
         options: Mapping[str, Any] = spec if isinstance(spec, Mapping) else {}
@@ -144,18 +145,13 @@ class Mapped:
         except (ValueError, ArithmeticError):
             place = self._tables[rows.table].place(row.number) if row is not None else "default"
             form = {"date": dates, "moment": dates, "boolean": "ja or nein"}.get(field.kind, decimals)
-            return self._unfit(value, f"{place}, column {named(rows.table, column)}", form, path)
-
-    def _unfit(self, value: Any, where: str, form: str, path: str) -> str:
-        """Add an error for a value that cannot be read, and return the value that the service refuses."""
-        is_short = "YY" in form and "YYYY" not in form
-        also = ", and a birth date must have a year of four digits" if is_short else ""
-        place, _, column = where.partition(", column ")
-        rule = f"must be written like {form}{also}."
-        self.unfit.setdefault(column, f"the value {str(value)!r} in {place} {rule}")
-        detail = f"{where}: the value {rule}"
-        self._errors.append(FieldError(path, "invalid", detail[0].upper() + detail[1:]))
-        return f"{UNREADABLE}{value}"
+            is_short = "YY" in form and "YYYY" not in form
+            also = ", and a birth date must have a year of four digits" if is_short else ""
+            name, rule = named(rows.table, column), f"must be written like {form}{also}."
+            self.unfit.setdefault(name, f"the value {str(value)!r} in {place} {rule}")
+            detail = f"{place[0].upper()}{place[1:]}, column {name}: the value {rule}"
+            self._errors.append(FieldError(path, "invalid", detail))
+            return f"{UNREADABLE}{value}"
 
     def _row(self, rows: _Rows, column: str, options: Mapping[str, Any]) -> Numbered | None:
         """Return the row whose value of a column is used: all must have the same value unless `first` chooses one."""

@@ -109,7 +109,8 @@ class MappedSource(Source):
             elsewhere = [
                 sheet
                 for other, (others, of_other) in sources.items()
-                if other != alias and set(map(_resolved, others)) & set(map(_resolved, names))
+                if other != alias
+                and {Path(name).resolve() for name in others} & {Path(name).resolve() for name in names}
                 for sheet in of_other.sheets
             ]
             self.tables[alias] = Table(names, source, ignored=ignored[alias], chosen_elsewhere=elsewhere)
@@ -241,7 +242,3 @@ class _Store:
         )
         for number, content in rows:
             yield Numbered(number, _decode(content))
-
-
-def _resolved(name: str) -> Path:
-    return Path(name).resolve()

@@ -1,13 +1,13 @@
 """Bytes that go to the service and come from it: addresses, request bodies, and answers of bounded size."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from importledger_client.answers import Receipt
-from importledger_client.errors import ImportLedgerError, Misconfigured, error_of
+from importledger_client.errors import ImportLedgerError, error_of
 
 T = TypeVar("T")
 
@@ -49,12 +49,6 @@ def fault(status: int, content: bytes, retry_after: str | None) -> Exception:
 def place(*parts: str) -> str:
     """Return `/v2/data-import/a/b/` with each part quoted."""
     return "/v2/data-import/" + "".join(quote(part, safe="") + "/" for part in parts)
-
-
-def run_query(mode: str, run: str | None) -> Mapping[str, str]:
-    if mode not in MODES:
-        raise Misconfigured(f"The mode must be one of {', '.join(MODES)}, not {mode}.")
-    return {"mode": mode} | ({"run": run} if run else {})
 
 
 def body_of(account: Any) -> bytes:

@@ -5,7 +5,6 @@ import contextlib
 import errno
 import os
 import socket
-import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
@@ -20,7 +19,7 @@ from starlette.routing import Route
 from api.http import server, shared_sockets
 from api.http.shared_sockets import PAUSE_S, Listener, SharingServer
 from system.shared_counts import SharedCounts, counts_file
-from tests.support.running import wait_for
+from tests.support.serving import started
 
 Seen = TypeVar("Seen")
 
@@ -106,22 +105,6 @@ def test_what_the_others_do_not_take_in_time_is_taken() -> None:
         assert taking(shared, lambda transports: some(transports, 7), is_ahead=lambda count: True) == 7
 
 
-def test_a_stop_waits_for_connections_that_are_being_made() -> None:
-    async def scene(shared: socket.socket) -> int:
-        transports: list[Any] = []
-        listener = Listener(shared, lambda: Taken(transports), lambda count: False)
-        listener._take()
-        await listener.stop()
-        made = len(transports)
-        for transport in transports:
-            transport.abort()
-        await asyncio.sleep(0)
-        return made
-
-    with listening() as shared, connected(shared, 1):
-        assert uvloop.run(scene(shared)) == 1
-
-
 class Exhausted:
     """A socket that cannot give a connection the first time it is asked."""
 
@@ -158,7 +141,8 @@ def test_servers_on_one_socket_each_answer_a_part_of_many_connections() -> None:
         file = stack.enter_context(counts_file(2))
         for place, name in enumerate((b"first", b"other")):
             counts = SharedCounts(file.fileno(), place)
-            stack.enter_context(serving(app(name), shared.dup(), counts))
+            sharing = SharingServer(server.configuration(app(name), host="", port=0), counts)
+            stack.enter_context(started(sharing, shared.dup()))
         answered: Counter[bytes] = Counter()
         with connected(shared, 64) as clients:
             for client in clients:
@@ -167,17 +151,3 @@ def test_servers_on_one_socket_each_answer_a_part_of_many_connections() -> None:
                 answered[client.recv(4096)[-5:]] += 1
         assert answered.total() == 64
         assert min(answered.values()) >= 24
-
-
-@contextlib.contextmanager
-def serving(app: Starlette, shared: socket.socket, counts: SharedCounts) -> Iterator[None]:
-    running = SharingServer(server.configuration(app, host="", port=0), counts)
-    running.config.timeout_graceful_shutdown = 1
-    thread = threading.Thread(target=running.run, args=([shared],))
-    thread.start()
-    wait_for(lambda: running.started, "the server listens")
-    try:
-        yield
-    finally:
-        running.should_exit = True
-        thread.join()

@@ -69,11 +69,11 @@ def known_there(provider: str, sub: str, **claims: Any) -> None:
 def sign_in(browser: Browser, sub: str, *, spoils: str = "") -> httpx.Response:
     """Follow the redirects to the provider and back. `spoils` names a parameter that is altered on the way back."""
     answer = browser.get("/console/openid/?next=/console/password/")
-    asked = answer.headers["location"]
-    query = parse_qs(urlsplit(asked).query)
+    address = answer.headers["location"]
+    query = parse_qs(urlsplit(address).query)
     assert query["code_challenge_method"] == ["S256"]
     assert query["redirect_uri"] == [f"{BASE}/console/openid/answer/"]
-    back = httpx.post(asked, data={"sub": sub}, trust_env=False).headers["location"]
+    back = httpx.post(address, data={"sub": sub}, trust_env=False).headers["location"]
     path = back.removeprefix(BASE)
     return browser.get(path.replace(f"{spoils}=", f"{spoils}=x") if spoils else path)
 
@@ -116,7 +116,7 @@ def test_who_has_no_role_there_or_is_disabled_here_is_not_let_in(
             owner.execute(stream_of(clara), DisableUser(), at=now(), by="operator:test")
         with visitor(app) as browser:
             assert sign_in(browser, "clara").status_code == 403
-    assert UserSignedIn in [type(one.event) for one in ledger.history(stream_of(clara))]
+    assert UserSignedIn in [type(recorded.event) for recorded in ledger.history(stream_of(clara))]
 
 
 @pytest.mark.asvs("V7.6.2", "V10.1.1", "V10.1.2", "V10.2.1")

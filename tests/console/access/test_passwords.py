@@ -20,14 +20,14 @@ def test_a_hash_takes_19_mib_and_two_passes() -> None:
 @pytest.mark.asvs("V6.2.8")
 def test_a_password_is_known_again_and_another_is_not_nor_that_of_who_has_none() -> None:
     async def run() -> None:
-        kept = await hashed_password("three plain words", "host")
-        assert await is_password(kept, "three plain words", "host")
-        assert not await is_password(kept, "three plain word", "host")
+        password_hash = await hashed_password("three plain words", "host")
+        assert await is_password(password_hash, "three plain words", "host")
+        assert not await is_password(password_hash, "three plain word", "host")
         assert not await is_password("", "three plain words", "host")
         assert not await is_password("", "nobody has this password", "host")
         former = PasswordHasher(time_cost=3, memory_cost=32, parallelism=1).hash("three plain words")
         assert await is_password(former, "three plain words", "host")
-        assert (is_outdated(former), is_outdated(kept)) == (True, False)
+        assert (is_outdated(former), is_outdated(password_hash)) == (True, False)
 
     asyncio.run(run())
 
@@ -61,7 +61,7 @@ def test_a_host_waits_for_so_many_turns_at_most() -> None:
 
         wanting = [want("host") for _ in range(MAX_WAITING + 5)]
         ended = await asyncio.gather(want("first"), *wanting, want("other"), return_exceptions=True)
-        assert [type(one) for one in ended if one is not None] == [ApiError] * 5
+        assert [type(outcome) for outcome in ended if outcome is not None] == [ApiError] * 5
         assert ended[-1] is None
 
     asyncio.run(run())

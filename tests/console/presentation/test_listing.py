@@ -14,11 +14,11 @@ from projections.queries.import_list import ListedRow
 
 
 def test_an_address_is_read_and_said_again() -> None:
-    said = {"supplier": "S", "status": "ERRORED", "code": "blank", "path": "customers[].email", "day": "2026-11-22"}
-    asked = Filter.of(said | {"after": "7"})
-    assert asked.query() == ("?supplier=S&status=ERRORED&code=blank&path=customers%5B%5D.email&day=2026-11-22")
-    assert asked.query(status="", after="9").endswith("&after=9")
-    narrowed = asked.narrowed(["R", "S"])
+    values = {"supplier": "S", "status": "ERRORED", "code": "blank", "path": "customers[].email", "day": "2026-11-22"}
+    chosen = Filter.of(values | {"after": "7"})
+    assert chosen.query() == ("?supplier=S&status=ERRORED&code=blank&path=customers%5B%5D.email&day=2026-11-22")
+    assert chosen.query(status="", after="9").endswith("&after=9")
+    narrowed = chosen.narrowed(["R", "S"])
     assert (narrowed.suppliers, narrowed.day, narrowed.is_problem) == (("S",), date(2026, 11, 22), True)
     assert Filter.of({"supplier": "FOREIGN"}).narrowed(["R", "S"]).suppliers == ()
     assert not Filter.of({}).is_narrowed
@@ -29,8 +29,8 @@ def test_an_address_is_read_and_said_again() -> None:
 
 @pytest.mark.parametrize("day", ["22.11.2026", "2026-13-01", "x" * 10, "20261122"])
 def test_what_is_not_understood_is_named(day: str) -> None:
-    asked = Filter.of({"day": day, "status": "GONE"})
-    assert (asked.misread, asked.day, asked.status) == (("status", "day"), "", "")
+    chosen = Filter.of({"day": day, "status": "GONE"})
+    assert (chosen.misread, chosen.day, chosen.status) == (("status", "day"), "", "")
 
 
 @pytest.mark.asvs("V1.2.1")

@@ -41,7 +41,7 @@ def test_a_problem_without_a_place_is_not_lost() -> None:
     stray = Problem("nowhere.0.at", "invalid", "No.")
     whole = Problem("non_field_errors", "invalid", "No.")
     tree = payload_tree(encoded(an_account()), (stray,), (whole,), is_clear=False)
-    shown = [one for node in tree.nodes for one in (*node.problems, *node.warnings)]
+    shown = [problem for node in tree.nodes for problem in (*node.problems, *node.warnings)]
     assert {*tree.elsewhere, *shown} == {stray, whole}
 
 

@@ -38,7 +38,7 @@ def test_showing_needs_a_reason_and_is_listed_for_auditors(
             page = auditor.get("/console/personal-data/").text
             assert ("Anna rief an" in page, "Sam Support" in page) == (False, True)
     with ledger.connection() as connection:
-        events = [one.event for one in read_account_history(connection, "NW", "A/1")]
+        events = [recorded.event for recorded in read_account_history(connection, "NW", "A/1")]
     assert [type(event).__name__ for event in events] == ["ImportStaged", "PersonalDataShown", "SubjectErased"]
 
 

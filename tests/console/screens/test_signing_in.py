@@ -55,7 +55,7 @@ def test_a_link_signs_in_once_and_asks_for_a_password(database: PostgresUrls, le
         assert "Anna@Example.org" in page.text
         answer = send(anna, f"/console/sign-in/{token}/")
         assert (answer.status_code, answer.headers["location"]) == (303, "/console/password/")
-        cookie = next(one for one in answer.headers.get_list("set-cookie") if one.startswith(f"{COOKIE}="))
+        cookie = next(header for header in answer.headers.get_list("set-cookie") if header.startswith(f"{COOKIE}="))
         assert {"HttpOnly", "SameSite=lax", "Max-Age=28800", "Path=/"} <= set(cookie.split("; "))
         short = send(anna, "/console/password/", {"password": "short", "again": "short"})
         assert short.status_code == 400
@@ -100,7 +100,7 @@ def test_who_has_a_password_types_it_to_choose_another(database: PostgresUrls, l
         send(anna, "/console/sign-in/", {"email": "anna@example.org", "password": PASSWORD})
         answers = [send(anna, path, second | {"former": "guess"}).status_code for _ in range(6)]
         assert answers == [403] * 5 + [429]
-    assert [type(one.event) for one in ledger.history(stream_of(user_id))].count(PasswordSet) == 3
+    assert [type(recorded.event) for recorded in ledger.history(stream_of(user_id))].count(PasswordSet) == 3
 
 
 @pytest.mark.asvs("V3.7.2", "V7.2.1")
@@ -122,12 +122,12 @@ def test_unknown_and_known_addresses_are_refused_alike_and_guessing_is_slowed_do
     new_user(ledger, email="anna@example.org")
 
     with console_app(database) as app, visitor(app) as browser:
-        said = set()
+        bodies = set()
         for email in ("anna@example.org", "nobody@example.org"):
             answers = [send(browser, "/console/sign-in/", {"email": email, "password": "wrong"}) for _ in range(6)]
-            assert [one.status_code for one in answers] == [403] * 5 + [429]
-            said.add(words_of(answers[0].text))
-        assert len(said) == 1
+            assert [answer.status_code for answer in answers] == [403] * 5 + [429]
+            bodies.add(words_of(answers[0].text))
+        assert len(bodies) == 1
 
 
 def with_password(ledger: Ledger, organisation: str, password: str) -> str:
@@ -153,7 +153,7 @@ def test_who_has_a_user_with_another_s_address_guesses_no_faster(database: Postg
                 assert send(browser, "/console/sign-in/", fields).status_code == status
             send(browser, "/console/sign-out/", at="/console/")
         assert send(browser, "/console/sign-in/", right).status_code == 403
-    assert not any(isinstance(one.event, UserSignedIn) for one in ledger.history(stream_of(victim)))
+    assert not any(isinstance(recorded.event, UserSignedIn) for recorded in ledger.history(stream_of(victim)))
 
 
 @pytest.mark.promise("passwords-guessed-same-moment")
@@ -350,7 +350,11 @@ def test_a_session_that_has_ended_is_not_opened_by_its_row_again(
         with psycopg.connect(database.roles["api"], autocommit=True) as connection:
             rows = connection.execute("SELECT * FROM user_sessions ORDER BY began_at").fetchall()
             cookie = {COOKIE: browser.cookies[COOKIE]}
-            signed_in = [one.event for one in ledger.history(stream_of(user_id)) if isinstance(one.event, UserSignedIn)]
+            signed_in = [
+                recorded.event
+                for recorded in ledger.history(stream_of(user_id))
+                if isinstance(recorded.event, UserSignedIn)
+            ]
             match end:
                 case "sign out":
                     send(browser, "/console/sign-out/", at="/console/")

@@ -37,8 +37,8 @@ def test_an_operator_sets_up_a_supplier_a_key_and_a_user(database: PostgresUrls,
         assert send(browser, f"{home}NW/status/", fields, at=f"{home}NW/").status_code == 400
         send(browser, f"{home}NW/status/", fields | {"confirm": "NW"}, at=f"{home}NW/")
         for path in (f"{home}NW/", "/console/"):
-            said = words_of(browser.get(path).text)
-            assert ("complete" in said, CANARY in said) == (True, True)  # what was typed, and not its id
+            words = words_of(browser.get(path).text)
+            assert ("complete" in words, CANARY in words) == (True, True)  # what was typed, and not its id
         key = {"organisation": CANARY.replace("/", ""), "suppliers": "NW", "role": "importer", "rate": "5"}
         shown = send(browser, "/console/keys/", key, at=home)
         assert re.search(r"ilk_[a-z0-9]{8}_[\w-]{43}", shown.text)
@@ -56,8 +56,8 @@ def test_an_operator_sets_up_a_supplier_a_key_and_a_user(database: PostgresUrls,
             page = browser.get(home).text
             assert "<script>alert" not in page
             [user_id] = re.findall(r"/console/users/(u_[0-9a-f]{12})/\">&#34;&gt;", page)
-            for what in ("sign-out", "disable", "enable", "link"):
-                answer = send(browser, f"/console/users/{user_id}/{what}/", at=f"/console/users/{user_id}/")
+            for change in ("sign-out", "disable", "enable", "link"):
+                answer = send(browser, f"/console/users/{user_id}/{change}/", at=f"/console/users/{user_id}/")
                 assert answer.status_code in (200, 303)
             erase = f"/console/users/{user_id}/erase/"
             assert send(browser, erase, {"confirm": "x"}, at=home).status_code == 400
@@ -65,7 +65,9 @@ def test_an_operator_sets_up_a_supplier_a_key_and_a_user(database: PostgresUrls,
             assert isinstance(ledger.history(stream_of(user_id))[-1].event, UserErased)
             assert "System Queue 0" in words_of(browser.get("/console/system/").text)
     [event] = [
-        one.event for one in ledger.history("supplier/NW") if isinstance(one.event, supplier.SupplierStatusChanged)
+        recorded.event
+        for recorded in ledger.history("supplier/NW")
+        if isinstance(recorded.event, supplier.SupplierStatusChanged)
     ]
     assert re.fullmatch(r"r_[0-9a-f]{16}", event.reason)
 
@@ -78,7 +80,7 @@ def test_an_operator_of_one_organisation_sets_a_documents_root_only_at_an_allowe
 ) -> None:
     ledger.execute(supplier.stream_of("NW"), supplier.CreateSupplier(), at=now(), by="t")
     at, form = "/console/suppliers/NW/", "/console/suppliers/NW/settings/"
-    fields = {one.field: str(one.shown(one.default)) for one in SUPPLIER_SETTINGS.values()}
+    fields = {setting.field: str(setting.shown(setting.default)) for setting in SUPPLIER_SETTINGS.values()}
     mine, foreign = "file:///srv/nord/documents", ("file:///etc", "file:///srv/nord/../sued", "s3://sued/documents")
 
     def state() -> Any:
@@ -92,10 +94,10 @@ def test_an_operator_of_one_organisation_sets_a_documents_root_only_at_an_allowe
     with console_app(database, settings=places) as app, visitor(app, own) as browser:
         for root in foreign:
             refused = send(browser, form, fields | {"documents_root": root}, at=at)
-            said = words_of(refused.text)
+            words = words_of(refused.text)
             assert refused.status_code == 400
-            assert "below one: file:///srv/nord, s3://nord" in said, said
-            assert "sued" not in said
+            assert "below one: file:///srv/nord, s3://nord" in words, words
+            assert "sued" not in words
         assert send(browser, form, fields | {"documents_root": mine}, at=at).status_code == 303
         assert (state().documents_root, state().documents_organisation) == (mine, "Nordwind Energie")
     with console_app(database, settings=places) as app, visitor(app, everywhere) as browser:
@@ -156,8 +158,8 @@ def test_nobody_is_told_that_an_address_is_that_of_a_user_elsewhere(database: Po
             listed = words_of(browser.get(home).text).count(email)
             with visitor(app) as invited:
                 entered = send(invited, link[0])
-            said = re.sub(r"[0-9:]{8}", "", words_of(added.text.replace(link[0], "…")).replace(email, "…"))
-            answers.append((added.status_code, said, listed, entered.headers["location"]))
+            words = re.sub(r"[0-9:]{8}", "", words_of(added.text.replace(link[0], "…")).replace(email, "…"))
+            answers.append((added.status_code, words, listed, entered.headers["location"]))
         assert answers[0] == answers[1]
         assert (answers[0][0], answers[0][3]) == (200, "/console/password/")
         again = {"email": "FRESH@example.org", "organisation": "Nordwind Energie"}

@@ -1,4 +1,4 @@
-"""Lists and objects that are no rows stand whole in a column of their parent: exact, and as instants."""
+"""Lists and objects without a table are whole in a column of their parent, with exact decimals and instants."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Every table gets the rows of an account, and all of them, whichever way it was spelt and is read."""
+"""Every table gets all rows of an account, whatever form its JSON has."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def test_every_table_gets_rows_from_the_complete_account() -> None:
 
 
 def has_one_form_of_rows(account: Any) -> bool:
-    """Compare the rows of the account with those of the same body read the exact way, in three spellings."""
+    """Compare the rows of the account, in three forms of JSON, with those of the same body read by the exact way."""
     bodies = (encoded(account), json.dumps(account, indent=1).encode(), encoded({"payload": account}))
     return all(
         rows_of(stored_account(body), "A-1", NOON) == rows_of(stored_submission(body).account, "A-1", NOON)

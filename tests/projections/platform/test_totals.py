@@ -1,4 +1,4 @@
-"""What source and platform do not say alike is told place by place, and nothing where they balance."""
+"""Differences between a source and the platform are listed by place; equal totals give none."""
 
 import copy
 from decimal import Decimal
@@ -27,7 +27,7 @@ FAMILY_NAMES = {"count": 2, "digest": "0000000000000001", "stored": "platform.cu
 
 
 def totals() -> dict[str, Any]:
-    """Of a book of two accounts."""
+    """Totals of a book of two accounts."""
     ledger = {"ledgers": 2, "balances": 1, "balance_sum": "-1.50", "transactions": 0, "transaction_sum": "0"}
     paths = {"customers.family_name": FAMILY_NAMES}
     return copy.deepcopy(NOTHING) | {"accounts": 2, "by_ledger": {"L": ledger}, "paths": paths}
@@ -121,7 +121,7 @@ def test_portions_add_up_to_the_same_however_they_are_cut_and_ordered(data: st.D
 
 
 def test_a_sum_is_never_rounded() -> None:
-    """28 digits are what the decimals of Python keep when nothing else is said."""
+    """Python's decimals keep 28 digits by default."""
     most = Decimal("999999999999999999.0000000001")
     one = Totals(sums={"balances": most}, ledgers={"L": LedgerTotal(1, 1, most, 1, most)})
     record = one.merge(one).record()

@@ -1,4 +1,4 @@
-"""Lists of imports can be narrowed by everything, page by page, and leave nobody out."""
+"""Lists of imports match every filter, page by page, without gaps."""
 
 import asyncio
 from collections.abc import Callable
@@ -27,7 +27,7 @@ Listing = Callable[..., list[str]]
 
 @pytest.fixture
 def listing(ledger: Ledger, database: PostgresUrls) -> Listing:
-    """The external numbers that a list shows, page by page, of twelve imports of two suppliers on two days."""
+    """Return the external numbers in a list of twelve imports of two suppliers on two days."""
     for number in range(12):
         supplier, external = "ST"[number % 2], f"{number:02}"
         account = an_account(supplier, 1) | {"external_account_number": external}

@@ -1,4 +1,4 @@
-"""What a worker adds up of a run is the same whoever dies on the way, and a job ends when nobody asks for it."""
+"""Totals of a run are the same if workers die meanwhile, and a job without requests is deleted."""
 
 import threading
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ EARLIER = (
 
 @pytest.fixture
 def run(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Ledger:
-    """Accounts of the run `r`, of which a portion has two."""
+    """Accounts of the run `r`, in portions of two."""
     accounts = [an_account(SUPPLIER, number) for number in range(1, ACCOUNTS + 1)]
     ImportProcessor(ledger, worker=lambda: 7).process([stage(ledger, account, run="r") for account in accounts])
     follow(ledger)
@@ -73,7 +73,7 @@ def requested(database: PostgresUrls, name: str = "r", reached: int = 1) -> Reco
 
 
 def alone(connection: Connection[Any], monkeypatch: pytest.MonkeyPatch) -> Totals:
-    """What the whole run adds up to, in one portion."""
+    """Return the totals of the whole run, computed in one portion."""
     with monkeypatch.context() as patched:
         patched.setattr(reconciliation, "PORTION", 100)
         totals, count, place = run_portion(connection, SUPPLIER, "r", (0, ""))
@@ -83,7 +83,7 @@ def alone(connection: Connection[Any], monkeypatch: pytest.MonkeyPatch) -> Total
 
 @contextmanager
 def alive(database: PostgresUrls, *workers: int) -> Iterator[None]:
-    """These workers hold their locks while the block runs."""
+    """Hold the locks of these workers while the block runs."""
     with psycopg.connect(database.service, autocommit=True) as holder:
         for worker in workers:
             holder.execute("SELECT pg_advisory_lock(%s, %s)", (locks.WORKERS, worker))
@@ -91,7 +91,7 @@ def alive(database: PostgresUrls, *workers: int) -> Iterator[None]:
 
 
 def work(ledger: Ledger, worker: int = 1) -> None:
-    """One worker does whatever jobs wait."""
+    """Let one worker do the waiting jobs."""
     with ledger.connection() as connection:
         jobs = waiting_jobs(connection)
     Reconciler(ledger, worker=lambda: worker, stop=threading.Event()).work(jobs)
@@ -179,7 +179,7 @@ def test_a_job_that_nobody_asks_for_is_deleted(connection: Connection[Any], data
 def test_a_result_is_returned_once_and_again_only_while_nothing_happens(run: Ledger, database: PostgresUrls) -> None:
     job = requested(database).job
     work(run)
-    assert requested(database, reached=2).job == job  # nobody has had it yet, whatever has happened since
+    assert requested(database, reached=2).job == job  # it was not delivered yet
     asked(database.service, note_delivery, job)
     assert requested(database, reached=1).job == job
     assert requested(database, reached=2).job != job

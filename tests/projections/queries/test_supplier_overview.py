@@ -1,4 +1,4 @@
-"""How a supplier stands follows from counts and pace, and is honest where there is none."""
+"""The state of a supplier follows from its counts and rate."""
 
 import asyncio
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""How the service is, in numbers: each number moves with what it tells of."""
+"""Vitals: each number follows its cause."""
 
 import threading
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A finished supplier is archived and its payloads detached; nothing is lost by it, and who is erased stays erased."""
+"""Archives of finished suppliers: payloads are detached without loss, and erased persons stay erased."""
 
 import contextlib
 import itertools
@@ -70,7 +70,7 @@ def finished(postgres: PostgresUrls) -> Iterator[str]:
 
 @pytest.fixture
 def database(postgres: PostgresUrls, finished: str) -> Iterator[PostgresUrls]:
-    """A copy of it."""
+    """A copy of the finished supplier's database."""
     urls = cloned(postgres, f"archived_{next(_numbers)}", template=finished)
     yield urls
     drop(urls)
@@ -78,7 +78,7 @@ def database(postgres: PostgresUrls, finished: str) -> Iterator[PostgresUrls]:
 
 @pytest.fixture
 def place(database: PostgresUrls, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where archives go, and verbs find the database."""
+    """The folder of archives; the environment of verbs names the database."""
     for name, value in {
         "DATABASE_URL": database.service,
         "DATABASE_ADMIN_URL": database.admin,
@@ -91,15 +91,15 @@ def place(database: PostgresUrls, folder: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def typed(*words: str, code: int = 0) -> str:
-    """A verb's words, and what it says."""
-    told = CliRunner().invoke(importledger, words)
-    assert told.exception is None or isinstance(told.exception, (SystemExit, OperatorError)), told.exception
-    assert told.exit_code == code, (words, told.output, told.exception)
-    return f"{told.output}{told.exception or ''}"
+    """Run a verb and return its output."""
+    result = CliRunner().invoke(importledger, words)
+    assert result.exception is None or isinstance(result.exception, (SystemExit, OperatorError)), result.exception
+    assert result.exit_code == code, (words, result.output, result.exception)
+    return f"{result.output}{result.exception or ''}"
 
 
 def archived(place: Path) -> Path:
-    """The archive, made just now."""
+    """Archive the supplier and return the file."""
     typed("archive", SUPPLIER, "--to", place.as_uri())
     [file] = place.iterdir()
     return file
@@ -193,7 +193,7 @@ def test_a_supplier_that_is_not_finished_is_not_archived(place: Path, ledger: Le
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """The end of the process."""
 
 
 @pytest.mark.promise("finished-supplier-s-payloads")
@@ -280,7 +280,7 @@ def test_exports_and_proofs_say_what_is_not_in_them_and_where_it_lies(
     assert f"1 payloads are {where}" in proof()
     told = json.loads(export("--payloads", "--json"))
     assert (told["payloads"], told["detached"], told["archive"]) == (0, ACCOUNTS - 1, file.as_uri())
-    assert "not in it" not in export()  # nobody asked for payloads
+    assert "not in it" not in export()  # without --payloads
 
 
 @pytest.mark.promise("supplier-one-archive-time")

@@ -1,4 +1,4 @@
-"""Who was erased is in no table of any schema: whatever version of whatever projection there is, or is being made."""
+"""Erased persons are in no table of any schema, whatever versions of projections exist or are being built."""
 
 import re
 import threading
@@ -57,7 +57,7 @@ def admin(database: PostgresUrls) -> Iterator[Connection[Any]]:
 
 @pytest.fixture
 def log(ledger: Ledger, database: PostgresUrls) -> Ledger:
-    """An account full of canaries with a record, and another one; the followers are up with it."""
+    """A log with an account full of canaries and a record, and another account; followers have applied it."""
     processor = ImportProcessor(ledger, worker=lambda: 7)
     processor.process([stage(ledger, a_canary()), stage(ledger, an_account(SUPPLIER, 2))])
     attach(ledger, database, 1, is_cancelled=False)
@@ -67,7 +67,7 @@ def log(ledger: Ledger, database: PostgresUrls) -> Ledger:
 
 
 def places(connection: Connection[Any]) -> list[str]:
-    """Every table of every schema, the system's too, in which a canary is, as text or as bytes."""
+    """List the tables of all schemas that contain a canary, as text or as bytes."""
     tables = connection.execute(
         "SELECT n.nspname, c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
         " WHERE c.relkind IN ('r', 'm', 'p') AND NOT c.relisshared ORDER BY 1, 2"
@@ -128,7 +128,7 @@ def test_a_build_that_is_running_forgets_before_it_is_ready(
     projection: Projection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The build has read the payload, the person is erased, and then it writes the rows."""
+    """The person is erased after the build has read the payload and before it writes the rows."""
     has_read, may_write, loaded = threading.Event(), threading.Event(), []
     load, park = projection.load, module.park
 
@@ -140,7 +140,7 @@ def test_a_build_that_is_running_forgets_before_it_is_ready(
         load(connection, schema, rows)
 
     def look(*arguments: Any) -> None:
-        """Called when the rows are committed and nothing is caught up yet: here a build may be killed."""
+        """Look for canaries when rows are committed and the build has not caught up: it may be killed here."""
         if not seen:  # later on, tables are locked for the switch
             with psycopg.connect(database.admin) as connection:
                 seen.append(places(connection))
@@ -245,7 +245,7 @@ def test_an_event_that_cannot_be_read_keeps_nobody_from_being_erased(
 
 
 def leaves(value: Any) -> Iterator[str]:
-    """Every text, number and date of a payload."""
+    """Yield every text, number and date of a payload."""
     match value:
         case dict():
             for below in value.values():
@@ -263,7 +263,7 @@ def leaves(value: Any) -> Iterator[str]:
 def test_statistics_hold_no_value_of_a_person_whose_account_is_there(
     admin: Connection[Any], log: Ledger, database: PostgresUrls
 ) -> None:
-    """Then no erasure has any to forget. Values that all accounts have say nothing of a person."""
+    """An erasure then need not clear statistics. Values that all accounts have are not personal."""
     failed = stage(log, changed(a_canary(3), "C-3", "external_account_number"))
     log.execute(failed, start(), at=now(), by="t")
     log.execute(failed, FailImport(start=2, code="x", detail=f"{NAME} is no name"), at=now(), by="t")

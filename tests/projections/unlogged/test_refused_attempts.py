@@ -1,4 +1,4 @@
-"""Refused attempts are kept by supplier, the newest, and for 90 days."""
+"""The newest refused attempts of each supplier are kept."""
 
 from uuid import uuid4
 

@@ -1,4 +1,4 @@
-"""Every process reports what fails in it, and what is not repeated counts for nothing."""
+"""Each process reports its troubles; troubles that are not repeated are over."""
 
 import asyncio
 from typing import Any

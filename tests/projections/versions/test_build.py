@@ -1,4 +1,4 @@
-"""A projection's rows are made in bulk, by several processes, or event by event: they are the same."""
+"""Rows built in bulk, by several processes or event by event are the same; differences are found."""
 
 from typing import Any
 
@@ -17,6 +17,7 @@ from projections.versions.reading import head
 from projections.versions.versions import (
     alone,
     build_version,
+    live_version,
     parked_streams,
     switch,
     versions,
@@ -56,7 +57,7 @@ def test_payloads_that_are_read_a_few_at_a_time_come_to_the_same(
     projection: Projection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of large ones few are in memory, whether a projection is made anew or follows the log."""
+    """Few large payloads are in memory at a time, in a rebuild and while following the log."""
     for module, name in ((build_module, "MAX_OPEN_BYTES"), (payloads, "MAX_OPEN_BYTES"), (build_module, "_LOAD_BYTES")):
         monkeypatch.setattr(module, name, 15_000)
     for number in range(50, 54):
@@ -66,7 +67,7 @@ def test_payloads_that_are_read_a_few_at_a_time_come_to_the_same(
 
 
 def poison(admin: Connection[Any], projection: Projection) -> str:
-    """Make the last event of a stream unreadable; the stream."""
+    """Make the last event of a stream unreadable; return the stream."""
     admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
     row = admin.execute(
         "UPDATE events SET state = '\\xff7b' WHERE position = ("
@@ -82,7 +83,7 @@ def poison(admin: Connection[Any], projection: Projection) -> str:
 def test_an_event_whose_digest_is_none_parks_its_own_stream_only(
     admin: Connection[Any], history: Ledger, database: PostgresUrls, projection: Projection
 ) -> None:
-    """Live and made anew: what follows the log goes on to the end of it."""
+    """Other streams continue, in the live version and in a rebuild."""
     streams = [stage(history, an_account(SUPPLIER, number)) for number in (50, 51, 52)]
     ImportProcessor(history, worker=lambda: 7).process(streams)
     admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
@@ -107,7 +108,7 @@ def test_an_event_whose_digest_is_none_parks_its_own_stream_only(
 def test_an_account_whose_staging_cannot_be_read_is_parked_alone(
     admin: Connection[Any], history: Ledger, database: PostgresUrls
 ) -> None:
-    """Its payload is named by an event before the one that made the account."""
+    """The event that names its payload is before the event that created the account."""
     streams = [stage(history, an_account(SUPPLIER, number)) for number in (50, 51, 52)]
     ImportProcessor(history, worker=lambda: 7).process(streams)
     admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
@@ -152,3 +153,31 @@ def test_what_a_killed_rebuild_leaves_behind_is_cleared_away(
 
 def interrupted(*arguments: Any, **named: Any) -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.promise("accounts-market-data-become-platform")
+@each
+def test_every_projection_has_rows_and_is_what_the_log_says(
+    admin: Connection[Any], database: PostgresUrls, projection: Projection
+) -> None:
+    found = verify(database.admin, admin, projection, limit=3)
+    assert found.first == ()
+    rows = admin.execute(f"SELECT count(*) FROM {projection.home}.{projection.tables[0]}".encode()).fetchone()
+    assert rows is not None
+    assert rows[0] > 0
+    assert live_version(admin, projection.name).differences == 0
+
+
+def test_a_row_that_differs_is_told_with_the_event_that_was_not_applied(
+    admin: Connection[Any], database: PostgresUrls
+) -> None:
+    admin.execute("UPDATE import_status SET status = 'IN_PROGRESS', position = 9 WHERE account_number LIKE 'A-%'")
+    found = verify(database.admin, admin, STATUS, limit=5)
+    assert (found.changed, found.added, found.removed) == (4, 0, 0)
+    assert set(found.first[0].columns) == {"status", "position"}
+    assert "the row was last written at 9; the event at" in found.first[0].cause
+    assert "was not applied" in found.first[0].cause
+    assert live_version(admin, "import_status").differences == 4
+    admin.execute("DELETE FROM platform.customer")
+    found = verify(database.admin, admin, PLATFORM, limit=2)
+    assert found.added == 3

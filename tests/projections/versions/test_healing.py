@@ -1,4 +1,4 @@
-"""Healing makes what projections say of one account anew, and a parked stream goes on afterwards."""
+"""Healing rebuilds the rows of one account, and resumes a parked stream."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Projections bring their own tables, columns and rights."""
+"""Installing projections: their tables, columns, rights and rows, in a new database and in an upgrade."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -7,24 +7,33 @@ from typing import Any
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
+from cli.projections import projections
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.supplier import SUPPLIER, ConfigureSupplier, CreateSupplier
+from eventstore.aggregates.organisation import CreateKey, RevokeKey
+from eventstore.aggregates.supplier import SUPPLIER as OF_SUPPLIERS
+from eventstore.aggregates.supplier import ChangeSupplierStatus, ConfigureSupplier, CreateSupplier
+from eventstore.clock import now
 from eventstore.events import Recorded
 from eventstore.log import copy_format
 from eventstore.log.ledger import Ledger
-from eventstore.operations.migrate import role_of
+from eventstore.operations.migrate import migrate, role_of
 from eventstore.operations.rights import READ
-from projections import MARKET, PLATFORM
-from projections.versions.install import install
-from projections.versions.versions import alone, build_version, versions
+from projections import INLINE, MARKET, PLATFORM
+from projections.versions.compare import verify
+from projections.versions.install import install, migrate_all, projection_changes
+from projections.versions.versions import alone, build_version, live_version, versions
 from projections.versions.view import View
 from projections.views.import_supplier import IMPORT_SUPPLIER
+from tests.support.databases import renamed
 from tests.support.eventful_log import import_participant
-from tests.support.make import NOON
+from tests.support.make import NOON, an_account
 from tests.support.pre_account import a_participant
+from tests.support.staging import SUPPLIER, stage, status
+from workers.actors.process_imports import ImportProcessor
 
 
 def seen_in(recorded: Recorded) -> dict[str, Any]:
@@ -32,9 +41,9 @@ def seen_in(recorded: Recorded) -> dict[str, Any]:
 
 
 def a_view(row: Callable[[Recorded], dict[str, Any]] = seen_in, **more: Any) -> View:
-    """The last event of each supplier."""
+    """A view with the last event of each supplier."""
     columns = "code text NOT NULL, last_topic text NOT NULL, position bigint NOT NULL"
-    changes = dict.fromkeys(SUPPLIER.topics.values(), lambda event, recorded: row(recorded))
+    changes = dict.fromkeys(OF_SUPPLIERS.topics.values(), lambda event, recorded: row(recorded))
     return View("supplier_seen", columns, changes, prefix="supplier", named=("code",), **more)
 
 
@@ -69,7 +78,7 @@ def test_a_new_view_needs_no_migration(database: PostgresUrls, ledger: Ledger, a
 
 
 class Waiting:
-    """Makes rows of the new view, and waits at one event."""
+    """Makes rows of the new view, and blocks at one event."""
 
     def __init__(self, last: int) -> None:
         self.last = last
@@ -107,7 +116,7 @@ def test_a_new_inline_view_that_was_built_before_a_kill_is_switched_in(
 ) -> None:
     ledger.execute("supplier/A", CreateSupplier(), at=NOON, by="t")
     with alone(admin, NEW):
-        build_version("", admin, NEW)  # and killed before the switch
+        build_version("", admin, NEW)  # killed before the switch
     install(admin, (NEW,), None)
     assert admin.execute("SELECT code FROM supplier_seen").fetchall() == [("A",)]
     assert [(one.version, one.state) for one in versions(admin, NEW.name)] == [(1, "live")]
@@ -151,3 +160,107 @@ def test_market_records_of_the_version_before_are_there_after_the_migration(
         admin.execute(f"DELETE FROM platform.{table}".encode())
     install(admin, (MARKET,), None)
     assert admin.execute("SELECT organisation FROM platform.market_participant").fetchall() == [("O",)]
+
+
+def test_a_projection_that_is_new_or_behind_is_told(database: PostgresUrls) -> None:
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        assert projection_changes(connection) == []
+        connection.execute("DELETE FROM projection_versions WHERE name = 'account_search'")
+        connection.execute("UPDATE projection_versions SET definition = 'other' WHERE name = 'error_statistics'")
+        changes = {one.name: one for one in projection_changes(connection)}
+    assert changes["account_search"].change == "new"
+    assert changes["error_statistics"].change == "outdated"
+    assert "projections rebuild error_statistics" in changes["error_statistics"].says
+    assert all(one.can_be_rolled for one in changes.values())
+
+
+@pytest.mark.promise("creates-go-while-new")
+def test_an_inline_view_that_is_new_cannot_be_rolled_once_there_are_events(
+    database: PostgresUrls, ledger: Ledger
+) -> None:
+    """Processes of the old version do not write to it, so their events would be missing."""
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("DROP TABLE disclosure; DELETE FROM projection_versions WHERE name = 'disclosure'")
+        assert [(one.change, one.can_be_rolled) for one in projection_changes(connection)] == [("new", True)]
+        ledger.execute("supplier/A", CreateSupplier(), at=now(), by="t")
+        assert [(one.change, one.can_be_rolled) for one in projection_changes(connection)] == [("new", False)]
+
+
+def test_what_an_upgrade_has_left_outdated_is_rebuilt_together(
+    database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", database.service)
+    monkeypatch.setenv("DATABASE_ADMIN_URL", database.admin)
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE projection_versions SET definition = 'other' WHERE name IN ('account_search', 'error_statistics')"
+        )
+        rebuilt = CliRunner().invoke(projections, ["rebuild", "--outdated"])
+        assert rebuilt.exit_code == 0, rebuilt.output
+        assert "account_search: the previous version had another definition; switched" in rebuilt.stdout
+        assert "import_status" not in rebuilt.stdout
+        assert projection_changes(connection) == []
+    again = CliRunner().invoke(projections, ["rebuild", "--outdated"])
+    assert (again.exit_code, again.stdout) == (0, "No projection is outdated.\n")
+
+
+def test_every_view_answers_every_event(ledger: Ledger, owner: Ledger) -> None:
+    ledger.execute("supplier/A", CreateSupplier(), at=NOON, by="t")
+    ledger.execute("supplier/A", ChangeSupplierStatus(status="paused", reason="r"), at=NOON, by="t")
+    ledger.execute("supplier/A", ConfigureSupplier(strictness="strict"), at=NOON, by="t")
+    key = CreateKey(key_id="k", secret_sha256="d", role="auditor", suppliers=("A", "B"))
+    owner.execute("organisation/O", key, at=NOON, by="t")
+    owner.execute("organisation/O", RevokeKey(key_id="k"), at=NOON, by="t")
+    for recorded in [*ledger.history("supplier/A"), *ledger.history("organisation/O")]:
+        assert sum(view.project(recorded, 1) is not None for view in INLINE) == 1
+
+
+CANARY = "Kunde heißt Vogelsang"
+
+
+@pytest.fixture
+def processor(ledger: Ledger) -> ImportProcessor:
+    return ImportProcessor(ledger, worker=lambda: 7)
+
+
+@pytest.fixture
+def another_form(admin: Connection[Any], ledger: Ledger, processor: ImportProcessor) -> None:
+    """Three accounts in tables whose column `notes` has the type text."""
+    processor.process([stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2, 3)])
+    admin.execute("ALTER TABLE platform.service_account DROP COLUMN notes, ADD COLUMN notes text")
+    admin.execute("UPDATE platform.service_account SET notes = %s", (CANARY,))
+    admin.execute("UPDATE projection_versions SET definition = 'of before' WHERE name = 'platform'")
+
+
+def rows(connection: Connection[Any], query: str) -> list[Any]:
+    return connection.execute(query.encode()).fetchall()
+
+
+@pytest.mark.usefixtures("another_form")
+def test_they_are_made_anew_from_the_log(
+    admin: Connection[Any], ledger: Ledger, processor: ImportProcessor, database: PostgresUrls
+) -> None:
+    for _ in range(2):
+        migrate_all(database.admin, service_role=role_of(database.service))
+    assert [(one.version, one.state) for one in versions(admin, "platform")] == [(1, "retired"), (2, "live")]
+    assert live_version(admin, "platform").definition == PLATFORM.definition
+    assert rows(admin, "SELECT count(*) FROM platform.service_account WHERE notes #>> '{0,body}' <> ''") == [(3,)]
+    assert verify(database.admin, admin, PLATFORM, limit=3).first == ()
+    stream = stage(ledger, an_account(SUPPLIER, 4))
+    processor.process([stream])
+    assert status(ledger, stream) == "PROCESSED"
+    with psycopg.connect(database.service) as connection:
+        assert rows(connection, "SELECT count(*) FROM platform.service_account") == [(4,)]
+
+
+def test_a_database_that_was_migrated_without_projections_gets_them(database: PostgresUrls) -> None:
+    """A migration that was stopped halfway is repeated."""
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE halfway")
+    url = renamed(database.admin, "halfway")
+    migrate(url)
+    migrate_all(url)
+    with psycopg.connect(url, autocommit=True) as connection:
+        assert rows(connection, "SELECT to_regclass('platform.service_account') IS NULL") == [(False,)]
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("DROP DATABASE halfway WITH (FORCE)")

@@ -1,4 +1,4 @@
-"""Topics of events in one order, and slices that leave no stream out."""
+"""The topic before an event is right, and slices cover all streams."""
 
 from functools import partial
 
@@ -21,7 +21,7 @@ from tests.support.make import NOON, stage
 def test_what_is_remembered_of_what_came_before_is_what_the_log_says(
     ledger: Ledger, steps: list[int], limit: int, kept: int, back: int
 ) -> None:
-    """However much is read at a time, however little is remembered, and where it is read again from further back."""
+    """For any batch size and cache size, and when reading starts again further back."""
     with ledger.connection() as connection:
         begin = head(connection)
         for number in steps:

@@ -1,4 +1,4 @@
-"""A version is switched in and back at any time, while others read and write, and never one that does not fit."""
+"""Versions are switched in and back while others read and write; a version of another form is refused."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -45,7 +45,7 @@ each = pytest.mark.parametrize("projection", PROJECTIONS, ids=lambda projection:
 def test_a_switch_waits_for_a_vacuum_that_outlasts_its_patience_with_readers(
     admin: Connection[Any], database: PostgresUrls, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
-    """A lock as a vacuum holds it: one try has to be enough, and readers and writers notice nothing meanwhile."""
+    """Holds a lock like a vacuum: one attempt must be enough, and readers and writers must not wait."""
     monkeypatch.setattr("projections.versions.versions.SWITCH_TRIES", 1)
     monkeypatch.setattr("eventstore.log.locks.WAIT_MS", 100)
     with alone(admin, STATUS), psycopg.connect(database.admin) as vacuum:
@@ -65,7 +65,7 @@ def test_a_switch_waits_for_a_vacuum_that_outlasts_its_patience_with_readers(
 def test_a_switch_that_falls_behind_while_it_waits_lets_writers_go_first(
     admin: Connection[Any], database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reader keeps the view's table, and meanwhile events are appended that do not write to it."""
+    """A reader locks the view's table while events are appended that do not write to it."""
     monkeypatch.setattr("projections.versions.versions.CLOSE", 3)
     monkeypatch.setattr("eventstore.log.locks.WAIT_MS", 20_000)
     tries: list[int] = []

@@ -1,4 +1,4 @@
-"""People and accounts are found by what is known of them, and the erased are not."""
+"""Accounts are found by names, numbers and other terms."""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -45,7 +45,7 @@ def person(external: str, given: str, family: str, iban: str = "DE89370400440532
 
 @pytest.fixture(params=["one part of the log", "a part each"])
 def found(ledger: Ledger, database: PostgresUrls, request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """What a search finds among five accounts: external numbers, and the next page."""
+    """Return a search among seven accounts: external numbers, and the next page."""
     people = [
         person("1", "Anna Maria", "Groß"),
         person("2", "Hans", "Müller", "DE02120300000000202051"),
@@ -55,7 +55,7 @@ def found(ledger: Ledger, database: PostgresUrls, request: pytest.FixtureRequest
         person("6", "Jürgen", "O’Brien-Goethe"),
         person("7", "Joerg", "Soerensen", "DE89370400440532013AE0"),
     ]
-    people[2]["billing_postcode"] = " "  # nobody is found by what is nothing once it is folded
+    people[2]["billing_postcode"] = " "  # an empty term after folding must find nobody
     people[4]["supply_addresses"][0]["supply_points"][0]["melos"][0]["meters"][0]["meter_number"] = "\u0301"
     for account in people:
         payload = Payload.of(encoded(account))
@@ -243,13 +243,13 @@ SELECT 'S', n::text, 'PENDING', now(), n, now(), n, 1, 0 FROM generate_series(1,
 
 
 def _most_left_out(plan: dict[str, Any]) -> int:
-    """The rows that a part of the plan has read for nothing, of the part where they are most."""
+    """Return the most rows that a node of the plan filtered out."""
     most: int = max([plan.get("Rows Removed by Filter", 0), *map(_most_left_out, plan.get("Plans", ()))])
     return most
 
 
 def _most_read(plan: dict[str, Any]) -> int:
-    """The rows that a part of the plan has read of a table, of the part where they are most."""
+    """Return the most rows that a node of the plan read from a table."""
     read = plan["Actual Rows"] if "Relation Name" in plan else 0
     most: int = max([read, *map(_most_read, plan.get("Plans", ()))])
     return most

@@ -1,4 +1,4 @@
-"""What goes wrong is counted once."""
+"""Each failure counts once."""
 
 from typing import Any
 

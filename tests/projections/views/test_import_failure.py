@@ -1,4 +1,4 @@
-"""What an import failed for is known by code and place, and that it was mended."""
+"""Failures are counted by code and path until the import is processed."""
 
 import asyncio
 from datetime import date, timedelta
@@ -74,7 +74,7 @@ def test_what_fails_is_open_until_it_is_mended(ledger: Ledger, owner: Ledger, da
 def test_batches_of_any_size_lead_to_the_same_rows(
     ledger: Ledger, owner: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    """And so do rows that are written at once or three at a time."""
+    """Rows written three at a time are the same as well."""
     for external in ("1", "2"):
         run(ledger, external, stage(), start(), failed(IBAN, NAME))
     run(ledger, "1", RetryImport(), start(), CompleteImport(start=5, account_number="A-1"))

@@ -1,4 +1,4 @@
-"""Runs count as the statistics do."""
+"""Numbers of runs, their accounts and their lists."""
 
 import asyncio
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def replay(ledger: Ledger, run: str, *externals: str) -> None:
 def test_accounts_that_join_many_runs_count_there_in_the_state_that_each_run_found(
     ledger: Ledger, database: PostgresUrls
 ) -> None:
-    """A projection may take the events in together or one by one."""
+    """The events may be applied together or one by one."""
     processor = ImportProcessor(ledger, worker=lambda: 7)
     ledger.execute(supplier_stream(SUPPLIER), CreateSupplier(), at=now(), by="t")
     records = []

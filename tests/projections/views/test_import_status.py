@@ -1,4 +1,4 @@
-"""Imports are listed by status and code, page by page; rebuilt they are what they were live."""
+"""Imports are listed by status and code, page by page; the rebuilt view equals the live one."""
 
 from datetime import timedelta
 from typing import Any
@@ -25,7 +25,7 @@ from tests.support.rows import asked, live_rows
 
 @pytest.fixture
 def imports(ledger: Ledger) -> None:
-    """Of supplier S: 1 pending, 2 and 4 failed with problems, 3 given up, 5 processed, 6 cancelled; of T: 9."""
+    """Imports of supplier S: 1 pending, 2 and 4 failed with problems, 3 failed, 5 processed, 6 cancelled; of T: 9."""
     ledger.execute(stream_of("S", "1"), stage(), at=NOON, by="t")
     failed(ledger, "2", INVALID, MISSING, "invalid_iban@payment_instructions.0")
     failed(ledger, "3", "attempts_exhausted")

@@ -1,4 +1,4 @@
-"""Suppliers as they are now."""
+"""Rows of suppliers keep values that an event does not change."""
 
 from datetime import timedelta
 

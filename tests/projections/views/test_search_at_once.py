@@ -1,4 +1,4 @@
-"""The row by which a search finds an account is there with its first event, and is what following the log makes."""
+"""The search row of an account is written with its first event, and equals the row made from the log."""
 
 import itertools
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ TERMS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 @pytest.fixture
 def log(database: PostgresUrls) -> Iterator[Ledger]:
-    """A log as an api process writes it."""
+    """A ledger like that of an api process."""
     opened = Ledger(database.service, views=AT_ONCE)
     yield opened
     opened.close()
@@ -48,7 +48,7 @@ def admin(database: PostgresUrls) -> Iterator[Connection[Any]]:
 
 
 def stage(ledger: Ledger, account: dict[str, Any], *, is_wrapped: bool = False) -> str:
-    """Stage as the api does: what the account is found by is noted of what was read of the body."""
+    """Stage an account like the api does, with its search terms."""
     return stage_body(ledger, encoded({"payload": account} if is_wrapped else account))
 
 
@@ -130,7 +130,7 @@ def test_it_is_found_before_anybody_follows_and_nobody_opens_its_payload_for_tha
 
 
 def test_what_is_sent_once_more_is_followed(log: Ledger, admin: Connection[Any]) -> None:
-    """In one batch with the first, or after it."""
+    """The second payload may be in one batch with the first, or in a later one."""
     for is_followed_between in (False, True):
         number = 10 + is_followed_between
         stream = stage(log, changed(an_account(SUPPLIER, number), "Vorher", "customers", 0, "family_name"))
@@ -146,7 +146,7 @@ def test_what_is_sent_once_more_is_followed(log: Ledger, admin: Connection[Any])
 def test_a_verification_sees_the_rows_of_its_moment_and_a_new_version_gets_all(
     log: Ledger, admin: Connection[Any], database: PostgresUrls
 ) -> None:
-    """Rows are ahead of the position that says how far the log was followed."""
+    """Appends write rows ahead of the projection's position."""
     stage(log, an_account(SUPPLIER, 1))
     follow(log)
     for number in (2, 3):
@@ -171,10 +171,10 @@ def test_a_table_of_another_release_is_left_to_it(log: Ledger, admin: Connection
 def test_new_entries_of_the_index_are_put_in_order_by_who_follows_when_there_are_many_or_there_is_time(
     log: Ledger, admin: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The service's role may have that done, which does not own the index."""
+    """The service's role may flush the index, although it is not the owner."""
 
     def left() -> int:
-        """How many pages of the list nobody had put in order."""
+        """Return the number of pages in the pending list."""
         row = admin.execute("SELECT gin_clean_pending_list('account_search_terms_idx') AS pages").fetchone()
         assert row is not None
         return int(row[0])
@@ -235,7 +235,7 @@ def test_what_takes_long_to_fold_is_left_to_who_follows(account: dict[str, Any])
 def test_a_name_that_is_long_once_it_is_folded_is_found_and_hinders_nobody(
     log: Ledger, ledger: Ledger, admin: Connection[Any], is_at_once: bool
 ) -> None:
-    """An entry of the index has 2,700 bytes at most; this letter is folded to six of three bytes each."""
+    """An entry of the index has 2,700 bytes at most; this letter becomes six letters of three bytes each."""
     name = "\u3316" * 255
     stream = stage(log if is_at_once else ledger, changed(an_account(SUPPLIER, 1), name, "customers", 0, "family_name"))
     follow(log)

@@ -1,4 +1,4 @@
-"""Charts show what happened in each minute and hour, gaps too, and a pace is of whole minutes."""
+"""Charts have a bar for each span, also for empty ones."""
 
 from datetime import timedelta
 

@@ -32,6 +32,13 @@ _NOT_1252 = re.compile(
 _SEPARATOR = re.compile(r'"?sep=(.)"?\r?[\n\r]?\Z', re.IGNORECASE)
 _SWALLOWED = "has whole rows inside a cell of column {}: is a quote missing? Correct it, or ignore the column."
 _CHOOSE = "Set its encoding with `source: {encoding: …}` in the mapping, or correct the file."
+_DOUBLE = 'A quote inside a cell must be doubled (""), with the cell in quotes.'
+_MISREAD = {
+    "new-line": "has a carriage return (CR) in a cell: it must be in quotes.",
+    "field larger": f"has a cell of more than {MOST_CELL:,} characters.",
+    "": f"has no delimiter after a closing quote. {_DOUBLE}",
+}
+"""Sentences for errors of `csv`, by a part of their text."""
 
 
 class Delimited:
@@ -108,10 +115,7 @@ class Delimited:
     def _check(self, number: int, cells: list[str]) -> None:
         for cell in cells:
             if '"' in cell and '\\"' in cell:
-                raise Unreadable(
-                    f"{self.name}, row {number} has a backslash before a quote: a quote inside a cell must be doubled"
-                    ' (""), with the cell in quotes.'
-                )
+                raise Unreadable(f"{self.name}, row {number} has a backslash before a quote. {_DOUBLE}")
             if cell.startswith(" ") and cell.lstrip().startswith('"'):
                 raise Unreadable(f"{self.name}, row {number}: a quote must come right after the delimiter.")
 
@@ -119,14 +123,8 @@ class Delimited:
         if "unexpected end" in error:
             line = open_quote(self.name, self.encoding, self.delimiter, self._line_end)
             return Unreadable(f"{self.name}: the quote opened in line {line} is not closed.")
-        if "new-line" in error:
-            return Unreadable(f"{self.name}, row {number} has a carriage return (CR) in a cell: it must be in quotes.")
-        if "field larger" in error:
-            return Unreadable(f"{self.name}, row {number}: a cell must have {MOST_CELL:,} characters at most.")
-        return Unreadable(
-            f"{self.name}, row {number}: after a closing quote the delimiter must come. A quote inside a cell must be"
-            ' doubled (""), not have a backslash.'
-        )
+        sentence = next(sentence for part, sentence in _MISREAD.items() if part in error)
+        return Unreadable(f"{self.name}, row {number} {sentence}")
 
     def _text(self) -> Iterator[str]:
         """Yield the lines with their ends. Raises Unreadable for a byte that is not of the encoding."""

@@ -2,7 +2,7 @@
 
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
@@ -44,33 +44,31 @@ def scan(name: str, sheet: str) -> Scan:
 
 
 def _elements(archive: zipfile.ZipFile, path: str, tag: str) -> Iterator[Element]:
-    """Yield the elements with this tag in constant memory: each is removed from its parent afterwards."""
-    parents = list[Element]()
+    """Yield the elements with this tag. Each is emptied afterwards, to save memory."""
     with archive.open(path) as content:
         # Entities are no danger: expat limits their expansion, and loads none from elsewhere.
-        for event, element in ElementTree.iterparse(content, ("start", "end")):  # noqa: S314
-            if event == "start":
-                parents.append(element)
-                continue
-            parents.pop()
-            if element.tag.rpartition("}")[2] == tag:
+        for _, element in ElementTree.iterparse(content):  # noqa: S314
+            if _name(element) == tag:
                 yield element
-                parents[-1].clear()
+                element.clear()
 
 
 def _filled_cells(number: int, row: Element, texts: list[bool], widths: list[int], doubts: Doubts) -> set[int]:
     """Return the positions of the filled cells of a row."""
     filled, place = set[int](), -1
-    for cell in row.findall("{*}c"):
+    for cell in row:
+        if _name(cell) != "c":
+            continue
+        parts = {_name(part): part for part in cell}
         match = _LETTERS.match(cell.get("r", ""))
         place = _position(match.group(1)) if match else place + 1
-        name = f"cell {_letters(place)}{number}"
-        kind, value = cell.get("t", "n"), cell.findtext("{*}v") or ""
-        if cell.find("{*}f") is not None and not value and kind != "str":
+        name = f"cell {cell.get('r') or _letters(place) + str(number)}"
+        kind, value = cell.get("t", "n"), (parts["v"].text or "") if "v" in parts else ""
+        if "f" in parts and not value and kind != "str":
             doubts.add(place, "", name, _WITHOUT_VALUE)
         elif kind == "e":
             doubts.add(place, value, name, _ERROR.format(value))
-        elif _is_filled(cell, kind, value, texts):
+        elif _is_filled(parts, kind, value, texts):
             filled.add(place)
             style = int(cell.get("s", 0))
             width = widths[style] if kind == "n" and style < len(widths) else 0
@@ -79,9 +77,9 @@ def _filled_cells(number: int, row: Element, texts: list[bool], widths: list[int
     return filled
 
 
-def _is_filled(cell: Element, kind: str, value: str, texts: list[bool]) -> bool:
+def _is_filled(parts: Mapping[str, Element], kind: str, value: str, texts: list[bool]) -> bool:
     if kind == "inlineStr":
-        return any(map(_has_text, cell.findall("{*}is")))
+        return "is" in parts and _has_text(parts["is"])
     return texts[int(value)] if kind == "s" and value else bool(value)
 
 
@@ -118,6 +116,11 @@ def _path_of(archive: zipfile.ZipFile, sheet: str) -> str:
 
 def _member(archive: zipfile.ZipFile, name: str) -> str | None:
     return next((path for path in archive.namelist() if path.lower().endswith(name)), None)
+
+
+def _name(element: Element) -> str:
+    """Return the tag without its namespace."""
+    return element.tag.rpartition("}")[2]
 
 
 def _position(letters: str) -> int:
