@@ -147,7 +147,7 @@ def enable(email: str, as_json: bool) -> None:
 @click.confirmation_option(prompt="Erase name, address, password and typed reasons permanently. Go on?")
 @json_option
 def erase(email: str, as_json: bool) -> None:
-    """Erase the name, address and password of a user.
+    """Erase a user's name, e-mail, password and reasons.
 
     Actions of EMAIL stay in the log under an id without a name.
     """

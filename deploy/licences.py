@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 KNOWN_LICENCES = {"protobuf": "BSD-3-Clause"}
-"""Licences by package whose metadata has none, read from their licence file."""
+"""Licences of packages whose metadata names none, copied by hand from their licence files."""
 
 
 def licence_of(component: dict[str, Any]) -> str:

@@ -11,7 +11,10 @@ _PRICAT = "EDI@Energy PRICAT MIG 2.0e, 2025-09-30"
 
 
 def is_possible_phone_number(text: str) -> bool:
-    """Return True for a possible number: published examples of participants have numbers that are not assigned."""
+    """Return True if the number's length fits its country.
+
+    Assigned ranges are not checked: published examples of participants have numbers outside them.
+    """
     import phonenumbers  # it is large, and most processes judge no participant
 
     try:

@@ -22,7 +22,7 @@ DECIMAL_PATTERN = r"^-?[0-9]{1,18}(?:\.[0-9]{1,10})?\Z"
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True):
-    """Options of all wire shapes: frozen, keyword-only, no undocumented fields."""
+    """Base class of all request and response types: frozen, keyword-only, without undocumented fields."""
 
 
 class Problem(msgspec.Struct, frozen=True):

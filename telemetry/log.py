@@ -191,7 +191,7 @@ _begun_with = ["warning", "auto"]
 
 
 def arguments_for_children() -> list[str]:
-    """Return level and form, for a child process that logs as this one does."""
+    """Return the arguments (level, format) of `begin_process` for a child process that logs like this one."""
     return [*_begun_with]
 
 

@@ -44,7 +44,10 @@ _FULL = Sentence(
 
 
 class Workshop:
-    """Made once by the application, closed at its end."""
+    """Threads, helper processes and places for requests that all bulk requests of an api process share.
+
+    One for each application, which closes it when it stops.
+    """
 
     def __init__(self) -> None:
         self.places = Shares(MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE, _FULL)

@@ -144,7 +144,7 @@ class AccountImport:
     async def _staged_again(
         self, call: Call, stream: str, staging: "_Staging", body: Callable[[ImportState, Outcome], bytes]
     ) -> bytes:
-        """Decide on the state of an existing stream. Return the answer's body."""
+        """Run the command against the existing stream; return the body of the answer."""
         payload, content = staging.payload, body("PENDING", "replaced")
         answer = call.answer(201, content)
         command = staging.command

@@ -191,7 +191,10 @@ class AccountWork(BatchWork):
         return Receipt(line=number, external_account_number=item.external, status="PENDING", warnings=judged.warnings)
 
     def _not_staged(self, item: AccountItem, judged: Judged, suppliers: Mapping[str, KnownSupplier]) -> Receipt:
-        """Return the receipt of a line that was not staged. As for single accounts, refusals of the log come first."""
+        """Return the receipt of a line that was not staged: a replay or a refusal.
+
+        As for single accounts, the account's state is checked before the supplier's status and the line's own errors.
+        """
         state = item.before.state if isinstance(item.before, Loaded) and item.stream else None
         if state is not None and self._mode != "validate":
             if _is_in_force(state, judged):

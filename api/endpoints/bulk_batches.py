@@ -69,7 +69,7 @@ class BatchWork:
         return item.supplier if item.supplier in batch.suppliers else self._call.key.only_supplier
 
     async def _count_refusals(self, batch: Batch, receipts: Sequence[Receipt]) -> bool:
-        """Count and note the refused lines. Return True if there are any."""
+        """Count refused lines by supplier and run, and record refused attempts. Return True if there are any."""
         refusals = await self._workshop.in_thread(refusals_of, receipts)
         for item, receipt in zip(batch.items, receipts, strict=True):
             if receipt.status == "REFUSED" and (supplier := self._supplier_of(item, batch)):

@@ -9,7 +9,7 @@ from api.access.directory import ALL_SUPPLIERS
 from projections.unlogged.sessions import OpenSession
 
 EVERYBODY = frozenset({"auditor", "support", "operator"})
-"""All roles that sign in. Auditors only read."""
+"""All roles that can sign in. Auditors change no imports; they may request verifications."""
 MENDERS = frozenset({"support", "operator"})
 """Roles that may retry and cancel."""
 OPERATORS = frozenset({"operator"})

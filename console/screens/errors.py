@@ -28,7 +28,7 @@ _CODES = {entry.code: entry for entry in CATALOGUE}
 
 @page("/errors/", roles=EVERYBODY, nav=N_("Errors"))
 async def errors(visit: Visit) -> Response:
-    """All codes and fields, the most frequent ones first."""
+    """Show failures and refusals of the last 14 days by code and field, the most frequent first."""
     codes, chosen = await _suppliers(visit)
     failures, more_failures = await _failures(visit, chosen, "")
     refusals, more_refusals = await _refusals(visit, chosen)

@@ -308,7 +308,7 @@ async def _codes(visit: Visit) -> list[str]:
         raise visit.refusal(403, _NOT_YOURS)
     for code in codes:
         if code != "*" and await visit.services.directory.supplier(code) is None:
-            raise visit.refusal(400, N_("There must be a supplier with this code."))
+            raise visit.refusal(400, N_("No supplier has this code."))
     return codes
 
 

@@ -33,7 +33,7 @@ _ENCRYPTED = b"\x01"
 """First byte of encrypted contents; a zstd frame has another."""
 
 MAX_OPEN_BYTES = 8_000_000
-"""Bytes of bodies in memory at a time. A larger body is read alone."""
+"""Most bytes of payloads in memory at a time. A payload above `MAX_OPEN_BYTES // AT_A_TIME` is read alone."""
 
 AT_A_TIME = 200
 """Payloads per query. Contents larger than their share of MAX_OPEN_BYTES are read one by one."""

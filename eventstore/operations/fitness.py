@@ -111,7 +111,10 @@ def _is_replicated(connection: Connection[Any]) -> bool:
 
 
 def _refuse_shared_sessions(connection: Connection[Any], other: Connection[Any]) -> None:
-    """Locks, LISTEN and prepared statements belong to a session: it must stay ours between transactions."""
+    """Raise UnsafeStore behind a pooler that shares server sessions between clients.
+
+    Locks, LISTEN and prepared statements need a session of their own.
+    """
     pid = value_of(connection, "SELECT pg_backend_pid()")
     for _ in range(ROUNDS):
         with other.transaction():

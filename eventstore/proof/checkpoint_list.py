@@ -45,7 +45,10 @@ class ListedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckpointPage(msgspec.Struct, frozen=True):
-    """Checkpoints, newest first, the number of events, and the begin of the next page; 0 for none."""
+    """Page of the newest branch's checkpoints, newest first.
+
+    `head` is the last position in the log; `next_before` is the cursor of the next page, 0 on the last.
+    """
 
     checkpoints: list[ListedCheckpoint]
     head: int

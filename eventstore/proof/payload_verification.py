@@ -112,7 +112,7 @@ def verify_payloads(connection: Connection[Any]) -> VerifiedPayloads:
 def verifying_payloads(
     connection: Connection[Any], database_url: str, *, jobs: int
 ) -> Iterator[Callable[[], VerifiedPayloads]]:
-    """Open all payloads in several processes, on the connection's snapshot; the yielded function waits for them."""
+    """Decrypt all payloads in parallel on one snapshot and check their digests. The yielded function waits for that."""
     snapshot = value_of(connection, "SELECT pg_export_snapshot()")
     with processes(jobs) as pool:
         parts = [pool.submit(_open_payloads_alone, database_url, snapshot, part, jobs) for part in range(jobs)]

@@ -89,7 +89,7 @@ class Vitals(msgspec.Struct, kw_only=True):
     dead_rows: dict[str, int] = {}
     day_events: int = 0
     day_bytes: int = 0
-    """Growth of the log with its payloads in a day."""
+    """Estimated growth of events and payloads in 24 hours, in bytes: events of the day times the average size."""
     postgres: str = ""
     processes: list[ConnectedProcess] = []
     jobs: list[RunningJob] = []

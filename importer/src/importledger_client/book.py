@@ -99,7 +99,7 @@ def one_account(supplier: str, number: int, *, seed: int = 1) -> dict[str, Any]:
 
 
 def _set_finances(account: dict[str, Any], chance: random.Random, external: str, points: list[str]) -> None:
-    """Set the ledger: its balance is the last closing balance and the transactions since then."""
+    """Fill in the ledger and `transfer_balance`: balance = last closing balance + transactions since then."""
     closing = Decimal(chance.randrange(-20_000, 20_000)) / 100
     payment, credit, repayment = (Decimal(chance.randrange(500, 12_000)) / 100 for _ in range(3))
     balance = str(closing + payment + credit - repayment)

@@ -109,7 +109,7 @@ def _decimal(value: Any, decimals: str) -> str:
 
 
 def _moment(text: str, form: str, field: str) -> datetime:
-    """Read a text in the form, or in ISO 8601 unless the form has days before months behind the year."""
+    """Parse a text with the given format, or as ISO 8601 where that is not ambiguous (YYYY-DD formats)."""
     try:
         moment = datetime.strptime(text, date_form(form))  # noqa: DTZ007 - local time of the German market
     except ValueError:
