@@ -18,18 +18,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import grimp
-
 from lab.mutation.children import CRASHED, Ended
 from lab.mutation.mutant import Mutant
 from lab.mutation.mutants import Draft, drafts_of, mutants_of
+from lab.mutation.preloading import imports, unchanged
 from lab.mutation.settings import Group, accepted, groups
-from lab.mutation.swapping import module_of
 from lab.mutation.trying import Trial, pytest_main, try_anew
 
 MAY_SURVIVE = 0.05
 NOTICED = ("killed", "timeout")
-PROJECT = ("market", "schemas", "eventstore", "system", "redaction", "importledger_client", "lab", "tests")
+NOT_RUN = ("not run", f"failed with {CRASHED}")
 
 
 def main() -> int:
@@ -84,31 +82,12 @@ def _tried(group: Group, mutants: list[Mutant], workers: int) -> list[tuple[Muta
             _progress(numbered[said["number"]], ended[said["number"]], len(ended), len(mutants))
 
     _apart(lambda tell: _exchanged(group, numbered, workers, tell), take)
-    graph = grimp.build_graph(*PROJECT, cache_dir=None) if again else None
+    graph = imports() if again else None
     for file in sorted({numbered[number].file for number in again}):
-        assert graph is not None
-        stale = _importing(graph, module_of(file))
-        known = [name for name in loaded if name not in stale and _is_drawn(name)]
+        known = unchanged(loaded, file, graph)
         these = {number: numbered[number] for number in again if numbered[number].file == file}
         _apart(partial(_anew, group, these, workers, known), take)
     return [(mutant, ended.get(number, Ended("not run", ""))) for number, mutant in numbered.items()]
-
-
-def _is_drawn(module: str) -> bool:
-    """Return whether the graph has the imports of this module; it lacks other packages of this folder."""
-    package = module.partition(".")[0]
-    return package in PROJECT or not Path(package).is_dir()
-
-
-def _importing(graph: Any, module: str) -> set[str]:
-    """Return the modules that import this module, directly or not, with all modules of packages on the way."""
-    found, left = set(), {module}
-    while left:
-        name = left.pop()
-        found.add(name)
-        others = graph.find_downstream_modules(name) | (set(graph.find_descendants(name)) if name in PROJECT else set())
-        left |= others - found
-    return found
 
 
 def _exchanged(group: Group, mutants: dict[int, Mutant], workers: int, tell: Any) -> None:
@@ -121,9 +100,8 @@ def _exchanged(group: Group, mutants: dict[int, Mutant], workers: int, tell: Any
 def _anew(group: Group, mutants: dict[int, Mutant], workers: int, known: list[str], tell: Any) -> None:
     """`known` are modules that no mutant changes: they are imported once, for all of the forks."""
     for name in known:
-        if name.partition(".")[0] not in ("__main__", "lab", "tests") or name.startswith("tests.support"):
-            with suppress(ImportError):
-                importlib.import_module(name)
+        with suppress(ImportError):
+            importlib.import_module(name)
     try_anew(mutants, group.tests, workers, lambda number, how: tell({"number": number, **vars(how)}))
 
 
@@ -160,7 +138,7 @@ def _progress(mutant: Mutant, how: Ended, number: int, of: int) -> None:
 def _report(results: list[tuple[Mutant, Ended]], seconds: float, options: argparse.Namespace) -> int:
     """A table by file, and what is wrong."""
     reasons = accepted()
-    left = [mutant for mutant, how in results if how.outcome not in (*NOTICED, "not run")]
+    left = [mutant for mutant, how in results if _kind(how) == "survived"]
     new = [mutant for mutant in left if mutant.change not in reasons.get(mutant.file, ())]
     print("\n| file | changes | noticed | survived | not run |\n|---|---|---|---|---|")
     rows = Counter((mutant.file, _kind(how)) for mutant, how in results)
@@ -179,7 +157,7 @@ def _report(results: list[tuple[Mutant, Ended]], seconds: float, options: argpar
 
 
 def _kind(how: Ended) -> str:
-    return "noticed" if how.outcome in NOTICED else "not run" if how.outcome == "not run" else "survived"
+    return "noticed" if how.outcome in NOTICED else "not run" if how.outcome in NOT_RUN else "survived"
 
 
 def _row(name: str, counts: dict[str, int]) -> None:

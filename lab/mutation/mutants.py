@@ -6,6 +6,7 @@ never looked at, such as the size of a cache.
 """
 
 import importlib
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -26,8 +27,13 @@ _SAYS_ONLY = {"Sentence", "TypeVar", "lru_cache", "cast", "len", "isinstance", "
 """Calls without an argument that decides: they only say something, take only what fits, or are never made."""
 _SAYS_ONLY_ARGUMENTS = {"says", "source", "frozen", "kw_only", "maxsize"}
 
+_SAYS_ONLY_NAMES = {"noun", "nomen", "english", "german", "source"}
+"""Parameters of functions that make rules: they become part of a sentence."""
+
 _WORDS_OF_A_CODE = 2
 """Texts of more words are sentences."""
+_NOUN = re.compile(r"[A-ZÄÖÜ][a-zäöüß]+(?:[ -][A-Za-zÄÖÜäöüß]+)*")
+"""Texts of this form are nouns of a sentence: `Smart meter gateway`. Paths and codes have another form."""
 
 
 @dataclass(frozen=True)
@@ -111,11 +117,26 @@ def _says_only(node: Any) -> bool:
         return node.func.value in _SAYS_ONLY
     if isinstance(node, cst.Arg) and node.keyword is not None:
         return node.keyword.value in _SAYS_ONLY_ARGUMENTS
+    if isinstance(node, cst.Name):
+        return node.value in _SAYS_ONLY_NAMES
     if isinstance(node, cst.Assign):
-        return _is_type(node)
-    if isinstance(node, cst.SimpleString | cst.ConcatenatedString):
-        return len(str(node.evaluated_value).split()) > _WORDS_OF_A_CODE
+        return _is_type(node) or _is_said(_text(node.value))
+    if isinstance(node, cst.SimpleString | cst.ConcatenatedString | cst.FormattedString):
+        return _is_said(_text(node))
     return isinstance(node, cst.Expr) and isinstance(node.value, cst.SimpleString)
+
+
+def _text(node: Any) -> str:
+    """Return the text of a literal, without the values of an f-string; "" for anything else."""
+    if isinstance(node, cst.ConcatenatedString):
+        return _text(node.left) + _text(node.right)
+    if isinstance(node, cst.FormattedString):
+        return "".join(part.value for part in node.parts if isinstance(part, cst.FormattedStringText))
+    return str(node.evaluated_value) if isinstance(node, cst.SimpleString) else ""
+
+
+def _is_said(text: str) -> bool:
+    return len(text.split()) > _WORDS_OF_A_CODE or _NOUN.fullmatch(text) is not None
 
 
 def _is_type(node: Any) -> bool:

@@ -1,6 +1,7 @@
 """Functions are exchanged wherever they already are, and no survivor is accepted without a reason."""
 
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -8,6 +9,7 @@ from types import ModuleType
 import pytest
 
 from lab.mutation.mutant import Mutant
+from lab.mutation.preloading import imports, unchanged
 from lab.mutation.settings import accepted, groups
 from lab.mutation.swapping import Imports, NotExchangeable, exchange, functions_of
 from tests.support.folders import ROOT
@@ -61,6 +63,21 @@ def test_what_ran_at_import_is_imported_changed(sample: ModuleType, monkeypatch:
     del sys.modules["a_sample"]
     monkeypatch.setattr(sys, "meta_path", [Imports(mutant("below(18)", "below(19)")), *sys.meta_path])
     assert importlib.import_module("a_sample").IS_CHILD(18)
+
+
+def test_modules_that_are_imported_before_the_forks_do_not_import_the_changed_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    of_tests = [f"tests.support.{path.stem}" for path in Path("tests/support").glob("*.py")]
+    early = unchanged([*of_tests, "api", "schemas.supply", "msgspec"], "market/supply.py", imports())
+    assert {"schemas.supply", "msgspec"} <= set(early)
+    program = (
+        f"import importlib, sys\nfor name in {early}: importlib.import_module(name)\n"
+        "print('market.supply' in sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout == "False\n"
 
 
 def test_a_survivor_needs_a_reason(tmp_path: Path) -> None:
