@@ -299,7 +299,8 @@ def _said(schema: Any, *, is_sent: bool = False) -> Any:
             return rest | {"pattern": _TRIMMED}
         case {"properties": properties, **rest}:
             described = {name: _without_default(translated(inner)) for name, inner in properties.items()}
-            told_of_others = {} if "additionalProperties" in rest else {"additionalProperties": True}
+            is_closed = "additionalProperties" in rest or rest.get("title") == Refusal.__name__
+            told_of_others = {} if is_closed else {"additionalProperties": True}  # readers narrow by other members
             return rest | told_of_others | {"properties": described}
         case dict():
             return {name: translated(inner) for name, inner in schema.items()}

@@ -320,6 +320,10 @@ def evolve(process: ImportProcess, event: ImportEvent) -> ImportProcess:
         case ImportStaged():
             version = process.version + 1
             return ImportProcess(version=version, status=status_after(event), staged=event, due_at=event.not_before)
+        case ImportStarted() if (
+            process.status != "PENDING"
+        ):  # decide makes none; a forged one must not block an erasure
+            return replace(process, version=process.version + 1)
         case ImportStarted():
             return _moved(process, event, start=process.version + 1, attempt=event.attempt, worker=event.worker)
         case ImportPostponed():

@@ -10,6 +10,7 @@ from typing import Any, LiteralString
 import msgspec
 from psycopg import Connection
 from psycopg.errors import DuplicateObject, InsufficientPrivilege, UniqueViolation
+from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Composable, Identifier
 
 from eventstore.errors import OperatorError
@@ -137,6 +138,18 @@ class RoleMissing(OperatorError):
     """A database role is missing and cannot be created; the message says how to."""
 
 
+_SETTINGS_OF_ROLES = """
+SELECT r.rolname, d.datname
+FROM pg_db_role_setting AS s JOIN pg_roles AS r ON r.oid = s.setrole LEFT JOIN pg_database AS d ON d.oid = s.setdatabase
+WHERE r.rolname = ANY(%s) AND (d.datname IS NULL OR d.datname = current_database())
+"""
+_LARGE_OBJECTS = """
+REVOKE ALL ON FUNCTION lo_create(oid), lo_creat(integer), lo_from_bytea(oid, bytea), lo_put(oid, bigint, bytea),
+    lowrite(integer, bytea), lo_open(oid, integer) FROM PUBLIC
+"""
+"""No erasure reaches large objects. Effective where the schema's owner may revoke these rights (a superuser)."""
+
+
 def make_roles(connection: Connection[Any], service_role: str | None) -> None:
     """Create missing roles. Let the service's own role, if there is one, act as all of them.
 
@@ -154,9 +167,19 @@ def make_roles(connection: Connection[Any], service_role: str | None) -> None:
                 f"The database must have the role {role}, which {_user(connection)} may not create. As a superuser: "
                 f"CREATE ROLE {role} LOGIN PASSWORD '…'"
             ) from error
+    _reset_settings(connection)
     if service_role and service_role not in (*ROLES.values(), _user(connection)):
         for role in ROLES.values():
             _let_act_as(connection, role, service_role)
+
+
+def _reset_settings(connection: Connection[Any]) -> None:
+    """Reset settings of the roles: each may set its own, such as read-only transactions, beyond its session."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        found = cursor.execute(_SETTINGS_OF_ROLES, (list(ROLES.values()),)).fetchall()
+    for role, database in found:
+        place = SQL("IN DATABASE {} ").format(Identifier(database)) if database else SQL("")
+        connection.execute(SQL("ALTER ROLE {} {}RESET ALL").format(Identifier(role), place))
 
 
 def _let_act_as(connection: Connection[Any], role: str, service_role: str) -> None:
@@ -175,6 +198,7 @@ def grant_on_log(connection: Connection[Any], topics: Iterable[tuple[str, str]],
     """Grant the rights declared above, in the connection's transaction, and revoke all others."""
     database = Identifier(connection.info.dbname)
     connection.execute(SQL("REVOKE TEMPORARY ON DATABASE {} FROM PUBLIC").format(database))
+    connection.execute(_LARGE_OBJECTS)
     for table, rights in LOG_RIGHTS.items():
         schema, _, name = table.rpartition(".")
         grant_rights(connection, Identifier(schema or "public", name), rights, service_role)

@@ -36,11 +36,12 @@ FORGET_EVERY_S = 600.0
 """Interval between deletions of refused attempts that are too old or too many [seconds]."""
 
 _SELECT_ABANDONED = """
-SELECT supplier, external_account_number, version, attempt, lease_until < statement_timestamp() AS is_expired,
+SELECT supplier, external_account_number, version, attempt,
+       least(lease_until, modified_at + interval '10 minutes') < statement_timestamp() AS is_expired,
        statement_timestamp() AS at
 FROM import_status
 WHERE status = 'IN_PROGRESS'
-  AND (lease_until < statement_timestamp()
+  AND (least(lease_until, modified_at + interval '10 minutes') < statement_timestamp()  -- a forged lease has no end
        OR NOT EXISTS (
            SELECT FROM pg_locks
            WHERE locktype = 'advisory' AND classid = %(lock_class)s::bigint::oid AND objid::bigint = worker AND granted

@@ -35,7 +35,7 @@ CREATE TABLE payloads (
     stream         text        NOT NULL,
     sha256         bytea       NOT NULL,
     recorded_at    timestamptz NOT NULL,
-    received_bytes integer     NOT NULL,
+    received_bytes integer     NOT NULL CHECK (received_bytes >= 0),
     content        bytea       NOT NULL,
     subject        text,
     PRIMARY KEY (stream, sha256),
@@ -54,7 +54,8 @@ CREATE TABLE payload_keys (
     stream    text        NOT NULL PRIMARY KEY,
     key       bytea,
     erased_at timestamptz,
-    CHECK ((key IS NULL) = (erased_at IS NOT NULL))
+    CHECK ((key IS NULL) = (erased_at IS NOT NULL)),
+    CHECK (octet_length(key) = 32)
 );
 
 COMMENT ON TABLE payload_keys IS

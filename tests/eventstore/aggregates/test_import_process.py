@@ -233,3 +233,11 @@ def test_statuses_are_in_the_order_of_a_process_and_two_of_them_are_no_end() -> 
 
 def test_every_event_leaves_a_status_which_is_written_down_once() -> None:
     assert {*import_process.STATUS_AFTER, SubjectErased} == {*IMPORT_PROCESS.topics.values()}
+
+
+@pytest.mark.parametrize("given", [DONE, ERRED, DROPPED], ids=["processed", "errored", "cancelled"])
+def test_a_forged_start_of_an_ended_import_blocks_no_erasure(given: Sequence[Any]) -> None:
+    """`decide` makes no such event; a writer of the database can."""
+    state = reduce(evolve, [*given, started(attempt=7)], ImportProcess())
+    assert (state.status, state.version) == (status_after(given[-1]), len(given) + 1)
+    assert isinstance(decide(EraseSubject(reason="D"), state, NOON), SubjectErased)

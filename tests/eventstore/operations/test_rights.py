@@ -204,6 +204,11 @@ FORBIDDEN = {
     "act as the owner": ("SET ROLE importledger_admin", set(ROLES)),
     "act as another role": ("SET ROLE importledger", set(ROLES)),
     "make a table": ("CREATE TABLE public.mine ()", set(ROLES)),
+    "make a large object": ("SELECT lo_from_bytea(0, 'a name'::bytea)", set(ROLES)),
+    "keep an account from being created": (
+        "SELECT add_payload_keys(ARRAY['import/S/1'], ARRAY[''::bytea])",
+        {"worker", "relay", "api"},
+    ),
 }
 
 
@@ -274,3 +279,14 @@ def test_an_owner_who_may_not_grant_roles_is_told_what_a_superuser_must_do(postg
         with psycopg.connect(postgres.admin, autocommit=True) as admin:
             admin.execute("DROP DATABASE of_a_plain_owner WITH (FORCE)")
             admin.execute("DROP ROLE one_for_all, plain_owner")
+
+
+@pytest.mark.parametrize("place", ["", "IN DATABASE {database} "])
+def test_a_role_that_makes_itself_read_only_writes_again_after_migrate(database: PostgresUrls, place: str) -> None:
+    with connected(database, "api") as connection:
+        name = connection.info.dbname
+        setting = f"ALTER ROLE importledger_api {place.format(database=name)}SET default_transaction_read_only = on"
+        connection.execute(setting.encode())
+    migrate_all(database.admin, service_role="importledger")
+    with connected(database, "api") as connection:
+        assert connection.execute("SHOW default_transaction_read_only").fetchone() == ("off",)
