@@ -9,6 +9,9 @@ from tests.support.markers import marked_tests
 REQUIREMENTS = [requirement for standard in standards() for requirement in standard.all()]
 
 
+MAX_THREAT_MODEL_BYTES = 12_288
+
+
 def test_the_page_of_evidence_is_what_the_markers_of_tests_say() -> None:
     assert PAGE.read_text("utf-8") == evidence_page(), "make docs writes it"
 
@@ -23,8 +26,9 @@ def test_a_requirement_has_tests_or_a_reason_why_it_has_none() -> None:
     ] == []
 
 
-def test_the_threat_model_names_tests_that_there_are() -> None:
+def test_the_threat_model_is_short_and_names_tests_that_there_are() -> None:
     text = (ROOT / "docs" / "explanation" / "security.md").read_text("utf-8")
+    assert len(text.encode()) <= MAX_THREAT_MODEL_BYTES
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
     assert named
     assert [test for test in named if f"def {test[1]}(" not in (ROOT / test[0]).read_text("utf-8")] == []
