@@ -39,7 +39,8 @@ def _type(hint: Any) -> Any:
                 names = ("ge", "le", "min_length", "max_length")
                 kept |= {name: getattr(meta, name) for name in names if getattr(meta, name) is not None}
                 if meta.pattern is not None:
-                    kept["pattern"] = meta.pattern.replace("(?s:.*\\S)?\\Z", ".*$").replace("\\Z", "$")
+                    readable = meta.pattern.replace("(?s:.*\\S)?\\Z", ".*$").replace("\\Z", "$")
+                    kept["pattern"] = readable.replace(r"(?!\.{1,2}$)", "")  # its engine has no look-ahead
         return Annotated[inner, Field(**kept)] if kept else inner
     if origin is tuple:
         return list[_type(arguments[0])]
