@@ -141,6 +141,8 @@ def _is_said(text: str) -> bool:
 
 def _is_type(node: Any) -> bool:
     """`Command = Create | Change`, `Check = Callable[…]`: the name of a type, which nothing is decided by."""
+    if isinstance(node.value, cst.Call) and getattr(node.value.func, "value", "") == "TypeVar":
+        return True
     name = getattr(node.targets[0].target, "value", "")
     is_named = isinstance(name, str) and name.strip("_")[:1].isupper() and not name.isupper()
     return is_named and isinstance(node.value, cst.Subscript | cst.BinaryOperation)

@@ -323,7 +323,7 @@ def test_what_is_too_much_to_read_is_told_as_that(beginning: bytes) -> None:
 def test_what_is_too_much_to_read_and_too_deep_is_told_to_be_deep() -> None:
     with pytest.raises(NotJson) as refused:
         Shape(Sample).examine(b"[" * (LARGE_BYTES + 1), Bounds(containers=2))
-    assert refused.value.detail == misfits.DEEP_BODY
+    assert refused.value.detail == str(refused.value) == misfits.DEEP_BODY
 
 
 @pytest.mark.parametrize("before", [b"", b'"text":5,'], ids=["without a misfit", "beside a misfit"])

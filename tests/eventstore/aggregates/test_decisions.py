@@ -54,6 +54,7 @@ from eventstore.aggregates.owner_task import (
     OwnerTaskFinished,
     OwnerTaskRequested,
     OwnerTaskStarted,
+    OwnerTaskState,
     RequestOwnerTask,
     StartOwnerTask,
 )
@@ -384,8 +385,10 @@ def test_a_complete_supplier_can_be_opened_again() -> None:
 def test_only_the_present_attempt_has_an_outcome() -> None:
     for history in ([ASKED, SENDING, WAITS, SENDING_AGAIN], [ASKED]):
         for command, _ in OUTCOMES:
-            with pytest.raises(IllegalTransition, match=f"^{type(command).__name__} is not allowed"):
-                CUSTOMER_MAIL.decide(command, after(CUSTOMER_MAIL, *history), NOON)
+            mail = after(CUSTOMER_MAIL, *history)
+            with pytest.raises(IllegalTransition, match=f"^{type(command).__name__} is not allowed") as refused:
+                CUSTOMER_MAIL.decide(command, mail, NOON)
+            assert refused.value.status == mail.status
     for ended in ([], [FINISHED]):
         for late in (FINISH, FAIL_TASK):
             with pytest.raises(IllegalTransition):
@@ -428,6 +431,8 @@ def test_an_event_carries_the_fields_that_its_command_names() -> None:
         ),
         (ORGANISATION, [replace(KEY, key_id="l"), KEY, VOID], Organisation(valid=frozenset("l"), void=frozenset("k"))),
         (ORGANISATION, [replace(VOID, key_id="l"), VOID], Organisation(void=frozenset("kl"))),
+        (ORGANISATION, [replace(HELD, key_id="l"), HELD], Organisation(unconfirmed=frozenset("kl"))),
+        (OWNER_TASK, [REQUESTED_TASK, TRIED[0], REQUESTED_TASK], OwnerTaskState(status="running", attempts=1)),
         (INVOICE, [replace(RECORD, is_cancelled=True)], replace(after(INVOICE, RECORD), is_cancelled=True)),
         (INVOICE, [RECORD], Record(payload_sha256=DIGEST, content_sha256=DIGEST, cancellation_sha256="n")),
         (
@@ -474,6 +479,7 @@ def test_before_its_first_event_a_stream_is_new() -> None:
         "refuse",
         "off",
     )
+    assert not Supplier().sends_customer_emails
     assert CountRun(since=NOON, mode="create").counts == {}
 
 
@@ -498,6 +504,7 @@ def test_a_request_to_the_relay_is_authentic_as_it_was_made_only() -> None:
     def is_authentic(request: OwnerTaskRequested, task_id: str = "t") -> bool:
         return owner_task.is_authentic(request, task_id, lambda given, *parts: bool(given == mac(*parts)))
 
+    assert made.mac.startswith("('owner task', 't', ")
     assert is_authentic(made)
     assert is_authentic(replace(made, arguments=dict(reversed(made.arguments.items()))))
     assert not is_authentic(made, "other")
@@ -508,6 +515,7 @@ def test_a_request_to_the_relay_is_authentic_as_it_was_made_only() -> None:
 
 def test_some_events_of_the_api_leave_a_user_as_it_is() -> None:
     assert USER.inert == {"user_signed_in.v1", "user_signed_out.v1", "password_set.v1"}
+    assert ORGANISATION.inert == set()
 
 
 def test_the_three_kinds_of_records_are_alike() -> None:

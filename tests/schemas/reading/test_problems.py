@@ -9,7 +9,7 @@ from api.http.errors import NotValid, tree_of
 from api.http.languages import JSON
 from schemas.account import Account
 from schemas.base import Problem
-from schemas.reading.problems import MAX_PROBLEMS, MAX_STEP, LeftOut, attr_of, bounded, is_truncated
+from schemas.reading.problems import MAX_PROBLEMS, MAX_STEP, LeftOut, UnknownLeftOut, attr_of, bounded, is_truncated
 from schemas.reading.shape import Shape
 from schemas.reading.work import MAX_VALUES, TooMuchWork
 from schemas.sentence import Sentence
@@ -45,7 +45,7 @@ def test_the_last_entry_says_how_many_problems_are_left_out() -> None:
 def test_every_unknown_name_is_counted_and_only_the_first_are_compared() -> None:
     problems = misfits_of(an_account() | {f"custome{n}": 1 for n in range(20_000)})
     assert len(problems) == MAX_PROBLEMS + 1
-    assert isinstance(problems[-1], LeftOut)
+    assert isinstance(problems[-1], UnknownLeftOut)
     assert problems[-1].left_out == 19_000
     assert sum("Did you mean" in problem.detail for problem in problems) == 20
 

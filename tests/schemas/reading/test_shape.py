@@ -16,6 +16,7 @@ import market
 from importledger_client.book import ERRORS, book
 from schemas.account import Account
 from schemas.base import MARKET_TIME
+from schemas.reading import misfits
 from schemas.reading.shape import is_real_moment, shape_problems
 from schemas.sentence import german_of
 from schemas.submission import ACCOUNT, read_submission
@@ -28,6 +29,12 @@ READING = (*POINT, "melos", 0, "meters", 0, "registers", 0, "readings", 0)
 
 def problems(account: Any) -> list[tuple[str, str]]:
     return [(problem.attr, problem.code) for problem in read_submission(encoded(account)).misfits]
+
+
+@pytest.mark.parametrize(("number", "detail"), [("..", misfits.DOT_SEGMENT), (" X", misfits.OUTER_BLANKS)])
+def test_a_number_that_no_address_can_name_has_its_reason(number: str, detail: str) -> None:
+    (problem,) = read_submission(encoded(an_account() | {"external_account_number": number})).misfits
+    assert problem.detail == detail
 
 
 @pytest.mark.promise("if-optional-object-array")
