@@ -74,7 +74,7 @@ def test_a_commit_that_a_standby_does_not_have_is_not_acknowledged(
 def test_a_statement_of_its_own_waits_for_its_standby_as_well(ledger: Ledger, database: PostgresUrls) -> None:
     def write() -> None:
         with ledger.connection() as connection:
-            connection.execute("SELECT add_payload_keys('{import/NORDWIND/1}', '{x}')")
+            connection.execute("SELECT add_payload_keys('{import/NORDWIND/1}', ARRAY[repeat('x', 32)::bytea])")
 
     with missing_standby(database) as connection, ThreadPoolExecutor(1) as pool:
         writing = pool.submit(write)
