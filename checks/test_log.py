@@ -23,7 +23,7 @@ def decoded_types(file: Path) -> set[str]:
 
 
 def test_no_other_file_decodes_events() -> None:
-    """One that does meets errors that it does not expect."""
+    """Another decoder would meet errors that it does not expect."""
     files = [file for folder in ROOT.glob("*/__init__.py") for file in folder.parent.rglob("*.py")]
     ours = [file for file in files if file.relative_to(ROOT).parts[0] not in ("tests", "bench", "checks")]
     assert [file for file in ours if decoded_types(file) & EVENT_NAMES] == []

@@ -10,7 +10,7 @@ response; the file lists its functions in `SCREENS`, and `console/screens/__init
         rows = await visit.read(imports_page, visit.path("supplier"), Wanted())  # an async query of (connection, …)
         return visit.render("imports.html", rows=rows)
 
-    @action("/imports/{supplier}/{external}/retry/", roles=MENDERS)
+    @action("/imports/{supplier}/{external}/retry/", roles=DECIDERS)
     async def retry(visit: Visit) -> Response:
         command = RetryImport(reason=visit.form.text("reason"))
         await visit.execute(stream_of(visit.path("supplier"), visit.path("external")), command)

@@ -77,7 +77,7 @@ class RunCounts(CountAppends):
         return self._runs.setdefault((supplier, run, mode), _Count(now()))
 
     async def _taken(self) -> Mapping[str, Command]:
-        """Take the counts. Those of new runs beyond the limit go to the supplier only."""
+        """Take the counts. Beyond the limit of new runs, only the supplier's counts are kept."""
         names = {(supplier, run) for supplier, run, _ in self._runs}
         admitted = await self.names.admitted(names)
         commands: dict[str, Command] = {}

@@ -10,7 +10,7 @@ from projections.unlogged.sessions import OpenSession
 
 EVERYBODY = frozenset({"auditor", "support", "operator"})
 """All roles that can sign in. Auditors change no imports; they may request verifications."""
-MENDERS = frozenset({"support", "operator"})
+DECIDERS = frozenset({"support", "operator"})
 """Roles that may retry and cancel."""
 OPERATORS = frozenset({"operator"})
 """Roles that may use the operators' verbs."""

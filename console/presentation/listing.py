@@ -25,7 +25,7 @@ MAX_TEXT = 254
 _NONCE_BYTES = 12
 SEARCH = "search"
 """Parameter of an address that holds the search text, encrypted, since logs keep addresses."""
-NAMES = ("supplier", "status", "code", "path", "mended", "run", "day", "q")
+NAMES = ("supplier", "status", "code", "path", "fixed", "run", "day", "q")
 """Fields of the filter. All except `q` are parameters of the address with the same names."""
 _OF_IMPORTS = frozenset(entry.code for entry in CATALOGUE if "latest_error" in entry.where)
 
@@ -37,7 +37,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     status: str = ""
     code: str = ""
     path: str = ""
-    mended: str = ""
+    fixed: str = ""
     """`no` for accounts that still fail for the code, `yes` for those that were processed since; "" for both."""
     run: str = ""
     day: str = ""
@@ -54,8 +54,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         if values["status"] and values["status"] not in STATUSES:
             misread.append("status")
             values["status"] = ""
-        if values["mended"] not in ("", "no", "yes"):
-            values["mended"] = ""
+        if values["fixed"] not in ("", "no", "yes"):
+            values["fixed"] = ""
         if values["day"] and _day(values["day"]) is None:
             misread.append("day")
             values["day"] = ""
@@ -77,9 +77,9 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             suppliers=suppliers,
             status=self.status,
             code=self.code,
-            is_problem=bool(self.path) or bool(self.mended) or self.code not in _OF_IMPORTS,
+            is_problem=bool(self.path) or bool(self.fixed) or self.code not in _OF_IMPORTS,
             path=self.path,
-            is_mended=None if not self.mended else self.mended == "yes",
+            is_fixed=None if not self.fixed else self.fixed == "yes",
             run=self.run,
             day=_day(self.day),
             text=self.q,

@@ -84,8 +84,8 @@ def _links(row: FailureCount) -> dict[str, str]:
     """Addresses of the accounts that still fail, of those that were fixed, and of the code."""
     listed = Filter(supplier=row.supplier, code=row.code, path=row.path)
     return {
-        "open": f"{ROOT}/imports/{listed.query(mended='no')}",
-        "mended": f"{ROOT}/imports/{listed.query(mended='yes')}",
+        "open": f"{ROOT}/imports/{listed.query(fixed='no')}",
+        "fixed": f"{ROOT}/imports/{listed.query(fixed='yes')}",
         "code": f"{ROOT}/errors/{quote(row.code, safe='')}/",
     }
 

@@ -13,7 +13,7 @@ from api.endpoints.problem_queries import import_problems
 from api.http.beside import beside
 from api.http.errors import not_found, query_not_valid
 from api.http.limits import MAX_ANSWER_BYTES
-from console.access.people import EVERYBODY, MENDERS, OPERATORS
+from console.access.people import DECIDERS, EVERYBODY, OPERATORS
 from console.access.requests import ask
 from console.access.visit import Visit, action, page
 from console.presentation.formats import Formats
@@ -157,20 +157,20 @@ async def _accepted(visit: Visit, whole: Past, supplier_status: str, common: dic
         more_records=more_records,
         seal=await visit.read(seal_over, line.last_then),
         tasks=await shown_tasks(visit, tasks),
-        may_mend=visit.person.may(MENDERS),
+        may_decide=visit.person.may(DECIDERS),
         may_operate=visit.person.may(OPERATORS),
     )
     response = visit.live(response, "tasks", is_live=any(task.is_open for task in tasks))
     return visit.live(response, "live", is_live=is_live)
 
 
-@action("/imports/{supplier}/{external}/retry/", roles=MENDERS)
+@action("/imports/{supplier}/{external}/retry/", roles=DECIDERS)
 async def retry_import(visit: Visit) -> Response:
     """Process the import again."""
     return await _decided(visit, RetryImport(reason=visit.reason()), visit._("The import is processed again."))
 
 
-@action("/imports/{supplier}/{external}/cancel/", roles=MENDERS)
+@action("/imports/{supplier}/{external}/cancel/", roles=DECIDERS)
 async def cancel_import(visit: Visit) -> Response:
     """Cancel the import."""
     return await _decided(visit, CancelImport(reason=visit.reason()), visit._("The import was cancelled."))

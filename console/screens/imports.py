@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from api.http.errors import not_found
-from console.access.people import EVERYBODY, MENDERS
+from console.access.people import DECIDERS, EVERYBODY
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.listing import CSV, NAMES, SEARCH, Filter, hidden, import_address, revealed
 from console.presentation.names import STATE_NAMES, STATE_TONES
@@ -63,7 +63,7 @@ async def imports(visit: Visit) -> Response:
         run=await _run(visit, suppliers, chosen.run) if chosen.run and not after else None,
         next_page=chosen.query(after=listed.next_after) if listed.next_after else "",
         is_first=not after,
-        may_mend=visit.person.may(MENDERS),
+        may_decide=visit.person.may(DECIDERS),
     )
 
 
@@ -103,12 +103,12 @@ async def _export_page(connection: Any, after: str, narrowed: Narrowed) -> tuple
     return listed.imports, listed.next_after or None
 
 
-@action("/imports/decide/", roles=MENDERS)
+@action("/imports/decide/", roles=DECIDERS)
 async def preview(visit: Visit) -> Response:
     """Show the number of imports before the bulk action, and the same as a command."""
     verb, listed, chosen = await _selection(visit)
     is_whole = visit.form.text("scope") == "all"
-    is_plain = not (listed.run or listed.day or listed.q or listed.path or listed.mended)
+    is_plain = not (listed.run or listed.day or listed.q or listed.path or listed.fixed)
     return visit.render(
         "imports_decide.html",
         verb=verb,
@@ -125,7 +125,7 @@ async def preview(visit: Visit) -> Response:
     )
 
 
-@action("/imports/decided/", roles=MENDERS)
+@action("/imports/decided/", roles=DECIDERS)
 async def decide(visit: Visit) -> Response:
     """Carry out the bulk action in several short transactions."""
     reason = visit.reason()

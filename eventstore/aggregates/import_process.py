@@ -368,7 +368,7 @@ def _is_staged(command: StageImport, process: ImportProcess) -> bool:
 def _started(command: StartImport, process: ImportProcess) -> ImportEvent:
     if process.attempt < command.max_attempts:
         return event_of(ImportStarted, command, attempt=process.attempt + 1)
-    detail = f"Processing was given up after {process.attempt} attempts. Retry it when the cause is mended."
+    detail = f"Processing was given up after {process.attempt} attempts. Retry it when the cause is fixed."
     kind = DryRunErrored if process.is_dry_run else ImportErrored
     return kind(attempt=process.attempt, code="attempts_exhausted", detail=detail)
 

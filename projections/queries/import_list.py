@@ -1,7 +1,7 @@
 """Lists of imports of several suppliers with filters, newest first.
 
 The cost of a page does not grow with the number of imports: a page examines a limited number of candidates. If few of
-them match, the page is short and tells where the next one begins.
+them match, the page is short and names the start of the next one.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class Narrowed(msgspec.Struct, frozen=True, kw_only=True):
     """True if the code is of an import's problems, False if it is of its `latest_error`."""
     path: str = ""
     """Path of a problem, with [] for any item of an array. Only with the code of a problem."""
-    is_mended: bool | None = None
+    is_fixed: bool | None = None
     """True if it was processed after it failed for the problem, False if not, None for both."""
     run: str = ""
     day: date | None = None
@@ -52,7 +52,7 @@ class Narrowed(msgspec.Struct, frozen=True, kw_only=True):
         if self.run or self.day or self.text:
             return not (self.day or self.text or self.status or self.code)
         if self.code and self.is_problem:
-            return not self.status and (self.is_mended is None or bool(self.path))
+            return not self.status and (self.is_fixed is None or bool(self.path))
         return self.status != "PROCESSED"
 
     @property
@@ -64,14 +64,14 @@ class Narrowed(msgspec.Struct, frozen=True, kw_only=True):
             return self if self.status in FAILED else None
         if self.status == "CANCELLED":
             return None
-        is_mended = _MENDED.get(self.status, self.is_mended)
-        if self.is_mended not in (None, is_mended):
+        is_fixed = _FIXED.get(self.status, self.is_fixed)
+        if self.is_fixed not in (None, is_fixed):
             return None
-        return msgspec.structs.replace(self, is_mended=is_mended)
+        return msgspec.structs.replace(self, is_fixed=is_fixed)
 
 
 FAILED = ("ERRORED", "DRY_RUN_ERRORED")
-_MENDED = dict.fromkeys(("PROCESSED", "DRY_RUN_SUCCEEDED"), True) | dict.fromkeys(FAILED, False)
+_FIXED = dict.fromkeys(("PROCESSED", "DRY_RUN_SUCCEEDED"), True) | dict.fromkeys(FAILED, False)
 """Statuses that tell whether a failed import was processed afterwards. Cancelled imports have no failure."""
 
 
@@ -139,11 +139,11 @@ JOIN import_status AS s USING (supplier, external_account_number)"""  # noqa: S6
 _IS_WANTED: LiteralString = """
 WHERE (%(status)s = '' OR status = %(status)s)
   AND (%(begins_at)s::timestamptz IS NULL OR (created_at >= %(begins_at)s AND created_at < %(ends_at)s))
-  AND (%(code)s = '' OR (error_code = %(code)s AND %(path)s = '' AND %(mended)s::boolean IS NULL) OR EXISTS (
+  AND (%(code)s = '' OR (error_code = %(code)s AND %(path)s = '' AND %(fixed)s::boolean IS NULL) OR EXISTS (
         SELECT FROM import_failure AS p
         WHERE p.stream = 'import/' || c.supplier || '/' || c.external_account_number AND p.code = %(code)s
           AND (%(path)s = '' OR p.path = %(path)s)
-          AND (%(mended)s::boolean IS NULL OR (p.mended_at IS NOT NULL) = %(mended)s::boolean)))"""
+          AND (%(fixed)s::boolean IS NULL OR (p.fixed_at IS NOT NULL) = %(fixed)s::boolean)))"""
 
 _IS_OF_RUN: LiteralString = """
 (%(run)s = '' OR EXISTS (
@@ -205,8 +205,8 @@ def _query_of(narrowed: Narrowed) -> LiteralString:
     if narrowed.code and narrowed.is_problem:
         at: LiteralString = ""
         if narrowed.path:
-            mended: dict[bool | None, LiteralString] = {None: "", True: " AND mended_at IS NOT NULL"}
-            at = " AND path = %(path)s" + mended.get(narrowed.is_mended, " AND mended_at IS NULL")
+            fixed: dict[bool | None, LiteralString] = {None: "", True: " AND fixed_at IS NOT NULL"}
+            at = " AND path = %(path)s" + fixed.get(narrowed.is_fixed, " AND fixed_at IS NULL")
         return _SELECT_FAILED.replace("{led}", at)
     led: LiteralString = ""
     if narrowed.status and narrowed.status != "PROCESSED":
@@ -250,7 +250,7 @@ async def _parameters(connection: AsyncConnection[Any], narrowed: Narrowed) -> d
         "status": narrowed.status,
         "code": narrowed.code,
         "path": narrowed.path,
-        "mended": narrowed.is_mended,
+        "fixed": narrowed.is_fixed,
         "run": narrowed.run,
         "begins_at": begins_at,
         "ends_at": ends_at,

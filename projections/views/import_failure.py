@@ -1,7 +1,7 @@
 """Failed imports by code and path, and whether they were processed since. Follows the log.
 
 Two tables: `import_failure` has a row for each problem of each import's last failure. `import_failure_count` has
-numbers by code and path: of `open` accounts, of `mended` accounts (processed since), and of failures of each day.
+numbers by code and path: of `open` accounts, of `fixed` accounts (processed since), and of failures of each day.
 """
 
 from collections import Counter as Sums
@@ -35,12 +35,12 @@ MAX_PROBLEMS = 50
 """Different problems of one failure that are stored. Further ones are dropped."""
 PAGE = 50
 """Rows per page of `failure_counts`."""
-OPEN, MENDED = "open", "mended"
+OPEN, FIXED = "open", "fixed"
 
 _TABLES = {
     "import_failure": "stream text NOT NULL, code text NOT NULL, path text NOT NULL, supplier text NOT NULL,"
     " external_account_number text NOT NULL, position bigint NOT NULL, failed_at timestamptz NOT NULL,"
-    " mended_at timestamptz, PRIMARY KEY (stream, code, path)",
+    " fixed_at timestamptz, PRIMARY KEY (stream, code, path)",
     "import_failure_count": "supplier text NOT NULL, code text NOT NULL, path text NOT NULL, kind text NOT NULL,"
     " number bigint NOT NULL, PRIMARY KEY (supplier, code, path, kind)",
 }
@@ -48,8 +48,8 @@ _INDEXES = {
     "import_failure": (
         "(supplier, code, position)",
         "(supplier, code, path, position)",
-        "(supplier, code, path, position) WHERE mended_at IS NULL",
-        "(supplier, code, path, position) WHERE mended_at IS NOT NULL",
+        "(supplier, code, path, position) WHERE fixed_at IS NULL",
+        "(supplier, code, path, position) WHERE fixed_at IS NOT NULL",
     )
 }
 _COUNTED = ("supplier", "code", "path", "kind", "number")
@@ -61,7 +61,7 @@ class _Failed(msgspec.Struct):
     problems: tuple[tuple[str, str], ...]
     position: int
     failed_at: datetime
-    mended_at: datetime | None = None
+    fixed_at: datetime | None = None
 
 
 class ImportFailures(Following):
@@ -99,8 +99,8 @@ def after_event(failure: _Failed | None, seen: Seen) -> _Failed | None:
     match seen.recorded.event:
         case ImportErrored() | DryRunErrored() as event:
             return _Failed(problem_places(event.code, event.problems), seen.position, seen.recorded.recorded_at)
-        case ImportProcessed() | DryRunSucceeded() if failure is not None and failure.mended_at is None:
-            return msgspec.structs.replace(failure, mended_at=seen.recorded.recorded_at)
+        case ImportProcessed() | DryRunSucceeded() if failure is not None and failure.fixed_at is None:
+            return msgspec.structs.replace(failure, fixed_at=seen.recorded.recorded_at)
         case ImportCancelled() | SubjectErased():
             return None
         case _:
@@ -118,7 +118,7 @@ def problem_places(code: str, problems: Sequence[str]) -> tuple[tuple[str, str],
 def _counted(supplier: str, failure: _Failed | None) -> list[tuple[str, str, str, str]]:
     if failure is None:
         return []
-    kind = OPEN if failure.mended_at is None else MENDED
+    kind = OPEN if failure.fixed_at is None else FIXED
     return [(supplier, *problem, kind) for problem in failure.problems]
 
 
@@ -129,12 +129,12 @@ def _day(at: datetime) -> str:
 def _failures(connection: Connection[Any], schema: str, streams: list[str]) -> dict[str, _Failed | None]:
     query = SQL(
         "SELECT stream, array_agg(code ORDER BY code, path), array_agg(path ORDER BY code, path), min(position),"
-        " min(failed_at), min(mended_at) FROM {} WHERE stream = ANY(%s) GROUP BY stream"
+        " min(failed_at), min(fixed_at) FROM {} WHERE stream = ANY(%s) GROUP BY stream"
     ).format(Identifier(schema, "import_failure"))
     with connection.cursor(row_factory=tuple_row) as cursor:
         return {
-            stream: _Failed(tuple(zip(codes, paths, strict=True)), position, failed_at, mended_at)
-            for stream, codes, paths, position, failed_at, mended_at in cursor.execute(query, (streams,))
+            stream: _Failed(tuple(zip(codes, paths, strict=True)), position, failed_at, fixed_at)
+            for stream, codes, paths, position, failed_at, fixed_at in cursor.execute(query, (streams,))
         }
 
 
@@ -148,7 +148,7 @@ def _write(
     if changed:
         connection.execute(SQL("DELETE FROM {} WHERE stream = ANY(%s)").format(table), (list(changed),))
     rows = [
-        (stream, code, path, *identity_of(stream), failure.position, failure.failed_at, failure.mended_at)
+        (stream, code, path, *identity_of(stream), failure.position, failure.failed_at, failure.fixed_at)
         for stream, failure in changed.items()
         if failure is not None
         for code, path in failure.problems
@@ -167,22 +167,22 @@ class FailureCount(CountByDay, frozen=True, kw_only=True):
     """Numbers of a supplier's accounts with a code at a path: still failed, processed since, and failures by day."""
 
     open: int
-    mended: int
+    fixed: int
 
     @property
     def place(self) -> "FailurePlace":
         """Sort key of this row. The next page begins after the last one."""
-        return self.open, self.mended, self.supplier, self.code, self.path
+        return self.open, self.fixed, self.supplier, self.code, self.path
 
 
 FailurePlace = tuple[int, int, str, str, str]
-"""Sort key of the list: open accounts, mended accounts, supplier, code, path."""
+"""Sort key of the list: open accounts, fixed accounts, supplier, code, path."""
 
 _SELECT_COUNTS = """
 SELECT * FROM (
     SELECT supplier, code, path,
            coalesce(sum(number) FILTER (WHERE kind = 'open'), 0)::bigint AS open,
-           coalesce(sum(number) FILTER (WHERE kind = 'mended'), 0)::bigint AS mended,
+           coalesce(sum(number) FILTER (WHERE kind = 'fixed'), 0)::bigint AS fixed,
            array_agg(kind) FILTER (WHERE kind >= %(first)s AND kind < 'a') AS days,
            array_agg(number) FILTER (WHERE kind >= %(first)s AND kind < 'a') AS numbers
     FROM import_failure_count
@@ -190,9 +190,9 @@ SELECT * FROM (
     GROUP BY supplier, code, path
 ) AS counted
 WHERE %(open)s::bigint IS NULL
-   OR (-open, -mended, supplier, code, path)
-      > (-%(open)s::bigint, -%(mended)s::bigint, %(after_supplier)s, %(after_code)s, %(after_path)s)
-ORDER BY open DESC, mended DESC, supplier, code, path
+   OR (-open, -fixed, supplier, code, path)
+      > (-%(open)s::bigint, -%(fixed)s::bigint, %(after_supplier)s, %(after_code)s, %(after_path)s)
+ORDER BY open DESC, fixed DESC, supplier, code, path
 LIMIT %(limit)s
 """
 
@@ -212,7 +212,7 @@ async def failure_counts(
     `today` is in German market time; `code` is "" for all.
     """
     listed = [(today - timedelta(days=back)).isoformat() for back in range(days - 1, -1, -1)]
-    names = ("open", "mended", "after_supplier", "after_code", "after_path")
+    names = ("open", "fixed", "after_supplier", "after_code", "after_path")
     wanted = {"suppliers": list(suppliers), "first": listed[0], "code": code, "limit": limit}
     wanted |= dict(zip(names, after or (None,) * len(names), strict=True))
     async with connection.cursor(row_factory=tuple_row) as cursor:
@@ -223,8 +223,8 @@ async def failure_counts(
             code=code,
             path=path,
             open=still,
-            mended=mended,
+            fixed=fixed,
             days=tuple(dict(zip(named or (), numbers or (), strict=True)).get(day, 0) for day in listed),
         )
-        for supplier, code, path, still, mended, named, numbers in rows
+        for supplier, code, path, still, fixed, named, numbers in rows
     ]

@@ -103,7 +103,7 @@ def test_a_stopped_intake_is_named_and_refuses_a_retry(book: Ledger, database: P
             words = words_of(browser.get(page).text)
             assert "the log does not continue the signed checkpoint of 700 events" in words
         account = f"/console/imports/{SUPPLIER}/E%2F1/"
-        refused = send(browser, f"{account}retry/", {"reason": "mended"}, at=account)
+        refused = send(browser, f"{account}retry/", {"reason": "fixed"}, at=account)
         assert refused.status_code == 503
         assert "Intake is stopped" in words_of(refused.text)
 
@@ -119,7 +119,7 @@ def test_many_are_decided_about_after_a_preview(book: Ledger, database: Postgres
         assert "2 imports" in words_of(preview.text)
         assert "--code invalid_iban" in preview.text
         without = send(browser, "/console/imports/decided/", whole, at="/console/imports/")
-        done = send(browser, "/console/imports/decided/", whole | {"reason": "mended"}, at="/console/imports/")
+        done = send(browser, "/console/imports/decided/", whole | {"reason": "fixed"}, at="/console/imports/")
         assert (without.status_code, done.status_code) == (400, 303)
         assert "2 imports are processed again." in words_of(browser.get(done.headers["location"]).text)
         cancel = {"verb": "cancel", "scope": "all", "run": "monday"}
@@ -212,12 +212,12 @@ def test_errors_lead_to_the_accounts_in_both_languages(book: Ledger, database: P
     with visiting(database, signed_in(book), **{"Accept-Language": "de"}) as browser:
         page = browser.get("/console/errors/")
         assert "Die IBAN einer Bankverbindung muss gültig sein." in page.text
-        link = 'href="(/console/imports/[?]supplier=NORDWIND&amp;code=invalid_iban&amp;[^"]*mended=no)"'
+        link = 'href="(/console/imports/[?]supplier=NORDWIND&amp;code=invalid_iban&amp;[^"]*fixed=no)"'
         [address] = re.findall(link, page.text)
         listed = browser.get(unescape(address)).text
         assert "E/1" in listed
-        assert listed.count('<input type="hidden" name="mended" value="no">') == 2  # narrowing further, and deciding
-        assert "E/1" not in browser.get(unescape(address).replace("mended=no", "mended=yes")).text
+        assert listed.count('<input type="hidden" name="fixed" value="no">') == 2  # narrowing further, and deciding
+        assert "E/1" not in browser.get(unescape(address).replace("fixed=no", "fixed=yes")).text
         code = words_of(browser.get("/console/errors/invalid_iban/").text)
         assert "Die IBAN einer Bankverbindung muss gültig sein." in code
         assert browser.get("/console/errors/nonsense/").status_code == 404

@@ -21,10 +21,10 @@ def test_a_role_that_dies_three_times_is_told_with_its_last_line_until_it_has_st
 ) -> None:
     monkeypatch.setattr(supervisor, "STEADY_AFTER_S", 2.0)
     result: list[dict[str, str]] = []
-    mended = tmp_path / "mended"
+    fixed = tmp_path / "fixed"
     script = (
         "import os, sys, time\n"
-        f"if os.path.exists({str(mended)!r}): time.sleep(60)\n"
+        f"if os.path.exists({str(fixed)!r}): time.sleep(60)\n"
         "print('importledger: IMPORTLEDGER_MAIL_FROM is not set.', file=sys.stderr)\n"
         "sys.exit(1)"
     )
@@ -33,7 +33,7 @@ def test_a_role_that_dies_three_times_is_told_with_its_last_line_until_it_has_st
     deadline = time.monotonic() + 40
     running.watch(threading.Event(), lambda: bool(result) or time.monotonic() > deadline)
     assert result == [{"worker-1": "importledger: IMPORTLEDGER_MAIL_FROM is not set."}]
-    mended.touch()
+    fixed.touch()
     running.watch(threading.Event(), lambda: len(result) > 1 or time.monotonic() > deadline)
     running.stop()
     assert result[1] == {}

@@ -91,7 +91,7 @@ CANCELLED = post_account.RecordCancellationChanged(
                 ImportErrored(
                     attempt=2,
                     code="attempts_exhausted",
-                    detail="Processing was given up after 2 attempts. Retry it when the cause is mended.",
+                    detail="Processing was given up after 2 attempts. Retry it when the cause is fixed.",
                 ),
             ],
         ),

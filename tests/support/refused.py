@@ -18,7 +18,7 @@ def write(connection: Connection[Any], *attempts: Attempt) -> None:
 def find_refused_attempts(
     connection: Connection[Any], external: str, suppliers: Collection[str] | None = None
 ) -> list[Attempt]:
-    """Those under a number, the newest first."""
+    """Refused attempts under a number, the newest first."""
     query = (
         "SELECT supplier, external_account_number, attempted_at, operation, code, problems FROM refused_attempts"
         " WHERE external_account_number = %s ORDER BY number DESC"

@@ -40,7 +40,7 @@ def find_accounts(
     after: str = "",
     limit: int = MAX_FOUND,
 ) -> SearchPage:
-    """What a search finds, on a connection of the test's own."""
+    """Results of a search, on a connection of the test's own."""
     parameters = search_parameters(text, suppliers, after, limit)
     with connection.cursor(row_factory=tuple_row) as cursor:
         return page_of(cursor.execute(SELECT_FOUND, parameters).fetchall(), limit)

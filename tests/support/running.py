@@ -237,7 +237,7 @@ def start_role(
 
 
 def await_end(process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait for a process that was told to stop. One that does not stop is killed, and the test fails with its log."""
+    """Wait for a process that was told to stop. If it does not stop, it is killed, and the test fails with its log."""
     try:
         process.wait(30)
     except subprocess.TimeoutExpired as error:

@@ -1,4 +1,4 @@
-"""Imports of a paused supplier wait until it is ongoing again. Those of a complete supplier are processed."""
+"""Imports of a paused supplier wait until it is ongoing again. Imports of a complete supplier are processed."""
 
 import threading
 from collections.abc import Iterator

@@ -124,7 +124,7 @@ class Mapped:
         return _Rows(table, rows)
 
     def _value(self, spec: Any, field: Field, rows: _Rows, path: str) -> Any:
-        """Return the value of a field. One that cannot be read adds an error, and is marked as `UNREADABLE`."""
+        """Return the value of a field. An unreadable value adds an error, and is marked as `UNREADABLE`."""
         if isinstance(spec, Mapping) and "constant" in spec:
             return converted(spec["constant"], field.kind) if spec["constant"] != "" else None
         options: Mapping[str, Any] = spec if isinstance(spec, Mapping) else {}

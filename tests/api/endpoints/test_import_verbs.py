@@ -87,7 +87,7 @@ def test_an_errored_import_is_retried(service: RunningService) -> None:
     error = importer.client.status(importer.supplier, external).body["latest_error"]
     assert (error["code"], error["domain"]) == ("account_not_accepted_by_platform", "account_import")
     assert "0 of 0" in service.cli("retry", importer.supplier, "--code", "something_else").stdout
-    status, body = post(service, importer, external, "retry", b'{"reason": "mended"}')
+    status, body = post(service, importer, external, "retry", b'{"reason": "fixed"}')
     assert status == 200
     assert body["latest_error"] is None
     wait_for(lambda: importer.client.status(importer.supplier, external).body["status"] == "PROCESSED", "processed")

@@ -46,7 +46,7 @@ def test_codes_reasons_and_details_are_apart_from_words() -> None:
     many = ImportErrored(attempt=1, code="failed", detail="No.", problems=("a@b",))
     assert (step(many).code, step(many).detail) == ("failed", "")
     assert step(ImportErrored(attempt=1, code="failed", detail="No.")).detail == "No."
-    assert step(ImportRetried(reason="mended")).reason == "mended"
+    assert step(ImportRetried(reason="fixed")).reason == "fixed"
     for reason, shown in (("r_1", "ticket 7"), ("r_2", "")):
         assert step(PersonalDataShown(user="u_1", what=("account",), reason=reason)).reason == shown
 

@@ -66,7 +66,7 @@ DRY_ERRED = DryRunErrored(attempt=1, code="c", detail="D.", problems=("code@plac
 GIVEN_UP: dict[str, Any] = {
     "attempt": 2,
     "code": "attempts_exhausted",
-    "detail": "Processing was given up after 2 attempts. Retry it when the cause is mended.",
+    "detail": "Processing was given up after 2 attempts. Retry it when the cause is fixed.",
 }
 ERASE = EraseSubject(reason="DSR-1")
 ERASED = SubjectErased(reason="DSR-1", erased_at=NOON)
@@ -111,7 +111,7 @@ ROWS: list[tuple[Sequence[Event], Command, Event | type[Refused] | None]] = [
     (PENDING, CancelImport(reason="no", private="p"), ImportCancelled(reason="no", private="p")),
     (DROPPED, CancelImport(), None),
     *[(history, CancelImport(), IllegalTransition) for history in (RUNNING, DONE)],
-    (ERRED, RetryImport(reason="mended", private="p"), ImportRetried(reason="mended", private="p")),
+    (ERRED, RetryImport(reason="fixed", private="p"), ImportRetried(reason="fixed", private="p")),
     (PENDING, RetryImport(), None),
     *[(history, RetryImport(), IllegalTransition) for history in ([], DONE, DROPPED)],
     (DONE, ERASE, ERASED_ACCOUNT),

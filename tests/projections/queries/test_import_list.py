@@ -84,15 +84,15 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
     ({"code": "invalid_iban", "is_problem": True, "status": "PROCESSED"}, []),
     ({"code": "invalid_iban", "is_problem": True, "status": "ERRORED"}, ["08", "05", "02"]),
     ({"code": "invalid_iban", "is_problem": True, "status": "CANCELLED"}, []),
-    ({"code": "invalid_iban", "is_problem": True, "is_mended": False}, ["08", "05", "02"]),
-    ({"code": "invalid_iban", "is_problem": True, "is_mended": False, "path": PLACE}, ["08", "05", "02"]),
-    ({"code": "invalid_iban", "is_problem": True, "is_mended": True, "path": PLACE}, []),
-    ({"code": "invalid_iban", "is_problem": True, "is_mended": True, "status": "ERRORED"}, []),
-    ({"code": "invalid_iban", "is_problem": True, "is_mended": False, "status": "PENDING"}, []),
+    ({"code": "invalid_iban", "is_problem": True, "is_fixed": False}, ["08", "05", "02"]),
+    ({"code": "invalid_iban", "is_problem": True, "is_fixed": False, "path": PLACE}, ["08", "05", "02"]),
+    ({"code": "invalid_iban", "is_problem": True, "is_fixed": True, "path": PLACE}, []),
+    ({"code": "invalid_iban", "is_problem": True, "is_fixed": True, "status": "ERRORED"}, []),
+    ({"code": "invalid_iban", "is_problem": True, "is_fixed": False, "status": "PENDING"}, []),
     ({"code": FAILED, "status": "ERRORED"}, ["08", "05", "02"]),
     ({"code": FAILED, "status": "PENDING"}, []),
     ({"code": FAILED, "status": "DRY_RUN_ERRORED"}, []),
-    ({"run": "r1", "code": "invalid_iban", "is_problem": True, "is_mended": True}, []),
+    ({"run": "r1", "code": "invalid_iban", "is_problem": True, "is_fixed": True}, []),
     ({"run": "r1"}, ALL[6:]),
     ({"run": "r1", "status": "PROCESSED"}, ["04", "01"]),
     ({"run": "r1", "code": "invalid_iban", "is_problem": True}, ["05", "02"]),
@@ -130,8 +130,8 @@ def test_what_was_mended_is_told_from_what_still_fails(ledger: Ledger, listing: 
     follow(ledger)
     failed = {"code": "invalid_iban", "is_problem": True}
     for more in ({}, {"path": PLACE}):
-        assert listing(**failed, **more, is_mended=True) == ["02"]
-        assert listing(**failed, **more, is_mended=False) == ["08", "05"]
+        assert listing(**failed, **more, is_fixed=True) == ["02"]
+        assert listing(**failed, **more, is_fixed=False) == ["08", "05"]
         assert listing(**failed, **more, status="PENDING") == ["08"]
         assert listing(**failed, **more, status="PROCESSED") == ["02"]
         assert listing(1, **failed, **more) == ["08", "05", "02"]

@@ -44,7 +44,7 @@ def counts(database: PostgresUrls, suppliers: list[str], days: int = 2) -> list[
 
 
 def told(count: FailureCount) -> tuple[Any, ...]:
-    return count.code, count.path, count.open, count.mended, count.days
+    return count.code, count.path, count.open, count.fixed, count.days
 
 
 def test_what_fails_is_open_until_it_is_mended(ledger: Ledger, owner: Ledger, database: PostgresUrls) -> None:

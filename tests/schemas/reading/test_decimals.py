@@ -1,10 +1,15 @@
 """Decimal texts that are looked at together are judged as each by itself, and no place is forgotten."""
 
+import re
 from decimal import Decimal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from market.judging import Occasion, Terms, judge
+from schemas.base import DECIMAL_PATTERN, DecimalText, Wire
+from schemas.reading.decimals import decimals_hold
 from schemas.reading.shape import NotJson
 from schemas.submission import sent_submission, stored_account, stored_submission
 from tests.support.make import NOON, an_account, changed, encoded
@@ -53,3 +58,26 @@ def test_an_amount_may_be_sent_as_text(text: str) -> None:
     sent = sent_submission(with_amount(f'"{text}"'))
     assert not sent.misfits
     assert sent.account.payment_schedules[0].amount == Decimal(text)
+
+
+class Amount(Wire, frozen=True):
+    amount: DecimalText
+
+
+class Amounts(Wire, frozen=True):
+    amount: DecimalText = ""
+    others: tuple[DecimalText, ...] = ()
+    below: Amount | None = None
+
+
+TEXTS = st.one_of(
+    st.from_regex(DECIMAL_PATTERN, fullmatch=False).filter(lambda text: re.search(DECIMAL_PATTERN, text)),
+    st.text("0123456789.-\n", min_size=1, max_size=24),
+)
+
+
+@given(TEXTS, st.lists(TEXTS, max_size=3), TEXTS)
+def test_all_decimals_are_checked_together_as_each_one_alone(first: str, others: list[str], last: str) -> None:
+    value = Amounts(amount=first, others=tuple(others), below=Amount(amount=last))
+    each = [re.search(DECIMAL_PATTERN, text) is not None for text in (first, *others, last)]
+    assert decimals_hold(value, Amounts) == all(each)
