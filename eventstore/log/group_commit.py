@@ -184,8 +184,8 @@ class GroupCommitter:
             for first, item in zip(firsts, batch, strict=True)
             for index, answer in item.append.answers.items()
         }
-        pool: Any = self._recorder.datastore.pool
-        with store_errors(), pool.connection() as connection, waiting_for_standbys(connection):
+        datastore: Any = self._recorder.datastore
+        with store_errors(), datastore.writers_pool.connection() as connection, waiting_for_standbys(connection):
             began = time.perf_counter()
             position = 1 + self._recorder.append(connection, Append(events, payloads, answers))
             measures().appended(len(events), time.perf_counter() - began)

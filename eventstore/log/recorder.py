@@ -89,31 +89,45 @@ class Append(msgspec.Struct, frozen=True):
 
 
 class LedgerDatastore(PostgresDatastore):
-    """The library's datastore on a database URL, with the session settings of the log."""
+    """The library's datastore on a database URL, with the session settings of the log.
+
+    Of `connections`, one is the writer's; others have at least one.
+    """
 
     def __init__(self, database_url: str, *, connections: int, is_open: bool = True) -> None:
         super().__init__("", "", "", "", "", originator_id_type="text")
-        self.pool: Any = ConnectionPool(
-            database_url,
-            connection_class=PooledConnection[DictRow],
-            kwargs={"row_factory": dict_row, "connect_timeout": 2, "application_name": "importledger"},
-            min_size=0,
-            max_size=connections,
-            open=False,
-            configure=_configure,
-            check=check_writable,
-            timeout=CONNECT_TIMEOUT_S,
-            reconnect_timeout=1.0,
-        )
+        self.pool: Any = _pool(database_url, max(1, connections - 1))
+        self.writers_pool: Any = _pool(database_url, 1)
+        """Pool of the one connection that is reserved for the writer: other users of the log cannot delay creates."""
         if is_open:
             self.open()
 
     def open(self) -> None:
         """Connect from now on; before, every use raises StoreUnavailable."""
         self.pool.open(wait=False)
+        self.writers_pool.open(wait=False)
+
+    def close(self) -> None:
+        self.writers_pool.close()
+        self.pool.close()
 
     def register_type_adapters(self) -> None:
         """Register nothing: binary arrays of columns replace composite types."""
+
+
+def _pool(database_url: str, connections: int) -> Any:
+    return ConnectionPool(
+        database_url,
+        connection_class=PooledConnection[DictRow],
+        kwargs={"row_factory": dict_row, "connect_timeout": 2, "application_name": "importledger"},
+        min_size=0,
+        max_size=connections,
+        open=False,
+        configure=_configure,
+        check=check_writable,
+        timeout=CONNECT_TIMEOUT_S,
+        reconnect_timeout=1.0,
+    )
 
 
 def _configure(connection: PooledConnection[DictRow]) -> None:

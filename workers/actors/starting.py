@@ -17,6 +17,8 @@ from workers.backoff import backoff
 
 MAX_ATTEMPTS = 5
 LEASE = timedelta(seconds=60)
+LONGEST_LEASE = timedelta(minutes=10)
+"""Time after its last change at which an import is released in any case. A forged lease could have no end."""
 TRY_AGAIN_AFTER_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Pauses between tries while the database is unavailable [seconds]. Their sum is shorter than the lease."""
 

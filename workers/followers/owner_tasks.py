@@ -37,6 +37,7 @@ from projections.versions.projection import Projection
 from projections.versions.reading import head
 from projections.versions.versions import (
     NotPossible,
+    ProjectionVersion,
     alone,
     build_version,
     drop_versions,
@@ -188,10 +189,7 @@ class OwnerTasks(Follower):
             parked = len(parked_streams(connection, projection.name, built.version))
             outcome = {"version": built.version, "events": total, "parked": parked, "is_switched": False}
             if not live_version(connection, projection.name).is_outdated(projection):
-                with side_by_side(url, connection, projection, built):
-                    outcome |= differing_rows(
-                        compare(connection, projection, projection.home, built.schema, limit=ROWS), projection
-                    )
+                outcome |= _compared(url, connection, projection, built)
             if request.arguments.get("switch") == "yes":
                 outcome |= _switched(connection, projection, built.version) | {"is_switched": True}
             return outcome
@@ -228,6 +226,25 @@ class NotAllowed(Exception):
 def write_progress(connection: Connection[Any], task_id: str, done: int, total: int, outcome: str = "") -> None:
     """Save how many of how many events are done, and the result as JSON once the task has ended."""
     connection.execute(_WRITE_PROGRESS, (task_id, done, total, outcome, now()))
+
+
+def _compared(
+    admin_url: str, connection: Connection[Any], projection: Projection, built: ProjectionVersion
+) -> dict[str, Any]:
+    """Return the rows that differ from the live version; nothing if they cannot be compared.
+
+    The new version is whole without it, so a failure is logged and does not fail the build.
+    """
+    try:
+        with side_by_side(admin_url, connection, projection, built):
+            return differing_rows(
+                compare(connection, projection, projection.home, built.schema, limit=ROWS), projection
+            )
+    except Exception as error:
+        if connection.closed:  # the task starts again when the database answers
+            raise
+        logger.warning("versions not compared", projection=projection.name, reason=first_line(error))
+        return {}
 
 
 def _switched(connection: Connection[Any], projection: Projection, version: int) -> dict[str, Any]:

@@ -44,7 +44,7 @@ COUNT_EVERY_S = 2.0
 GATHER_S = 0.2
 """Pause after a message that was not full [seconds]. Streams that arrive meanwhile share the next message."""
 ROOM_EVERY_S = 0.05
-"""Pause before the next message while streams wait for room [seconds]. A longer one leaves workers idle."""
+"""Pause while imports wait for room in the queue of running workers [seconds]. A longer one leaves workers idle."""
 
 _BELLS: dict[str, Bell] = {
     topic: bell
@@ -78,7 +78,7 @@ class Relay(Follower):
         self._sweeper = Sweeper(ledger, doorbell, self.turns)
         self._costs: dict[Bell, deque[int]] = {bell: deque(maxlen=1_000) for bell in self.turns}
         """Streams named in each of the last messages, by queue. A short message counts a minimum."""
-        self._workers, self._counted_at = 1, float("-inf")
+        self._workers, self._counted_at = 0, float("-inf")
 
     def work(self, connection: Connection[Any], stop: threading.Event) -> None:
         position, rings_at, is_behind = follow.checkpoint(connection, FOLLOWER), 0.0, True
@@ -106,7 +106,7 @@ class Relay(Follower):
     def _pause(self, connection: Connection[Any], stop: threading.Event, rung: int, *, yields: bool) -> None:
         """Pause while streams wait or arrive; otherwise wait for the log."""
         if yields or 0 < rung < STREAMS_PER_MESSAGE or any(self.turns.values()):
-            pause = ROOM_EVERY_S if any(self.turns.values()) else GATHER_S
+            pause = ROOM_EVERY_S if self.turns[IMPORTS] and self._workers else GATHER_S
             stop.wait(LOOK_EVERY_S if yields else pause)  # not follow.wait: every append rings, and none makes room
             follow.wait(connection, 0.0)  # discard the rings, which would fill memory
         elif not rung:
@@ -115,7 +115,7 @@ class Relay(Follower):
     def _count_workers(self, connection: Connection[Any]) -> None:
         if time.monotonic() - self._counted_at >= COUNT_EVERY_S:
             row = connection.execute(_COUNT_WORKERS, (locks.WORKERS,)).fetchone()
-            self._workers, self._counted_at = max(1, row["workers"] if row else 1), time.monotonic()
+            self._workers, self._counted_at = row["workers"] if row else 0, time.monotonic()
 
     def _read_on(self, connection: Connection[Any], position: int) -> tuple[int, bool]:
         """Add the streams after the position to the turns. Return the position reached, and True if there are more."""
@@ -133,7 +133,7 @@ class Relay(Follower):
         """Send messages by turns, until enough messages wait or hold `most` streams. Return the number of streams."""
         turns, costs, rung = self.turns[bell], self._costs[bell], 0
         known = [*costs][-waiting:] if waiting else []
-        left = MESSAGES_PER_WORKER * self._workers * bell.streams_per_message
+        left = MESSAGES_PER_WORKER * max(1, self._workers) * bell.streams_per_message
         left -= sum(known) + (waiting - len(known)) * bell.streams_per_message
         while left > 0 and (most is None or rung < most):
             messages = turns.take(bell.streams_per_message)

@@ -64,6 +64,7 @@ class Sealer:
         try:
             with self._ledger.connection() as connection, sealing_lock(connection, waits=False) as is_held:
                 if not is_held:
+                    supervision.waits_no_more("sealer")
                     return inf
                 try:
                     sealed = seal(connection, self._key, self._outside, at=now())

@@ -23,6 +23,7 @@ from projections.queries.reconciliation import waiting_jobs
 from projections.unlogged.refused_attempts import delete_old_attempts
 from projections.views.customer_mail import FIRST_MAIL, SELECT_ABANDONED_MAILS, SELECT_WAITING_MAILS
 from telemetry.supervision import supervision
+from workers.actors.starting import LONGEST_LEASE
 from workers.backoff import backoff
 from workers.broker import IMPORTS, MAILS, RECONCILIATIONS, Bell, BellUnavailable, Doorbell
 from workers.followers.leader import ends_work
@@ -37,11 +38,11 @@ FORGET_EVERY_S = 600.0
 
 _SELECT_ABANDONED = """
 SELECT supplier, external_account_number, version, attempt,
-       least(lease_until, modified_at + interval '10 minutes') < statement_timestamp() AS is_expired,
+       least(lease_until, modified_at + %(longest_lease)s) < statement_timestamp() AS is_expired,
        statement_timestamp() AS at
 FROM import_status
 WHERE status = 'IN_PROGRESS'
-  AND (least(lease_until, modified_at + interval '10 minutes') < statement_timestamp()  -- a forged lease has no end
+  AND (least(lease_until, modified_at + %(longest_lease)s) < statement_timestamp()
        OR NOT EXISTS (
            SELECT FROM pg_locks
            WHERE locktype = 'advisory' AND classid = %(lock_class)s::bigint::oid AND objid::bigint = worker AND granted
@@ -142,7 +143,7 @@ class Sweeper:
 
     def _give_back_abandoned(self, connection: Connection[Any]) -> None:
         """Postpone imports with an expired lease or a lost worker. The latter have no message, and come next."""
-        parameters = {"lock_class": locks.WORKERS, "limit": LIMIT}
+        parameters = {"lock_class": locks.WORKERS, "limit": LIMIT, "longest_lease": LONGEST_LEASE}
         commands = {}
         at_once = []
         for row in connection.execute(_SELECT_ABANDONED, parameters):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from psycopg_pool import PoolTimeout
 
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import SupplierCreated
@@ -43,6 +44,20 @@ def test_the_writer_goes_on_after_an_unexpected_error(database: PostgresUrls) ->
     appends = [Append([recorded("supplier/A")]), Append([recorded("supplier/B")])]
     assert [committer.append(append) for append in appends] == [1, 2]
     assert committer.is_running
+    committer.close()
+    datastore.close()
+
+
+def test_creates_are_written_while_others_use_all_connections(database: PostgresUrls) -> None:
+    """A batch would wait for a connection of the pool, and all its creates would be answered 503."""
+    datastore = LedgerDatastore(database.service, connections=10)
+    committer = GroupCommitter(LedgerRecorder(datastore))
+    with contextlib.ExitStack() as others:
+        for _ in range(9):
+            others.enter_context(datastore.pool.connection())
+        with pytest.raises(PoolTimeout):
+            datastore.pool.getconn(timeout=0)
+        assert committer.append(Append([recorded("supplier/A")])) == 1
     committer.close()
     datastore.close()
 

@@ -150,6 +150,18 @@ def test_a_projection_is_verified_rebuilt_and_switched(tasks: Tasks, operator: s
     assert (failed.status, bool(failed.error)) == ("FAILED", True)
 
 
+def test_a_version_that_cannot_be_compared_is_built_all_the_same(
+    tasks: Tasks, operator: str, database: PostgresUrls
+) -> None:
+    """As by `projections rebuild`, which leaves the version that it has built."""
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("ALTER TABLE import_supplier RENAME TO moved_away")
+    task = tasks.done(operator, "projection_rebuild", name="import_supplier")
+    outcome = msgspec.json.decode(task.outcome)
+    assert (task.status, outcome["version"], outcome["is_switched"]) == ("DONE", 2, False)
+    assert "changed" not in outcome, "nothing is said about rows"
+
+
 def test_rows_that_differ_are_in_the_result_without_persons(
     ledger: Ledger, tasks: Tasks, operator: str, database: PostgresUrls
 ) -> None:

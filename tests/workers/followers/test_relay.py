@@ -16,11 +16,13 @@ from eventstore.log.ledger import Ledger
 from tests.support.bells import queued
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage
-from workers.broker import IMPORTS, STREAMS_PER_MESSAGE, BrokerDoorbell, in_process_broker
+from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, Bell, BrokerDoorbell, in_process_broker
 from workers.followers import relay as relays
 from workers.followers import sweeper, turns
 from workers.followers.relay import GATHER_S, MESSAGES_PER_WORKER, ROOM_EVERY_S, YIELDING_S, Relay
+from workers.followers.turns import Waiting
 from workers.intake import LOOK_EVERY_S, Intake
+from workers.liveness import Liveness
 
 
 def test_the_relay_sends_messages_for_new_events_and_saves_its_position(
@@ -95,9 +97,31 @@ def test_while_many_messages_wait_the_relay_pauses_and_discards_rings(
             writer.execute(f"NOTIFY {CHANNEL}")
     connection.execute("SELECT 1")  # receives the rings
     Relay(ledger, doorbell).work(connection, pauses)
-    assert pauses.lengths == [ROOM_EVERY_S]
+    assert pauses.lengths == [GATHER_S]
     assert doorbell.waiting() == MESSAGES_PER_WORKER
     assert list(connection.notifies(timeout=0)) == []
+
+
+@pytest.mark.parametrize(
+    ("bell", "has_worker", "pause_s"),
+    [(IMPORTS, True, ROOM_EVERY_S), (IMPORTS, False, GATHER_S), (MAILS, True, GATHER_S)],
+)
+def test_the_relay_pauses_shortly_only_while_imports_wait_for_a_worker(
+    ledger: Ledger, connection: psycopg.Connection[Any], bell: Bell, has_worker: bool, pause_s: float
+) -> None:
+    """Nobody takes a message soon if no worker runs, and e-mails are not that many."""
+    if has_worker:
+        worker = Liveness(ledger)
+        worker.start(threading.Event())
+    pauses = Pauses(broker := in_process_broker(), takes=False)
+    relay, doorbell = Relay(ledger, BrokerDoorbell(broker)), BrokerDoorbell(broker)
+    for number in range(2 * bell.streams_per_message):
+        doorbell.ring([str(number)], bell)
+    relay.turns[bell].add(SUPPLIER, f"import/{SUPPLIER}/1", Waiting(1))
+    relay.work(connection, pauses)
+    assert (pauses.lengths, len(relay.turns[bell])) == ([pause_s], 1)
+    if has_worker:
+        worker.stop()
 
 
 class Priority(Intake):

@@ -6,10 +6,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from eventstore.errors import StoreUnavailable
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
 from eventstore.proof.checkpoints import LogKey, Outside
-from eventstore.proof.sealing import continue_from
+from eventstore.proof.sealing import continue_from, sealing_lock
 from projections import INLINE
 from telemetry.supervision import supervision
 from tests.support.make import NOON, stage
@@ -42,6 +43,19 @@ def test_a_refused_seal_is_tried_again_within_seconds_and_its_trouble_ends(log: 
     wait_for(lambda: supervision.troubles() == [], "it seals again")
     stop.set()
     sealing.join()
+    ledger.close()
+
+
+def test_a_sealer_on_standby_reports_no_trouble_once_the_database_answers(log: Log) -> None:
+    """It noticed the outage, and another sealer seals afterwards."""
+    ledger = Ledger(log.urls.service, views=INLINE)
+    sealer = Sealer(ledger, KEY, log.outside, AuthorityKey("r" * 32), every_s=3600)
+    supervision.failed("sealer", StoreUnavailable("the database does not answer"), is_waiting=True)
+    assert [trouble.name for trouble in supervision.troubles()] == ["sealer"]
+    with psycopg.connect(log.urls.service, autocommit=True) as other, sealing_lock(other, waits=False) as is_held:
+        assert is_held
+        sealer.seal()
+    assert supervision.troubles() == []
     ledger.close()
 
 
