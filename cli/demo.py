@@ -71,15 +71,16 @@ def demo(port: int, accounts: int, seed: int, data_dir: Path | None, is_to_exit:
         api_key, link = _prepare(connections.admin_url)
         with _importing(base_url, api_key, folder / "importing"):
             outcome.append(_shown(console, accounts, seed))
+        if is_to_exit:
+            return
         console.print("The console:", style="bold")
         print(f"{base_url}/console/")
         print(f"{link.address(base_url)} signs in once, within 15 minutes.")
         console.print("Try it:", style="bold")
         for line in curl_lines(base_url, api_key, f"{SUPPLIER[:2]}-{seed:02d}{1:07d}"):
             print(line)
-        if not is_to_exit:
-            console.print("The service goes on running. Stop it with Ctrl-C.")
-            service.supervisor.watch(stop)
+        console.print("The service continues to run. Stop it with Ctrl-C.")
+        service.supervisor.watch(stop)
 
     folder.mkdir(parents=True, exist_ok=True)
     try:

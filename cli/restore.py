@@ -34,7 +34,7 @@ from eventstore.proof.checkpoints import OutsideUnavailable, read_note, read_sig
 from eventstore.proof.payload_verification import verify_payloads
 from eventstore.proof.sealing import LogDiffers, SealRefused, compare_log, copy_outside, sealing_lock
 from eventstore.proof.verification import Kept, gaps, verify_answers, verify_events
-from eventstore.proof.verifier import Invalid, read_key
+from eventstore.proof.verifier import Invalid
 from projections import INLINE, PROJECTIONS
 from projections.retention.archiving import all_put_back
 from projections.retention.erasure import erase, erase_contacts
@@ -176,11 +176,6 @@ def _refuse_unsigned(
 
     Nothing is restored then.
     """
-    try:
-        for key in keys:
-            read_key(key)
-    except Invalid as error:
-        raise BackupError(f"--key must be the log's verifier key: {error}.") from error
     if own and keys and not _is_signed(own, keys):
         raise BackupError(
             "The backup is not signed with the key that --key names: compare it with the key that `importledger seal` "

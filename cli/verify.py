@@ -15,7 +15,7 @@ from cli.service.settings import Settings
 from eventstore.proof.checkpoints import OutsideUnavailable, read_note
 from eventstore.proof.statement import check_statement
 from eventstore.proof.verification import Kept
-from eventstore.proof.verifier import Invalid, read_statement
+from eventstore.proof.verifier import Invalid, given_key, read_key, read_statement
 
 FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 against_option = click.option(
@@ -26,8 +26,25 @@ against_option = click.option(
     metavar="CHECKPOINT",
     help="Checkpoint file that you kept; repeatable.",
 )
+
+
+def _keys(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        keys = tuple(map(given_key, given))
+        for key in keys:
+            read_key(key)
+    except Invalid as error:
+        raise click.BadParameter(f"{error}.", context, option) from error
+    return keys
+
+
 key_option = click.option(
-    "--key", "keys", multiple=True, metavar="VKEY", help="Verifier key of the log; repeatable after a change."
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="VKEY",
+    callback=_keys,
+    help="Verifier key of the log, or a file with it; repeatable after a change.",
 )
 
 
@@ -110,6 +127,8 @@ def _end_with(problems: Sequence[str], forged: Sequence[str]) -> None:
         raise click.ClickException("the log is what was signed, and a certificate is not.")
     if all(sentence.startswith("WARNED") for sentence in problems) and problems:
         raise click.ClickException("the log is what was signed, and something beside it is not as it should be.")
+    if problems and all(sentence.startswith(("NOT SIGNED", "UNANCHORED")) for sentence in problems):
+        raise click.ClickException("a checkpoint is not signed with this key. No event was found altered.")
     if problems:
         raise click.ClickException("the log is not what was signed.")
 

@@ -463,7 +463,7 @@ def run() -> int:
     parser.add_argument("--against", action="append", default=[], help="a checkpoint that you have kept")
     arguments = parser.parse_args()
     try:
-        key = _given_key(arguments.key) if arguments.key is not None else None
+        key = given_key(arguments.key) if arguments.key is not None else None
         against = [Path(name).read_text("utf-8") for name in arguments.against]
         if zipfile.is_zipfile(arguments.proof):
             with zipfile.ZipFile(arguments.proof) as proof:
@@ -482,7 +482,7 @@ def run() -> int:
     return 1 if wrong else 0
 
 
-def _given_key(given: str) -> str:
+def given_key(given: str) -> str:
     """Return the verifier key: the last word of the argument, or of the file of that name. Raises Invalid."""
     words = (Path(given).read_text("utf-8") if Path(given).is_file() else given).split()
     if not words or "+" not in words[-1]:
