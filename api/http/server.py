@@ -300,7 +300,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def timeout_keep_alive_handler(self) -> None:
         """Close an idle connection, even if its client has not read the last answer."""
-        self._start("reading", READ_TIMEOUT_S, self.transport.abort)
+        self._start("closing", READ_TIMEOUT_S, self.transport.abort)  # `resume_writing` must not stop this timer
         super().timeout_keep_alive_handler()
 
     # Reports of the transport.
@@ -325,8 +325,8 @@ class GuardedProtocol(HttpToolsProtocol):
         """End endless answers, and cut off clients that do not read. Called when the server stops."""
         if (stopping := self.app_state.get(STATE)) is not None:
             stopping.set()
-        if "reading" in self._timers:
-            self._start("reading", STOPPING_S, self.transport.abort)
+        for timer in self._timers.keys() & {"reading", "closing"}:
+            self._start(timer, STOPPING_S, self.transport.abort)
         super().shutdown()
 
     # Refusals.
