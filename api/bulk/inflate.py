@@ -40,13 +40,14 @@ class Plain:
 
 
 class _Members:
-    """Decoder of members or frames, one after the other."""
+    """Decoder of members or frames, one after the other. Skips zeros that pad the end of gzip."""
 
     def __init__(
         self, coding: str, begin: Callable[[], Any], step: Callable[[Any, memoryview], tuple[bytes, int]]
     ) -> None:
         """`begin` returns a decoder of one member. `step` decodes with it, and returns a piece and the bytes left."""
         self._coding = coding
+        self._is_padded = coding == "gzip"
         self._begin = begin
         self._step = step
         self._member: Any = None
@@ -56,6 +57,10 @@ class _Members:
         self._taken += len(data)
         rest = memoryview(data)
         while rest:
+            if self._is_padded and self._member is None and self._given:
+                rest = memoryview(bytes(rest).lstrip(b"\0"))
+                if not rest:
+                    return
             self._member = self._member or self._begin()
             try:
                 piece, left = self._step(self._member, rest)

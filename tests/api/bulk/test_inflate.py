@@ -51,3 +51,16 @@ def test_a_window_that_needs_too_much_memory_is_refused() -> None:
     compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     with pytest.raises(ApiError):
         list(INFLATERS["zstd"]().feed(compressor.compress(BODY) + compressor.flush()))
+
+
+@pytest.mark.parametrize("size", [1, 7, 65_536])
+def test_zeros_that_pad_gzip_are_left_out(size: int) -> None:
+    inflater, sent = INFLATERS["x-gzip"](), gzip.compress(b"x") + b"\0" * 10 + gzip.compress(b"y") + b"\0" * 10
+    pieces = [piece for at in range(0, len(sent), size) for piece in inflater.feed(sent[at : at + size])]
+    assert b"".join(pieces) == b"xy"
+    assert inflater.is_whole()
+
+
+def test_a_plain_body_passes() -> None:
+    assert list(INFLATERS[""]().feed(b"x")) == [b"x"]
+    assert INFLATERS[""]().is_whole()
