@@ -12,6 +12,7 @@ from schemas.reading.problems import MAX_PROBLEM_BYTES, MAX_PROBLEMS, MAX_STEP
 from schemas.reading.work import (
     MAX_CONTAINERS,
     MAX_DECIMALS,
+    MAX_NAMES,
     MAX_RULES_S,
     MAX_SCAN_S,
     MAX_VALUES,
@@ -122,6 +123,7 @@ nesting of a body | {MAX_DEPTH} levels | 400 `parse_error` | the stack
 items of an array | {MAX_ITEMS:,} | 400 `max_length` | CPU
 objects and arrays of a body | {MAX_CONTAINERS:,} | {_TOO_LARGE} | memory
 values of a body | {MAX_VALUES:,} | {_TOO_LARGE} | memory
+names of an object | {MAX_NAMES:,} | {_TOO_LARGE} | waiting of others
 numbers with a fraction or exponent in a body | {MAX_DECIMALS:,} | {_TOO_LARGE} | memory
 CPU time for reading a body | {MAX_SCAN_S} s + {MAX_WALK_S} s | {_TOO_LARGE} | waiting of others
 CPU time for the market's rules | {MAX_RULES_S} s | {_TOO_LARGE} | waiting of others

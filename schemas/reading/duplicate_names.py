@@ -1,17 +1,27 @@
 """Repeated names in JSON objects. Readers keep the last value, so the first one would be lost unnoticed."""
 
-import json
-from collections.abc import Iterator
+import math
+import re
 from typing import Any
 
 import msgspec
 
 from schemas.base import Problem
 from schemas.reading import misfits
-from schemas.reading.problems import ProblemList, attr_of
+from schemas.reading.misfits import MAX_DEPTH
+from schemas.reading.problems import UNKNOWN_FIELD, ProblemList, attr_of
 from schemas.reading.work import MAX_SCAN_S, Work
+from schemas.sentence import Sentence
 
 REPEATED_FIELD = "repeated_field"
+MAX_REMEMBERED = 250_000
+"""Names that a scan holds in memory. Beyond this number it finds no further ones."""
+
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"(\s*+:)?|[{}\[\],]', re.DOTALL)
+_BRACKET = re.compile(rb"[{}\[\]]")
+_PIECE_BYTES = 65_536
+_WORK_EVERY = 4_096
+"""Tokens between two checks of the time limit."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -29,36 +39,110 @@ def repeats_names(body: bytes, value: Any) -> bool:
     return colons > _encoder.encode(value).count(b":")
 
 
-class _Pairs(list[tuple[str, Any]]):
-    """Members of an object, repeated ones included."""
+def repeated_names(body: bytes, depth: float = MAX_DEPTH) -> list[Problem]:
+    """Return a problem for each repeated name, at its path. The body must be valid JSON.
 
-
-def repeated_names(body: bytes, *, within_s: float = MAX_SCAN_S) -> list[Problem]:
-    """Return a problem for each repeated name, at its path. The body must be valid JSON of bounded depth.
-
-    Raises TooMuchWork after this CPU time [seconds].
+    The time and the memory are limited, so names of a large body may be missing. Raises RecursionError if the body has
+    more levels than `depth`, also if these are in a value that reading loses.
     """
-    found, work = ProblemList(), Work(within_s)
-
-    def pairs(members: list[tuple[str, Any]]) -> _Pairs:
-        work.go_on()
-        return _Pairs(members)
-
-    value = json.loads(body, object_pairs_hook=pairs, parse_float=str, parse_int=str)
-    for path in _repeated(value, ()):
-        work.go_on()
-        found.note(attr_of(path), REPEATED_FIELD, misfits.REPEATED)
-    return found.problems()
+    return _Scan(body, depth=depth).problems()
 
 
-def _repeated(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    if isinstance(value, _Pairs):
-        met: dict[str, int] = {}
-        for name, inner in value:
-            met[name] = met.get(name, 0) + 1
-            if met[name] == 2:
-                yield (*path, name)
-            yield from _repeated(inner, (*path, name))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _repeated(item, (*path, str(index)))
+def names_at_fault(body: bytes, documented: frozenset[str]) -> list[Problem]:
+    """Return repeated names, and undocumented names of the root object, of a body that is too large to read."""
+    return _Scan(body, documented).problems()
+
+
+def has_larger_object(body: bytes, names: float) -> bool:
+    """Return True if an object of a body has more names than this. The body is not decoded, and may be invalid.
+
+    It is read in pieces, so that other threads continue meanwhile.
+    """
+    if body.count(b":") <= names:
+        return False
+    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    counts, is_in_text = [0], 0
+    for at in range(0, len(plain), _PIECE_BYTES):
+        parts = plain[at : at + _PIECE_BYTES].split(b'"')
+        signs = b"".join(parts[is_in_text::2])
+        is_in_text ^= (len(parts) - 1) & 1
+        begin = 0
+        for bracket in _BRACKET.finditer(signs):
+            counts[-1] += signs.count(b":", begin, bracket.start())
+            begin = bracket.end()
+            if counts[-1] > names:
+                return True
+            if bracket.group() in b"{[":
+                counts.append(0)
+            elif len(counts) > 1:
+                counts.pop()
+        counts[-1] += signs.count(b":", begin)
+    return counts[-1] > names
+
+
+class _Container:
+    """Object or array whose end has not been read: its names, and the name or number of its current item."""
+
+    def __init__(self, *, is_object: bool) -> None:
+        self.names: set[str] | None = set() if is_object else None
+        self.repeated: set[str] = set()
+        self.step = "" if is_object else "0"
+
+
+class _Scan:
+    """One pass over a body's tokens. It never holds the whole body as values."""
+
+    def __init__(self, body: bytes, documented: frozenset[str] | None = None, depth: float = math.inf) -> None:
+        self._body = body
+        self._documented = documented
+        self._depth = depth
+        self._found = ProblemList()
+        self._open: list[_Container] = []
+        self._remembered = 0
+
+    def problems(self) -> list[Problem]:
+        work = Work(MAX_SCAN_S)
+        for number, token in enumerate(_TOKEN.finditer(self._body)):
+            if number % _WORK_EVERY == 0 and work.is_over():
+                break
+            start = self._body[token.start()]
+            if start == 0x22:  # "
+                if token.group(1) and self._open:
+                    self._name(token)
+            elif start == 0x2C:  # ,
+                self._comma()
+            elif start in b"{[":
+                self._open.append(_Container(is_object=start == 0x7B))
+                if len(self._open) > self._depth:
+                    raise RecursionError
+            elif self._open:
+                closed = self._open.pop()
+                self._remembered -= len(closed.names or ())
+        return self._found.problems()
+
+    def _name(self, token: re.Match[bytes]) -> None:
+        inside = self._open[-1]
+        if inside.names is None:
+            return
+        text = token.group()[: token.start(1) - token.start()]
+        name = inside.step = msgspec.json.decode(text, type=str) if b"\\" in text else text[1:-1].decode()
+        if name in inside.names:
+            if name not in inside.repeated:
+                inside.repeated.add(name)
+                self._note(REPEATED_FIELD, misfits.REPEATED)
+        elif self._remembered < MAX_REMEMBERED:
+            inside.names.add(name)
+            self._remembered += 1
+        if self._documented is not None and len(self._open) == 1 and name not in self._documented:
+            self._note(UNKNOWN_FIELD, misfits.UNDOCUMENTED)
+
+    def _comma(self) -> None:
+        if self._open and self._open[-1].names is None:
+            self._open[-1].step = str(int(self._open[-1].step) + 1)
+
+    def _note(self, code: str, detail: Sentence) -> None:
+        room = self._found.room(code)
+        if room.is_full:
+            room.left_out += 1
+        else:  # the path of a problem that is not listed is not made: that would take most of the time
+            self._found.note(attr_of([container.step for container in self._open]), code, detail)

@@ -118,6 +118,10 @@ def too_many_values(most: float) -> Sentence:
     return Sentence(f"A body must have at most {most} values.", f"Ein Inhalt darf höchstens {most} Werte haben.")
 
 
+def too_many_names(most: float) -> Sentence:
+    return Sentence(f"An object must have at most {most} names.", f"Ein Objekt darf höchstens {most} Namen haben.")
+
+
 def too_many_containers(most: float) -> Sentence:
     return Sentence(
         f"A body must have at most {most} objects and arrays.",

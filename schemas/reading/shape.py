@@ -21,10 +21,10 @@ from msgspec import inspect
 
 from schemas.base import DECIMAL_PATTERN, DOT_SEGMENTS, MARKET_TIME, Problem, instant
 from schemas.reading import misfits
-from schemas.reading.duplicate_names import repeated_names, repeats_names
+from schemas.reading.duplicate_names import has_larger_object, names_at_fault, repeated_names, repeats_names
 from schemas.reading.nesting import Holder, holders_of, is_read_shallow, is_shallow
 from schemas.reading.problems import MAX_STEP, UNKNOWN_FIELD, ProblemList, attr_of
-from schemas.reading.work import ASKED, MAX_SCAN_S, STORED, Bounds, TooMuchWork, Work
+from schemas.reading.work import ASKED, STORED, Bounds, TooMuchWork, Work
 from schemas.sentence import Sentence
 
 MAX_HINTS = 20
@@ -92,8 +92,7 @@ class Shape(Generic[T]):
     def examine(self, body: bytes, bounds: Bounds = ASKED) -> tuple[T, Sequence[Problem]]:
         """Return the body and its misfits, with harmless stand-ins in their places. Raises NotJson, TooMuchWork."""
         if detail := _excess(body, bounds):
-            _refuse_deep(body[:_BEGINNING_BYTES])
-            raise TooMuchWork(detail)
+            return self._names_at_fault(body, detail)
         try:
             value = _untyped.decode(body) if len(body) <= LARGE_BYTES else _read(body, bounds)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -112,8 +111,29 @@ class Shape(Generic[T]):
                     return typed, ()
         if not is_shallow(value, bounds.depth):
             raise NotJson(misfits.DEEP_BODY)
-        scan_s = math.inf if bounds is STORED else MAX_SCAN_S
-        return self.fit(value, repeated_names(body, within_s=scan_s) if repeats else (), bounds)
+        repeated: Sequence[Problem] = ()
+        if repeats and bounds is not STORED:
+            try:
+                repeated = repeated_names(body, bounds.depth)
+            except RecursionError:
+                raise NotJson(misfits.DEEP_BODY) from None
+            if not repeated:
+                raise TooMuchWork  # a value is lost, and its name was not found in the time
+        return self.fit(value, repeated, bounds)
+
+    def _names_at_fault(self, body: bytes, detail: Sentence) -> tuple[T, Sequence[Problem]]:
+        """Return the misfits of a body that is too large to read, if its names have some. Raises NotJson, TooMuchWork.
+
+        `detail` names the limit that the body exceeds.
+        """
+        _refuse_deep(body[:_BEGINNING_BYTES])
+        node = inspect.type_info(self.wire_type)
+        if isinstance(node, inspect.StructType):
+            documented = frozenset(field.encode_name for field in node.fields)
+            if problems := names_at_fault(body, documented):
+                whole = Problem("non_field_errors", "max_length", detail)
+                return msgspec.convert(_stand_in(node), self.wire_type), [whole, *problems]
+        raise TooMuchWork(detail)
 
     def stored(self, body: bytes) -> T:
         """Read a body from the log, without limits. Raises NotJson."""
@@ -138,7 +158,11 @@ def _excess(body: bytes, bounds: Bounds) -> Sentence | None:
         return None
     if body.count(b"[") + body.count(b"{") > bounds.containers:
         return misfits.too_many_containers(bounds.containers)
-    return misfits.too_many_values(bounds.values) if body.count(b",") > bounds.values else None
+    if (values := body.count(b",")) > bounds.values:
+        return misfits.too_many_values(bounds.values)
+    if values > bounds.names and has_larger_object(body, bounds.names):
+        return misfits.too_many_names(bounds.names)
+    return None
 
 
 def _read(body: bytes, bounds: Bounds) -> Any:

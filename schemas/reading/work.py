@@ -11,6 +11,8 @@ from schemas.sentence import Sentence
 MAX_VALUES = 450_000
 """Values of one body, counted by their commas. With the two limits below it bounds the memory of a body.
 """
+MAX_NAMES = 350_000
+"""Names of one object. Such an object is made in one step, for which all threads wait."""
 MAX_CONTAINERS = 150_000
 """Objects and arrays of one body, counted by their brackets."""
 MAX_DECIMALS = 300_000
@@ -56,6 +58,7 @@ class Bounds(msgspec.Struct, frozen=True):
     """Limits for reading one body. Beyond them reading raises TooMuchWork."""
 
     values: float = MAX_VALUES
+    names: float = MAX_NAMES
     containers: float = MAX_CONTAINERS
     decimals: float = MAX_DECIMALS
     walk_s: float = MAX_WALK_S
@@ -66,6 +69,8 @@ ASKED = Bounds()
 """Limits for a body of a request."""
 COMPARED = Bounds(values=MAX_VALUES // 2, containers=MAX_CONTAINERS // 2, decimals=MAX_DECIMALS // 2)
 """Limits for each of two bodies that are compared in a request."""
-STORED = Bounds(values=math.inf, containers=math.inf, decimals=math.inf, walk_s=math.inf, depth=2 * MAX_DEPTH)
+STORED = Bounds(
+    values=math.inf, names=math.inf, containers=math.inf, decimals=math.inf, walk_s=math.inf, depth=2 * MAX_DEPTH
+)
 """For a body from the log: it was accepted, so only its depth is limited.
 """

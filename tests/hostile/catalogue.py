@@ -107,8 +107,10 @@ _TOO_MUCH = (400, 413)
 
 WITHOUT_TOKEN: tuple[Hostile, ...] = (
     Hostile("a request line of 60 MB", _anonymous(lambda: b"GET /" + b"a" * 60_000_000), (414,), True),
+    Hostile("a query of 20 MB", _anonymous(lambda: b"GET /livez?" + b"a=1&" * 5_000_000), (414,)),
     Hostile("a field of 60 MB", _anonymous(lambda: b"GET /livez HTTP/1.1\r\nX: " + b"a" * 60_000_000), (431,), True),
     Hostile("200,000 fields", _anonymous(lambda: b"GET /livez HTTP/1.1\r\n" + _fields()), (431,), True),
+    Hostile("101 fields", _anonymous(lambda: b"GET /livez HTTP/1.1\r\n" + _fields(101) + b"\r\n"), (431,)),
     Hostile("200,000 trailers", _anonymous(lambda: CHUNKED + b"2\r\n{}\r\n0\r\n" + _fields()), _REFUSED, True),
     Hostile("a trailer of 60 MB", _anonymous(lambda: CHUNKED + b"2\r\n{}\r\n0\r\nX: " + b"a" * 60_000_000), (400, 431)),
     Hostile("an extension of a chunk, 60 MB", _anonymous(lambda: CHUNKED + b"2;" + b"a" * 60_000_000), (400, 431)),
@@ -145,19 +147,40 @@ WITHOUT_TOKEN: tuple[Hostile, ...] = (
 )
 
 WITH_TOKEN: tuple[Hostile, ...] = (
-    Hostile("many unknown names", _account(lambda n: b'"unknown_field_%08d":"x"' % n), _TOO_MUCH, True),
-    Hostile("names near to documented ones", _account(lambda n: b'"customer%d":1' % n, most=500_000), _TOO_MUCH),
-    Hostile("repeated names", _account(lambda n: b'"%x":1,"%x":1' % (n, n)), _TOO_MUCH, True),
-    Hostile("one name, repeated", _account(lambda n: b'"a":1'), _TOO_MUCH),
+    Hostile("many unknown names", _account(lambda n: b'"unknown_field_%08d":"x"' % n), _REFUSED, True),
+    Hostile("short unknown names", _account(lambda n: b'"%x":1' % n), _REFUSED),
+    Hostile("as many unknown names as are read", _account(lambda n: b'"%x":1' % n, most=349_900), _REFUSED),
+    Hostile("names near to documented ones", _account(lambda n: b'"customer%d":1' % n, most=500_000), _REFUSED),
+    Hostile("repeated names", _account(lambda n: b'"%x":1,"%x":1' % (n, n)), _REFUSED, True),
+    Hostile(
+        "as many repeated names as are read", _account(lambda n: b'"%x":1,"%x":1' % (n, n), most=174_900), _REFUSED
+    ),
+    Hostile(
+        "as many names as are read, in two objects",
+        _account(
+            lambda n: b"{%s}" % b",".join(b'"%x":1' % k for k in range(n, n + 224_000)),
+            b'{"metadata":[{"key":"k","value":[',
+            b"]}]}",
+            2,
+        ),
+        _REFUSED,
+    ),
+    Hostile("more names than one object may have", _account(lambda n: b'"%x":1' % n, most=400_000), _REFUSED),
+    Hostile(
+        "the same below others",
+        _account(lambda n: b'"%x":1' % n, b'{"metadata":[{"key":"k","value":{', b"}}]}", 400_000),
+        _TOO_MUCH,
+    ),
+    Hostile("one name, repeated", _account(lambda n: b'"a":1'), _REFUSED),
     Hostile("repeated names in many objects", _account(lambda n: b'{"a":1,"a":1}', b'{"notes":[', b"]}"), _TOO_MUCH),
-    Hostile("a name of 10 MB", _account(lambda n: b'"%s":1' % (b"n" * 10_000_000)), _TOO_MUCH, True),
-    Hostile("long names", _account(lambda n: b'"%06d%s":1' % (n, b"n" * 10_000)), _TOO_MUCH, True),
-    Hostile("long names of control characters", _account(lambda n: b'"%06d%s":1' % (n, b"\\u0001" * 70)), _TOO_MUCH),
-    Hostile("long names of dots", _account(lambda n: b'"%06d%s":1' % (n, b"." * 100)), _TOO_MUCH, True),
+    Hostile("a name of 10 MB", _account(lambda n: b'"%s":1' % (b"n" * 10_000_000)), _REFUSED, True),
+    Hostile("long names", _account(lambda n: b'"%06d%s":1' % (n, b"n" * 10_000)), _REFUSED, True),
+    Hostile("long names of control characters", _account(lambda n: b'"%06d%s":1' % (n, b"\\u0001" * 70)), _REFUSED),
+    Hostile("long names of dots", _account(lambda n: b'"%06d%s":1' % (n, b"." * 100)), _REFUSED, True),
     Hostile(
         "long names above many problems",
         _account(lambda n: b'"a\\u0000":1', b'{"metadata":[{"key":"k","value":{"%s":[{' % (b"n" * 500_000), b"}]}}]}"),
-        _TOO_MUCH,
+        _REFUSED,
         True,
     ),
     Hostile("an ordinary account of 10 MiB", _ordinary, (200,), True),

@@ -268,6 +268,7 @@ def padded(body: bytes, size: int = LARGE_BYTES + 1) -> bytes:
         (body_of(4, b",", b"[]"), Bounds(containers=4), misfits.too_many_containers(4)),
         (body_of(4, b",", b"{}"), Bounds(containers=4), misfits.too_many_containers(4)),
         (body_of(4, b",", b"1"), Bounds(values=2), misfits.too_many_values(2)),
+        (b'{"a":1,"b":1,"c":1}', Bounds(names=1), misfits.too_many_names(1)),
         (body_of(3, b",", b"1.5"), Bounds(decimals=2), misfits.too_many_decimals(2)),
     ],
 )
@@ -464,3 +465,34 @@ def test_undocumented_names_have_room_of_their_own() -> None:
     problems = shape_problems({"items": ["x"] * MAX_PROBLEMS, "zzzz": 1, "yyyy": 2}, Many)
     assert [problem.attr for problem in problems[-2:]] == ["zzzz", "yyyy"]
     assert len(problems) == MAX_PROBLEMS + 2
+
+
+def test_a_large_body_whose_names_are_wrong_is_told_so() -> None:
+    stand_in, problems = Shape(Sample).examine(padded(b'{"zz":1,"text":"a","named":"b"}'), Bounds(names=1))
+    assert stand_in == Sample()
+    assert problems[0] == Problem("non_field_errors", "max_length", misfits.too_many_names(1))
+    assert "zz" in [problem.attr for problem in problems]
+    needed, _ = Shape(Needed).examine(padded(b'{"zz":1,"text":"a","flag":true}'), Bounds(names=1))
+    assert (needed.text, needed.flag) == ("-", False)
+
+
+def test_a_stored_body_is_read_as_it_is_examined() -> None:
+    shape = Shape(Sample)
+    assert shape.stored(b'{"text":"a"}') == Sample(text="a")
+    assert shape.stored(b'{"text":5,"named":"x"}') == Sample(text="-", named="x")
+    assert shape.examine(b'{"text":"a"}') == (Sample(text="a"), ())
+    stand_in, problems = shape.examine(b'{"text":5,"count":2}')
+    assert (stand_in, [problem.attr for problem in problems]) == (Sample(text="-", count=2), ["text"])
+
+
+def test_a_repeated_name_and_a_null_character_are_misfits() -> None:
+    _, repeated = Shape(Sample).examine(b'{"text":"a","text":"b"}')
+    assert [(problem.attr, problem.detail) for problem in repeated] == [("text", misfits.REPEATED)]
+    _, nul = Shape(Sample).examine(b'{"text":"\\u0000"}')
+    assert [problem.code for problem in nul] == ["null_characters_not_allowed"]
+
+
+def test_a_time_keeps_the_zone_that_its_field_has() -> None:
+    sample = Shape(Sample).fit({"local": "2026-07-01T12:00:00", "moment": "2026-07-01T12:00:00"})[0]
+    assert sample.local.isoformat() == "2026-07-01T12:00:00"
+    assert sample.moment.isoformat() == "2026-07-01T12:00:00+02:00"

@@ -92,3 +92,12 @@ def test_a_name_that_looks_like_a_path_below_another_has_its_place_in_the_tree()
     for names in (["x", "x.non_field_errors.y"], ["x.non_field_errors.y", "x"], ["x.y", "x", "x.non_field_errors"]):
         tree = tree_of([Problem(name, "unknown_field", name) for name in names])
         assert all(json.dumps(name) in json.dumps(tree) for name in names)
+
+
+@pytest.mark.slow
+def test_a_body_with_too_many_values_is_refused_by_what_its_names_say() -> None:
+    body = b"{" + b",".join(b'"a%d":1' % n for n in range(MAX_VALUES + 10)) + b"}"
+    first, *others = misfits_of(body)
+    assert (first.attr, first.code) == ("non_field_errors", "max_length")
+    assert others[0] == Problem("a0", "unknown_field", "This field is not documented and must be left out.")
+    assert isinstance(others[-1], LeftOut)
