@@ -98,24 +98,24 @@ class RateLimit:
 
     async def _level(self, key: Key, count: int = 1) -> float:
         if self._redis_url is not None and time.monotonic() >= self._asks_again_at:
-            with without("opentelemetry"):  # imported late: the client of Redis is large, and few keys have a rate
-                from redis.exceptions import RedisError
+            take, redis_error = self._script
             try:
                 interval_us = count * 1_000_000 // key.rate_per_s
-                return float(await self._take(keys=[f"importledger:rate:{key.key_id}"], args=[interval_us])) / 1e6
-            except (RedisError, OSError) as error:
+                return float(await take(keys=[f"importledger:rate:{key.key_id}"], args=[interval_us])) / 1e6
+            except (redis_error, OSError) as error:
                 self._asks_again_at = time.monotonic() + BREAK_S
                 logger.warning("Redis does not answer: rates are counted per process", reason=type(error).__name__)
         return self._local_level(key, count)
 
     @cached_property
-    def _take(self) -> Any:
+    def _script(self) -> tuple[Any, type[Exception]]:
+        """Return the script and the error of Redis. Imported late: its client is large, and few keys have a rate."""
         with without("opentelemetry"):
             import redis.asyncio
 
         options = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S}
         self._redis = redis.asyncio.from_url(str(self._redis_url), **options)
-        return self._redis.register_script(_TAKE)
+        return self._redis.register_script(_TAKE), redis.exceptions.RedisError
 
     def _local_level(self, key: Key, count: int) -> float:
         now = time.monotonic()
