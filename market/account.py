@@ -10,7 +10,7 @@ from schemas.account import Account
 from schemas.customer import Customer
 
 _CONTRACT = "public contract of sister systems, account payload"
-_error, _warning = partial(error, source=_CONTRACT), partial(warning, source=_CONTRACT)
+_error = partial(error, source=_CONTRACT)
 
 
 @reading("unknown_occupier", "customers")

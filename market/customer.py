@@ -4,11 +4,11 @@ from functools import partial
 
 from market.identifiers import is_email, is_phone_number
 from market.periods import is_past
-from market.rule import Rule, error, warning
+from market.rule import Rule, error
 from market.uniqueness import unique_by
 
 _CONTRACT = "public contract of sister systems, customer object"
-_error, _warning = partial(error, source=_CONTRACT), partial(warning, source=_CONTRACT)
+_error = partial(error, source=_CONTRACT)
 _E164 = "ITU-T E.164, national numbering plan of Germany (Bundesnetzagentur)"
 
 

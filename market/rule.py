@@ -269,7 +269,7 @@ def _write_place(place: _Place, depth: int, path: tuple[str, ...], lines: list[s
         number = len(names)
         names[f"holds{number}"], names[f"rule{number}"], names[f"reads{number}"] = rule.holds, rule, rule.reads
         sound = f"is_sound({', '.join((f'reads{number}', *path))})"
-        lines.append(f"{indent}if not {_asked(rule, f'holds{number}', here)} and {sound}:")
+        lines.append(f"{indent}if {sound} and not {_asked(rule, f'holds{number}', here)}:")
         lines.append(f"{indent}    broken({', '.join((f'rule{number}', here, *path))})")
     for (name, many), below in place.below.items():
         inner = f"v{depth + 1}"

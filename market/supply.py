@@ -17,7 +17,7 @@ from market.uniqueness import all_different, unique_by
 from schemas.supply import SupplyAddress, SupplyPoint
 
 _CONTRACT = "public contract of sister systems, supply address object"
-_error, _warning = partial(error, source=_CONTRACT), partial(warning, source=_CONTRACT)
+_error = partial(error, source=_CONTRACT)
 _IDENTIFIERS = "BDEW, Identifikatoren in der Marktkommunikation 1.2, 2025-02-07"
 _POINT = "supply_addresses[].supply_points[]"
 _MELO = f"{_POINT}.melos[]"
