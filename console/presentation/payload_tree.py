@@ -1,9 +1,11 @@
 """A payload as a tree of its fields, each with its problems; personal data is masked. Pure."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from redaction.masking import DOTS, masked_tree
 from schemas.base import Problem
@@ -62,30 +64,50 @@ def payload_tree(
         return PayloadTree([], (*errors, *warnings), None)
     if isinstance(account.get("payload"), dict):
         account = account["payload"]
-    values = dict(_values(account if is_clear else masked_tree(account), ()))
+    account = account if is_clear else masked_tree(account)
     at_errors, at_warnings = _by_place(errors), _by_place(warnings)
-    on_page = dict.fromkeys(list(values)[after : after + MAX_VALUES])
-    objects = {path[:length] for path in values for length in range(len(path))}
-    with_problems = (*at_errors, *at_warnings) if not after else ()
-    beyond = [path for path in with_problems if path in values and path not in on_page]
-    absent = [path for path in with_problems if path not in values and path not in objects and path[:-1] in objects]
+    page = list(islice(_values(account, ()), after, after + MAX_VALUES + 1))
+    more = after + MAX_VALUES if len(page) > MAX_VALUES else None
     root = PayloadPlace(name="", path="")
     known: dict[Path, PayloadPlace] = {(): root}
-    for path in (*on_page, *beyond, *absent):
-        _add(known, path, values.get(path, ""))
+    for path, value in page[:MAX_VALUES]:
+        _add(known, path, shown_value(value))
+    for path in () if after else dict.fromkeys((*at_errors, *at_warnings)):
+        value = _value_at(account, path)
+        if path not in known and not _is_parent(value):
+            if value is not UNSET:
+                _add(known, path, shown_value(value))
+            elif _is_parent(_value_at(account, path[:-1])):
+                _add(known, path, "")
     for path, place in known.items():
         place.problems, place.warnings = at_errors.pop(path, ()), at_warnings.pop(path, ())
     _count(root)
     left = [problem for found in (*at_errors.values(), *at_warnings.values()) for problem in found]
     elsewhere = (*root.problems, *root.warnings, *left)
-    more = after + MAX_VALUES if len(values) > after + MAX_VALUES else None
     return PayloadTree(root.children, () if after else elsewhere, more)
 
 
-def _values(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield every value with its path, in the order of the payload. An empty object or list is a value."""
-    if not isinstance(value, dict | list) or not value:
-        yield path, shown_value(value)
+def _is_parent(value: Any) -> bool:
+    """Return True for an object or list with items. An empty one is a value."""
+    return isinstance(value, dict | list) and bool(value)
+
+
+def _value_at(value: Any, path: Path) -> Any:
+    """Return the value at a path; UNSET if there is none."""
+    for step in path:
+        if isinstance(value, dict):
+            value = value.get(step, UNSET)
+        elif isinstance(value, list) and step.isdecimal() and str(int(step)) == step and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return UNSET
+    return value
+
+
+def _values(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """Yield every value with its path, in the order of the payload."""
+    if not _is_parent(value):
+        yield path, value
         return
     for name, below in value.items() if isinstance(value, dict) else enumerate(value):
         yield from _values(below, (*path, str(name)))

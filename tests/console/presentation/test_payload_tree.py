@@ -1,7 +1,10 @@
 """The tree of a payload: problems at their fields, masked persons, and pages."""
 
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from console.presentation.payload_tree import MAX_VALUES, PayloadPlace, payload_tree
@@ -94,3 +97,20 @@ def test_problems_beyond_a_page_stand_on_the_first_one_and_at_their_place() -> N
     later = payload_tree(encoded(huge), (far,), (absent,), is_clear=True, after=tree.next_after or 0)
     assert node_at(later.nodes, far.attr).problems == (far,)
     assert later.elsewhere == ()
+
+
+def peak_of(work: Callable[[], object]) -> int:
+    """Return the most memory that this work holds at a time [bytes]."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_page_takes_no_memory_for_values_that_it_does_not_show() -> None:
+    body = encoded({"notes": [{"body": "x", "at": n} for n in range(50_000)]})
+    far = Problem("notes.49999.body", "blank", "No.")
+    decoding = peak_of(lambda: msgspec.json.decode(body))
+    assert peak_of(lambda: payload_tree(body, (far,), (), is_clear=True)) < decoding * 1.2
