@@ -52,6 +52,10 @@ _WORDS: dict[type[Event] | type[Unreadable], tuple[str, Tone]] = {
     RecordCancellationChanged: (N_("Attached record valid again"), ""),
     Unreadable: (N_("Unreadable event: %(topic)s"), "warn"),
 }
+_WITH_DETAIL = (imports.ImportErrored, imports.DryRunErrored)
+"""Events whose detail a page shows: it holds no personal data. Details of other events may, and are not shown."""
+_WITH_CODE = (*_WITH_DETAIL, imports.ImportPostponed, MailPostponed, MailFailed)
+_WITH_REASON = (imports.ImportCancelled, imports.ImportRetried, imports.SubjectErased)
 _ACTORS = {
     "operator": N_("%(name)s, on the command line"),
     "worker": N_("Worker %(name)s"),
@@ -74,15 +78,20 @@ def step_of(recorded: Recorded, translate: Translate, users: Mapping[str, str], 
             text = N_("Record attached as cancelled")
         case RecordCancellationChanged(is_cancelled=True):
             text = N_("Attached record cancelled")
-    reason = getattr(event, "reason", "")
     return Step(
         words=translate(text, **msgspec.structs.asdict(event)),
         by=actor(recorded.caused_by, translate, users),
         tone=tone,
-        code=getattr(event, "code", ""),
-        reason=reasons.get(reason, "") if isinstance(event, PersonalDataShown) else reason,
-        detail="" if getattr(event, "problems", ()) else getattr(event, "detail", ""),
+        code=event.code if isinstance(event, _WITH_CODE) else "",
+        reason=_reason(event, reasons),
+        detail=event.detail if isinstance(event, _WITH_DETAIL) and not event.problems else "",
     )
+
+
+def _reason(event: Event | Unreadable, reasons: Mapping[str, str]) -> str:
+    if isinstance(event, PersonalDataShown):
+        return reasons.get(event.reason, "")
+    return event.reason if isinstance(event, _WITH_REASON) else ""
 
 
 def actor(caused_by: str, translate: Translate, users: Mapping[str, str]) -> str:

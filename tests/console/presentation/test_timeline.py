@@ -8,6 +8,7 @@ from console.presentation.names import STATE_NAMES
 from console.presentation.texts import translations
 from console.presentation.timeline import actor, step_of, waits_for
 from eventstore.aggregates.aggregate import Event
+from eventstore.aggregates.customer_mail import MailFailed
 from eventstore.aggregates.disclosure import PersonalDataShown
 from eventstore.aggregates.import_process import STATUSES, ImportErrored, ImportRetried
 from eventstore.events import Recorded, Unreadable
@@ -46,6 +47,8 @@ def test_codes_reasons_and_details_are_apart_from_words() -> None:
     many = ImportErrored(attempt=1, code="failed", detail="No.", problems=("a@b",))
     assert (step(many).code, step(many).detail) == ("failed", "")
     assert step(ImportErrored(attempt=1, code="failed", detail="No.")).detail == "No."
+    mail = MailFailed(attempt=1, code="mailbox_full", detail="anna@example.com has no room")
+    assert (step(mail).code, step(mail).detail) == ("mailbox_full", "")
     assert step(ImportRetried(reason="fixed")).reason == "fixed"
     for reason, shown in (("r_1", "ticket 7"), ("r_2", "")):
         assert step(PersonalDataShown(user="u_1", what=("account",), reason=reason)).reason == shown
