@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import Any
+from typing import Unpack
 
 from starlette.applications import Starlette
 from starlette.routing import Route
@@ -14,7 +14,7 @@ from api.endpoints.metrics import MetricsPage
 from api.http.paths import RawPathApplication, both_forms, only_form
 from api.http.stopping import STATE
 from api.operations import ENDPOINTS, OPERATIONS
-from api.services import Services
+from api.services import Services, Settings
 from system.interpreter import SHORT_SWITCH_INTERVAL_S, tune_interpreter
 from telemetry.serving import Expose
 
@@ -27,7 +27,7 @@ def create_app(
     more_routes: Callable[[Services], Iterable[Route]] = lambda services: (),
     expose: Expose | None = None,
     look: Callable[..., None] = lambda *looks: None,
-    **settings: Any,
+    **settings: Unpack[Settings],
 ) -> Starlette:
     """Return the service's HTTP side on this database. Opens nothing before its lifespan begins.
 

@@ -5,6 +5,7 @@ import contextlib
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import TypedDict
 
 from starlette.requests import Request
 
@@ -30,6 +31,18 @@ from schemas.status import ImportStatus
 from system import connections
 from telemetry.measures import measures
 from telemetry.supervision import supervision
+
+
+class Settings(TypedDict, total=False):
+    """Settings of `Services` that have defaults."""
+
+    request_key: str
+    refusals_interval_s: float
+    roles_file: Path | None
+    is_sandbox: bool
+    durability: Durability
+    open_ledger: Callable[[Ledger], None]
+    address_of: Callable[[Request], str]
 
 
 class Services:
