@@ -9,11 +9,14 @@ from psycopg import Connection
 from psycopg.rows import dict_row, tuple_row
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
+from eventstore.aggregates import participant, price_sheet
+from eventstore.aggregates.import_process import stream_of
 from eventstore.log import locks
 from projections.versions.build import Progress, administrator, apply_events, build, make_tables
 from projections.versions.projection import Projection
 from projections.versions.reading import Poison, head, wait_for_erasures
 from projections.versions.versions import ProjectionVersion, held, live_version, parked_streams
+from projections.versions.view import View
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -23,6 +26,8 @@ class Difference(msgspec.Struct, frozen=True):
     key: dict[str, Any]
     before: dict[str, Any] | None
     after: dict[str, Any] | None
+    event: str = ""
+    """The event that should have written the row, in words; "" if it is not known."""
 
     @property
     def columns(self) -> list[str]:
@@ -33,17 +38,18 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def cause(self) -> str:
-        """The event that should have written the row, and the one that did; "" for tables without positions."""
+        """The event that should have written the row, and where the row was last written; "" if both are unknown."""
         if self.after is None:
             return "no event of the log makes this row"
         position = self.after.get("position")
+        event = self.event or f"the event at {position}"
         if position is None:
-            return ""
+            return f"{self.event} says otherwise" if self.event else ""
         written = self.before["position"] if self.before else None
         if written == position:
-            return f"the event at {position} was applied, and the row was changed since"
+            return f"{event} was applied, and the row was changed since"
         last = f"the row was last written at {written}" if written else "there is no row"
-        return f"{last}; the event at {position} was not applied"
+        return f"{last}; {event} was not applied"
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -145,8 +151,42 @@ def compare(connection: Connection[Any], projection: Projection, before: str, af
         )
         for *_, old, new in rows[: max(0, limit - len(first))]:
             named = old if new is None else new
-            first.append(Difference(table, {column: named[column] for column in key}, old, new))
+            named_by = {column: named[column] for column in key}
+            first.append(Difference(table, named_by, old, new, _event_behind(connection, named_by, new, after)))
     return Comparison(changed, added, removed, tuple(first))
+
+
+def _event_behind(
+    connection: Connection[Any], key: Mapping[str, Any], row: Mapping[str, Any] | None, schema: str
+) -> str:
+    """Return the event that a row of the log follows from. Rows of the platform have no position, but a stream."""
+    if row is None:
+        return ""
+    position, stream = row.get("position"), None
+    if position is None and (stream := _stream_behind(connection, key, schema)) is None:
+        return ""
+    query = SQL("SELECT position, topic FROM events WHERE {} = %s ORDER BY version DESC LIMIT 1")
+    where = Identifier("position" if stream is None else "stream")
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        event = cursor.execute(query.format(where), (position if stream is None else stream,)).fetchone()
+    words = f"the event at {event[0]} ({event[1]})" if event else ""
+    return f"{stream}: {words}" if stream and words else words
+
+
+def _stream_behind(connection: Connection[Any], key: Mapping[str, Any], schema: str) -> str | None:
+    """Return the stream of a row of the platform's tables; None for other tables."""
+    match key:
+        case {"organisation": organisation, "market_participant_code": code, "document_number": document}:
+            return price_sheet.stream_of(organisation, code, document)
+        case {"organisation": organisation, "code": code}:
+            return participant.stream_of(organisation, code)
+        case {"account_number": number}:
+            query = SQL("SELECT import_supplier, external_account_number FROM {} WHERE account_number = %s")
+            with connection.cursor(row_factory=tuple_row) as cursor:
+                account = cursor.execute(query.format(Identifier(schema, "service_account")), (number,)).fetchone()
+            return stream_of(*account) if account else None
+        case _:
+            return None
 
 
 def _different(
@@ -214,7 +254,10 @@ def heal(connection: Connection[Any], projection: Projection, streams: list[str]
         if projection.holds_persons:
             wait_for_erasures(connection)
         parked = _parked(connection, live.name, live.version, streams)
-        poisons, is_sum = _healed(connection, projection, live, parked, streams)
+        if isinstance(projection, View):
+            poisons, is_sum = _healed_beside(connection, projection, streams), False
+        else:
+            poisons, is_sum = _healed(connection, projection, live, parked, streams)
         connection.execute(
             "DELETE FROM parked_streams WHERE name = %s AND version = %s AND stream = ANY(%s) AND NOT stream = ANY(%s)",
             (live.name, live.version, streams, [poison.stream for poison in poisons]),
@@ -235,12 +278,11 @@ def _healed(
 ) -> tuple[list[Poison], bool]:
     """Replace the rows of these streams; or, in sums over all streams, add the parked events.
 
-    Returns the streams that cannot be read, and whether the projection is such a sum. Appends to inline projections
-    wait meanwhile, which is short because an account has few events.
+    Returns the streams that cannot be read, and whether the projection is such a sum.
     """
     schema = projection.home
-    if projection.is_inline:
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM if schema == "platform" else locks.LOG,))
+    if schema == "platform":
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
     upto = head(connection) if projection.is_inline else live.position
     forgotten = [projection.forget(connection, schema, stream) for stream in streams]
     if all(forgotten):
@@ -251,6 +293,34 @@ def _healed(
         for poison in apply_events(connection, projection, schema, after=position - 1, upto=upto, streams=[stream])
     ]
     return poisons, True
+
+
+def _healed_beside(connection: Connection[Any], view: View, streams: Sequence[str]) -> list[Poison]:
+    """Rebuild the rows of these streams in a temporary table, then replace those of the live table.
+
+    Appends wait for the lock of the log only while the newest events are applied, not during the whole replay. Returns
+    the streams that cannot be read.
+    """
+    upto = head(connection)
+    view.create(connection, _BESIDE)
+    view.index(connection, _BESIDE, view.name)
+    poisons = apply_events(connection, view, _BESIDE, after=0, upto=upto, streams=streams)
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.LOG,))
+    left = [poison.stream for poison in poisons]
+    poisons += apply_events(connection, view, _BESIDE, after=upto, upto=head(connection), parked=left, streams=streams)
+    for stream in streams:
+        view.forget(connection, view.home, stream)
+    columns, beside = SQL(", ").join(map(Identifier, view.columns)), Identifier(_BESIDE, view.name)
+    connection.execute(
+        SQL("INSERT INTO {} ({columns}) SELECT {columns} FROM {}").format(
+            Identifier(view.home, view.name), beside, columns=columns
+        )
+    )
+    connection.execute(SQL("DROP TABLE {}").format(beside))
+    return poisons
+
+
+_BESIDE = "pg_temp"
 
 
 def _parked(connection: Connection[Any], name: str, version: int, streams: list[str]) -> dict[str, int]:

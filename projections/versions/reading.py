@@ -6,6 +6,7 @@ An event that cannot be read is returned as `Poison`, which parks its stream; ot
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import cache, partial
 from typing import Any, LiteralString
 
 import msgspec
@@ -14,10 +15,10 @@ from psycopg.rows import tuple_row
 
 from eventstore.aggregates.import_process import ImportProcessed
 from eventstore.errors import OperatorError
-from eventstore.events import AGGREGATES, ERASURES, Recorded, Unreadable, read_event, recorded_event
+from eventstore.events import AGGREGATES, ERASURES, Recorded, Unreadable, read_event, recorded_event, subject_of
 from eventstore.log import locks
 from eventstore.log.columns import SELECT_HEAD, columns_of
-from eventstore.log.payloads import PayloadId, archived_place, each_body
+from eventstore.log.payloads import PayloadId, archive_of, each_body, is_erased
 from redaction.shown import said_by
 
 BATCH = 1_000
@@ -236,13 +237,16 @@ def with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> Iterator[
     """
     named = _payloads_of(connection, batch)
     bodies = each_body(connection, [payload for payload in named if payload[1]])
+    archive = cache(partial(archive_of, connection))
     for seen, (_, digest) in zip(batch, named, strict=True):
         body = next(bodies) if digest else None
         if isinstance(body, ValueError):
             yield Poison(seen.stream, seen.position, said_by(body), seen.first_position)
             continue
-        if digest and body is None and (url := archived_place(connection, seen.recorded.supplier, seen.stream)):
-            raise PayloadsDetached(seen.recorded.supplier or "", url)
+        supplier, stream = seen.recorded.supplier, seen.stream
+        archived = archive(supplier) if digest and body is None and supplier else None
+        if archived is not None and not is_erased(connection, subject_of(stream) or stream):
+            raise PayloadsDetached(supplier or "", archived.url)
         yield msgspec.structs.replace(seen, body=body)
 
 

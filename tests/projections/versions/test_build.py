@@ -176,8 +176,9 @@ def test_a_row_that_differs_is_told_with_the_event_that_was_not_applied(
     assert (found.changed, found.added, found.removed) == (4, 0, 0)
     assert set(found.first[0].columns) == {"status", "position"}
     assert "the row was last written at 9; the event at" in found.first[0].cause
-    assert "was not applied" in found.first[0].cause
+    assert "(import_processed.v1) was not applied" in found.first[0].cause
     assert live_version(admin, "import_status").differences == 4
     admin.execute("DELETE FROM platform.customer")
     found = verify(database.admin, admin, PLATFORM, limit=2)
     assert found.added == 3
+    assert "(import_processed.v1) says otherwise" in found.first[0].cause

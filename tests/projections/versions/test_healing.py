@@ -1,11 +1,14 @@
 """Healing rebuilds the rows of one account, and resumes a parked stream."""
 
+import threading
 from typing import Any
 
+import psycopg
 from psycopg import Connection
-from psycopg.rows import dict_row
+from psycopg.rows import dict_row, tuple_row
 
 from embedded.postgres import PostgresUrls
+from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 from projections import MARKET, PROJECTIONS
 from projections.queries.history import account_streams
@@ -16,6 +19,7 @@ from projections.versions.versions import (
 )
 from tests.support.following import follow
 from tests.support.make import an_account
+from tests.support.running import wait_for
 from tests.support.staging import SUPPLIER, stage
 
 BY_NAME = {projection.name: projection for projection in PROJECTIONS}
@@ -26,6 +30,7 @@ def test_a_market_record_that_differs_is_told_and_healed(admin: Connection[Any],
     admin.execute("DELETE FROM platform.price_sheet_article_price")
     found = verify(database.admin, admin, MARKET, limit=9)
     assert {one.table for one in found.first} == {"market_participant_contact", "price_sheet_article_price"}
+    assert all("imported.v1) says otherwise" in one.cause for one in found.first)
     streams = [row["stream"] for row in admin.cursor(row_factory=dict_row).execute(_MARKET_STREAMS)]
     for projection in PROJECTIONS:
         heal(admin, projection, streams)
@@ -92,3 +97,23 @@ def test_a_counter_that_was_built_without_a_stream_counts_it_when_it_is_healed(
     admin.execute("UPDATE events SET state = %s WHERE position = %s", (last[0], last[1]))
     assert heal(admin, progress, [stream]).says == "resumed"
     assert verify(database.admin, admin, progress, limit=3).first == ()
+
+
+def test_appends_wait_for_the_newest_events_of_a_healing_only(admin: Connection[Any], database: PostgresUrls) -> None:
+    """The account's events are replayed before the lock of the log is taken, which an append holds meanwhile."""
+    [stream] = account_streams(admin, SUPPLIER, an_account(SUPPLIER, 2)["external_account_number"])[:1]
+    with psycopg.connect(database.admin) as append, psycopg.connect(database.admin) as healing:
+        append.execute("SELECT pg_advisory_xact_lock(%s)", (locks.LOG,))
+        pid = healing.info.backend_pid
+        worker = threading.Thread(target=lambda: heal(healing, BY_NAME["import_status"], [stream]))
+        worker.start()
+        try:
+            waits = "SELECT 1 FROM pg_locks WHERE pid = %s AND locktype = 'advisory' AND NOT granted"
+            wait_for(lambda: admin.execute(waits, (pid,)).fetchone() is not None, "healing waits for the append")
+            tables = "SELECT relation::regclass::text FROM pg_locks WHERE pid = %s AND relation IS NOT NULL"
+            touched = {name for (name,) in admin.cursor(row_factory=tuple_row).execute(tables, (pid,))}
+        finally:
+            append.rollback()
+            worker.join()
+    assert "events" in touched, "the replay has happened"
+    assert verify(database.admin, admin, BY_NAME["import_status"], limit=9).first == ()
