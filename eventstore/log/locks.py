@@ -32,7 +32,7 @@ PROJECTOR = 7015006
 ERASURE = 7015007
 """Rows with personal data: shared by writers that have read payloads before, exclusive for an erasure.
 
-See `projections.versions.forgetting`.
+See `projections.versions.reading.wait_for_erasures`.
 """
 ENDED_IMPORTS = 7015008
 """The one follower that logs a line for each import that ends."""

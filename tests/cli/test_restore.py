@@ -75,6 +75,14 @@ def caused_by_edited(backup: Path) -> None:
     edit(backup, "events", change)
 
 
+def payload_added(backup: Path) -> None:
+    edit(backup, "payloads", lambda rows: [*rows, b"import/NORDWIND/NOBODY" + rows[0][rows[0].index(b"\t") :]])
+
+
+def answer_cut(backup: Path) -> None:
+    edit(backup, "remembered_answers", lambda rows: [])
+
+
 def number_key_edited(backup: Path) -> None:
     """The key that account numbers are drawn with: numbers would be drawn twice."""
     edit(backup, "account_number_key", lambda rows: [b"\\\\x" + b"00" * 32 + b"\n"])
@@ -111,7 +119,7 @@ def test_a_restore_by_several_processes_is_told_as_one_json_object(backup: Path,
 
 
 @pytest.mark.promise("restore-verify-call-backup")
-@pytest.mark.parametrize("alter", [cut, caused_by_edited, number_key_edited])
+@pytest.mark.parametrize("alter", [cut, caused_by_edited, payload_added, answer_cut, number_key_edited])
 def test_a_backup_that_was_altered_after_it_was_signed_is_refused(backup: Path, alter: Callable[[Path], None]) -> None:
     alter(backup)
     code, output = invoked("restore", str(backup), "--verify")
@@ -143,6 +151,14 @@ def test_a_backup_without_a_signature_is_compared_with_a_checkpoint_that_was_kep
     assert (code, "Verified" in output, name in output) == (1, False, True), output
 
 
+def test_a_checkpoint_that_is_older_than_the_backup_leaves_a_tail_that_is_named(backup: Path, log: Log) -> None:
+    unsigned(backup)
+    edit(backup, "log_checkpoints", lambda rows: rows[:1])
+    (log.folder / "kept.note").write_text(log.kept.note)
+    code, output = invoked("restore", str(backup), "--against", str(log.folder / "kept.note"))
+    assert (code, "NOT ANCHORED  no checkpoint covers the" in output) == (1, True), output
+
+
 @pytest.mark.promise("restore-without-sealing-key")
 def test_a_restore_without_the_sealing_key_says_so_and_what_to_do(backup: Path, monkeypatch: Environment) -> None:
     monkeypatch.delenv("IMPORTLEDGER_SEALING_KEY")
@@ -152,6 +168,13 @@ def test_a_restore_without_the_sealing_key_says_so_and_what_to_do(backup: Path, 
     assert "copy secrets/sealing_key of the old service" in output
     assert f"importledger seal --former-key '{KEY.verifier}'" in output
     assert f"name yours with --key: {KEY.verifier}" in output
+
+
+@pytest.mark.promise("restore-without-sealing-key")
+def test_another_sealing_key_is_named_as_well(backup: Path, monkeypatch: Environment) -> None:
+    monkeypatch.setenv("IMPORTLEDGER_SEALING_KEY", "B" * 43)
+    _, output = invoked("restore", str(backup))
+    assert "The sealing key here is not the one of this log" in output
 
 
 def test_a_backup_without_the_key_says_that_it_is_not_signed(log: Log, monkeypatch: Environment) -> None:
@@ -250,4 +273,54 @@ def test_a_wrong_key_or_checkpoint_is_refused_before_anything_is_restored(
     value = str(log.folder / value) if value.endswith(".note") else value
     code, output = invoked("restore", str(backup), name, value)
     assert (code, reason in output) == (2 if value == "nonsense" else 1, True), output
+    assert log.admin.execute("SELECT FROM events").rowcount == 0
+
+
+def test_a_backup_is_restored_into_an_empty_database_whose_intake_is_stopped(backup: Path, log: Log) -> None:
+    log.outside.keep(700, KEY.sign(700, bytes(32), NOON))
+    code, output = invoked("seal")
+    assert (code, "TRUNCATED: the log has 0 events" in output) == (1, True)
+    assert "The log is empty: restore a backup" in invoked("seal", "--continue-from", "0", "--reason", "x")[1]
+    code, output = invoked("restore", str(backup))
+    assert (code, "INTAKE IS STOPPED  TRUNCATED: the log has 631 events, and" in output) == (0, True), output
+    assert log.admin.execute("SELECT size FROM intake_stops WHERE ended_at IS NULL").fetchall() == [(700,)]
+
+
+def test_a_restore_signs_nothing(backup: Path, log: Log) -> None:
+    before = log.outside.sizes()
+    assert invoked("restore", str(backup))[0] == 0
+    assert log.outside.sizes() == before
+
+
+def flipped(backup: Path) -> None:
+    file = backup / "payloads.copy.zst"
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+def of_another_format(backup: Path) -> None:
+    manifest = json.loads((backup / MANIFEST).read_text())
+    (backup / MANIFEST).write_text(json.dumps(manifest | {"format": 99}))
+
+
+def unfinished(backup: Path) -> None:
+    (backup / MANIFEST).unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (flipped, "payloads.copy.zst is missing or was altered"),
+        (lambda backup: (backup / "events.copy.zst").unlink(), "events.copy.zst is missing or was altered"),
+        (of_another_format, "The backup has format 99; this version reads 1."),
+        (unfinished, "holds no whole backup"),
+    ],
+)
+def test_a_backup_that_was_damaged_is_refused(
+    backup: Path, log: Log, damage: Callable[[Path], None], sentence: str
+) -> None:
+    """Also without --verify."""
+    damage(backup)
+    code, output = invoked("restore", str(backup))
+    assert (code, sentence in output) == (1, True), output
     assert log.admin.execute("SELECT FROM events").rowcount == 0

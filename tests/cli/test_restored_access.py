@@ -7,6 +7,7 @@ from itertools import count
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 import zstandard
 
@@ -151,6 +152,33 @@ def test_a_backup_whose_keys_are_kept_apart_shows_nothing_of_persons(old: Place,
     assert b"import/" not in main
 
 
+def test_a_backup_reads_what_no_role_of_a_process_may_read(old: Place, folder: Path) -> None:
+    old.environment["DATABASE_URL"] = old.urls.roles["api"]
+    assert "holds the log up to position" in old.cli("backup", str(folder / "main"), "--keys", str(folder / "keys"))
+    old.environment["DATABASE_ADMIN_URL"] = old.urls.roles["api"]
+    refused = run_verb("backup", str(folder / "other"), "--keys", str(folder / "theirs"), environment=old.environment)
+    assert (refused.returncode, "permission denied" in refused.stderr) == (1, True), refused.stderr
+    assert not (folder / "other" / "manifest.json").exists()
+
+
+def test_a_backup_without_keys_holds_no_answers_users_or_typed_reasons(old: Place, new: Place, folder: Path) -> None:
+    old.cli("backup", str(folder / "main"), "--without-keys")
+    main = unpacked(folder / "main")
+    left = {"run", "request"}
+    """Texts of importers that are in events."""
+    assert shown_in(main) == left
+    assert "rebuilt" in new.cli("restore", str(folder / "main"), "--without-keys")
+
+
+def test_keys_of_another_log_open_no_backup(old: Place, new: Place, folder: Path) -> None:
+    old.cli("backup", str(folder / "main"), "--keys", str(folder / "keys"))
+    with psycopg.connect(new.urls.admin) as connection:  # the template's key is that of every test
+        connection.execute("UPDATE platform.account_number_key SET key = sha256(key)")
+    new.cli("backup", str(folder / "other"), "--keys", str(folder / "foreign"))
+    ended = run_verb("restore", str(folder / "main"), "--keys", str(folder / "foreign"), environment=new.environment)
+    assert (ended.returncode, "--keys must name a folder of keys of this log" in ended.stderr) == (1, True)
+
+
 @pytest.mark.promise("backup-keys-kept-apart")
 @pytest.mark.api_top_10("API2")
 def test_a_restored_backup_lets_nobody_in_before_an_operator_confirms(old: Place, new: Place, folder: Path) -> None:
@@ -171,6 +199,19 @@ def test_a_restored_backup_lets_nobody_in_before_an_operator_confirms(old: Place
         assert not signs_in(service, "kept@example.org", USERS["kept@example.org"])
     new.cli("verify", "--all")
     new.cli("projections", "verify", "--all")
+
+
+def test_newer_keys_stand_above_those_in_the_backup_itself(old: Place, new: Place, folder: Path) -> None:
+    kept, revoked = old.new_key("Nordwind"), old.new_key("Former")
+    old.cli("backup", str(folder / "together"))
+    old.cli("key", "revoke", revoked.split("_")[1])
+    old.cli("backup", str(folder / "later"), "--keys", str(folder / "newest"))
+    new.cli("restore", str(folder / "together"), "--keys", str(folder / "newest"), "--confirm-access")
+    listed = [json.loads(line) for line in new.cli("key", "list", "--json").splitlines()]
+    assert {key["key_id"]: bool(key["revoked_at"]) for key in listed} == {
+        kept.split("_")[1]: False,
+        revoked.split("_")[1]: True,
+    }
 
 
 @pytest.mark.promise("backup-keys-kept-apart")

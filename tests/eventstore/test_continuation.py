@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from cli.main import importledger
 from eventstore.errors import OperatorError
 from eventstore.proof import verifier
-from eventstore.proof.sealing import Sealed, SealRefused, continue_from
+from eventstore.proof.sealing import Sealed, SealRefused, continue_from, sign_snapshot
 from eventstore.proof.verification import Kept, verify_events
 from eventstore.proof.verifier import Continued, read_checkpoint
 from tests.support.make import NOON
@@ -102,6 +102,22 @@ def test_a_log_that_lost_nothing_is_not_continued(log: Log) -> None:
         continued(log)
 
 
+def test_what_is_altered_after_the_loss_is_found_below_the_sizes_that_were_lost(log: Log) -> None:
+    failed_over(log)
+    continued(log)
+    log.admin.execute("UPDATE events SET caused_by = 'nobody' WHERE position = 470")
+    assert_found(log.problems(), r"ALTERED  position 470 .*first checkpoint that disagrees: 480 events")
+
+
+def test_without_the_continuation_the_loss_is_found_again(log: Log) -> None:
+    failed_over(log)
+    continued(log)
+    log.admin.execute("DELETE FROM log_checkpoints WHERE branch = 1")
+    for name in ("00000000000000000480.1.note", "continued.1.note"):
+        (log.folder / "outside" / name).unlink()
+    assert_found(log.problems(), r"TRUNCATED  the log has 480 events, a signed checkpoint of 600")
+
+
 def test_the_former_primary_is_not_sealed_when_it_comes_back(log: Log) -> None:
     log.admin.execute("CREATE TABLE former AS SELECT * FROM events")
     log.admin.execute("CREATE TABLE former_checkpoints AS SELECT * FROM log_checkpoints")
@@ -141,6 +157,13 @@ def test_a_second_loss_is_a_second_branch(log: Log) -> None:
     log.add(3001, 3010)
     assert log.seal().checkpoint.branch == 2
     assert log.problems() == []
+
+
+def test_a_backup_of_a_continued_log_belongs_to_its_branch(log: Log) -> None:
+    failed_over(log)
+    continued(log)
+    with psycopg.connect(log.urls.service) as connection:
+        assert read_checkpoint(sign_snapshot(connection, KEY, at=NOON), KEY.verifier).branch == 1
 
 
 @pytest.mark.parametrize(

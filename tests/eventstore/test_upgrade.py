@@ -11,6 +11,7 @@ from psycopg.sql import SQL, Identifier
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
+from eventstore.log import locks
 from eventstore.log.group_commit import ANSWER_TIMEOUT_S
 from eventstore.log.ledger import Ledger
 from eventstore.operations import migrate as module
@@ -104,6 +105,21 @@ def test_a_migration_lets_others_pass_while_it_waits_for_a_lock(
     assert applied == [["9000_more.sql"]]
 
 
+def test_a_lock_that_is_never_let_go_ends_it_and_it_goes_on_later(
+    database: PostgresUrls, further: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "WAIT_MS", 20)
+    monkeypatch.setattr(module, "LOCK_PAUSE_S", 0.0)
+    monkeypatch.setattr(module, "LOCK_TRIES", 3)
+    (further / "9000_more.sql").write_text("-- More.\nCREATE TABLE more (a text);\n")
+    (further / "9001_mails.sql").write_text("-- More.\nALTER TABLE customer_mail ADD COLUMN c text;\n")
+    with psycopg.connect(database.admin) as holder:
+        holder.execute("SELECT FROM customer_mail")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            migrate(database.admin)
+    assert migrate(database.admin) == ["9001_mails.sql"], "what was applied before it ended stays so"
+
+
 @pytest.mark.promise("migrate-lets-others-pass")
 def test_an_index_of_a_large_table_is_built_beside_its_writers_and_anew_after_a_kill(
     database: PostgresUrls, further: Path
@@ -127,6 +143,15 @@ def test_an_online_migration_is_run_as_it_is_written(database: PostgresUrls, fur
     with psycopg.connect(database.admin, autocommit=True) as connection:
         [(built,)] = connection.execute("SELECT pg_get_indexdef('waiting'::regclass)").fetchall()
     assert "'PENDING'::text, 'IN -- PROGRESS; $$'::text" in built
+
+
+def test_an_online_migration_of_two_statements_changes_nothing(database: PostgresUrls, further: Path) -> None:
+    build = "CREATE INDEX CONCURRENTLY IF NOT EXISTS {0} ON events ({0});\n"
+    (further / "9000_two.sql").write_text(f"-- online\n{build.format('caused_by')}{build.format('supplier')}")
+    with pytest.raises(psycopg.errors.ActiveSqlTransaction):
+        migrate(database.admin)
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        assert connection.execute("SELECT to_regclass('caused_by')").fetchone() == (None,)
 
 
 def test_a_column_is_added_beside_whoever_writes(database: PostgresUrls) -> None:

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from embedded.folder import DataFolder
+from embedded.postgres import PostgresUrls
 from embedded.service import Service
 from eventstore.aggregates.import_process import StartImport, stream_of
 from eventstore.clock import now
@@ -23,7 +24,7 @@ from projections import INLINE
 from tests.support.folders import temporary_folder
 from tests.support.importing import ImportClient
 from tests.support.make import an_account, encoded, stage
-from tests.support.running import Importer, RunningService, free_port, start_service, wait_for
+from tests.support.running import Importer, RunningService, cli, free_port, start_role, start_service, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +94,26 @@ def test_an_older_log_beside_newer_checkpoints_takes_nothing_in_until_it_is_cont
     other = an_account(importer.supplier, 2)["external_account_number"]
     wait_for(lambda: importer.client.status(importer.supplier, other).body["status"] == "PROCESSED", "processed")
     assert sealing(service)["state"] == "good"
+
+
+def test_a_service_starts_while_its_intake_is_stopped_and_continues_when_that_is_accepted(folder: Path) -> None:
+    (folder / "data").mkdir()
+    environment = {"IMPORTLEDGER_SEAL_EVERY_S": "1"}
+    with start_service(folder / "data", environment=environment) as service:
+        importer = service.importer()
+        sign_longer(service)
+        wait_for(lambda: code_of(service) == (503, "intake_stopped"), "the relay has compared")
+    with start_service(folder / "data", environment=environment, is_ready=is_alive) as service:
+        client = ImportClient(service.base_url, importer.api_key, tries=1)
+        account = encoded(an_account(importer.supplier, 1))
+        assert client.create(account).codes == ("intake_stopped",)
+        refused = service.cli("seal", check=False)
+        assert (refused.returncode, "TRUNCATED" in refused.stderr) == (1, True)
+        assert "Intake continues" in service.cli("seal", "--accept", "--reason", "a copy for the tests").stdout
+        assert client.create(account).status == 201
+        client.close()
+        again = service.cli("seal", "--accept", "--reason", "twice", check=False)
+        assert (again.returncode, "nothing to accept" in again.stderr) == (1, True)
 
 
 def is_alive(base_url: str) -> bool:
@@ -168,3 +189,52 @@ def test_a_physical_copy_of_an_older_log_takes_nothing_in_from_its_start_on(fold
     with database_alone(data) as connection:
         [(last,)] = connection.execute("SELECT topic FROM events ORDER BY position DESC LIMIT 1").fetchall()
         assert last == "import_started.v1", "nothing was appended"
+
+
+@pytest.mark.promise("start-database-failover-copy")
+def test_intake_waits_for_the_first_comparison_and_then_for_no_relay(
+    database: PostgresUrls, redis_url: str, folder: Path
+) -> None:
+    port = free_port()
+    environment = {
+        "DATABASE_URL": database.service,
+        "DATABASE_ADMIN_URL": database.admin,
+        "REDIS_URL": redis_url,
+        "IMPORTLEDGER_TOKEN_KEY": "a key of the api process in this test",
+        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
+        "IMPORTLEDGER_CHECKPOINTS_URL": (folder / "checkpoints").as_uri(),
+        "IMPORTLEDGER_DATA_DIR": str(folder / "unused"),
+    }
+    cli("supplier", "create", "NORDWIND", environment=environment)
+    made = cli("key", "create", "Nordwind", "--supplier", "NORDWIND", "--json", environment=environment)
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("DELETE FROM log_comparisons")
+    with start_role("api", "--port", str(port), environment=environment, log=folder / "api.log"):
+        api = RunningService(f"http://127.0.0.1:{port}", environment, None)
+        client = ImportClient(api.base_url, json.loads(made.stdout)["api_key"], tries=1)
+        wait_for(lambda: is_alive(api.base_url), "it is alive")
+        wait_for(lambda: code_of(api) == (503, "log_not_compared"), "it says why it is not ready")
+        assert client.create(encoded(an_account("NORDWIND", 1))).codes == ("service_unavailable",)
+        refused = cli("supplier", "create", "LATER", environment=environment, check=False)
+        assert "The log must be compared with its checkpoints first" in refused.stderr
+        assert sealing(api)["state"] == "wrong"
+        with start_role("relay", environment=environment, log=folder / "relay.log"):
+            wait_for(lambda: code_of(api) == (200, ""), "the relay has compared")
+        assert client.create(encoded(an_account("NORDWIND", 1))).status == 201
+        client.close()
+
+
+def test_a_log_that_cannot_be_compared_is_accepted_with_a_reason(folder: Path, database: PostgresUrls) -> None:
+    environment = {
+        "DATABASE_URL": database.service,
+        "IMPORTLEDGER_CHECKPOINTS_URL": "file:///dev/null/checkpoints",
+        "IMPORTLEDGER_DATA_DIR": str(folder),
+    }
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("DELETE FROM log_comparisons")
+        assert "could not be kept outside" in cli("seal", environment=environment, check=False).stderr
+        cli("supplier", "create", "NORDWIND", environment=environment, check=False)
+        accepted = cli("seal", "--accept", "--reason", "the bucket is away", environment=environment)
+        assert "The log was not compared" in accepted.stdout
+        cli("supplier", "create", "NORDWIND", environment=environment)
+        assert connection.execute("SELECT accepted_for FROM log_comparisons").fetchall() == [("the bucket is away",)]

@@ -1,8 +1,10 @@
 """Decisions and states of an import process."""
 
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -233,6 +235,12 @@ def test_statuses_are_in_the_order_of_a_process_and_two_of_them_are_no_end() -> 
 
 def test_every_event_leaves_a_status_which_is_written_down_once() -> None:
     assert {*import_process.STATUS_AFTER, SubjectErased} == {*IMPORT_PROCESS.topics.values()}
+    table = re.compile(r'(Import|DryRun)[A-Z]\w+"?(\(\))?: "[A-Z_]{4,}"')
+    file = Path(import_process.__file__).resolve()
+    assert table.search(file.read_text()), "the one table is found"
+    for package in ("api", "cli", "console", "eventstore", "projections", "workers"):
+        for other in (file.parents[2] / package).rglob("*.py"):
+            assert other == file or not table.search(other.read_text()), other
 
 
 @pytest.mark.parametrize("given", [DONE, ERRED, DROPPED], ids=["processed", "errored", "cancelled"])

@@ -23,6 +23,7 @@ from eventstore.log.intake_stop import (
 )
 from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import LedgerDatastore, LedgerRecorder
+from eventstore.operations.guards import guards_off
 from eventstore.proof.checkpoints import Outside, OutsideUnavailable
 from eventstore.proof.sealing import LogDiffers, NothingOutside, SealRefused, continue_from
 from projections import INLINE
@@ -131,6 +132,16 @@ def test_what_was_accepted_stops_nothing_again_and_is_not_sealed(log: Log, servi
     append(log)
 
 
+def test_one_stop_is_in_force_at_a_time(log: Log, service: Any) -> None:
+    put_back(log)
+    refused(log)
+    log.outside.keep(700, KEY.sign(700, bytes(32), NOON))
+    refused(log)
+    assert log.admin.execute("SELECT size FROM intake_stops").fetchall() == [(600,)]
+    assert end_stop(service, by="t", reason="x")
+    assert not end_stop(service, by="t", reason="x")
+
+
 def test_a_checkpoint_that_the_key_has_not_signed_stops_nothing(log: Log, service: Any) -> None:
     for size in (700, 800):
         log.outside.keep(size, OTHER_KEY.sign(size, bytes(32), NOON))
@@ -138,6 +149,35 @@ def test_a_checkpoint_that_the_key_has_not_signed_stops_nothing(log: Log, servic
             log.seal()
     assert intake_stop(service) is None
     log.add(301, 310)
+
+
+@pytest.mark.parametrize("differ", [put_back, put_back_and_gone_on_with, continued_elsewhere, without_its_end])
+def test_a_log_that_differs_takes_nothing_in_where_its_sealing_key_is_missing(
+    log: Log, service: Any, differ: Any
+) -> None:
+    """As after a restore without the key: a start creates a new one, and the log has the former verifier key."""
+    with pytest.raises(SealRefused, match="Is it the right sealing key"):
+        log.seal(OTHER_KEY)
+    assert intake_stop(service) is None
+    differ(log)
+    with pytest.raises(LogDiffers):
+        log.seal(OTHER_KEY)
+    append(log)
+
+
+def test_the_stored_tree_does_not_grow_before_a_seal_is_refused(log: Log) -> None:
+    log.outside.keep(610, KEY.sign(610, bytes(32), NOON))
+    log.add(301, 350)
+    tree = log.admin.execute("SELECT index, length(hashes) FROM log_tiles WHERE level = 0 ORDER BY 1 DESC").fetchone()
+    refused(log)
+    grown = log.admin.execute("SELECT index, length(hashes) FROM log_tiles WHERE level = 0 ORDER BY 1 DESC").fetchone()
+    assert tree == (2, (600 - 512) * 32)
+    assert grown == (2, (610 - 512) * 32)
+
+
+def test_a_stop_that_was_switched_off_is_named(log: Log, service: Any) -> None:
+    log.admin.execute("ALTER TABLE events DISABLE TRIGGER events_wait_while_stopped")
+    assert any("events_wait_while_stopped on events" in sentence for sentence in guards_off(service))
 
 
 def test_a_copy_outside_under_another_name_is_refused_and_stops_nothing(log: Log, service: Any) -> None:
@@ -178,6 +218,14 @@ def test_nothing_is_appended_before_the_log_was_compared_since_the_server_has_st
     log.seal()
     assert is_compared(service)
     log.add(301, 310)
+
+
+def test_an_older_log_takes_nothing_in_before_and_after_its_first_comparison(log: Log) -> None:
+    start_again(log)
+    put_back(log)
+    append(log, NotCompared)
+    refused(log)
+    append(log, IntakeStopped)
 
 
 def test_a_log_that_cannot_be_compared_yet_takes_nothing_in(log: Log, service: Any) -> None:

@@ -27,7 +27,7 @@ from eventstore.proof.statement import (
     signed_statement,
     waiting_statements,
 )
-from eventstore.proof.verifier import Invalid
+from eventstore.proof.verifier import Invalid, read_checkpoint
 from projections import INLINE
 from tests.support.make import NOON
 from tests.support.sealed_log import KEY, OTHER_KEY, Log
@@ -78,6 +78,12 @@ def test_another_keys_statement_is_refused_though_it_brings_its_key() -> None:
         check_statement(stolen, [KEY.verifier])
 
 
+def test_a_member_that_is_there_twice_is_refused() -> None:
+    text = json.dumps(a_statement()).replace('"accounts": 1000', '"accounts": 9, "accounts": 1000')
+    with pytest.raises(Invalid, match="must not be repeated"):
+        check_statement(text, [KEY.verifier])
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 100_000, '{"a": NaN}', '"x"'])
 def test_what_is_no_certificate_is_refused(text: str) -> None:
     with pytest.raises(Invalid):
@@ -88,6 +94,15 @@ def test_what_is_no_certificate_is_refused(text: str) -> None:
 def test_floats_and_reserved_names_are_not_signed(body: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="A statement"):
         sign_statement(body, KEY, KEY.sign(1, ROOT, NOON), at=NOON)
+
+
+def test_a_statement_is_no_checkpoint_and_a_checkpoint_no_statement() -> None:
+    statement = a_statement()
+    text = verifier.statement_text(statement).decode()
+    with pytest.raises(Invalid):
+        read_checkpoint(f"{text}\n\n— {KEY.name} {statement['signature']}\n", KEY.verifier)
+    with pytest.raises(Invalid):
+        check_statement(KEY.sign(600, ROOT, NOON), [KEY.verifier])
 
 
 @pytest.mark.slow

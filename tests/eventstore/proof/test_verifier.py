@@ -88,6 +88,14 @@ def test_a_proof_without_a_key_from_elsewhere_has_an_unknown_signer(proof: Path,
     assert (other.returncode, "is not signed by the log's key" in other.stderr) == (1, True)
 
 
+def test_a_key_may_stand_in_a_file(proof: Path, folder: Path) -> None:
+    (folder / "monday.key").write_text(f"Verifier key: {KEY.verifier}\n")
+    assert audited(folder, str(proof), "--key", "monday.key").returncode == 0
+    assert audited(folder, str(proof), "--key", f"Verifier key: {KEY.verifier}").returncode == 0
+    (folder / "empty.key").write_text("")
+    assert "empty.key is neither" in audited(folder, str(proof), "--key", "empty.key").stderr
+
+
 def test_a_proof_without_its_events_proves_nothing(proof: Path, folder: Path) -> None:
     empty = rewritten(proof, folder / "empty.zip", {"events.ndjson": b""})
     result = audited(folder, str(empty), "--key", KEY.verifier)

@@ -16,6 +16,7 @@ from eventstore.log.ledger import Ledger
 from projections.platform.totals import Totals
 from projections.queries import reconciliation
 from projections.queries.reconciliation import (
+    FRESH,
     LEASE,
     MAX_ATTEMPTS,
     MAX_OPEN,
@@ -140,6 +141,22 @@ def test_a_worker_that_is_late_changes_nothing(
     assert decoded(requested(database)) == alone(connection, monkeypatch)
 
 
+def test_a_worker_of_another_release_begins_anew(
+    connection: Connection[Any], run: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = requested(database).job
+    taken = take(connection, job, 3)
+    assert taken is not None
+    add_portion(connection, taken, 3)
+    monkeypatch.setattr(reconciliation, "CODE_VERSION", "another")
+    again = take(connection, job, 4)
+    assert again is not None
+    assert (again.totals, again.accounts_done) == (Totals(), 0)
+    leave_to_others(connection, job, 4)
+    work(run)
+    assert decoded(requested(database)) == alone(connection, monkeypatch)
+
+
 @pytest.mark.promise("run-cannot-added-up")
 def test_a_job_that_fails_again_and_again_has_failed(
     connection: Connection[Any], run: Ledger, database: PostgresUrls, owner: Ledger
@@ -154,6 +171,15 @@ def test_a_job_that_fails_again_and_again_has_failed(
     failed = requested(database)
     assert failed.has_ended
     assert "the schema is missing" in failed.error
+
+
+@pytest.mark.promise("run-cannot-added-up")
+def test_a_job_whose_workers_all_die_has_failed(connection: Connection[Any], database: PostgresUrls) -> None:
+    job = requested(database).job
+    for worker in range(1, MAX_ATTEMPTS + 1):
+        assert take(connection, job, worker) is not None
+    assert waiting_jobs(connection) == []
+    assert requested(database).error == "each worker that took it has died"
 
 
 def test_a_cancelled_job_stops_at_the_next_portion(connection: Connection[Any], database: PostgresUrls) -> None:
@@ -183,6 +209,14 @@ def test_a_result_is_returned_once_and_again_only_while_nothing_happens(run: Led
     asked(database.service, note_delivery, job)
     assert requested(database, reached=1).job == job
     assert requested(database, reached=2).job != job
+
+
+@pytest.mark.promise("certificate-rests-nothing-old")
+def test_an_old_result_is_added_up_anew(run: Ledger, connection: Connection[Any], database: PostgresUrls) -> None:
+    job = requested(database).job
+    work(run)
+    connection.execute(EARLIER, {"s": FRESH})
+    assert requested(database).job != job
 
 
 def test_a_supplier_has_few_jobs_at_a_time(run: Ledger, database: PostgresUrls) -> None:

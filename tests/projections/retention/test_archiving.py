@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import obstore
+import psycopg
 import pytest
 from click.testing import CliRunner
 from psycopg import Connection
@@ -24,6 +25,7 @@ from eventstore.clock import now
 from eventstore.errors import OperatorError
 from eventstore.log.ledger import Ledger
 from eventstore.proof.archive import EVENTS, INDEX, PAYLOADS, STATEMENT, Archive, ArchiveDamaged
+from eventstore.proof.payload_verification import verify_payloads
 from projections import INLINE
 from projections.retention import archiving
 from projections.retention.erasure import erase
@@ -144,6 +146,17 @@ def test_a_payload_that_is_missing_without_an_archive_is_still_a_problem(place: 
     assert "its payload is missing and was not erased" in typed("verify", "--all", code=1)
 
 
+def test_what_is_sent_after_the_archive_has_to_be_here(place: Path, rows: Rows, ledger: Ledger) -> None:
+    archived(place)
+    typed("supplier", "status", SUPPLIER, "ongoing")
+    ImportProcessor(ledger, worker=lambda: 7).process([stage(ledger, an_account(SUPPLIER, 9))])
+    assert len(payloads(rows)) == 1
+    rows.execute("SET session_replication_role = replica")
+    rows.execute("TRUNCATE payloads")
+    with psycopg.connect(rows.info.dsn, password=rows.info.password) as connection:
+        assert "its payload is missing" in verify_payloads(connection).problems[0]
+
+
 @pytest.mark.promise("archive-finished-supplier-holds")
 def test_an_archive_holds_no_key_and_no_readable_payload(place: Path, rows: Rows) -> None:
     keys = [key for (key,) in rows.execute("SELECT key FROM payload_keys")]
@@ -190,6 +203,11 @@ def test_a_supplier_that_is_not_finished_is_not_archived(place: Path, ledger: Le
     assert "There is no import supplier" in typed("archive", "NOBODY", "--to", place.as_uri(), code=1)
     for url in ("/folder", "file://host/folder", "s3://", "s3://key:secret@bucket", "s3://bucket?key=secret"):
         assert "A place must be file:///folder" in typed("archive", SUPPLIER, "--to", url, code=2)
+
+
+def test_nothing_is_detached_while_a_projection_has_yet_to_read_it(place: Path, rows: Rows, ledger: Ledger) -> None:
+    rows.execute("UPDATE projection_versions SET position = 1 WHERE name = 'account_search'")
+    assert "account_search has yet to read payloads" in typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)
 
 
 class Killed(BaseException):
@@ -305,6 +323,28 @@ def test_an_import_whose_payload_is_archived_says_so_when_it_is_retried(place: P
     ledger.execute(stream, RetryImport(), at=now(), by="t")
     processor.process([stream])
     assert isinstance(ledger.history(stream)[-1].event, ImportProcessed)
+
+
+@pytest.mark.promise("finished-supplier-s-payloads")
+def test_an_archive_lies_in_an_object_store(place: Path, rows: Rows, bucket: str) -> None:
+    before = payloads(rows)
+    typed("archive", SUPPLIER, "--to", f"{bucket}/archives")
+    assert payloads(rows) == []
+    assert f"{bucket}/archives/{SUPPLIER}-" in typed("archive", "verify", SUPPLIER)
+    typed("archive", "attach", SUPPLIER)
+    assert payloads(rows) == before
+
+
+def test_an_archive_that_is_away_or_another_is_named(place: Path) -> None:
+    file = archived(place)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + b"x")
+    assert "is not the file that the log names" in typed("archive", "verify", SUPPLIER, code=1)
+    file.unlink()
+    assert "cannot be read" in typed("archive", "verify", SUPPLIER, code=1)
+    assert "cannot be read" in typed("archive", "attach", SUPPLIER, code=1)
+    file.write_bytes(whole)
+    typed("archive", "verify", SUPPLIER)
 
 
 def changed(name: str, change: Callable[[bytes], bytes]) -> Callable[[dict[str, bytes]], None]:

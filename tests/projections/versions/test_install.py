@@ -22,7 +22,8 @@ from eventstore.log import copy_format
 from eventstore.log.ledger import Ledger
 from eventstore.operations.migrate import migrate, role_of
 from eventstore.operations.rights import READ
-from projections import INLINE, MARKET, PLATFORM
+from projections import INLINE, MARKET, PLATFORM, PROJECTIONS
+from projections.versions.build import administrator
 from projections.versions.compare import verify
 from projections.versions.install import install, migrate_all, projection_changes
 from projections.versions.versions import alone, build_version, live_version, versions
@@ -152,14 +153,18 @@ def test_a_column_that_a_later_version_adds_does_not_stop_a_first_copy(
 
 @pytest.mark.promise("accounts-market-data-become-platform")
 def test_market_records_of_the_version_before_are_there_after_the_migration(
-    ledger: Ledger, admin: Connection[TupleRow]
+    database: PostgresUrls, ledger: Ledger, processor: ImportProcessor
 ) -> None:
+    processor.process([stage(ledger, an_account(SUPPLIER, 1))])
     import_participant(ledger, "O", a_participant(9_900_000_000_001))
-    admin.execute("DELETE FROM projection_versions WHERE name = 'market'")
-    for table in MARKET.tables:
-        admin.execute(f"DELETE FROM platform.{table}".encode())
-    install(admin, (MARKET,), None)
-    assert admin.execute("SELECT organisation FROM platform.market_participant").fetchall() == [("O",)]
+    with administrator(database.admin) as admin:
+        admin.execute("DELETE FROM projection_versions WHERE name = 'market'")
+        for table in MARKET.tables:
+            admin.execute(f"DELETE FROM platform.{table}".encode())
+        install(admin, PROJECTIONS, None)
+        assert rows(admin, "SELECT organisation FROM platform.market_participant") == [("O",)]
+        for projection in (MARKET, PLATFORM):
+            assert verify(database.admin, admin, projection, limit=9).first == ()
 
 
 def test_a_projection_that_is_new_or_behind_is_told(database: PostgresUrls) -> None:

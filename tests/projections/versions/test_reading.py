@@ -1,14 +1,51 @@
 """The topic before an event is right, and slices cover all streams."""
 
 from functools import partial
+from typing import Any
 
+import psycopg
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from psycopg import Connection
 
+from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import CancelImport, ImportCancelled, ImportStaged
 from eventstore.log.ledger import Ledger
-from projections.versions.reading import LastTopics, head, read_ordered, slices, topics_of
+from projections.versions.reading import (
+    LastTopics,
+    be_alone,
+    head,
+    read_ordered,
+    slices,
+    topics_of,
+    wait_for_erasures,
+)
 from tests.support.make import NOON, stage
+
+
+def impatient(url: str) -> Connection[Any]:
+    connection = psycopg.connect(url)
+    connection.execute("SET lock_timeout = '50ms'")
+    return connection
+
+
+def test_many_write_at_the_same_time_and_an_erasure_is_alone(database: PostgresUrls) -> None:
+    with impatient(database.admin) as one, impatient(database.admin) as other, impatient(database.admin) as erasing:
+        wait_for_erasures(one)
+        wait_for_erasures(other)
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            be_alone(erasing)
+        erasing.rollback()
+        one.commit()
+        other.commit()
+        be_alone(erasing)
+        for connection in (one, other):
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                wait_for_erasures(connection)
+            connection.rollback()
+        erasing.commit()
+        wait_for_erasures(one)
 
 
 @given(

@@ -1,6 +1,7 @@
 """The search row of an account is written with its first event, and equals the row made from the log."""
 
 import itertools
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ from eventstore.clock import now
 from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
-from projections import AT_ONCE
+from projections import AT_ONCE, FOLLOWING
 from projections.versions.build import administrator
 from projections.versions.compare import verify
 from projections.versions.reading import Seen, head
@@ -27,7 +28,9 @@ from schemas.submission import sent_submission
 from tests.support.following import follow
 from tests.support.make import NOON, an_account, changed, encoded, staged
 from tests.support.rows import find_accounts
+from tests.support.running import wait_for
 from tests.support.staging import SUPPLIER
+from workers.followers.projector import Projector
 
 _numbers = itertools.count(1)
 TERMS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
@@ -194,6 +197,17 @@ def test_new_entries_of_the_index_are_put_in_order_by_who_follows_when_there_are
         assert (left() > 0) is is_left
 
 
+def test_a_projector_that_may_not_put_in_order_goes_on(log: Ledger, admin: Connection[Any]) -> None:
+    admin.execute("REVOKE EXECUTE ON FUNCTION put_searches_in_order() FROM PUBLIC, importledger_relay")
+    stop = threading.Event()
+    projector = Projector(log, FOLLOWING).start(stop)
+    for number in (1, 2):
+        stream = stage(log, an_account(SUPPLIER, number))
+        wait_for(lambda: live_version(admin, "account_search").position == head(admin), f"{stream} is followed")
+    stop.set()
+    projector.join()
+
+
 @pytest.mark.parametrize(
     ("function", "relation", "columns"),
     [
@@ -243,3 +257,13 @@ def test_a_name_that_is_long_once_it_is_folded_is_found_and_hinders_nobody(
     with log.connection() as connection:
         for text in (name, f"{name} {name}", name[:5]):
             assert len(find_accounts(connection, text, None).accounts) == 1
+
+
+def test_an_account_with_very_many_terms_is_left_to_who_follows(
+    log: Ledger, admin: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("projections.views.search_at_once.MOST_TERMS", 3)
+    stream = stage(log, an_account(SUPPLIER, 1))
+    assert rows(admin) == {}
+    follow(log)
+    assert [*rows(admin)] == [stream]

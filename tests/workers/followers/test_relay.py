@@ -109,7 +109,7 @@ def test_while_many_messages_wait_the_relay_pauses_and_discards_rings(
 def test_the_relay_pauses_shortly_only_while_imports_wait_for_a_worker(
     ledger: Ledger, connection: psycopg.Connection[Any], bell: Bell, has_worker: bool, pause_s: float
 ) -> None:
-    """Nobody takes a message soon if no worker runs, and e-mails are not that many."""
+    """Without a worker, messages are not taken soon, and e-mails are few."""
     if has_worker:
         worker = Liveness(ledger)
         worker.start(threading.Event())
