@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import AsyncConnection, Connection
 
-from cli.service.reach import Unreachable, reach
+from cli.service.reach import CONNECT_TIMEOUT_S, Unreachable, reach
 from cli.service.settings import SettingError, Settings
 from embedded.folder import DataFolder
 
@@ -31,7 +31,7 @@ def admin_url() -> str:
 @contextlib.contextmanager
 def connected() -> Iterator[Connection[Any]]:
     """A connection of the service's role, in autocommit, in UTC, without a limit of time."""
-    with psycopg.connect(database_url(), autocommit=True) as connection:
+    with psycopg.connect(database_url(), autocommit=True, connect_timeout=CONNECT_TIMEOUT_S) as connection:
         connection.execute("SET statement_timeout = 0; SET TIME ZONE 'UTC'")
         yield connection
 
@@ -40,7 +40,7 @@ def answer_of(query: Callable[..., Awaitable[Answer]], *arguments: Any, **named:
     """The answer of a query of the api, asked on a connection with the rights of the database's owner."""
 
     async def ask(url: str) -> Answer:
-        async with await AsyncConnection.connect(url, autocommit=True) as connection:
+        async with await AsyncConnection.connect(url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S) as connection:
             await connection.execute("SET TIME ZONE 'UTC'")
             return await query(connection, *arguments, **named)
 

@@ -17,8 +17,6 @@ from cli.service.reach import Unreachable
 from cli.service.settings import SettingError, Settings
 from eventstore.errors import reason_of
 from eventstore.log.recorder import CODE_VERSION
-from projections import FOLLOWING
-from projections.queries.vitals import read_vitals
 from redaction.shown import shown
 
 _COLOURS: dict[Grade, str] = {"good": "green", "warned": "yellow", "wrong": "bold red"}
@@ -78,8 +76,7 @@ def examine(backups: Path | None = None) -> Iterator[Finding]:
     with connection:
         version = connection.info.server_version
         yield good("database", f"Postgres {version // 10_000}.{version % 10_000} answers.")
-        vitals = read_vitals(connection, tuple(projection.name for projection in FOLLOWING))
-        look = Looked(settings=settings, backups=backups, database_url=url, connection=connection, vitals=vitals)
+        look = Looked(settings=settings, backups=backups, database_url=url, connection=connection)
         for check in _CHECKS:
             try:
                 yield from check(look)

@@ -17,7 +17,7 @@ from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from projections.unlogged.user_details import find_user_details
 from projections.views.access_key import organisation_reach
-from projections.views.console_user import user_listed, users_page
+from projections.views.console_user import UserListed, user_listed, users_page
 from workers.operations import (
     ORGANISATION_NAME,
     ROLES,
@@ -30,8 +30,8 @@ from workers.operations import (
     new_link,
 )
 
-_ALL = 10**9
-"""Number of users in a list: all."""
+_PAGE = 1000
+"""Users that are read at once."""
 _role = click.option("--role", type=click.Choice(ROLES), required=True, help="Role of the user.")
 _email = click.argument("email")
 
@@ -82,8 +82,10 @@ def create(email: str, organisation: str, role: UserRole, codes: tuple[str, ...]
 @lines_option
 def list_all(as_json: bool) -> None:
     """List the users, without secrets."""
+    listed: list[UserListed] = []
     with _users():
-        listed = answer_of(users_page, "", "", _ALL)
+        while page := answer_of(users_page, "", listed[-1].user_id if listed else "", _PAGE):
+            listed += page
     for user in sorted(listed, key=lambda user: (user.email.lower(), user.user_id)):
         fields = msgspec.to_builtins(user)
         print_result("  ".join(text_of(value) for value in fields.values()), fields, as_json=as_json)
@@ -119,8 +121,12 @@ def change(email: str, role: UserRole, codes: tuple[str, ...], as_json: bool) ->
         if codes:
             _require(ledger, codes)
         else:
-            known = answer_of(user_listed, user_id)
-            codes = tuple(known.suppliers) if known else ()
+            if (known := answer_of(user_listed, user_id)) is None:
+                raise click.ClickException(
+                    f"The suppliers of {user_id} cannot be read, so nothing was changed: --supplier must name them, "
+                    "or * for all."
+                )
+            codes = tuple(known.suppliers)
         done = change_role(ledger, user_id, role, codes, by=caused_by())
     result = {"user_id": user_id, "role": role, "suppliers": codes, "is_changed": done}
     print_result(f"{email} is {role}{'' if done else ' already'}.", result, as_json=as_json)

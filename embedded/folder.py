@@ -75,9 +75,11 @@ class DataFolder:
         if not file.exists():
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             unfinished = _private(file.with_suffix(f".{os.getpid()}"), secrets.token_urlsafe(32))
-            with contextlib.suppress(FileExistsError):  # the first of two at once wins
-                os.link(unfinished, file)
-            unfinished.unlink()
+            try:
+                with contextlib.suppress(FileExistsError):  # the first of two at once wins
+                    os.link(unfinished, file)
+            finally:
+                unfinished.unlink()
         return file.read_text()
 
     def known_secret(self, name: str) -> str | None:

@@ -12,7 +12,7 @@ from psycopg import AsyncConnection, ProgrammingError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.http.database import read
+from api.http.database import SchemaMissing, read
 from api.http.errors import RETRY_STOPPED
 from api.http.responses import json_response
 from api.http.status_codes import FAILING, INTAKE_STOPPED, STARTING, STOPPED, ApiError
@@ -76,7 +76,7 @@ class HealthChecks:
         """Check that a create would succeed."""
         try:
             why_not = await read(self._pool, self._why_not)
-        except ProgrammingError:
+        except (ProgrammingError, SchemaMissing):
             why_not = _NO_SCHEMA
         except StoreUnavailable as error:
             reason = cleaned(first_line(error))

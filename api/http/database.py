@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
+from psycopg.errors import UndefinedTable
 from psycopg_pool import AsyncConnectionPool
 
 from eventstore.errors import StoreUnavailable
@@ -42,6 +43,13 @@ def reading_pool(database_url: str, *, size: int, is_for_read: bool = False) -> 
         reconnect_timeout=1.0,
         kwargs={"connect_timeout": 2, "application_name": "importledger api"},
     )
+
+
+class SchemaMissing(StoreUnavailable):
+    """The database has no schema yet: nobody has run `importledger migrate`."""
+
+
+_SELECT_NO_SCHEMA = "SELECT WHERE to_regclass('public.schema_migrations') IS NULL"
 
 
 async def in_time(work: Awaitable[T], *, within_s: float = ANSWER_TIMEOUT_S) -> T:
@@ -86,6 +94,11 @@ async def read(
                 if connection is None or not connection.closed:
                     raise
                 _lost.at = asked_at
+            except UndefinedTable as error:
+                async with pool.connection() as connection:
+                    if (await connection.execute(_SELECT_NO_SCHEMA)).rowcount:
+                        raise SchemaMissing("the database has no schema yet") from error
+                raise
             async with pool.connection() as connection:
                 return await query(connection, *arguments)
 

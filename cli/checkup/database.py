@@ -19,6 +19,9 @@ WARNED_AGE, MAX_AGE = 500_000_000, 1_500_000_000
 """Transactions since the oldest that is not frozen; Postgres takes no more writes at two thousand million."""
 OLDEST_POSTGRES = 150_000
 WARNED_DEAD_ROWS = 10_000_000
+_DEAD = """
+SELECT relid::regclass::text, n_dead_tup FROM pg_stat_user_tables WHERE n_dead_tup > %s AND n_dead_tup > n_live_tup
+"""
 _ARCHIVER = (
     "SELECT last_failed_time > coalesce(last_archived_time, '-infinity'), last_failed_time FROM pg_stat_archiver"
 )
@@ -73,10 +76,11 @@ def rights(look: Looked) -> Iterator[Finding]:
 
 def replication(look: Looked) -> Iterator[Finding]:
     """Standbys, and write-ahead log that is kept for replication slots."""
-    count = look.vitals.synchronous_standbys
+    server = look.vitals("server")
+    count = server.synchronous_standbys
     standbys = "Standbys cannot be seen by the schema's owner" if count is None else f"{count} synchronous standbys"
     yield good("replication", f"{standbys}; required: {look.settings.durability}.")
-    kept_gb = (look.vitals.kept_wal_bytes or 0) / GIGABYTE
+    kept_gb = (server.kept_wal_bytes or 0) / GIGABYTE
     if kept_gb > MAX_KEPT_WAL_GB:
         says = f"{kept_gb:.0f} GB of write-ahead log are kept for the slowest replication slot."
         yield warned("replication", says, "bring its standby back, or drop the slot (pg_replication_slots)")
@@ -97,7 +101,7 @@ def wal(look: Looked) -> Iterator[Finding]:
             says = f"Archiving has failed since {since:%Y-%m-%dT%H:%M:%SZ}."
             yield warned("wal", says, "correct archive_command, or the place it writes to")
     if not bad:
-        written = (look.vitals.wal_bytes or 0) / GIGABYTE
+        written = (look.vitals("server").wal_bytes or 0) / GIGABYTE
         yield good("wal", f"{written:.1f} GB of write-ahead log were written so far; none accumulates.")
 
 
@@ -115,7 +119,7 @@ def disk(look: Looked) -> Iterator[Finding]:
     has_room = list(room(look))
     yield from has_room
     elsewhere = "" if has_room else "; its disk is not of this machine"
-    yield good("disk", f"The database has {(look.vitals.database_bytes or 0) / GIGABYTE:.1f} GB{elsewhere}.")
+    yield good("disk", f"The database has {(look.vitals('sizes').database_bytes or 0) / GIGABYTE:.1f} GB{elsewhere}.")
 
 
 def room(look: Around) -> Iterator[Finding]:
@@ -132,10 +136,9 @@ def room(look: Around) -> Iterator[Finding]:
 
 def vacuum(look: Looked) -> Iterator[Finding]:
     """Old transactions and dead rows."""
-    age = look.vitals.transaction_age or 0
+    age = look.vitals("server").transaction_age or 0
     state: Grade = "wrong" if age > MAX_AGE else "warned" if age > WARNED_AGE else "good"
     says = f"The oldest transaction that is not frozen is {age:,} transactions old."
     yield Finding("vacuum", state, says, None if state == "good" else "VACUUM (FREEZE) in the database, as its owner")
-    for table, dead in look.vitals.dead_rows.items():
-        if dead > WARNED_DEAD_ROWS:
-            yield warned("vacuum", f"{table} has {dead:,} dead rows.", f"VACUUM {table}")
+    for table, dead in look.rows(_DEAD, WARNED_DEAD_ROWS):
+        yield warned("vacuum", f"{table} has {dead:,} dead rows.", f"VACUUM {table}")

@@ -8,7 +8,8 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 
 from cli.service.settings import Settings
-from projections.queries.vitals import Vitals
+from projections import FOLLOWING
+from projections.queries.vitals import Vitals, read_part
 
 Grade = Literal["good", "warned", "wrong"]
 
@@ -46,7 +47,15 @@ class Looked(Around, frozen=True, kw_only=True):
 
     database_url: str
     connection: Connection[Any]
-    vitals: Vitals
+    parts: dict[str, Vitals] = {}
+    """Parts of the vitals that were read already, by name."""
+
+    def vitals(self, part: str) -> Vitals:
+        """The numbers of this part (see `PARTS`), read once. Raises psycopg.Error where they cannot be read."""
+        if part not in self.parts:
+            names = tuple(projection.name for projection in FOLLOWING)
+            self.parts[part] = read_part(self.connection, names, part)
+        return self.parts[part]
 
     def rows(self, query: Any, *parameters: Any) -> list[tuple[Any, ...]]:
         with self.connection.cursor(row_factory=tuple_row) as cursor:

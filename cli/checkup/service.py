@@ -18,7 +18,6 @@ from eventstore.operations.backup import BackupError, read_manifest
 from eventstore.proof.checkpoints import KeyNotUsable
 from eventstore.proof.sealing import SealRefused, newest_checkpoint, signed_size
 from projections import PROJECTIONS
-from projections.queries.vitals import Lag
 from projections.unlogged.troubles import reported_troubles
 from projections.versions.versions import parked_streams, versions
 from workers.actors.mail_server import MailServer, NotSecure, mail_session
@@ -33,7 +32,7 @@ DECIDE = "importledger seal --continue-from N --reason TEXT, or importledger sea
 
 def roles(look: Looked) -> Iterator[Finding]:
     """Check that a relay, a projector and workers run, on any machine."""
-    holders = look.vitals.holders
+    holders = look.vitals("locks").holders
     workers = holders.get("worker", 0)
     if missing := [name for name in ("relay", "projector") if not holders.get(name)]:
         yield wrong("roles", f"Nobody runs as {', '.join(missing)}.", "importledger relay")
@@ -58,6 +57,7 @@ def troubles(look: Looked) -> Iterator[Finding]:
 def projections(look: Looked) -> Iterator[Finding]:
     """Parked streams, outdated definitions, and the lag of each projection."""
     findings: list[Finding] = []
+    lags = look.vitals("events").projection_lags
     for projection in PROJECTIONS:
         name = projection.name
         live = [version for version in versions(look.connection, name) if version.state == "live"]
@@ -68,11 +68,10 @@ def projections(look: Looked) -> Iterator[Finding]:
                 heal = f"remove the cause, then {healing(name, parked[0])}"
                 accept = f"or, if it stays unreadable, importledger projections accept {shlex.quote(parked[0])}"
                 findings.append(wrong("projections", f"{name} has {len(parked)} parked streams.", f"{heal}; {accept}"))
-            lag = look.vitals.projection_lags.get(name, Lag(0, 0.0))
             if version.is_outdated(projection):
                 rebuild = f"importledger projections rebuild {name}"
                 findings.append(warned("projections", f"{name} is outdated.", rebuild))
-            elif lag.seconds > MAX_LAG_S:
+            elif (lag := lags.get(name)) is not None and lag.seconds > MAX_LAG_S:  # inline projections have none
                 says = f"{name} is {lag.events:,} events and {lag.seconds:,.0f} s behind the log."
                 findings.append(warned("projections", says, "look at the relay's log"))
     yield from findings or [good("projections", f"All {len(PROJECTIONS)} projections are up to date.")]
@@ -92,7 +91,7 @@ def healing(name: str, stream: str) -> str:
 
 def lag(look: Looked) -> Iterator[Finding]:
     """The relay's lag behind the log."""
-    behind = look.vitals.lags.get("relay", Lag(0, 0.0))
+    behind = look.vitals("events").lags["relay"]
     if behind.seconds > MAX_LAG_S:
         says = f"The relay is {behind.events:,} events and {behind.seconds:,.0f} s behind the log."
         yield warned("lag", says, "look at the relay's log, and whether Redis answers")
@@ -102,7 +101,7 @@ def lag(look: Looked) -> Iterator[Finding]:
 
 def pending(look: Looked) -> Iterator[Finding]:
     """Wait of the oldest import that could be processed."""
-    waits_s = look.vitals.oldest_pending_s or 0
+    waits_s = look.vitals("imports").oldest_pending_s or 0
     if waits_s > MAX_PENDING_S:
         says = f"An import has been waiting for {waits_s:,.0f} s."
         yield warned("pending", says, "start more workers, or look at their logs")
@@ -126,7 +125,7 @@ def sealing(look: Looked) -> Iterator[Finding]:
     except (KeyNotUsable, SealRefused) as error:
         yield wrong("sealing", str(error), "set IMPORTLEDGER_SEALING_KEY to the key that signed the log")
         return
-    reached, signed = look.vitals.head or 0, signed_size(look.connection)
+    reached, signed = look.vitals("events").head or 0, signed_size(look.connection)
     recorded_at: datetime | None = look.value("SELECT recorded_at FROM events WHERE position = %s", signed + 1)
     if recorded_at and now() - recorded_at > timedelta(seconds=MAX_LAG_S + look.settings.seal_every_s):
         says = f"{reached - signed:,} events are not signed, the first since {recorded_at:%Y-%m-%dT%H:%M:%SZ}."
@@ -170,7 +169,7 @@ def documents(look: Looked) -> Iterator[Finding]:
 
 def mail(look: Looked) -> Iterator[Finding]:
     """E-mails that wait for a mail server."""
-    waiting, url = look.vitals.waiting_mails or 0, look.settings.smtp_url
+    waiting, url = look.vitals("imports").waiting_mails or 0, look.settings.smtp_url
     if url is None and waiting:
         todo = "set IMPORTLEDGER_SMTP_URL and IMPORTLEDGER_MAIL_FROM for the workers"
         yield warned("mail", f"{waiting:,} e-mails wait, and no mail server is set here.", todo)

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
+import psycopg
+from psycopg.errors import UndefinedTable
 
 from cli.service.opening import CONNECTING
 from cli.service.settings import SettingError
-from eventstore.errors import StoreUnavailable, first_line
+from eventstore.errors import StoreUnavailable, first_line, reason_of
 from eventstore.log.ledger import Ledger
 from eventstore.operations.migrate import NEWEST
 from redaction.shown import cleaned
@@ -31,6 +33,10 @@ def why_not_ready(ledger: Ledger) -> str | None:
         judging = [trouble.error for trouble in supervision.troubles() if trouble.name == CONNECTING]
         reason = judging[0] if judging else first_line(error)
         return f"the database does not answer, or takes no writes ({cleaned(reason)})"
+    except UndefinedTable:
+        return "the schema is missing: run `importledger migrate`"
+    except psycopg.Error as error:
+        return f"the schema cannot be read ({cleaned(reason_of(error))})"
     if not row["is_there"]:
         return "the schema is older than the code"
     return "; ".join(f"{trouble.name}: {cleaned(trouble.error)}" for trouble in supervision.troubles()) or None
@@ -42,18 +48,18 @@ def answer_health(ledger: Ledger, port: int | None) -> None:
         return
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        path = environ["PATH_INFO"].rstrip("/")
+        path, method = environ["PATH_INFO"].rstrip("/"), environ["REQUEST_METHOD"]
         status, body = "200 OK", dict[str, Any](status="alive", pid=os.getpid())
-        if path == "/readyz":
+        if method not in ("GET", "HEAD") or path not in ("/livez", "/readyz"):
+            status, body = "404 Not Found", {"code": "not_found", "detail": "There are GET /livez and GET /readyz."}
+        elif path == "/readyz":
             body["status"] = "ready"
             if (reason := why_not_ready(ledger)) is not None:
                 status = "503 Service Unavailable"
                 body = {"code": "service_unavailable", "detail": f"The role cannot do its work: {reason}."}
-        elif path != "/livez":
-            status, body = "404 Not Found", {"code": "not_found", "detail": "There are /livez and /readyz."}
         encoded = msgspec.json.encode(body)
         start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(encoded)))])
-        return [encoded]
+        return [] if method == "HEAD" else [encoded]
 
     try:
         listening = socket.create_server(("", port))

@@ -125,6 +125,12 @@ SETTINGS = (
             "`text`, `json`, or `auto`: text on a terminal and JSON elsewhere."),
 )  # fmt: skip
 """Every setting, in the order of the documentation."""
+NOT_EMPTY = frozenset(
+    {"IMPORTLEDGER_DURABILITY", "IMPORTLEDGER_TOKEN_KEY", "IMPORTLEDGER_REQUEST_KEY", "IMPORTLEDGER_SEAL_EVERY_S"}
+    | {"IMPORTLEDGER_SMTP_PLAINTEXT", "IMPORTLEDGER_SANDBOX", "IMPORTLEDGER_NICENESS"}
+    | {"IMPORTLEDGER_LOG_LEVEL", "IMPORTLEDGER_LOG_FORMAT"}
+)
+"""Settings whose empty value is refused: their defaults would hide that a variable of a deployment was forgotten."""
 SECRETS = tuple(setting.name for setting in SETTINGS if setting.disclosure == "secret")
 INTERNAL = ("IMPORTLEDGER_ROLE_NAME", "IMPORTLEDGER_ROLES_FILE")
 """Set by a supervisor for its children."""
@@ -178,10 +184,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
-        """Read all settings; an empty value counts as none. Raises SettingError, which names the variable."""
+        """Read all settings. Raises SettingError, which names the variable.
+
+        An empty value counts as none, except of `NOT_EMPTY`.
+        """
         if (unknown := unknown_setting(environment)) is not None:
             raise SettingError(unknown)
-        values = {name: value for name, value in _with_secrets(environment).items() if value}
+        values = {name: value for name, value in _with_secrets(environment).items() if value or name in NOT_EMPTY}
         read: dict[str, Any] = {
             setting.field: setting.read(setting.name, values[setting.name])
             if setting.name in values

@@ -16,8 +16,6 @@ from psycopg.errors import (
     InsufficientPrivilege,
     ReadOnlySqlTransaction,
     SerializationFailure,
-    UndefinedFunction,
-    UndefinedTable,
 )
 from psycopg_pool import PoolClosed, PoolTimeout
 
@@ -63,8 +61,6 @@ def is_unavailable(error: psycopg.Error) -> bool:
         return True
     if isinstance(error, InsufficientPrivilege):
         return diagnosis.source_file in _FILES
-    if isinstance(error, UndefinedTable | UndefinedFunction):
-        return True
     is_passing = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | ReadOnlySqlTransaction)
     return is_passing and not state.startswith(_CONTENT)
 
@@ -73,8 +69,6 @@ def _reason(error: psycopg.Error) -> str:
     """Return why the store is unavailable. A pool only knows that it had no connection in time."""
     if isinstance(error, PoolClosed):
         return "the log is not open"
-    if isinstance(error, UndefinedTable | UndefinedFunction):
-        return "the schema is missing or older than the code: run `importledger migrate`"
     return (why_no_connection() if isinstance(error, PoolTimeout) else None) or str(error)
 
 

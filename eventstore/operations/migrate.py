@@ -84,7 +84,8 @@ def why_not_rolled(script: str) -> str | None:
 def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
     """Migrate the database to the newest schema and grant the roles their rights; return the applied files.
 
-    Two runs at once are safe. Raises MigrationError if an applied file has changed or the schema is newer, RoleMissing.
+    Two runs at once are safe. Raises MigrationError if an applied file has changed or the schema is newer, RoleMissing,
+    RoleNotReset.
     """
     applied = []
     with psycopg.connect(admin_url, autocommit=True) as connection:

@@ -134,26 +134,46 @@ def appenders(topics: Iterable[tuple[str, str]]) -> set[tuple[str, str, str]]:
     }
 
 
+class RoleNotReset(OperatorError):
+    """A database role has a setting that harms the service and cannot be reset; the message says how to."""
+
+
 class RoleMissing(OperatorError):
     """A database role is missing and cannot be created; the message says how to."""
 
 
-_SETTINGS_OF_ROLES = """
-SELECT r.rolname, d.datname
-FROM pg_db_role_setting AS s JOIN pg_roles AS r ON r.oid = s.setrole LEFT JOIN pg_database AS d ON d.oid = s.setdatabase
+HARMFUL_SETTINGS = (
+    *("default_transaction_read_only", "default_transaction_isolation", "default_transaction_deferrable"),
+    *("transaction_timeout", "search_path", "role", "session_authorization", "session_replication_role"),
+    *("row_security", "client_encoding", "bytea_output", "datestyle", "intervalstyle", "extra_float_digits"),
+    *("standard_conforming_strings", "backslash_quote", "array_nulls", "default_table_access_method"),
+)
+"""Settings of a role that stop the service or change what its queries read and write.
+
+A role may set them for itself beyond its session. The service's sessions set their own time-outs, planner settings and
+`synchronous_commit`, so `migrate` leaves these to the operator.
+"""
+_SELECT_HARMFUL = """
+SELECT r.rolname, d.datname, split_part(setting, '=', 1)
+FROM pg_db_role_setting AS s JOIN pg_roles AS r ON r.oid = s.setrole
+    LEFT JOIN pg_database AS d ON d.oid = s.setdatabase, unnest(s.setconfig) AS setting
 WHERE r.rolname = ANY(%s) AND (d.datname IS NULL OR d.datname = current_database())
+  AND lower(split_part(setting, '=', 1)) = ANY(%s)
 """
-_LARGE_OBJECTS = """
-REVOKE ALL ON FUNCTION lo_create(oid), lo_creat(integer), lo_from_bytea(oid, bytea), lo_put(oid, bigint, bytea),
-    lowrite(integer, bytea), lo_open(oid, integer) FROM PUBLIC
+_LARGE_OBJECTS = ["lo_create(oid)", "lo_creat(integer)", "lo_from_bytea(oid, bytea)", "lo_put(oid, bigint, bytea)",
+                  "lowrite(integer, bytea)", "lo_open(oid, integer)"]  # fmt: skip
+"""Functions that write large objects, which no erasure reaches."""
+_SELECT_OWN_FUNCTIONS = """
+SELECT oid::regprocedure::text FROM pg_proc
+WHERE oid = ANY(%s::text[]::regprocedure[]) AND pg_has_role(proowner, 'USAGE')
 """
-"""No erasure reaches large objects. Effective where the schema's owner may revoke these rights (a superuser)."""
+"""Those whose rights this user may revoke; of others, even the attempt can be refused."""
 
 
 def make_roles(connection: Connection[Any], service_role: str | None) -> None:
     """Create missing roles. Let the service's own role, if there is one, act as all of them.
 
-    A service on a foreign Postgres has one role for all processes. Raises RoleMissing.
+    A service on a foreign Postgres has one role for all processes. Raises RoleMissing, RoleNotReset.
     """
     for role in ROLES.values():
         if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (role,)).rowcount:
@@ -174,12 +194,19 @@ def make_roles(connection: Connection[Any], service_role: str | None) -> None:
 
 
 def _reset_settings(connection: Connection[Any]) -> None:
-    """Reset settings of the roles: each may set its own, such as read-only transactions, beyond its session."""
+    """Reset `HARMFUL_SETTINGS` of the roles. Raises RoleNotReset."""
     with connection.cursor(row_factory=tuple_row) as cursor:
-        found = cursor.execute(_SETTINGS_OF_ROLES, (list(ROLES.values()),)).fetchall()
-    for role, database in found:
+        found = cursor.execute(_SELECT_HARMFUL, (list(ROLES.values()), list(HARMFUL_SETTINGS))).fetchall()
+    for role, database, setting in found:
         place = SQL("IN DATABASE {} ").format(Identifier(database)) if database else SQL("")
-        connection.execute(SQL("ALTER ROLE {} {}RESET ALL").format(Identifier(role), place))
+        resetting = SQL("ALTER ROLE {} {}RESET {}").format(Identifier(role), place, Identifier(setting))
+        try:
+            connection.execute(resetting)
+        except InsufficientPrivilege as error:
+            raise RoleNotReset(
+                f"The role {role} must not have the setting {setting}, which {_user(connection)} may not reset. As a "
+                f"superuser: {resetting.as_string(connection)}"
+            ) from error
 
 
 def _let_act_as(connection: Connection[Any], role: str, service_role: str) -> None:
@@ -198,7 +225,10 @@ def grant_on_log(connection: Connection[Any], topics: Iterable[tuple[str, str]],
     """Grant the rights declared above, in the connection's transaction, and revoke all others."""
     database = Identifier(connection.info.dbname)
     connection.execute(SQL("REVOKE TEMPORARY ON DATABASE {} FROM PUBLIC").format(database))
-    connection.execute(_LARGE_OBJECTS)
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        functions = cursor.execute(_SELECT_OWN_FUNCTIONS, (_LARGE_OBJECTS,)).fetchall()
+    for (function,) in functions:
+        connection.execute(f"REVOKE ALL ON FUNCTION {function} FROM PUBLIC".encode())
     for table, rights in LOG_RIGHTS.items():
         schema, _, name = table.rpartition(".")
         grant_rights(connection, Identifier(schema or "public", name), rights, service_role)

@@ -204,18 +204,21 @@ def read_vitals(
 
     `with_work`: also the processes and their work.
     """
-    overview = Vitals()
-    parts: list[Callable[[_Asking, Vitals], None]] = [_events, _imports, _locks, _server, _keys]
-    if with_sizes:
-        parts.append(_sizes)
-    if with_work:
-        parts.append(_work)
-    asking = _Asking(connection, projections)
-    for part in parts:
+    overview, asking = Vitals(), _Asking(connection, projections)
+    for name, part in PARTS.items():
+        if (name == "sizes" and not with_sizes) or (name == "work" and not with_work):
+            continue
         try:
             part(asking, overview)
         except (psycopg.errors.QueryCanceled, psycopg.errors.UndefinedTable, psycopg.errors.LockNotAvailable):
             continue
+    return overview
+
+
+def read_part(connection: Connection[Any], projections: tuple[str, ...], name: str) -> Vitals:
+    """Read one of `PARTS`; all other numbers are missing. Raises psycopg.Error where it cannot be read."""
+    overview = Vitals()
+    PARTS[name](_Asking(connection, projections), overview)
     return overview
 
 
@@ -285,3 +288,15 @@ def _work(asking: _Asking, overview: Vitals) -> None:
     with asking.connection.cursor(row_factory=class_row(RunningJob)) as cursor:
         overview.jobs = cursor.execute(_JOBS).fetchall()
     overview.in_hand = asking.rows(_IN_HAND)
+
+
+PARTS: dict[str, Callable[[_Asking, Vitals], None]] = {
+    "events": _events,
+    "imports": _imports,
+    "locks": _locks,
+    "server": _server,
+    "keys": _keys,
+    "sizes": _sizes,
+    "work": _work,
+}
+"""Readers of the numbers that are read together, by name, in their order."""

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+import dramatiq
+import msgspec
 import psycopg
 import pytest
 import structlog
@@ -25,8 +27,13 @@ from api.http.errors import HANDLERS
 from embedded.postgres import PostgresUrls
 from embedded.supervisor import Program, Supervisor
 from eventstore.errors import LedgerError, StoreUnavailable  # noqa: F401 - the first for the program below
+from schemas.account import Account
 from telemetry.log import begin_process
 from tests.support.running import wait_for
+from workers.actors import starting
+from workers.actors.process_imports import ImportProcessor
+from workers.broker import IMPORTS, BrokerDoorbell, declare_actor, in_process_broker, start_workers
+from workers.followers.relay import Relay
 
 KEY = "ilk_canary01_" + "C" * 43
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJjYW5hcnkiOiJ5ZXMifQ.Y2FuYXJ5LWNhbmFyeQ"
@@ -110,6 +117,14 @@ def a_task_that_nobody_awaits() -> None:
     asyncio.run(main())
 
 
+def a_callback_of_the_loop() -> None:
+    async def main() -> None:
+        asyncio.get_running_loop().call_soon(fail)
+        await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+
+
 def a_thread() -> None:
     thread = threading.Thread(target=fail, name="worker")
     thread.start()
@@ -144,6 +159,54 @@ def several_errors_at_once() -> None:
     logger.error("it failed", exc_info=ExceptionGroup(f"of {EMAIL}", [caught(), KeyError(NAME)]))
 
 
+def a_worker_of_dramatiq() -> None:
+    broker = in_process_broker()
+    doorbell = BrokerDoorbell(broker)
+    declare_actor(broker, IMPORTS, lambda streams: fail())
+    worker = start_workers(broker, IMPORTS, threads=1)
+    doorbell.ring(["import/S/1"])
+    with contextlib.suppress(ValueError, dramatiq.errors.DramatiqError):
+        broker.join(IMPORTS.queue, timeout=10_000)
+    worker.stop()
+
+
+class BrokenLedger:
+    """A ledger that fails whatever is asked of it."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def execute_many(self, *_: Any, **__: Any) -> NoReturn:
+        raise self._error
+
+    def connection(self) -> NoReturn:
+        raise self._error
+
+
+def the_processing_of_imports() -> None:
+    ledger: Any = BrokenLedger(StoreUnavailable(TEXT))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(starting, "TRY_AGAIN_AFTER_S", (0.0,))
+        ImportProcessor(ledger, worker=lambda: 1).process(["import/S/1"])
+
+
+def the_relay() -> None:
+    class OnceSet(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            self.set()
+            return True
+
+    ledger: Any = BrokenLedger(StoreUnavailable(TEXT))
+    Relay(ledger, BrokerDoorbell(in_process_broker())).run(OnceSet())
+
+
+def a_decoder() -> None:
+    try:
+        msgspec.json.decode(f'{{"customers": [{{"family_name": {{"{NAME}": 1}}}}]}}', type=Account)
+    except msgspec.ValidationError:
+        logger.exception("it failed")
+
+
 def an_answer_with_500() -> None:
     async def endpoint(request: Request) -> Response:
         fail()
@@ -168,9 +231,9 @@ def an_answer_with_500() -> None:
 
 
 PLACES: list[Callable[[], None]] = [
-    a_logged_exception, lines_of_all_kinds, an_error_of_a_library, a_task_that_nobody_awaits, a_thread,
-    something_that_is_collected, the_end_of_the_program, an_error_behind_an_error, several_errors_at_once,
-    an_answer_with_500,
+    a_logged_exception, lines_of_all_kinds, an_error_of_a_library, a_task_that_nobody_awaits, a_callback_of_the_loop,
+    a_thread, something_that_is_collected, the_end_of_the_program, an_error_behind_an_error, several_errors_at_once,
+    a_worker_of_dramatiq, the_processing_of_imports, the_relay, a_decoder, an_answer_with_500,
 ]  # fmt: skip
 
 

@@ -137,3 +137,45 @@ def test_a_documents_root_outside_the_places_of_its_organisation_is_named(
     findings = found("documents")
     assert [finding.state for finding in findings] == ["good", "warned", "good"]
     assert findings[1].says == f"The documents of B are not looked for: {root} is not among the places of Other."
+
+
+@pytest.mark.promise("doctor-goes-good-wrong")
+@pytest.mark.parametrize(
+    ("statement", "checks"),
+    [
+        ("ALTER TABLE customer_mail RENAME TO elsewhere", {"pending", "mail"}),
+        ("REVOKE ALL ON import_status FROM importledger, importledger_api, importledger_worker, importledger_relay",
+         {"pending", "mail"}),
+        ("ALTER TABLE checkpoints RENAME TO elsewhere", {"lag", "projections", "sealing"}),
+        ("ALTER FUNCTION synchronous_standbys() RENAME TO elsewhere", {"replication", "wal", "vacuum"}),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_wrong_and_other_checks_are_made(
+    idle: PostgresUrls, statement: str, checks: set[str]
+) -> None:
+    before = {finding.check for finding in examine()}
+    with psycopg.connect(idle.admin, autocommit=True) as connection:
+        connection.execute(statement.encode())
+    findings = list(examine())
+    unread = {finding.check for finding in findings if finding.says.startswith("This cannot be checked: ")}
+    assert checks <= unread <= checks | {"durability"}
+    assert {finding.state for finding in findings if finding.check in checks} == {"wrong"}
+    assert {finding.check for finding in findings} == before
+
+
+def test_dead_rows_of_any_schema_are_warned_of_where_most_rows_are_dead(
+    idle: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cli.checkup.database.WARNED_DEAD_ROWS", 10)
+    with psycopg.connect(idle.admin, autocommit=True) as connection:
+        for schema, deleted in (("public", 30), ("platform", 90)):
+            table = f"{schema}.dying"
+            connection.execute(
+                f"CREATE TABLE {table} WITH (autovacuum_enabled = off) AS SELECT n FROM generate_series(1, 100) AS n;"
+                f"DELETE FROM {table} WHERE n <= {deleted}; SELECT pg_stat_force_next_flush()".encode()
+            )
+    wait_for(lambda: len(found("vacuum")) > 1, "the statistics are there")
+    warned = [finding for finding in found("vacuum") if finding.state == "warned"]
+    assert [(finding.says, finding.todo) for finding in warned] == [
+        ("platform.dying has 90 dead rows.", "VACUUM platform.dying")
+    ]

@@ -3,6 +3,7 @@
 import json
 import re
 
+import psycopg
 import pytest
 
 from embedded.postgres import PostgresUrls
@@ -90,3 +91,24 @@ def test_a_user_of_an_organisation_without_keys_sees_the_suppliers_that_are_name
 )
 def test_what_cannot_be_is_refused_with_a_sentence(cli: Cli, words: str, says: str) -> None:
     assert says in cli.fails("user", *words.split())
+
+
+def test_suppliers_that_cannot_be_read_are_not_taken_away(cli: Cli, ledger: Ledger, database: PostgresUrls) -> None:
+    cli("supplier", "create", "NW")
+    words = ("--organisation", "Nordwind", "--role", "support", "--supplier", "NW", "--json")
+    user_id = json.loads(cli("user", "create", "anna@example.org", *words))["user_id"]
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("DELETE FROM console_user")
+    before = ledger.history(stream_of(user_id))
+    refusal = cli.fails("user", "role", "anna@example.org", "--role", "operator")
+    assert f"The suppliers of {user_id} cannot be read, so nothing was changed" in refusal
+    assert ledger.history(stream_of(user_id)) == before
+
+
+def test_all_users_are_listed_over_several_pages(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cli.users._PAGE", 2)
+    cli("supplier", "create", "NW")
+    emails = [f"u{number}@example.org" for number in range(5)]
+    for email in emails:
+        cli("user", "create", email, "--organisation", "N", "--role", "support", "--supplier", "NW")
+    assert [json.loads(line)["email"] for line in cli("user", "list", "--json").splitlines()] == emails

@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "deploy"
+AUDIT = runpy.run_path(str(DEPLOY / "audit.py"), run_name="read")
 LICENCES = runpy.run_path(str(DEPLOY / "licences.py"), run_name="read")
 
 
@@ -54,3 +55,35 @@ def test_a_component_without_a_licence_is_named(tmp_path: Path, capsys: pytest.C
     assert LICENCES["main"](tmp_path / "bill", tmp_path / "list") == 1
     assert (tmp_path / "list").read_text() == "name,version,licence\na,,\nb,1,MIT\nc,,Apache-2.0 OR MIT\n"
     assert "No licence is known for a." in capsys.readouterr().out
+
+
+@pytest.mark.asvs("V15.2.1")
+@pytest.mark.parametrize(
+    ("answer", "code", "sentence"),
+    [
+        ('{"dependencies": [{"name": "a", "version": "1", "vulns": []}]}', 0, "1 packages were looked up: 0 known"),
+        (
+            '{"dependencies": [{"name": "a", "version": "1", "vulns": [{"id": "X-1", "fix_versions": ["2"]}]}]}',
+            1,
+            "a 1: X-1, fixed in 2",
+        ),
+        (
+            '{"dependencies": [{"name": "a", "skip_reason": "not there"}]}',
+            2,
+            "None of the 1 packages could be looked up (not there).",
+        ),
+        (
+            '{"dependencies": [{"name": "a", "skip_reason": "not there"}, {"name": "b", "version": "1"}]}',
+            2,
+            "1 packages could not be looked up (not there): a.",
+        ),
+        ("", 2, "The database of vulnerabilities could not be read: no route to the source"),
+    ],
+)
+def test_an_audit_that_could_not_look_up_fails_and_gives_the_reason(
+    answer: str, code: int, sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = subprocess.CompletedProcess([], 0, answer, "no route to the source\n")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: ended)
+    assert AUDIT["main"]("requirements/runtime.txt") == code
+    assert sentence in capsys.readouterr().out

@@ -26,6 +26,16 @@ def test_a_requirement_has_tests_or_a_reason_why_it_has_none() -> None:
     ] == []
 
 
+def test_markers_name_requirements_that_there_are() -> None:
+    assert set(marked_tests(*MARKERS)) <= {requirement.name for requirement in REQUIREMENTS}
+
+
+def test_no_requirement_stands_outside_of_the_chapters() -> None:
+    for standard in standards():
+        listed = [found.name for chapter in standard.chapters for found in standard.of_chapter(chapter)]
+        assert sorted(listed) == sorted(standard.requirements)
+
+
 def test_the_threat_model_is_short_and_names_tests_that_there_are() -> None:
     text = (ROOT / "docs" / "explanation" / "security.md").read_text("utf-8")
     assert len(text.encode()) <= MAX_THREAT_MODEL_BYTES

@@ -3,8 +3,11 @@
 import json
 import re
 import socket
+import socketserver
+import threading
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -21,9 +24,10 @@ from tests.support.make import an_account, encoded
 from tests.support.running import REQUEST_KEY, RunningService, cli, free_port, start_role, wait_for
 
 
-def asked(port: int, path: str) -> tuple[int, dict[str, object]]:
+def asked(port: int, path: str, method: str = "GET") -> tuple[int, dict[str, object]]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method)
+        with urllib.request.urlopen(request, timeout=10) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
@@ -43,26 +47,62 @@ def test_a_role_is_not_ready_where_it_cannot_do_its_work(database: PostgresUrls)
         assert why_not_ready(ledger) == "the schema is older than the code"
         with psycopg.connect(database.admin, autocommit=True) as connection:
             connection.execute("ALTER TABLE schema_migrations RENAME TO elsewhere")
-        assert "the schema is missing or older than the code: run `importledger migrate`" in str(why_not_ready(ledger))
+        assert why_not_ready(ledger) == "the schema is missing: run `importledger migrate`"
+        with psycopg.connect(database.admin, autocommit=True) as connection:
+            connection.execute("CREATE TABLE schema_migrations (name text)")
+        assert why_not_ready(ledger) == "the schema cannot be read (permission denied for table schema_migrations)"
     finally:
         ledger.close()
 
 
+class _WithoutTls(socketserver.BaseRequestHandler):
+    """Answers every client as a Postgres without TLS does."""
+
+    def handle(self) -> None:
+        self.request.recv(8)
+        self.request.sendall(b"N")
+
+
+@pytest.fixture
+def without_tls() -> Iterator[int]:
+    """The port of a server without TLS."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _WithoutTls) as server:
+        answering = threading.Thread(target=server.serve_forever, args=(0.05,))
+        answering.start()
+        yield server.server_address[1]
+        server.shutdown()
+        answering.join()
+
+
+WRONG = {
+    "password": "password authentication failed",
+    "host": "nowhere.invalid",
+    "TLS": "server does not support SSL",
+}
+
+
 @pytest.mark.promise("role-cannot-reach-database")
 @pytest.mark.parametrize("role", ["worker", "relay", "api"])
+@pytest.mark.parametrize("wrong", WRONG)
 def test_a_role_that_cannot_reach_its_database_names_the_reason(
-    role: str, database: PostgresUrls, redis_url: str, folder: Path
+    role: str, wrong: str, database: PostgresUrls, redis_url: str, folder: Path, without_tls: int
 ) -> None:
     """In its log, once, and where supervisors ask."""
-    reason, port = "password authentication failed", free_port()
+    reason, port = WRONG[wrong], free_port()
+    urls = {
+        "password": re.sub(r":[^:@/]+@", ":wrong@", database.service),
+        "host": "postgresql://importledger:secret@nowhere.invalid/importledger",
+        "TLS": f"postgresql://importledger:secret@127.0.0.1:{without_tls}/importledger?sslmode=require",
+    }
     environment = {
-        "DATABASE_URL": re.sub(r":[^:@/]+@", ":wrong@", database.service),
+        "DATABASE_URL": urls[wrong],
         "REDIS_URL": redis_url,
         "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
         "IMPORTLEDGER_HEALTH_PORT": str(port),
     }
     arguments = ("--port", str(port)) if role == "api" else ()
     with start_role(role, *arguments, environment=environment, log=folder / "role.log"):
+        wait_for(lambda: asked(port, "/readyz")[0] == 503, "the role answers", timeout_s=60)
         wait_for(lambda: reason in str(asked(port, "/readyz")[1].get("detail")), "it names the reason", timeout_s=60)
         assert asked(port, "/readyz")[0] == 503
         assert asked(port, "/livez/")[0] == 200
@@ -104,6 +144,7 @@ def test_a_role_that_is_started_before_the_schema_waits_and_says_what_to_do(
                 assert asked(asking, "/readyz") == (200, {"status": "ready", "pid": process.pid})
                 assert asked(asking, "/livez/") == (200, {"status": "alive", "pid": process.pid})
                 assert asked(asking, "/metrics")[0] == 404
+                assert [asked(asking, place, "POST")[0] for place in ("/livez", "/readyz")] == [404, 404]
     finally:
         drop(database)
     assert len([line for line in log.read_text().splitlines() if reason in line]) == 1
@@ -129,12 +170,40 @@ def test_a_role_with_the_database_user_of_another_names_its_own_and_ends(
     assert "InsufficientPrivilege" not in ended.stderr
 
 
+@pytest.mark.promise("role-cannot-reach-database")
+def test_a_role_that_waited_and_may_not_read_ends_with_the_sentence(
+    postgres: PostgresUrls, redis_url: str, folder: Path
+) -> None:
+    """It is judged when the database answers, and cannot tell whether the log is the right one."""
+    database = PostgresUrls(renamed(postgres.service, "without_rights"), renamed(postgres.admin, "without_rights"))
+    with psycopg.connect(renamed(postgres.admin, "postgres"), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE without_rights")
+    log = folder / "role.log"
+    environment = {
+        "DATABASE_URL": renamed(postgres.roles["api"], "without_rights"),
+        "REDIS_URL": redis_url,
+        "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
+        "IMPORTLEDGER_REQUEST_KEY": REQUEST_KEY,
+    }
+    try:
+        with start_role("relay", environment=environment, log=log) as process:
+            wait_for(lambda: "connection to the database waits" in log.read_text(), "it waits", timeout_s=60)
+            migrate_all(database.admin, service_role="importledger")
+            wait_for(lambda: process.poll() is not None, "it has ended", timeout_s=60)
+            assert process.returncode == 1
+    finally:
+        drop(database)
+    assert log.read_text().count("name importledger_relay there") == 1
+    assert "Traceback" not in log.read_text()
+
+
 @pytest.mark.parametrize("role", ["relay", "api"])
 def test_a_role_alone_makes_no_request_key_of_its_own(
     role: str, database: PostgresUrls, redis_url: str, folder: Path
 ) -> None:
     environment = {"DATABASE_URL": database.service, "REDIS_URL": redis_url, "IMPORTLEDGER_DATA_DIR": str(folder)}
-    ended = cli(role, environment=environment, check=False)
+    arguments = ("--port", str(free_port())) if role == "api" else ()
+    ended = cli(role, *arguments, environment=environment, check=False)
     assert (ended.returncode, ended.stderr.count("IMPORTLEDGER_REQUEST_KEY is not set: give every api")) == (1, 1)
     assert not (folder / "secrets" / "request_key").exists()
 
@@ -151,3 +220,10 @@ def test_a_port_that_is_taken_is_named(database: PostgresUrls, folder: Path) -> 
         refused = cli("worker", environment=environment, check=False)
     assert refused.returncode == 1
     assert f"port {port} cannot be used" in refused.stderr
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "https"])
+def test_a_port_that_is_none_is_refused(port: str) -> None:
+    refused = cli("worker", environment={"IMPORTLEDGER_HEALTH_PORT": port}, check=False)
+    assert refused.returncode == 1
+    assert "IMPORTLEDGER_HEALTH_PORT must be a port from 1 to 65535" in refused.stderr

@@ -1,8 +1,11 @@
 """Settings are read from the environment; a missing or wrong one is named."""
 
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cli.service.settings import SECRETS, SETTINGS, SettingError, Settings, unknown_setting
 from tests.support.running import cli
@@ -76,6 +79,27 @@ def test_a_setting_that_is_wrong_is_refused_at_the_start_and_named(name: str, va
 
 
 @pytest.mark.promise("name-value-setting-wrong")
+def test_an_empty_value_is_refused_where_the_default_could_hide_a_forgotten_one() -> None:
+    refused = set()
+    for name in NAMES:
+        try:
+            empty = Settings.from_environment({name: ""})
+        except SettingError as error:
+            refused.add(str(error).partition(" ")[0])
+        else:
+            assert empty == Settings.from_environment({}), name
+    assert refused == {
+        *("IMPORTLEDGER_DURABILITY", "IMPORTLEDGER_TOKEN_KEY", "IMPORTLEDGER_REQUEST_KEY", "IMPORTLEDGER_SEAL_EVERY_S"),
+        *("IMPORTLEDGER_SMTP_PLAINTEXT", "IMPORTLEDGER_SANDBOX", "IMPORTLEDGER_NICENESS", "IMPORTLEDGER_LOG_LEVEL"),
+        "IMPORTLEDGER_LOG_FORMAT",
+    }
+    listed = (
+        (ROOT / "docs" / "reference" / "settings.md").read_text().partition("An empty value")[2].partition("\n\n")[0]
+    )
+    assert set(re.findall(r"`(\w+)`", listed)) == refused
+
+
+@pytest.mark.promise("name-value-setting-wrong")
 @pytest.mark.parametrize(
     ("name", "near"),
     [
@@ -92,6 +116,23 @@ def test_a_name_with_a_slip_is_refused_and_a_near_one_is_suggested(name: str, ne
     with pytest.raises(SettingError, match=f"^{name} must not be set") as refused:
         Settings.from_environment({name: "9000"})
     assert str(refused.value).partition("Did you mean ")[2].rstrip("?") == near
+
+
+@given(st.sampled_from([name for name in NAMES if name.startswith("IMPORTLEDGER_")]), st.data())
+def test_one_character_left_out_doubled_or_swapped_is_found(name: str, data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(name) - 2))
+    slips = [
+        name[:place] + name[place + 1 :],
+        name[:place] + name[place] + name[place:],
+        name[:place] + name[place + 1] + name[place] + name[place + 2 :],
+    ]
+    slip = data.draw(st.sampled_from(slips))
+    if slip in NAMES:
+        return
+    refusal = unknown_setting({slip: "x"})
+    assert refusal is not None
+    assert refusal.startswith(f"{slip} must not be set")
+    assert "Did you mean IMPORTLEDGER_" in refusal
 
 
 def test_names_of_others_are_left_alone() -> None:

@@ -1,16 +1,20 @@
 """Signing in and out, with a browser without script."""
 
 import asyncio
+import ipaddress
 from collections import Counter
 from contextlib import closing
+from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
 from argon2 import PasswordHasher
+from starlette.requests import Request
 
 from console.access.passwords import HASHER, is_outdated
 from console.access.patience import Tries
+from console.access.transport import Transport
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.user import (
     DisableUser,
@@ -25,7 +29,7 @@ from eventstore.aggregates.user import (
 )
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from projections.unlogged.sessions import SESSION_LASTS, new_token, token_sha256
+from projections.unlogged.sessions import SESSION_LASTS, Failures, count_try, give_back, new_token, token_sha256
 from projections.unlogged.user_details import details_by_openid, find_user_details, set_password_hash
 from tests.support.console import (
     AUTHORITY,
@@ -138,6 +142,16 @@ def with_password(ledger: Ledger, organisation: str, password: str) -> str:
     return user_id
 
 
+def test_an_address_signs_in_at_each_organisation_by_its_password_there(database: PostgresUrls, ledger: Ledger) -> None:
+    users = {name: with_password(ledger, name, f"a horse of {name}") for name in ("Nord", "Süd")}
+    with console_app(database) as app, visitor(app) as browser:
+        for organisation, user_id in users.items():
+            fields = {"email": "anna@example.org", "password": f"a horse of {organisation}"}
+            assert send(browser, "/console/sign-in/", fields).status_code == 303
+            assert isinstance(ledger.history(stream_of(user_id))[-1].event, UserSignedIn)
+            send(browser, "/console/sign-out/", at="/console/")
+
+
 @pytest.mark.promise("nobody-learns-user-another")
 def test_who_has_a_user_with_another_s_address_guesses_no_faster(database: PostgresUrls, ledger: Ledger) -> None:
     """Signing in by the own password forgets the own failures, and those of nobody else."""
@@ -186,6 +200,25 @@ def test_of_80_passwords_that_are_guessed_at_once_5_are_tried(database: Postgres
         assert app.runner.run(statuses()) == {403: 5, 429: 75}
 
 
+def test_a_right_password_leaves_what_others_of_its_host_have_failed(database: PostgresUrls) -> None:
+    names, at = ["account a", "address h", "pair a h"], now()
+
+    async def run() -> None:
+        async with await psycopg.AsyncConnection.connect(database.service, autocommit=True) as connection:
+            for second in range(3):
+                await count_try(connection, ["address h"], at + timedelta(seconds=second), lambda known: True)
+            later = at + timedelta(seconds=9)
+            known = await count_try(connection, names, later, lambda known: True)
+            assert known == {"address h": Failures(3, at + timedelta(seconds=2))}
+            await give_back(connection, names, later, known)
+            assert await count_try(connection, names, later, lambda known: False) == known
+            await count_try(connection, ["nobody"], later, lambda known: False)
+            row = await (await connection.execute("SELECT count(*) FROM failed_sign_ins")).fetchone()
+            assert row == (3,), "who is refused leaves no row"
+
+    asyncio.run(run())
+
+
 @pytest.mark.promise("passwords-guessed-same-moment")
 @pytest.mark.parametrize(
     ("address", "host"),
@@ -199,6 +232,16 @@ def test_of_80_passwords_that_are_guessed_at_once_5_are_tried(database: Postgres
 )
 def test_a_mapped_address_is_counted_as_its_ipv4_and_an_ipv6_host_by_its_64(address: str, host: str) -> None:
     assert Tries.of("a@b.de", address).address == f"address {host}"
+
+
+@pytest.mark.asvs("V15.3.4")
+def test_a_mapped_address_of_a_trusted_proxy_is_trusted() -> None:
+    """A server that listens on both protocols sees IPv4 peers like this."""
+    headers = [(b"x-forwarded-proto", b"https"), (b"x-forwarded-for", b"198.51.100.7")]
+    trusted = (ipaddress.ip_network("10.0.0.0/8"),)
+    for peer, is_trusted in (("::ffff:10.0.0.5", True), ("::ffff:11.0.0.5", False)):
+        transport = Transport(Request({"type": "http", "client": (peer, 1), "headers": headers}), trusted)
+        assert (transport.is_secure, transport.address == "198.51.100.7") == (is_trusted, is_trusted)
 
 
 @pytest.mark.promise("passwords-guessed-same-moment")

@@ -193,3 +193,9 @@ def test_content_that_no_index_can_hold_fails_alone_and_is_no_unavailable_store(
 def test_each_code_is_decided(ledger: Ledger, raised: str, expected: type[Exception]) -> None:
     with pytest.raises(expected), ledger.connection() as connection:
         connection.execute(f"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{raised}'; END $$".encode())
+
+
+@pytest.mark.parametrize("statement", ["SELECT * FROM nowhere", "SELECT nothing_does_this()", "SELEC 1"])
+def test_a_wrong_query_does_not_count_as_a_database_that_is_away(ledger: Ledger, statement: str) -> None:
+    with pytest.raises(errors.ProgrammingError), ledger.connection() as connection:
+        connection.execute(statement.encode())

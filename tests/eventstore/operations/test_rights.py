@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -14,7 +15,17 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.user import INERT, DisableUser, stream_of
 from eventstore.events import AGGREGATES
 from eventstore.log.ledger import Ledger
-from eventstore.operations.rights import COLUMNS, LOG_RIGHTS, ROLES, UNGUARDED, Rights, RoleMissing, appenders
+from eventstore.operations.backup import back_up, read_manifest, restore
+from eventstore.operations.rights import (
+    COLUMNS,
+    LOG_RIGHTS,
+    ROLES,
+    UNGUARDED,
+    Rights,
+    RoleMissing,
+    RoleNotReset,
+    appenders,
+)
 from projections import PROJECTIONS
 from projections.versions.install import migrate_all
 from tests.support.console import new_user
@@ -266,27 +277,78 @@ def test_a_role_that_had_more_rights_loses_them(database: PostgresUrls) -> None:
         connection.execute("UPDATE console_user SET role = 'operator'")
 
 
-def test_an_owner_who_may_not_grant_roles_is_told_what_a_superuser_must_do(postgres: PostgresUrls) -> None:
+@pytest.fixture
+def plain_owner(postgres: PostgresUrls) -> Iterator[str]:
+    """URL of a new database, as its owner, who is no superuser."""
     with psycopg.connect(postgres.admin, autocommit=True) as admin:
-        admin.execute("CREATE ROLE plain_owner LOGIN PASSWORD 'x'; CREATE ROLE one_for_all")
+        admin.execute("CREATE ROLE plain_owner LOGIN PASSWORD 'x'")
         admin.execute("CREATE DATABASE of_a_plain_owner OWNER plain_owner")
-    url = psycopg.conninfo.make_conninfo(postgres.admin, user="plain_owner", password="x", dbname="of_a_plain_owner")
-    try:
-        with pytest.raises(RoleMissing, match="As a superuser: GRANT importledger_api TO one_for_all"):
-            migrate_all(url, service_role="one_for_all")
-        migrate_all(url)
-    finally:
-        with psycopg.connect(postgres.admin, autocommit=True) as admin:
-            admin.execute("DROP DATABASE of_a_plain_owner WITH (FORCE)")
-            admin.execute("DROP ROLE one_for_all, plain_owner")
+        yield psycopg.conninfo.make_conninfo(
+            postgres.admin, user="plain_owner", password="x", dbname="of_a_plain_owner"
+        )
+        admin.execute("DROP DATABASE of_a_plain_owner WITH (FORCE)")
+        admin.execute("DROP ROLE plain_owner")
+
+
+def test_an_owner_who_may_not_grant_roles_is_told_what_a_superuser_must_do(
+    postgres: PostgresUrls, plain_owner: str
+) -> None:
+    with psycopg.connect(postgres.admin, autocommit=True) as admin:
+        admin.execute("CREATE ROLE one_for_all")
+        try:
+            with pytest.raises(RoleMissing, match="As a superuser: GRANT importledger_api TO one_for_all"):
+                migrate_all(plain_owner, service_role="one_for_all")
+            migrate_all(plain_owner)
+        finally:
+            admin.execute("DROP ROLE one_for_all")
+
+
+def test_an_owner_who_may_not_reset_a_role_is_told_what_a_superuser_must_do(
+    postgres: PostgresUrls, plain_owner: str
+) -> None:
+    with psycopg.connect(postgres.admin, autocommit=True) as admin:
+        admin.execute("ALTER ROLE importledger_relay IN DATABASE of_a_plain_owner SET search_path = elsewhere")
+        statement = 'ALTER ROLE "importledger_relay" IN DATABASE "of_a_plain_owner" RESET "search_path"'
+        with pytest.raises(RoleNotReset, match=f"As a superuser: {statement}"):
+            migrate_all(plain_owner)
+        admin.execute(statement.encode())
+    migrate_all(plain_owner)
+
+
+def test_an_owner_without_any_right_on_large_objects_migrates_all_the_same(
+    postgres: PostgresUrls, plain_owner: str
+) -> None:
+    with psycopg.connect(postgres.admin, dbname="of_a_plain_owner", autocommit=True) as admin:
+        admin.execute("REVOKE ALL ON FUNCTION lo_create(oid), lowrite(integer, bytea) FROM PUBLIC")
+    migrate_all(plain_owner)
+
+
+@pytest.mark.parametrize("owns_database", [True, False])
+def test_the_schemas_owner_restores_although_others_make_no_temporary_tables(
+    postgres: PostgresUrls, database: PostgresUrls, plain_owner: str, folder: Path, owns_database: bool
+) -> None:
+    if not owns_database:
+        with psycopg.connect(postgres.admin, dbname="of_a_plain_owner", autocommit=True) as admin:
+            admin.execute("ALTER DATABASE of_a_plain_owner OWNER TO CURRENT_USER")
+            admin.execute("GRANT CREATE ON DATABASE of_a_plain_owner TO plain_owner")
+            admin.execute("GRANT ALL ON SCHEMA public TO plain_owner")
+    migrate_all(plain_owner)
+    back_up(database.service, folder / "backup")
+    assert restore(plain_owner, folder / "backup", read_manifest(folder / "backup")) == []
 
 
 @pytest.mark.parametrize("place", ["", "IN DATABASE {database} "])
 def test_a_role_that_makes_itself_read_only_writes_again_after_migrate(database: PostgresUrls, place: str) -> None:
+    """Settings of the operator stay."""
     with connected(database, "api") as connection:
-        name = connection.info.dbname
-        setting = f"ALTER ROLE importledger_api {place.format(database=name)}SET default_transaction_read_only = on"
-        connection.execute(setting.encode())
-    migrate_all(database.admin, service_role="importledger")
-    with connected(database, "api") as connection:
-        assert connection.execute("SHOW default_transaction_read_only").fetchone() == ("off",)
+        place = place.format(database=connection.info.dbname)
+        for setting in ("default_transaction_read_only = on", "statement_timeout = '77s'"):
+            connection.execute(f"ALTER ROLE importledger_api {place}SET {setting}".encode())
+    try:
+        migrate_all(database.admin, service_role="importledger")
+        with connected(database, "api") as connection:
+            assert connection.execute("SHOW default_transaction_read_only").fetchone() == ("off",)
+            assert connection.execute("SHOW statement_timeout").fetchone() == ("77s",)
+    finally:
+        with psycopg.connect(database.admin, autocommit=True) as admin:
+            admin.execute(f"ALTER ROLE importledger_api {place}RESET ALL".encode())
