@@ -9,15 +9,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
+import psycopg
 import pytest
 
+from eventstore.log import locks
+from eventstore.log.group_commit import ANSWER_TIMEOUT_S
 from importledger_client.book import book
 from tests.support.bulk import BULK, bulk, ndjson
 from tests.support.folders import temporary_folder
 from tests.support.importing import Answer
 from tests.support.make import an_account, encoded
 from tests.support.running import Importer, RunningService, free_port, is_ready, processed, start_service, wait_for
-from tests.support.whole import assert_whole
+from tests.support.whole import admin_url, assert_whole
 
 ACCOUNTS = 120
 KILLED_AFTER = 20
@@ -99,6 +102,33 @@ def test_a_run_loses_no_member_when_the_api_is_killed_after_its_receipts(running
     wait_for(lambda: is_ready(running.base_url), "the api is started again")
     wait_for(lambda: members() >= expected, "all accounts belong to the run")
     assert members() == expected
+
+
+def test_lines_whose_counts_are_stored_slowly_count_once(running: RunningService) -> None:
+    """The log's lock is held for longer than a request waits for an answer of the database."""
+    importer = running.importer()
+    accounts = [an_account(importer.supplier, number) for number in range(1, 11)]
+    answers = []
+
+    def validate() -> None:
+        answers.append(bulk(running, importer, ndjson(*accounts), "?mode=validate&run=slow"))
+
+    validating = threading.Thread(target=validate)
+    with psycopg.connect(admin_url(running)) as connection:
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.LOG,))
+        validating.start()
+        time.sleep(2 * ANSWER_TIMEOUT_S)
+    validating.join()
+    assert answers[0].statuses == ["VALID"] * len(accounts)
+    headers = {"Authorization": f"Token {importer.api_key}"}
+
+    def counted() -> int:
+        answer, _ = running.request("GET", f"/v2/data-import/runs/{importer.supplier}/slow/", None, headers)
+        return int(answer.body["by_status"].get("VALID", 0)) if answer.status == 200 else 0
+
+    wait_for(lambda: counted() > 0, "the counts are there")
+    time.sleep(2)  # a second append would follow within a second
+    assert counted() == len(accounts)
 
 
 def test_after_a_kill_of_the_whole_tree_the_next_start_just_works_and_stops_cleanly_when_it_is_asked(

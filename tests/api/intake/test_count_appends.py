@@ -94,6 +94,20 @@ def test_counts_of_a_slow_append_are_stored_once(ledger: Ledger, database: Postg
     assert stored(ledger)[:2] == (10, 10)
 
 
+def test_receipts_wait_for_counts_while_the_store_is_unavailable(ledger: Ledger, database: PostgresUrls) -> None:
+    counts = counts_of(ledger)
+
+    async def count() -> None:
+        await count_lines(counts, 10)
+        with missing_standby(database) as connection:
+            appending = asyncio.ensure_future(counts.append(within_s=60))
+            await asyncio.to_thread(cancel_waiting_commits, connection)
+        await appending
+
+    asyncio.run(count())
+    assert stored(ledger)[:2] == (10, 10)
+
+
 def test_counts_of_several_runs_are_one_append_and_members_are_portioned(ledger: Ledger) -> None:
     counts = counts_of(ledger)
 

@@ -24,7 +24,7 @@ from eventstore.operations.migrate import migrate, role_of
 from eventstore.operations.rights import READ
 from projections import INLINE, MARKET, PLATFORM, PROJECTIONS
 from projections.versions.build import administrator
-from projections.versions.compare import verify
+from projections.versions.compare import heal, verify
 from projections.versions.install import install, migrate_all, projection_changes
 from projections.versions.versions import alone, build_version, live_version, versions
 from projections.versions.view import View
@@ -110,6 +110,29 @@ def test_creates_go_on_while_a_new_inline_view_takes_in_the_log(
         ("0",), ("1",), ("2",), ("meanwhile",),
     ]  # fmt: skip
     assert [(one.version, one.state) for one in versions(admin, "supplier_seen")] == [(1, "live")]
+
+
+def test_creates_go_on_while_one_account_is_healed(
+    database: PostgresUrls, ledger: Ledger, admin: Connection[TupleRow]
+) -> None:
+    for code in ("A", "B"):
+        ledger.execute(f"supplier/{code}", CreateSupplier(), at=NOON, by="t")
+    install(admin, (NEW,), role_of(database.service))
+    admin.execute("UPDATE supplier_seen SET last_topic = 'wrong'")
+    waiting = Waiting(last=1)
+    view = a_view(waiting.row)
+    appending = Ledger(database.admin, views=(NEW,))
+    with ThreadPoolExecutor(1) as pool:
+        healing = pool.submit(heal, admin, view, ["supplier/A"])
+        assert waiting.has_come.wait(30)
+        appending.execute("supplier/A", ConfigureSupplier(strictness="strict"), at=NOON, by="t")
+        waiting.may_go_on.set()
+        assert healing.result(timeout=30).says == "rebuilt"
+    appending.close()
+    assert admin.execute("SELECT code, last_topic, position FROM supplier_seen ORDER BY code").fetchall() == [
+        ("A", "supplier_configured.v1", 3),
+        ("B", "wrong", 2),
+    ]
 
 
 def test_a_new_inline_view_that_was_built_before_a_kill_is_switched_in(

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +16,7 @@ from projections import FOLLOWING
 from projections.versions.compare import verify
 from projections.versions.install import migrate_all
 from projections.versions.reading import read_ordered
+from projections.versions.versions import held
 from projections.views.import_progress import IMPORT_PROGRESS
 from projections.views.throughput import THROUGHPUT
 from telemetry.supervision import supervision
@@ -61,6 +63,32 @@ def test_events_are_projected_once(ledger: Ledger) -> None:
         ledger.execute("import/S/1", CancelImport(), at=NOON, by="t")
         Projector(ledger, [IMPORT_PROGRESS]).advance(connection, IMPORT_PROGRESS)
     assert counted(ledger) == {"CANCELLED": 1}
+
+
+def test_a_projector_that_wakes_late_projects_nothing_again(ledger: Ledger, database: PostgresUrls) -> None:
+    """It has read the log, hangs, and another one has projected these and later events meanwhile."""
+    late, other = Projector(ledger, [IMPORT_PROGRESS]), Projector(ledger, [IMPORT_PROGRESS])
+    for number in range(3):
+        ledger.execute(f"import/S/{number}", stage(), at=NOON, by="t")
+    with ledger.connection() as connection, ledger.connection() as waiting, ThreadPoolExecutor(1) as pool:
+        late._read_after(waiting, 0)
+        with connection.transaction():
+            held(connection, IMPORT_PROGRESS.name)
+            waking = pool.submit(late.advance, waiting, IMPORT_PROGRESS)
+            wait_for(lambda: is_blocked(database, waiting.info.backend_pid), "it waits for the version's row")
+            ledger.execute("import/S/1", CancelImport(), at=NOON, by="t")
+            other.advance(connection, IMPORT_PROGRESS)
+        waking.result(timeout=30)
+        assert counted(ledger) == {"PENDING": 2, "CANCELLED": 1}
+        ledger.execute("import/S/2", CancelImport(), at=NOON, by="t")
+        for projector in (late, other):
+            projector.advance(connection, IMPORT_PROGRESS)
+            assert counted(ledger) == {"PENDING": 1, "CANCELLED": 2}
+
+
+def is_blocked(database: PostgresUrls, pid: int) -> bool:
+    with psycopg.connect(database.admin) as admin:
+        return admin.execute("SELECT FROM pg_locks WHERE pid = %s AND NOT granted", (pid,)).rowcount > 0
 
 
 def test_large_payloads_are_projected_in_small_batches(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
