@@ -2,7 +2,9 @@
 
 import contextlib
 import itertools
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,7 +29,7 @@ from importledger_client import (
     Unavailable,
     protocol,
 )
-from importledger_client.batches import Batch
+from importledger_client.batches import MOST_BYTES, MOST_UNDERWAY_BYTES, Batch
 from importledger_client.commands import main
 from importledger_client.commands.reconcile import line_of
 from importledger_client.display import visible
@@ -118,6 +120,35 @@ def test_empty_lines_count_and_are_not_sent(service: RunningService) -> None:
 
 
 # Jobs that add runs up
+
+
+def test_a_service_that_answers_late_holds_few_bytes_of_a_book() -> None:
+    """At first a batch has 32 lines. However many connections there are, few batches are read ahead of receipts."""
+    read: list[int] = []
+
+    def lines() -> Iterator[bytes]:
+        for number in range(2_000):
+            read.append(number)
+            yield b"x" * 65_000
+
+    def push(client: Client) -> None:
+        with contextlib.suppress(Unavailable):
+            list(client.push_batches(lines(), connections=64))
+
+    def rests() -> bool:
+        before = len(read)
+        time.sleep(0.3)
+        return len(read) == before
+
+    silent = socket.create_server(("127.0.0.1", 0), backlog=128)
+    with Client(f"http://127.0.0.1:{silent.getsockname()[1]}", "k", first_patience_s=0.1) as client:
+        sender = threading.Thread(target=push, args=(client,))
+        sender.start()
+        wait_for(lambda: len(read) * 65_000 > MOST_UNDERWAY_BYTES, "the first lines are read")
+        wait_for(rests, "no more lines are read")
+        silent.close()
+        sender.join()
+    assert len(read) * 65_000 < MOST_UNDERWAY_BYTES + 2 * MOST_BYTES
 
 
 def test_programs_get_totals_and_certificates_with_progress_and_can_cancel(service: RunningService) -> None:

@@ -161,17 +161,20 @@ def test_a_birth_date_with_a_year_of_two_digits_is_not_in_the_future(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("form", "cell", "kind"),
+    ("form", "cell", "kind", "sentence"),
     [
-        ("YYYY-DD-MM", "2024-01-15", "date"),
-        ("DDMMYYYY", "2024-W01-1", "date"),
-        ("DD.MM.YYYY", "1.2.24", "date"),
-        ("", True, "decimal"),
+        ("YYYY-DD-MM", "2024-01-15", "date", "unconverted data remains: 5"),
+        ("DDMMYYYY", "2024-W01-1", "date", "'2024-W01-1' does not match format '%d%m%Y'"),
+        ("DD.MM.YYYY", "1.2.24", "date", "'1.2.24' does not match format '%d.%m.%Y'"),
+        ("", True, "decimal", "True"),
     ],
 )
-def test_a_date_in_another_form_and_a_boolean_as_a_number_are_refused(form: str, cell: Any, kind: str) -> None:
-    with pytest.raises(ValueError, match=r"."):
+def test_a_date_in_another_form_and_a_boolean_as_a_number_are_refused(
+    form: str, cell: Any, kind: str, sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(sentence)):
         converted(cell, kind, dates=form)
+    assert converted("10121205", "date", dates="DDMMYYYY") == "1205-12-10"
 
 
 # CSV
@@ -212,19 +215,11 @@ ENCODED = "Nr;Name\nK1;Müller\nK2;Größer\nK3;Weiß\n"
         (NAMELESS, "row 3: cell 3 stands below no column name", {}),
         ("Nr;Nachname\nK1;x\n", "There is no column Name in the table; there are Nr, Nachname.", {}),
         *(
-            (f"Nr;Name;Ort\nK1;Groß;Ulm\n{row}\n", "row 3 must have 3 cells like the header; it has", {})
-            for row in ("K2;Böhm;Bau;Köln", "K2;Böhm", "K2", "   ")
+            (f"Nr;Name;Ort\nK1;Groß;Ulm\n{row}\n", f"row 3 must have 3 cells like the header; it has {cells}.", {})
+            for row, cells in (("K2;Böhm;Bau;Köln", 4), ("K2;Böhm", 2), ("K2", 1), ("   ", 1))
         ),
         ("Nr;Name\r\nK1;Gro\rß\r\n", "row 2 has a carriage return (CR) in a cell", {}),
         *((content, NO_HEADER, {}) for content in ("", "\n", ";;\n")),
-        *(
-            (f"Nr;Name\nK1;Groß\nK2;{word}\n", f"column Name: row 3 has {word}, which may mean no value", {})
-            for word in ("NULL", "(null)", "\\N", "#NV", "#N/A", "NaN", "<NA>", "#WERT!")
-        ),
-        *(
-            (f"Nr;Name\nK1;x\nK2;{cell}\n", f"row 3 has {cell}, which Excel writes for a long number", {})
-            for cell in ("5,12387E+10", "5.1E+10", "-1,2E+15")
-        ),
     ],
 )
 def test_csv_that_could_be_misread_is_refused(
@@ -337,6 +332,25 @@ def test_sheets_that_are_not_read_are_named_and_refused(tmp_path: Path) -> None:
         lines(tmp_path, file, source={"sheets": ["Kunde"]})
 
 
+@pytest.mark.parametrize(
+    ("cell", "sentence"),
+    [
+        *(
+            (word, "may mean no value: list it in `empty` of the mapping")
+            for word in ("NULL", "(null)", "\\N", "#NV", "#N/A", "NaN", "<NA>", "#WERT!")
+        ),
+        *((number, "Excel writes for a long number") for number in ("5,12387E+10", "5.1E+10", "-1,2E+15")),
+    ],
+)
+def test_a_doubtful_cell_is_read_once_the_mapping_decides(tmp_path: Path, cell: str, sentence: str) -> None:
+    content = f"Nr;Name\nK1;Groß\nK2;{cell}\n"
+    for options in ({}, {"empty": ["another word"]}):
+        with pytest.raises(Differs, match=re.escape(f"column Name: row 3 has {cell}, which {sentence}")):
+            names(tmp_path, content, **options)
+    assert names(tmp_path, content, texts=[cell]) == ["Groß", cell]
+    assert names(tmp_path, content, empty=[cell]) == ["Groß", None]
+
+
 def test_a_sheet_of_the_same_workbook_can_be_a_further_table(tmp_path: Path) -> None:
     file = workbook(tmp_path, ("Kunden", [["Nr", "Name"], ["K1", "x"]]), ("Notizen", [["Nr", "Text"], ["K1", "y"]]))
     further = {"path": "kunden.xlsx", "key": "Nr", "source": {"sheets": ["Notizen"], "ignore_sheets": ["Kunden"]}}
@@ -364,8 +378,9 @@ def test_cells_of_a_workbook_that_could_be_misread_are_refused(
     tmp_path: Path, rows: list[list[Any]], sentence: str
 ) -> None:
     file = workbook(tmp_path, ("Kunden", [HEADER, *rows]))
-    with pytest.raises(Unreadable, match=re.escape(sentence)):
+    with pytest.raises(Unreadable, match=re.escape(sentence)) as refused:
         lines(tmp_path, file, WITH_BALANCE)
+    assert isinstance(refused.value, Differs) == ("below no column" not in sentence)
     checked = importbook("map", "check", "m.yaml", "kunden.xlsx", at=tmp_path)
     assert (checked.returncode != 0, sentence in checked.stdout + checked.stderr) == (True, True)
 
@@ -408,8 +423,9 @@ def test_stored_values_of_formulas_are_read_and_zeros_that_only_excel_shows_refu
 def test_parquet_that_could_be_misread_is_refused(tmp_path: Path, columns: dict[str, list[Any]], sentence: str) -> None:
     file = str(tmp_path / "kunden.parquet")
     parquet.write_table(pyarrow.table({"Nr": ["K1", "K2"], "Name": ["x", "y"], "Saldo": [1.5, 2.5]} | columns), file)
-    with pytest.raises(Unreadable, match=sentence):
+    with pytest.raises(Unreadable, match=sentence) as refused:
         lines(tmp_path, file, WITH_BALANCE)
+    assert isinstance(refused.value, Differs) == ("Saldo" in columns)
 
 
 def test_numbers_and_bytes_of_parquet_are_read(tmp_path: Path) -> None:

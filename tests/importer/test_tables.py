@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow
 import pytest
 import xlsxwriter
-from babel.numbers import parse_decimal
+from babel.numbers import NumberFormatError, format_decimal, parse_decimal
 from hypothesis import event, given
 from hypothesis import strategies as st
 from openpyxl import Workbook
@@ -237,3 +237,27 @@ def test_a_day_reads_back_in_every_form(day: date, form: str) -> None:
     text = form.replace("YYYY", f"{day.year:04d}").replace("MM", f"{day.month:02d}").replace("DD", f"{day.day:02d}")
     assert converted(text, "date", dates=form) == day.isoformat()
     assert date.fromisoformat(converted(text, "date", dates=form)) - day == timedelta(0)
+
+
+@given(rows_of(german), dialects, st.sampled_from(["cp1252", "utf-16-le", "utf-16-be", "mac_roman", "cp1250", "utf-7"]))
+def test_csv_in_a_named_encoding_reads_back_equal_or_is_refused(
+    rows: list[list[str]], dialect: dict[str, Any], encoding: str
+) -> None:
+    with file_named("kunden.csv") as path:
+        path.write_bytes(csv_text(rows, dialect).encode(encoding))
+        assert read(path, TableSource(encoding=encoding, delimiter=dialect["delimiter"])) in (
+            None,
+            without_empty_rows(rows),
+        )
+
+
+@given(st.decimals(-(10**12), 10**12, places=2, allow_nan=False))
+def test_what_babel_writes_is_read(number: Decimal) -> None:
+    for form, locale in (("1.234,56", "de_DE"), ("1,234.56", "en_US"), ("1 234,56", "fr_FR")):
+        text = format_decimal(number, format="#,##0.00", locale=locale).replace("\u202f", " ")
+        assert Decimal(converted(text, "decimal", decimals=form)) == number
+
+
+def test_babel_refuses_what_must_be_refused() -> None:
+    with pytest.raises(NumberFormatError):
+        parse_decimal("12.50", locale="de_DE", strict=True)

@@ -1,6 +1,8 @@
 """Lines that go in one request, with their receipts, and the number of lines of a request."""
 
+import collections
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 
 import msgspec
 import zstandard
@@ -13,6 +15,8 @@ MOST_LINES, MOST_BYTES = 500, 2 * 2**20
 ANSWER_BYTES = 48 * 2**10
 """Longest answer to expect for one request [bytes]. It fits into the buffer of any socket: the service may then answer
 while it reads, although this client reads only after it has written everything."""
+MOST_UNDERWAY_BYTES = 16 * 2**20
+"""Lines of all batches that are being sent [bytes]. More lines are read only once a batch has its receipts."""
 
 
 class _Ending(msgspec.Struct):
@@ -35,6 +39,11 @@ class Batch:
         self.answered_bytes = 0
         self._sent_from = 0
         self._has_summary = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of all lines."""
+        return sum(map(len, self.lines))
 
     @property
     def is_complete(self) -> bool:
@@ -98,3 +107,34 @@ class Batcher:
             size += len(line)
         if batch.lines:
             yield batch
+
+
+class Underway:
+    """Batches that are being sent, in order. Their number and their bytes are limited."""
+
+    def __init__(self, connections: int) -> None:
+        self._most = 2 * connections
+        self._sent = collections.deque[tuple[Future[Batch], int]]()
+        self._bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._sent)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._sent) >= self._most or self._bytes > MOST_UNDERWAY_BYTES
+
+    @property
+    def has_first(self) -> bool:
+        """Return True if the first batch has its receipts."""
+        return bool(self._sent) and self._sent[0][0].done()
+
+    def add(self, future: Future[Batch], batch: Batch) -> None:
+        self._sent.append((future, batch.size))
+        self._bytes += batch.size
+
+    def first(self) -> Batch:
+        """Remove the first batch, and return it when it has its receipts."""
+        future, size = self._sent.popleft()
+        self._bytes -= size
+        return future.result()

@@ -4,7 +4,7 @@ import collections
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, Self, TypeVar
 
@@ -12,7 +12,7 @@ import msgspec
 
 from importledger_client import protocol
 from importledger_client.answers import Failure, ImportStatus, JobProgress, Receipt, Run
-from importledger_client.batches import Batch, Batcher
+from importledger_client.batches import Batch, Batcher, Underway
 from importledger_client.errors import Misconfigured, TimedOut
 from importledger_client.protocol import lines_of, place, understood
 from importledger_client.transport import LATER, TraceParent, Transport
@@ -136,14 +136,14 @@ class Client:
         query = {"mode": mode} | ({"run": run} if run else {})
         batcher = Batcher(most_lines)
         pool = ThreadPoolExecutor(connections, thread_name_prefix="push")
-        underway = collections.deque[Future[Batch]]()
+        underway = Underway(connections)
         try:
             for batch in batcher.batches(lines):
-                while len(underway) >= 2 * connections or (underway and underway[0].done()):
-                    yield batcher.learn(underway.popleft().result())
-                underway.append(pool.submit(copy_context().run, self._send, batch, query))
+                while underway.is_full or underway.has_first:
+                    yield batcher.learn(underway.first())
+                underway.add(pool.submit(copy_context().run, self._send, batch, query), batch)
             while underway:
-                yield batcher.learn(underway.popleft().result())
+                yield batcher.learn(underway.first())
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 

@@ -14,6 +14,7 @@ from importledger_client.commands.watch import watch_runs
 from importledger_client.display import EVERY_S, Progress, duration, number
 from importledger_client.errors import ImportLedgerError
 from importledger_client.failures import FailureFiles, csv_path, is_of_failures, ndjson_path
+from importledger_client.memory import keep_memory_flat
 from importledger_client.protocol import MODES
 from importledger_client.pushing import Limit, Pushing
 from importledger_client.sources import STDIN, Differs, Unreadable
@@ -81,6 +82,7 @@ def push(
     FILE is NDJSON (plain, .gz, .zst, or - for standard input), or CSV, XLSX or Parquet with --mapping. Exit code 0: the
     service has all accounts; 1: some were refused; 2: wrong use or nothing done; 130: interrupted.
     """
+    keep_memory_flat()
     known = notes.recall(run or notes.run_named_after(files[0], "create"), Path.cwd())
     mode = mode or (known.mode if known and is_of_failures(files[0]) else "create")
     run = run or notes.run_named_after(files[0], mode)
