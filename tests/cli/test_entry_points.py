@@ -18,6 +18,7 @@ from embedded.postgres import PostgresUrls
 from tests.support.importing import ImportClient
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import REQUEST_KEY, cli, free_port, is_ready, start_role, start_service, wait_for
+from tests.support.sealed_log import Log
 
 ROOT = Path(__file__).parents[2]
 CANARY = "Vogelsang-Canary"
@@ -35,6 +36,9 @@ if place:
     def fail(*arguments, **named):
         family_name = os.environ["BROKEN_VALUE"]
         account = {"customers": [{"family_name": family_name}]}
+        if os.environ.get("BROKEN_BY") == "StoreUnavailable":
+            from eventstore.errors import StoreUnavailable
+            raise StoreUnavailable("ValueError")
         raise ValueError(f"cannot take {family_name!r} of {account}")
 
     setattr(holder, name, fail)
@@ -83,16 +87,20 @@ def test_every_program_starts_through_the_same_function() -> None:
     ("command", "place"),
     [
         (["-m", "cli.main", "history", "S", "1"], "eventstore.log.ledger:Ledger.__init__"),
+        (["-m", "cli.main", "worker"], "eventstore.log.ledger:Ledger.__init__"),
         (["-m", "cli.main", "relay"], "eventstore.log.ledger:Ledger.__init__"),
-        (["-m", "cli.main", "api"], "eventstore.log.ledger:Ledger.__init__"),
-        (["-m", "cli.main", "up"], "embedded.service:Service.start_servers"),
+        (["-m", "cli.main", "api", "--port", "PORT"], "eventstore.log.ledger:Ledger.__init__"),
+        (["-m", "cli.main", "up", "--port", "PORT"], "embedded.service:Service.start_servers"),
         (["-m", "cli.main", "demo", "--exit"], "embedded.service:Service.start_servers"),
         (["-m", "checks.generated"], "api.description.openapi:openapi"),
+        (["docs/guide/build.py"], "tempfile:TemporaryDirectory"),
         (["docs/man/build.py", "nowhere"], "tomllib:loads"),
         (
             ["-m", "importledger_client", "errors", "go-live", "--supplier", "S"],
             "importledger_client.client:Client.__init__",
         ),
+        (["-m", "importledger_client", "profile", "BOOK"], "importledger_client.profile:PathProfile.__init__"),
+        (["-m", "importledger_client", "push", "BOOK"], "importledger_client.pushing:Pushing.__init__"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else "",
 )
@@ -111,7 +119,52 @@ def test_a_program_that_fails_tells_no_value(
     }
     if "up" in command or "demo" in command:
         del settings["REDIS_URL"]
-    ended = run(command, breaking(broken, place) | settings)
+    (folder / "book.ndjson").write_bytes(encoded(an_account("S", 1)) + b"\n")
+    values = {"BOOK": str(folder / "book.ndjson"), "PORT": str(free_port())}
+    ended = run([values.get(word, word) for word in command], breaking(broken, place) | settings)
+    assert ended.returncode != 0
+    nothing_told((ended.stdout + ended.stderr).decode())
+
+
+JUDGING = """
+import asyncio, json, sys
+from datetime import UTC, datetime
+from api.bulk import workshop
+from api.bulk.judging import Question
+from market.judging import Terms
+from telemetry.log import begin_process
+
+begin_process("info", "json", is_role=True)
+question = Question([sys.stdin.buffer.read()] * 8, {"S": Terms()}, "create", "", datetime.now(UTC))
+
+async def main():
+    judging = workshop.Workshop()
+    for _ in range(workshop.WORTH_IT + 1):
+        await judging.judge(question)
+    await asyncio.wrap_future(judging._started)
+    workshop.judge_lines = None  # from now on this process judges nothing itself
+    found = await judging.judge(question)
+    await judging.close()
+    print(json.dumps([judged.errors[0].detail for judged in found]))
+
+asyncio.run(main())
+"""
+
+
+def test_a_helper_in_which_judging_fails_tells_no_value_and_answers(broken: Path) -> None:
+    account = encoded(changed(an_account("S", 1), CANARY, "customers", 0, "family_name"))
+    ended = run(["-c", JUDGING], breaking(broken, "market.judging:judge"), account)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count(b"ValueError") == 8, "each line has its answer"
+    nothing_told((ended.stdout + ended.stderr).decode("utf-8", "replace"))
+    lines = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert {line["event"] for line in lines} == {"line could not be judged"}
+
+
+def test_children_that_share_work_out_tell_no_value(broken: Path, log: Log) -> None:
+    environment = breaking(broken, "eventstore.proof.payload_verification:open_payloads")
+    environment |= {"DATABASE_URL": log.urls.service, "IMPORTLEDGER_SEALING_KEY": "A" * 43}
+    ended = run(["-m", "cli.main", "verify", "--all", "--jobs", "2"], environment)
     assert ended.returncode != 0
     nothing_told((ended.stdout + ended.stderr).decode())
 
@@ -183,17 +236,18 @@ def test_a_request_that_fails_tells_no_value(database: PostgresUrls, broken: Pat
     assert re.search(r"account_import\.py", log.read_text()), "where it came from is told"
 
 
+@pytest.mark.parametrize(("by", "status"), [("ValueError", 500), ("StoreUnavailable", 503)])
 def test_a_sign_in_link_and_an_account_number_that_fail_are_logged_by_their_route(
-    database: PostgresUrls, broken: Path, folder: Path
+    database: PostgresUrls, broken: Path, folder: Path, by: str, status: int
 ) -> None:
-    environment = breaking(broken, "api.http.database:read") | {"OTEL_TRACES_EXPORTER": "console"}
+    environment = breaking(broken, "api.http.database:read") | {"BROKEN_BY": by, "OTEL_TRACES_EXPORTER": "console"}
     environment |= {"DATABASE_URL": database.service, "IMPORTLEDGER_DATA_DIR": str(folder)}
     environment |= {"OTEL_TRACES_SAMPLER": "always_on"}
     port, log = free_port(), folder / "api.log"
     with start_role("api", "--port", str(port), environment=environment, log=log):
         url = f"http://127.0.0.1:{port}"
         wait_for(lambda: status_of(f"{url}/livez") == 200, "the api answers")
-        assert status_of(f"{url}/console/sign-in/{CANARY}/") == 500
+        assert status_of(f"{url}/console/sign-in/{CANARY}/") == status
         assert status_of(f"{url}/v2/data-import/accounts/S/{CANARY}/") == 401
         assert status_of(f"{url}/nowhere/{CANARY}/") == 404
         wait_for(lambda: log.read_text().count('"/console/sign-in/{token}/"') >= 2, "it has logged")

@@ -144,3 +144,21 @@ def test_no_value_of_an_address_or_a_form_ends_in_a_5xx(database: PostgresUrls, 
         places_answer()
         forms_answer()
         assert request("GET", f"{ROOT}/imports/").status_code == 200, "the session has lasted"
+
+
+@pytest.mark.parametrize("csrf", ["ü", "x", "", "é" * 64])
+def test_a_form_with_a_csrf_field_of_any_characters_is_refused(
+    database: PostgresUrls, ledger: Ledger, csrf: str
+) -> None:
+    with operator_at_the_console(database, ledger) as asked:
+        sent = asked("POST", f"{ROOT}/imports/decide/", data={"csrf": csrf, "verb": "retry"})
+        assert sent.status_code == 403
+
+
+@pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
+def test_a_day_at_the_ends_of_the_calendar_has_no_imports(database: PostgresUrls, ledger: Ledger, day: str) -> None:
+    ledger.execute(supplier.stream_of("NW"), supplier.CreateSupplier(), at=now(), by="operator:test")
+    stage_account(ledger, "NW", "A-1")
+    with operator_at_the_console(database, ledger) as asked:
+        shown = asked("GET", f"{ROOT}/imports/?day={day}")
+        assert (shown.status_code, "A-1" in shown.text) == (200, False)

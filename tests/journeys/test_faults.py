@@ -181,6 +181,12 @@ def test_a_supervisor_that_is_killed_takes_its_programs_along(folder: Path) -> N
         assert alive == []
 
 
+def test_a_second_service_on_the_same_folder_is_refused(running: RunningService) -> None:
+    second = running.program("up", "--port", str(free_port()), check=False)
+    assert second.returncode == 1
+    assert "Another service is running on" in second.stderr
+
+
 def test_while_postgres_hangs_the_answer_is_503_in_time_and_it_recovers(running: RunningService) -> None:
     importer = running.importer()
     token = {"Authorization": f"Token {importer.client.token()}", "Content-Type": "application/json"}

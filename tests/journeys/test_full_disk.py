@@ -9,11 +9,21 @@ import pytest
 
 from eventstore.log.ledger import Ledger
 from lab.faults.disk import NotMountable, fill, small_disk
+from lab.faults.world import DataConnections
 from projections import INLINE
 from tests.support.console import COOKIE, new_session, new_user
 from tests.support.importing import ImportClient
 from tests.support.make import an_account, encoded
-from tests.support.running import Importer, RunningService, processed, start_service, wait_for
+from tests.support.running import (
+    Importer,
+    RunningService,
+    free_port,
+    is_ready,
+    processed,
+    start_role,
+    start_service,
+    wait_for,
+)
 from tests.support.whole import admin_url
 
 SIZE_MB = 400
@@ -52,6 +62,8 @@ def test_a_full_disk_ends_no_process_and_leaves_reads_and_the_console(folder: Pa
         answer, _ = service.request("GET", "/readyz")
         assert (answer.status, "disk" in answer.body["detail"]) == (503, True)
         assert pids == {role: [process.pid for process in service.processes(role)] for role in pids}
+        assert reasons_of_an_api_elsewhere(service, importer, folder) == {"The disk of the database is full."}
+        assert pids == {role: [process.pid for process in service.processes(role)] for role in pids}
         ballast.unlink()
         wait_for(lambda: service.raw("GET", "/readyz")[0] == 200, "the service is ready again")
         acknowledged = 1 + statuses.count(201)
@@ -60,10 +72,25 @@ def test_a_full_disk_ends_no_process_and_leaves_reads_and_the_console(folder: Pa
         assert pids == {role: [process.pid for process in service.processes(role)] for role in pids}
 
 
-def statuses_of_creates(service: RunningService, importer: Importer) -> list[int]:
+def statuses_of_creates(
+    service: RunningService, importer: Importer, *, first: int = 2, count: int = CREATES
+) -> list[int]:
     with contextlib.closing(ImportClient(service.base_url, importer.api_key, tries=1)) as client:
-        accounts = (an_account(importer.supplier, number) for number in range(2, 2 + CREATES))
+        accounts = (an_account(importer.supplier, number) for number in range(first, first + count))
         return [client.create(encoded(account)).status for account in accounts]
+
+
+def reasons_of_an_api_elsewhere(service: RunningService, importer: Importer, folder: Path) -> set[str]:
+    """Return the details of `/readyz` of another api on the same database, after creates there."""
+    port, connections = free_port(), DataConnections(service)
+    environment = {"DATABASE_URL": connections.database_url, "IMPORTLEDGER_DATA_DIR": str(folder / "elsewhere")}
+    environment |= {"IMPORTLEDGER_TOKEN_KEY": "k" * 40}
+    with start_role("api", "--port", str(port), environment=environment, log=folder / "elsewhere.log"):
+        url = f"http://127.0.0.1:{port}"
+        wait_for(lambda: is_ready(url), "the other api is ready")
+        elsewhere = RunningService(url, environment, None)
+        assert set(statuses_of_creates(elsewhere, importer, first=2 * CREATES, count=20)) <= {201, 503}
+        return {str(elsewhere.request("GET", "/readyz")[0].body.get("detail"))}
 
 
 def session_of_a_user(service: RunningService) -> str:

@@ -91,8 +91,9 @@ def answer_of(url: str) -> int:
 
 @pytest.mark.parametrize("role", ["api", "relay", "worker"])
 def test_a_role_that_needs_a_standby_is_refused_without_one(environment: dict[str, str], role: str) -> None:
+    arguments = ("--port", str(free_port())) if role == "api" else ()
     ended = subprocess.run(
-        [sys.executable, "-m", "cli.main", role],
+        [sys.executable, "-m", "cli.main", role, *arguments],
         env=environment | {"IMPORTLEDGER_DURABILITY": "replicated"},
         capture_output=True,
         text=True,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.service.settings import SECRETS, SETTINGS, SettingError, Settings, unknown_setting
-from tests.support.running import cli
+from tests.support.running import cli, free_port
 
 ROOT = Path(__file__).parents[3]
 NAMES = [setting.name for setting in SETTINGS]
@@ -169,9 +169,9 @@ def test_an_otlp_endpoint_and_files_that_are_there_are_taken(tmp_path: Path) -> 
     ("role", "missing"), [("api", "DATABASE_URL"), ("worker", "DATABASE_URL"), ("relay", "REDIS_URL")]
 )
 def test_a_missing_value_stops_the_start_and_is_named(role: str, missing: str, folder: Path) -> None:
-    refused = cli(
-        role, environment={"IMPORTLEDGER_DATA_DIR": str(folder), "DATABASE_URL": "", "REDIS_URL": ""}, check=False
-    )
+    arguments = ("--port", str(free_port())) if role == "api" else ()
+    environment = {"IMPORTLEDGER_DATA_DIR": str(folder), "DATABASE_URL": "", "REDIS_URL": ""}
+    refused = cli(role, *arguments, environment=environment, check=False)
     assert refused.returncode == 1
     assert f"{missing} is not set" in refused.stderr
 
