@@ -3,6 +3,7 @@
 API_READS = 8
 API_LISTS = 4
 API_LOG = 10
+"""Of these, one is reserved for the writer of the log."""
 RELAY = 8
 WORKER = 12
 METRICS = 1

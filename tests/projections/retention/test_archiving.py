@@ -193,6 +193,35 @@ def test_views_that_need_detached_payloads_say_what_to_type(place: Path, rows: R
     typed("projections", "verify", "--all")
 
 
+def test_who_was_erased_before_has_no_payload_in_the_archive_and_it_is_whole(
+    place: Path, rows: Rows, database: PostgresUrls
+) -> None:
+    ledger = Ledger(database.admin, views=INLINE)
+    erase(ledger, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
+    follow(ledger)
+    ledger.close()
+    archived(place)
+    assert "4 payloads match their digests, 0 are of persons" in typed("archive", "verify", SUPPLIER)
+
+
+def test_a_view_of_erased_persons_alone_needs_no_archive(place: Path, database: PostgresUrls) -> None:
+    ledger = Ledger(database.admin, views=INLINE)
+    archived(place)
+    for external in EXTERNALS:
+        erase(ledger, SUPPLIER, external, reason="R-1", at=now(), by="t")
+    ledger.close()
+    typed("projections", "rebuild", "account_search")
+
+
+def test_a_history_says_where_a_payload_lies_and_not_that_it_was_erased(place: Path, database: PostgresUrls) -> None:
+    archived(place)
+    ledger = Ledger(database.admin, views=INLINE)
+    erase(ledger, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
+    ledger.close()
+    assert f"lies in {place.as_uri()}/" in typed("history", SUPPLIER, EXTERNALS[1], "--payloads")
+    assert "was erased" in typed("history", SUPPLIER, EXTERNALS[0], "--payloads")
+
+
 def test_a_supplier_that_is_not_finished_is_not_archived(place: Path, ledger: Ledger) -> None:
     typed("supplier", "status", SUPPLIER, "ongoing")
     assert "is not finished" in typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)

@@ -11,11 +11,13 @@ from psycopg import Connection
 
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import CancelImport, ImportCancelled, ImportStaged
+from eventstore.events import ERASURES
 from eventstore.log.ledger import Ledger
 from projections.versions.reading import (
     LastTopics,
     be_alone,
     head,
+    read_erasures,
     read_ordered,
     slices,
     topics_of,
@@ -46,6 +48,16 @@ def test_many_write_at_the_same_time_and_an_erasure_is_alone(database: PostgresU
             connection.rollback()
         erasing.commit()
         wait_for_erasures(one)
+
+
+def test_erasures_are_read_in_the_order_of_the_log_from_a_position_on(admin: Connection[Any]) -> None:
+    erasures = read_erasures(admin, after=0)
+    positions = [recorded.position for recorded in erasures]
+    assert {recorded.topic for recorded in erasures} == {*ERASURES}
+    assert positions == sorted(positions)
+    assert [erasure.position for erasure in read_erasures(admin, after=positions[0])] == positions[1:]
+    assert [erasure.position for erasure in read_erasures(admin, after=positions[0] - 1)] == positions
+    assert read_erasures(admin, after=head(admin)) == []
 
 
 @given(
