@@ -129,3 +129,22 @@ def test_a_whole_body_finds_room_among_bodies_that_arrive() -> None:
     with pytest.raises(ApiError) as refused:
         whole.add(request_of("10.0.9.1"), 1)
     assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"}), "nothing can be cut"
+
+
+@pytest.mark.promise("known-cannot-fill-budget")
+@pytest.mark.asvs("V5.2.1")
+def test_bodies_that_are_too_much_together_are_refused_and_let_go() -> None:
+    """Bodies that nobody has answered yet are held; beyond the limit further ones get 503, until some are let go."""
+    held = Room(of_body=1_000, of_all=1_000, timeout_s=1.0)
+    requests = [Request({"type": "http"}) for _ in range(3)]
+    held.add(requests[0], 600)
+    held.add(requests[1], 400)
+    with pytest.raises(ApiError) as refused:
+        held.add(requests[2], 1)
+    assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
+    release(requests[0].scope)
+    release(requests[2].scope)
+    held.add(requests[2], 600)
+    release(requests[1].scope)
+    release(requests[2].scope)
+    held.add(requests[0], 1_000)

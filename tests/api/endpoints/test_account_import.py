@@ -158,12 +158,50 @@ def test_a_schedule_window_is_waited_for(importer: Importer, account: dict[str, 
     assert datetime.fromisoformat(done["modified_at"]) >= soon
 
 
+@pytest.mark.promise("window-ends-past-refused")
+@pytest.mark.parametrize(
+    ("start", "end", "code"),
+    [
+        (-1, None, "schedule_window_start_in_past"),
+        (None, -1, "schedule_window_end_in_past"),
+        (None, 5 * 24, "schedule_window_end_too_far_in_future"),
+        (5, 4, "schedule_window_start__after_end"),
+    ],
+)
+def test_an_impossible_window_is_refused(
+    importer: Importer, account: dict[str, Any], start: int | None, end: int | None, code: str
+) -> None:
+    now = datetime.now(UTC)
+    window = {
+        f"schedule_window_{edge}": (now + timedelta(hours=hours)).isoformat()
+        for edge, hours in (("start", start), ("end", end))
+        if hours is not None
+    }
+    answer = importer.client.create(encoded({"payload": account, "task_params": window}))
+    assert answer.status == 400
+    assert answer.codes == (code,)
+
+
 @pytest.mark.promise("description-s-patterns-say")
 @pytest.mark.parametrize("external", ["A/B", "ä ö/ü?#%", "...", "%2F", "a+b", "日本"])
 def test_an_external_number_may_contain_anything(importer: Importer, account: dict[str, Any], external: str) -> None:
     account = changed(account, external, "external_account_number")
     assert importer.client.create(encoded(account)).status == 201
     assert wait_until(importer, account, "PROCESSED")["service_identifier"]
+
+
+@pytest.mark.promise("get-v2-data-import", "get-v1-data-import")
+def test_an_unknown_and_a_foreign_supplier_look_the_same(
+    service: RunningService, importer: Importer, account: dict[str, Any]
+) -> None:
+    foreign = service.importer()
+    for supplier in ("NOBODY", foreign.supplier):
+        answer = importer.client.create(encoded(changed(account, supplier, "import_supplier")))
+        assert answer.status == 400
+        assert [(e["attr"], e["code"]) for e in answer.body["errors"]] == [("import_supplier", "invalid_choice")]
+        read = importer.client.status(supplier, "X")
+        assert (read.status, read.body["code"]) == (404, "not_found")
+        assert importer.client.imported(supplier).body == []
 
 
 @pytest.mark.promise("every-error-once-also", "every-error-once-object")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.bulk import bulk, ndjson, number_of, wait_until_processed
-from tests.support.make import an_account
+from tests.support.make import an_account, changed
 from tests.support.post_account import RECORDS
 from tests.support.running import Importer, RunningService
 
@@ -67,8 +67,8 @@ def test_records_are_attached_once_and_replayed_afterwards(
 def test_other_content_under_the_same_reference_is_refused(service: RunningService, importer: Importer) -> None:
     [line] = lines_of(importer, "market_participant_invoice", 1)
     bulk(service, importer, ndjson(line), path=PATHS["market_participant_invoice"])
-    other = line | {
-        "market_participant_invoice": RECORDS["market_participant_invoice"] | {"total_gross_amount": "9.99"}
-    }
+    other = changed(line, "9.99", "market_participant_invoice", "line_items", 0, "price")
     [receipt] = bulk(service, importer, ndjson(other), path=PATHS["market_participant_invoice"]).receipts
     assert receipt["status"] == "REFUSED"
+    errors = [(error["attr"], error["code"]) for error in receipt["errors"]]
+    assert errors == [("market_participant_invoice.non_field_errors", "unique")]

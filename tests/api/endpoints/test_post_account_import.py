@@ -230,3 +230,59 @@ def test_a_record_without_an_account_is_refused(service: RunningService, importe
     external = an_account(importer.supplier, 3)["external_account_number"]
     answer = post(service, importer, kind, changed(envelope(importer, kind), external, "external_account_number"))
     assert codes(answer) == [("external_account_number", "account_not_found")]
+
+
+@pytest.mark.promise("post-v1-data-import-market-participant")
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_content_under_the_same_reference_is_refused(
+    service: RunningService, importer: Importer, kind: str
+) -> None:
+    place = {
+        "delivery_note": ("amounts", 0, "quantity"),
+        "energy_amount": ("quantity",),
+        "market_participant_invoice": ("line_items", 0, "price"),
+    }[kind]
+    reference = {"external_id": "R-9"} if kind == KINDS[2] else {"edifact_reference_number": "R-9"}
+    body = envelope(importer, kind, **reference)
+    assert post(service, importer, kind, body).status == 201
+    answer = post(service, importer, kind, changed(body, "9.9", kind, *place))
+    assert answer.status == 400
+    assert codes(answer) == [(f"{kind}.non_field_errors", "unique")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_foreign_supplier_is_no_choice(service: RunningService, importer: Importer, kind: str) -> None:
+    answer = post(service, importer, kind, changed(envelope(importer, kind), "FOREIGN", "import_supplier"))
+    assert codes(answer) == [("import_supplier", "invalid_choice")]
+
+
+@pytest.mark.promise("post-v1-data-import-delivery")
+@pytest.mark.parametrize(
+    ("kind", "path", "value", "code"),
+    [
+        ("delivery_note", ("malo_number",), "123", "invalid_supply_point_identifier"),
+        ("delivery_note", ("amounts", 0, "period_end_at"), "2022-01-01T00:00:00Z", "start_date_later_than_end_date"),
+        ("delivery_note", ("amounts", 0, "quantity"), True, "invalid"),
+        ("delivery_note", ("last_validation_at",), None, "null"),
+        ("delivery_note", ("cancelled",), "yes", "invalid"),
+        ("delivery_note", ("canceled",), True, "unknown_field"),
+        ("energy_amount", ("quantity",), "1e400", "max_digits"),
+        ("energy_amount", ("cancelled_at",), "2023-02-29T00:00:00Z", "invalid"),
+        ("energy_amount", ("plausibility_indications",), "Z83", "not_a_list"),
+        ("energy_amount", ("malo_number",), ..., "required"),
+        ("market_participant_invoice", ("amount_total",), "119", "invalid"),
+        ("market_participant_invoice", ("amount_total",), 1.5, "invalid"),
+        ("market_participant_invoice", ("issued_at",), None, "null"),
+        ("market_participant_invoice", ("line_items", 0, "price"), "free", "invalid"),
+        ("market_participant_invoice", ("external_id",), " ", "blank"),
+    ],
+)
+def test_bad_records_are_refused_with_a_code_at_their_place(
+    service: RunningService, importer: Importer, kind: str, path: tuple[str | int, ...], value: Any, code: str
+) -> None:
+    answer = post(service, importer, kind, changed(envelope(importer, kind), value, kind, *path))
+    assert answer.status == 400
+    assert answer.body["code"] == "validation_error"
+    [(attr, found)] = codes(answer)
+    assert found == code
+    assert attr.startswith(".".join(map(str, (kind, *path[:-1]))))

@@ -55,6 +55,31 @@ def test_a_participant_is_imported_once_and_never_changed_by_a_repeat(
     assert post(service, importer, "market-participant", participant) == (200, participant)
 
 
+@pytest.mark.promise("post-v1-data-import")
+@pytest.mark.parametrize(
+    ("value", "path", "attr", "code"),
+    [
+        (..., ("code",), "code", "required"),
+        ("9900123456789", ("code",), "code", "invalid"),
+        (0, ("code",), "code", "min_value"),
+        (10**13, ("code",), "code", "max_value"),
+        (..., ("contact_details", 0, "category"), "contact_details.0.category", "required"),
+        ("x", ("contact_details", 0, "phone"), "contact_details.0.phone", "invalid_phone_number"),
+        ("x@", ("contact_details", 0, "email"), "contact_details.0.email", "invalid"),
+        ("soon", ("contact_details", 0, "valid_from"), "contact_details.0.valid_from", "invalid"),
+        (1, ("sector",), "sector", "unknown_field"),
+    ],
+)
+def test_a_wrong_participant_is_refused_with_a_list_alone(
+    service: RunningService, importer: Importer, value: Any, path: tuple[str | int, ...], attr: str, code: str
+) -> None:
+    status, body = post(service, importer, "market-participant", changed(a_participant(), value, *path))
+    assert status == 400
+    assert set(body) == {"detail", "code", "errors"}
+    assert body["code"] == "validation_error"
+    assert [(error["attr"], error["code"]) for error in body["errors"]] == [(attr, code)]
+
+
 @pytest.mark.promise("post-v1-data-import-market")
 def test_sheets_are_imported_once(service: RunningService, importer: Importer) -> None:
     participant = import_participant(service, importer)
@@ -87,6 +112,52 @@ def test_an_unknown_participant_is_named_by_index_and_nothing_is_imported(
         ("price_sheets.1.market_participant_code", "market_participant_not_found")
     ]
     assert sheets_stored(service, participant) == 0
+
+
+@pytest.mark.promise("post-v1-data-import-market")
+@pytest.mark.parametrize(
+    ("value", "path", "code"),
+    [
+        (True, ("is_price_sheet_unused",), "unused_price_sheet_with_prices"),
+        ([], ("article_prices",), "unused_price_sheet_with_prices"),
+        ({"lower_bound": 2, "upper_bound": 1}, ("article_prices", 0, "interval_zone"), "lower_bound_above_upper_bound"),
+        ({"upper_bound": 1}, ("article_prices", 0, "interval_zone"), "required"),
+        (12.5, ("active_from",), "invalid"),
+        (True, ("article_prices", 0, "price_cents"), "invalid"),
+        ("x" * 71, ("document_number",), "max_length"),
+        ([{"article_id": "1", "price_cents": "1"}] * 2, ("article_prices",), "children_with_duplicate_values"),
+    ],
+)
+def test_a_wrong_sheet_is_refused(
+    service: RunningService, importer: Importer, value: Any, path: tuple[str | int, ...], code: str
+) -> None:
+    status, body = fees(service, importer, changed(a_sheet(1), value, *path))
+    assert status == 400
+    assert [error["code"] for error in body["errors"]] == [code]
+
+
+def test_an_unused_sheet_has_no_prices(service: RunningService, importer: Importer) -> None:
+    participant = import_participant(service, importer)
+    unused = changed(changed(a_sheet(participant), True, "is_price_sheet_unused"), [], "article_prices")
+    assert fees(service, importer, unused) == (201, {"price_sheets_imported": 1})
+
+
+def test_an_empty_list_imports_nothing(service: RunningService, importer: Importer) -> None:
+    assert fees(service, importer) == (201, {"price_sheets_imported": 0})
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"price_sheets": 5}', b'{"price_sheets": [5]}', b"\xff"])
+def test_a_bad_body_is_refused(service: RunningService, importer: Importer, body: bytes) -> None:
+    for path in ("market-participant", "market-participant-fees"):
+        status, answer = post(service, importer, path, body)
+        assert status == 400
+        assert answer["code"] in ("parse_error", "validation_error")
+
+
+def test_a_role_that_only_reads_may_not_import(service: RunningService) -> None:
+    auditor = service.importer(role="auditor")
+    assert post(service, auditor, "market-participant", a_participant())[0] == 403
+    assert fees(service, auditor)[0] == 403
 
 
 def test_a_document_that_one_request_names_twice_is_refused(service: RunningService, importer: Importer) -> None:
@@ -227,6 +298,15 @@ def test_two_organisations_hold_the_same_market_partner_code_each(
         ("Others", "2", "somebody.else@example.com"),
         ("Testers", "1", "leitstelle@example.com"),
     ]
+
+
+@pytest.mark.promise("market-participants-price-sheets")
+def test_price_sheets_refer_to_no_participant_of_another_organisation(
+    service: RunningService, importer: Importer, other: Importer
+) -> None:
+    code = import_participant(service, importer)
+    status, body = fees(service, other, a_sheet(code))
+    assert (status, body["errors"][0]["code"]) == (400, "market_participant_not_found")
 
 
 @pytest.mark.promise("market-participants-price-sheets")

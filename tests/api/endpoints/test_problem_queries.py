@@ -340,3 +340,15 @@ def test_what_one_process_keeps_of_a_flood_is_bounded(ledger: Any) -> None:
         [attempt] = find_refused_attempts(connection, "7")
         assert len(attempt.problems) == 1
         assert len(attempt.problems[0]) < MAX_PATH + 50
+
+
+@pytest.mark.promise("refused-attempts-found-number")
+def test_refusals_for_what_is_there_already_are_attempts_too(service: RunningService, importer: Importer) -> None:
+    account = an_account(importer.supplier, 71)
+    external = account["external_account_number"]
+    assert post(service, importer, "", account)[0] == 201
+    wait_for(lambda: importer.client.status(importer.supplier, external).body["status"] == "PROCESSED", "it is created")
+    assert post(service, importer, "", account)[0] == 400
+    wait_for(lambda: bool(get(service, importer.api_key, importer.supplier, external, "attempts")[1]), "it is stored")
+    [attempt] = get(service, importer.api_key, importer.supplier, external, "attempts")[1]
+    assert (attempt["code"], attempt["problems"]) == ("account_import_process_already_imported", [])

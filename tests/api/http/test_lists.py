@@ -186,6 +186,18 @@ END = b"\r\n0\r\n\r\n"
 """End of a whole answer."""
 
 
+@pytest.mark.promise("key-revoked-session-ends")
+def test_a_revoked_key_reads_no_further_page_of_a_list(database: PostgresUrls) -> None:
+    with running(database) as service:
+        importer = filled(service, database)
+        reader, other = SlowReader(service, importer), SlowReader(service, importer)
+        assert other.text().endswith(END)
+        importer.revoke(service)
+        assert not reader.text().endswith(END)
+        reader.close()
+        other.close()
+
+
 COMMANDS = (
     ChangeUserRole(role="auditor", suppliers=("*",)),
     ChangeUserRole(role="support", suppliers=("OTHER",)),

@@ -550,6 +550,8 @@ def test_a_stream_names_what_it_is_about(external: str) -> None:
     assert import_process.identity_of(import_process.stream_of("S", external)) == ("S", external)
     assert run.run_of(run.stream_of("S", external, "batch")) == ("S", external)
     assert participant.identity_of(participant.stream_of("", 99)) == ("", 99)
+    with pytest.raises(ValueError, match="B/99"):  # an organisation's name holds no slash: the rest is the code
+        participant.identity_of("participant/A/B/99")
 
 
 def test_the_name_of_a_stream_begins_with_its_kind_for_good() -> None:

@@ -1,18 +1,21 @@
 """Decimal texts that are looked at together are judged as each by itself, and no place is forgotten."""
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from market.judging import Occasion, Terms, judge
+from schemas.account import Account
 from schemas.base import DECIMAL_PATTERN, DecimalText, Wire
 from schemas.reading.decimals import decimals_hold
 from schemas.reading.shape import NotJson
-from schemas.submission import sent_submission, stored_account, stored_submission
-from tests.support.make import NOON, an_account, changed, encoded
+from schemas.submission import SENT_ACCOUNT, sent_submission, stored_account, stored_submission
+from tests.support.make import NOON, an_account, changed, encoded, places
 
 Path = tuple[str | int, ...]
 
@@ -81,3 +84,63 @@ def test_all_decimals_are_checked_together_as_each_one_alone(first: str, others:
     value = Amounts(amount=first, others=tuple(others), below=Amount(amount=last))
     each = [re.search(DECIMAL_PATTERN, text) is not None for text in (first, *others, last)]
     assert decimals_hold(value, Amounts) == all(each)
+
+
+FORMS = ("1", "-0.5", "1" * 18, "", "1\n2", "1\n", "\n", "1.", ".5", "1e5", "+1", " 1", "1,5", "٣", "1" * 19, "NaN")
+
+
+class Priced(Wire, frozen=True):
+    price: DecimalText
+    others: tuple[DecimalText, ...] = ()
+    rebate: DecimalText | None = None
+
+
+class Priceless(Wire, frozen=True):
+    first: Priced
+    many: tuple[Priced, ...] = ()
+    last: Priced | None = None
+
+
+@pytest.mark.parametrize("text", FORMS)
+@pytest.mark.parametrize(
+    "value_with",
+    [
+        lambda text: Priceless(first=Priced(price=text)),
+        lambda text: Priceless(first=Priced(price="1", others=("2", text))),
+        lambda text: Priceless(first=Priced(price="1", rebate=text)),
+        lambda text: Priceless(first=Priced(price="1"), many=(Priced(price="2"), Priced(price=text))),
+        lambda text: Priceless(first=Priced(price="1"), last=Priced(price=text)),
+    ],
+)
+def test_texts_hold_where_each_has_the_form(value_with: Callable[[str], Priceless], text: str) -> None:
+    has_form = text == "" or re.search(DECIMAL_PATTERN, text) is not None  # what is empty is absent
+    assert decimals_hold(value_with(text), Priceless) == has_form
+
+
+def decimal_places() -> list[Path]:
+    """Every place of an account whose text the shape asks to be a decimal."""
+
+    def is_decimal(path: Path) -> bool:
+        try:
+            msgspec.json.decode(encoded(changed(an_account(), "1,5", *path)), type=Account)
+        except msgspec.ValidationError as error:
+            return repr(DECIMAL_PATTERN) in str(error)
+        return False
+
+    return [path for path in places(an_account())[1:] if is_decimal(path)]
+
+
+@pytest.mark.parametrize("path", decimal_places(), ids=str)
+def test_no_place_is_forgotten(path: Path) -> None:
+    """Other spellings of a number are read the exact way, which makes it what is kept."""
+    for text in ("1,5", "1\n2"):
+        body = encoded(changed(an_account(), text, *path))
+        [misfit] = sent_submission(body).misfits
+        assert misfit.attr == ".".join(map(str, path))
+    body = encoded(changed(an_account(), "1e5", *path))
+    assert SENT_ACCOUNT.at_once(body) is None
+    assert stored_account(body) == stored_submission(body).account
+
+
+def test_there_are_such_places() -> None:
+    assert len(decimal_places()) > 30

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.bucket import NAMES
-from workers.actors.documents import DocumentsUnavailable, missing_documents
+from workers.actors.documents import DocumentsUnavailable, missing_documents, why_unreachable
 
 
 @pytest.fixture
@@ -65,3 +65,11 @@ def test_a_root_that_cannot_be_is_unavailable(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
     with pytest.raises(DocumentsUnavailable):
         missing_documents("az://documents/nord", ["1.pdf"])
+
+
+@pytest.mark.promise("documents-root-cannot-reached")
+def test_a_folder_that_is_not_there_is_no_missing_document(root: Path) -> None:
+    assert why_unreachable(root.as_uri()) is None
+    assert "no such folder" in (why_unreachable((root / "gone").as_uri()) or "")
+    with pytest.raises(DocumentsUnavailable, match="no such folder"):
+        missing_documents((root / "gone").as_uri(), ["a.pdf"])
