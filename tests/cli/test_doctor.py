@@ -1,6 +1,8 @@
 """`doctor`: all checks of a healthy service are good; a failed check names the command that helps."""
 
+import io
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
@@ -8,16 +10,18 @@ import pytest
 
 from cli.checkup.finding import Finding
 from cli.checkup.service import DECIDE, healing
-from cli.doctor import examine
+from cli.doctor import doctor, examine
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
+from eventstore.operations.fitness import NotJudged
 from eventstore.proof.sealing import SealRefused
 from tests.support.make import NOON, an_account
 from tests.support.running import RunningService, wait_for
 from tests.support.sealed_log import KEY, Log
 from tests.support.staging import stage
+from tests.support.times import set_log_time
 
 
 @pytest.fixture
@@ -58,6 +62,13 @@ def test_the_page_goes_from_good_to_wrong_and_ends_with_a_count(service: Running
 
 def test_a_database_without_roles_is_wrong(idle: PostgresUrls) -> None:
     assert [finding.todo for finding in found("roles")] == ["importledger relay", "importledger worker"]
+
+
+def test_a_role_that_may_alter_the_log_is_warned_of(idle: PostgresUrls) -> None:
+    assert found("rights")[0].state == "good"
+    with psycopg.connect(idle.admin, autocommit=True) as connection:
+        connection.execute("GRANT UPDATE ON events TO importledger")
+    assert found("rights")[0].state == "warned"
 
 
 def test_a_migration_that_is_missing_is_wrong(idle: PostgresUrls) -> None:
@@ -110,6 +121,41 @@ def test_a_wrong_setting_and_a_database_that_is_away_are_findings(
     assert "IMPORTLEDGER_DURABILITY" in wrong.says
 
 
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.promise("doctor-goes-good-wrong")
+def test_on_a_terminal_the_page_goes_from_green_to_red(
+    idle: PostgresUrls, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    screen = Screen()
+    monkeypatch.setattr("sys.stdout", screen)
+    assert doctor.callback is not None
+    assert doctor.callback(backups=folder, as_json=False) == 1
+    page = screen.getvalue()
+    assert (
+        page.index("\x1b[32mgood\x1b[0m ") < page.index("\x1b[33mwarned\x1b[0m") < page.index("\x1b[1;31mwrong\x1b[0m")
+    )
+
+
+def test_backups_are_looked_for_where_they_are_said_to_lie(idle: PostgresUrls, folder: Path) -> None:
+    assert "were not checked" in found("backups")[0].says
+    assert "no backup" in found("backups", folder)[0].says
+
+
+def test_events_that_nobody_seals_are_warned_of(idle: PostgresUrls, ledger: Ledger) -> None:
+    set_log_time(idle, now() - timedelta(hours=1))
+    ledger.execute("supplier/NORDWIND", CreateSupplier(), at=now(), by="tester")
+    [finding] = found("sealing")
+    assert finding.state == "warned"
+    assert finding.says.startswith("1 events are not signed, the first since ")
+
+
 @pytest.mark.parametrize(
     ("stream", "typed"),
     [
@@ -121,6 +167,35 @@ def test_a_wrong_setting_and_a_database_that_is_away_are_findings(
 )
 def test_a_parked_stream_is_healed_by_what_the_verb_takes(stream: str, typed: str) -> None:
     assert healing("import_progress", stream) == typed
+
+
+def test_a_database_that_takes_no_writes_is_told_from_one_that_was_away(
+    idle: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise NotJudged("no room")
+
+    monkeypatch.setattr("cli.checkup.database.refuse_unsafe", away)
+    says = "The database did not answer, so it could not be tested: no room."
+    assert found("durability")[0].says == says
+    monkeypatch.setenv("PGOPTIONS", "-c default_transaction_read_only=on")
+    assert found("durability")[0].says == "The database takes no writes."
+
+
+def test_versions_write_ahead_log_and_the_relay_s_lag_are_looked_at(idle: PostgresUrls, ledger: Ledger) -> None:
+    assert [found(check)[0].state for check in ("versions", "wal", "lag")] == ["good", "good", "good"]
+    set_log_time(idle, now() - timedelta(hours=1))
+    ledger.execute("supplier/NORDWIND", CreateSupplier(), at=now(), by="tester")
+    assert found("lag")[0].says.startswith("The relay is 1 events and ")
+
+
+def test_a_mail_server_that_does_not_answer_is_named(idle: PostgresUrls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IMPORTLEDGER_SMTP_URL", "smtp://user:secret@127.0.0.1:1")
+    monkeypatch.setenv("IMPORTLEDGER_MAIL_FROM", "ledger@example.org")
+    [finding] = found("mail")
+    assert finding.state == "warned"
+    assert "127.0.0.1:1" in finding.says
+    assert "secret" not in finding.says
 
 
 @pytest.mark.promise("documents-fetched-only-places")

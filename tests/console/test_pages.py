@@ -206,6 +206,32 @@ def test_a_long_time_line_goes_on_and_what_is_known_at_its_end_is_known(
         assert [number for page in walk(browser, past) for number in page] == positions[3:]
 
 
+BROKEN = ("x", "[1]", "-1", "9" * 30, '[1,1,"a\\u0000","b","c"]', '["\\ud800",1]', '["ledger",["x"]]', "null")
+
+
+def test_a_place_that_no_page_has_given_is_refused(account: Ledger, database: PostgresUrls) -> None:
+    _create_account(account)
+    places = {
+        "/console/": ("after",),
+        "/console/tasks/": ("after",),
+        "/console/errors/": ("after", "refused-after"),
+        "/console/projections/throughput/": ("parked-after",),
+        "/console/personal-data/": ("before",),
+        "/console/proof/": ("before",),
+        PAGE: ("before", "attempts-before", "records-after", "rows-after", "tree-after"),
+    }
+
+    with console_app(database) as app, visitor(app, signed_in(account, role="operator")) as browser:
+        for path, names in places.items():
+            for name in names:
+                for broken in BROKEN if name in ("refused-after", "rows-after") else BROKEN[:3]:
+                    status = browser.get(path, params={name: broken}).status_code
+                    assert status == 400, (path, name, broken)
+        for name in ("after", "supplier-after", "key-after"):
+            for odd in ("\0", "é" * 500, "'\"><"):
+                assert browser.get("/console/suppliers/", params={name: odd}).status_code == 200
+
+
 def test_the_others_of_a_page_stay_where_they_are(account: Ledger, database: PostgresUrls) -> None:
     for name in ("suppliers", "keys"):
         put_in(database, LISTS[name].insert, range(101))
