@@ -137,12 +137,14 @@ def test_promtool_finds_nothing_odd_in_what_is_exported(folder: Path) -> None:
 def test_a_dashboard_has_what_grafana_loads(file: Path) -> None:
     board = json.loads(file.read_text())
     assert (board["uid"], board["schemaVersion"] >= 36) == (f"importledger-{file.stem}", True)
+    assert {"title", "tags", "time", "templating", "refresh"} <= board.keys()
     [variable] = board["templating"]["list"]
     assert (variable["name"], variable["type"], variable["query"]) == ("datasource", "datasource", "prometheus")
     shown = board["panels"]
     assert len({panel["id"] for panel in shown}) == len(shown)
     assert len({(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in shown}) == len(shown)
     for panel in shown:
+        assert panel["type"] in ("timeseries", "stat")
         assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
         assert panel["fieldConfig"]["defaults"]["unit"]
         assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
@@ -161,3 +163,10 @@ def test_every_metric_has_a_panel() -> None:
     }
     families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in wanted}
     assert {re.sub(r"_(bucket|sum|count)$", "", name) for name in exported()} <= families
+
+
+def test_the_provisioning_names_what_grafana_reads() -> None:
+    [provider] = yaml.safe_load((GRAFANA / "provisioning" / "dashboards" / "importledger.yml").read_text())["providers"]
+    assert provider["type"] == "file"
+    [source] = yaml.safe_load((GRAFANA / "provisioning" / "datasources" / "prometheus.yml").read_text())["datasources"]
+    assert source["type"] == "prometheus"

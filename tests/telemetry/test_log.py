@@ -128,3 +128,10 @@ def test_a_line_of_text_becomes_json_without_what_a_log_must_not_hold() -> None:
     assert log.line_as_json('{"event": "x"}', role="api") == '{"event": "x"}'
     line = json.loads(log.line_as_json("to someone@example.com", role="api"))
     assert (line["event"], line["role"], line["level"]) == ("to [e-mail]", "api", "warning")
+
+
+def test_what_was_repeated_is_forgotten_where_there_is_too_much_of_it() -> None:
+    repeats = log.Repeats()
+    for number in range(log.MAX_REPEATS + 10):
+        repeats(None, "", {"event": f"line {number}"})
+    assert len(repeats._shown) == log.MAX_REPEATS

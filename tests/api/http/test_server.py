@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from typing import Any
@@ -16,13 +17,15 @@ from starlette.routing import Route
 from uvicorn.server import ServerState
 
 from api.bulk.answer import BulkAnswer
+from api.bulk.body import MAX_BATCH_LINES
 from api.bulk.inflate import Plain
 from api.bulk.lines import Line
 from api.bulk.receipts import Receipt
 from api.bulk.workshop import Workshop
 from api.http import server
 from api.http.event_stream import EventStream, ServerEvent
-from api.http.stopping import STATE
+from api.http.limits import MAX_BULK_AHEAD
+from api.http.stopping import GONE, STATE
 from tests.hostile.measure import conversation
 from tests.support.running import wait_for
 from tests.support.serving import serving
@@ -73,6 +76,25 @@ class Echo:
 
 async def taken(request: Request) -> Response:
     return BulkAnswer(Testers(), Echo(), Plain(), Workshop(), "en")
+
+
+class Waiting(Echo):
+    """Bulk work whose first batch ends when the client has gone."""
+
+    def __init__(self) -> None:
+        self.begun, self.finished = threading.Event(), threading.Event()
+        self.lines = 0
+        self.is_gone = bool
+
+    async def prepare(self, lines: Sequence[Line]) -> Sequence[Line]:
+        self.lines += len(lines)
+        return lines
+
+    async def settle(self, prepared: Sequence[Line]) -> list[Receipt]:
+        self.begun.set()
+        while not self.is_gone():
+            await asyncio.sleep(0.01)
+        return await super().settle(prepared)
 
 
 @contextlib.asynccontextmanager
@@ -520,3 +542,24 @@ def test_an_answer_without_an_end_is_ended_when_the_server_stops(sent: bytes, be
         while more := connection.recv(65_536):
             received += more
     assert received.endswith(b"0\r\n\r\n")
+
+
+def test_of_a_bulk_body_nothing_more_is_begun_when_its_client_has_gone() -> None:
+    work = Waiting()
+
+    class Noted(BulkAnswer):
+        async def __call__(self, *around: Any) -> None:
+            await super().__call__(*around)
+            work.finished.set()
+
+    async def taken(request: Request) -> Response:
+        work.is_gone = request.scope[GONE]
+        return Noted(Testers(), work, Plain(), Workshop(), "en")
+
+    sent = b"{}\n" * 20_000
+    with serving(Starlette(routes=[Route("/", taken, methods=["POST"])])) as port:
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(sent) + sent)
+            assert work.begun.wait(30)
+        assert work.finished.wait(30)
+    assert work.lines <= (MAX_BULK_AHEAD + 1) * MAX_BATCH_LINES
