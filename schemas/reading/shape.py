@@ -112,12 +112,12 @@ class Shape(Generic[T]):
         if not is_shallow(value, bounds.depth):
             raise NotJson(misfits.DEEP_BODY)
         repeated: Sequence[Problem] = ()
-        if repeats and bounds is not STORED:
+        if repeats:
             try:
-                repeated = repeated_names(body, bounds.depth)
+                repeated = repeated_names(body, math.inf if bounds is STORED else bounds.depth)
             except RecursionError:
                 raise NotJson(misfits.DEEP_BODY) from None
-            if not repeated:
+            if not repeated and bounds is not STORED:
                 raise TooMuchWork  # a value is lost, and its name was not found in the time
         return self.fit(value, repeated, bounds)
 

@@ -134,7 +134,7 @@ def test_a_whole_body_finds_room_among_bodies_that_arrive() -> None:
 @pytest.mark.promise("known-cannot-fill-budget")
 @pytest.mark.asvs("V5.2.1")
 def test_bodies_that_are_too_much_together_are_refused_and_let_go() -> None:
-    """Bodies that nobody has answered yet are held; beyond the limit further ones get 503, until some are let go."""
+    """Bodies without an answer are held. Beyond the limit further ones get 503, until room is free again."""
     held = Room(of_body=1_000, of_all=1_000, timeout_s=1.0)
     requests = [Request({"type": "http"}) for _ in range(3)]
     held.add(requests[0], 600)

@@ -173,6 +173,22 @@ def test_asking_ends_when_it_takes_too_long_and_the_answer_is_not_full_by_then(b
     assert book.breaches(many(*[0] * 64), NOW, besides) == []
 
 
+def test_no_rule_is_asked_of_what_stands_for_a_misfit() -> None:
+    seen: list[int] = []
+
+    def noted(wrong: int) -> bool:
+        seen.append(wrong)
+        return False
+
+    book = RuleBook([msgspec.structs.replace(rule(0), holds=noted)])
+    misfit = Problem("items.1.wrong", "invalid", "No.")
+    assert [breach.problem.attr for breach in book.breaches(many(1, 2, 3), NOW, [misfit])] == [
+        "items.0.wrong",
+        "items.2.wrong",
+    ]
+    assert seen == [1, 3]
+
+
 def test_no_rule_is_asked_of_what_has_too_many_misfits_already() -> None:
     assert RuleBook([rule(0)]).breaches(many(1), NOW, [left_out(1)]) == []
 

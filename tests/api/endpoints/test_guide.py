@@ -111,3 +111,15 @@ def test_the_example_account_is_handed_out_without_a_token() -> None:
     assert answer.json()["import_supplier"] == "NORDWIND"
     moved = client.get("/docs/guide")
     assert (moved.status_code, moved.headers["location"]) == (308, "/docs/guide/")
+
+
+def test_the_reference_page_sends_no_form_and_keeps_its_fonts() -> None:
+    client = Client(create_app("postgresql://nobody@127.0.0.1:1/none", b"k" * 32))
+    page = client.get("/docs/")
+    script = client.get("/docs/assets/swagger-ui-bundle.js")
+    for answer in (page, script):
+        directives = answer.headers["content-security-policy"].split("; ")
+        assert {"form-action 'none'", "font-src 'self' data:"} <= set(directives)
+    assert len({page.headers["etag"], script.headers["etag"]}) == 2
+    again = client.get("/docs/assets/swagger-ui-bundle.js", headers={"If-None-Match": script.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")

@@ -127,7 +127,7 @@ def test_a_lost_value_may_be_as_deep_as_any_other(depth: int, level: tuple[bytes
 
 
 def test_the_scan_ends_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was found by then is reported. Beyond the first tokens, no part of the body is looked at."""
+    """Return the names that were found by then. The rest of the body is not read."""
     body = b'{"a":1,"a":2,' + b'"b":3,' * 10_000 + b'"c":4,"c":5}'
     assert [problem.attr for problem in repeated_names(body)] == ["a", "b", "c"]
     over = iter([False, True])
