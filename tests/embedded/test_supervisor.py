@@ -60,6 +60,25 @@ def test_lines_of_roles_have_the_form_of_the_log_on_terminals_and_elsewhere(
         assert line == ("\x1b[1mrelay is active\x1b[0m" if is_terminal else "relay is active")
 
 
+def test_programs_that_do_not_stop_are_killed_together_and_not_one_after_the_other() -> None:
+    script = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('x', flush=True); time.sleep(60)"
+    )
+    running = Supervisor()
+    names = [f"worker-{n}" for n in range(20)]
+    running.start(
+        *(
+            Program(name=name, command=[sys.executable, "-S", "-c", script], environment=os.environ, stop_after_s=2)
+            for name in names
+        )
+    )
+    running.watch(threading.Event(), lambda: all(child.last_line for tier in running._tiers for child in tier))
+    began = time.monotonic()
+    running.stop()
+    assert time.monotonic() - began < 2 * len(names) / 2
+    assert running.pids() == {}
+
+
 def test_what_the_supervisor_writes_the_api_reads(tmp_path: Path) -> None:
     from api.endpoints.health import dying_roles
 

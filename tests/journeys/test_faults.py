@@ -12,6 +12,7 @@ import psutil
 import psycopg
 import pytest
 
+from embedded.postgres import MALLOC
 from eventstore.log import locks
 from eventstore.log.group_commit import ANSWER_TIMEOUT_S
 from importledger_client.book import book
@@ -185,6 +186,11 @@ def test_a_second_service_on_the_same_folder_is_refused(running: RunningService)
     second = running.program("up", "--port", str(free_port()), check=False)
     assert second.returncode == 1
     assert "Another service is running on" in second.stderr
+
+
+def test_its_postgres_keeps_memory_for_the_next_statement(running: RunningService) -> None:
+    [postmaster] = running.processes("postgres")
+    assert postmaster.environ().items() >= MALLOC.items()
 
 
 def test_while_postgres_hangs_the_answer_is_503_in_time_and_it_recovers(running: RunningService) -> None:

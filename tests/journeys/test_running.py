@@ -1,12 +1,57 @@
-"""The niceness of roles, the history of an import, and what verbs of operators print."""
+"""Roles that share a database, their niceness, the history of an import, and what verbs of operators print."""
 
+import contextlib
+import itertools
 import json
 from pathlib import Path
 
 import pytest
 
+from embedded.postgres import PostgresUrls
+from importledger_client.book import book
+from tests.support.importing import ImportClient
 from tests.support.make import an_account, encoded
-from tests.support.running import NICENESS, RunningService, wait_for
+from tests.support.running import NICENESS, RunningService, cli, free_port, is_ready, start_role, wait_for
+
+ACCOUNTS = 80
+
+
+def test_two_apis_and_two_workers_share_one_postgres_and_one_redis(
+    database: PostgresUrls, redis_url: str, folder: Path
+) -> None:
+    environment = {
+        "DATABASE_URL": database.service,
+        "DATABASE_ADMIN_URL": database.admin,
+        "REDIS_URL": redis_url,
+        "IMPORTLEDGER_TOKEN_KEY": "a key that both of the api processes share",
+        "IMPORTLEDGER_REQUEST_KEY": "a key that both of the api processes share",
+        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
+        "IMPORTLEDGER_CHECKPOINTS_URL": (folder / "checkpoints").as_uri(),
+        "IMPORTLEDGER_DATA_DIR": str(folder / "unused"),
+    }
+    cli("migrate", environment=environment)
+    cli("supplier", "create", "NORDWIND", environment=environment)
+    made = cli("key", "create", "Nordwind", "--supplier", "NORDWIND", "--json", environment=environment)
+    ports = [free_port(), free_port()]
+    with contextlib.ExitStack() as roles:
+        for port in ports:
+            arguments = ("api", "--port", str(port))
+            roles.enter_context(start_role(*arguments, environment=environment, log=folder / f"{port}.log"))
+        for role in ("relay", "relay", "worker", "worker"):
+            roles.enter_context(start_role(role, environment=environment, log=folder / f"{role}.log"))
+        for port in ports:
+            wait_for(lambda port=port: is_ready(f"http://127.0.0.1:{port}"), "both are ready")  # type: ignore[misc]
+        api_key = json.loads(made.stdout)["api_key"]
+        first = ImportClient(f"http://127.0.0.1:{ports[0]}", api_key)
+        second = ImportClient(f"http://127.0.0.1:{ports[1]}", first.token())  # of the other api
+        clients = (first, second)
+        for entry, client in zip(book("NORDWIND", ACCOUNTS), itertools.cycle(clients), strict=False):
+            assert client.create(entry.body).status == 201
+        wait_for(lambda: len(clients[0].imported("NORDWIND").body) == ACCOUNTS, "all are processed", timeout_s=60)
+        assert clients[0].imported("NORDWIND") == clients[1].imported("NORDWIND")
+        for client in clients:
+            client.close()
+    assert not (folder / "unused").exists(), "nothing embedded was started"
 
 
 @pytest.mark.parametrize("role", ["relay", "worker"])

@@ -11,6 +11,7 @@ from cli.service.failures import failure_sentence
 from cli.service.listening import base_url_of, refuse_taken
 from embedded.postgres import PostgresUrls
 from eventstore.errors import StoreUnavailable, reason_of
+from tests.support.databases import renamed
 from tests.support.running import free_port
 from tests.support.verbs import run_verb
 
@@ -143,6 +144,11 @@ def test_a_wrong_host_a_wrong_password_and_a_wrong_database_are_named(
     ):
         result = typed("supplier list", {"IMPORTLEDGER_DATA_DIR": str(folder), "DATABASE_URL": url})
         assert_one_sentence(result, *named)
+
+
+def test_an_empty_database_is_told_to_be_migrated(typed: Typed, database: PostgresUrls, folder: Path) -> None:
+    empty = {"DATABASE_URL": renamed(database.admin, "postgres"), "IMPORTLEDGER_DATA_DIR": str(folder)}
+    assert_one_sentence(typed("supplier list", empty), "/postgres", "importledger migrate")
 
 
 @pytest.mark.promise("up-checks-settings-every")
