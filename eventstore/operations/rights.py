@@ -167,7 +167,7 @@ _SELECT_OWN_FUNCTIONS = """
 SELECT oid::regprocedure::text FROM pg_proc
 WHERE oid = ANY(%s::text[]::regprocedure[]) AND pg_has_role(proowner, 'USAGE')
 """
-"""Those whose rights this user may revoke; of others, even the attempt can be refused."""
+"""Functions whose rights this user may revoke. Postgres can refuse even the attempt for others."""
 
 
 def make_roles(connection: Connection[Any], service_role: str | None) -> None:

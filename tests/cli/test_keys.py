@@ -33,3 +33,8 @@ def test_keys_are_created_and_revoked_with_the_owners_url(database: PostgresUrls
     assert NEEDED in refused.stderr
     cli("key", "revoke", key_id, environment=service | owner)
     assert keys(database) == [(key_id, True)]
+
+
+def test_one_url_is_enough_where_it_is_the_owners(database: PostgresUrls) -> None:
+    cli("key", "create", "Testers", "--supplier", "*", environment={"DATABASE_URL": database.admin})
+    assert len(keys(database)) == 1

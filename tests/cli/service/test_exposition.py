@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from cli.service.exposition import MAX_SUPPLIERS, ServiceCollector, ends_at, import_metrics
 from cli.service.observing import watched_certificates
 from cli.service.settings import Settings
+from embedded.postgres import PostgresUrls
 from projections.queries.vitals import Vitals
 from tests.support.certificates import certificate
 
@@ -18,6 +19,17 @@ def test_a_database_that_is_away_is_told_and_nothing_else_of_it() -> None:
     registry.register(ServiceCollector("postgresql://nobody@127.0.0.1:1/none"))
     assert registry.get_sample_value("importledger_database_up") == 0
     assert registry.get_sample_value("importledger_log_events") is None
+
+
+def test_a_database_that_answers_is_asked_once_for_several_readers(database: PostgresUrls) -> None:
+    registry = CollectorRegistry()
+    collector = ServiceCollector(database.service)
+    registry.register(collector)
+    assert registry.get_sample_value("importledger_database_up") == 1
+    asked_at = collector._asked_at
+    assert registry.get_sample_value("importledger_log_events") == 0
+    assert collector._asked_at == asked_at
+    collector.close()
 
 
 def test_more_suppliers_than_series_share_one() -> None:
