@@ -150,3 +150,25 @@ def test_every_route_is_in_the_api_guide() -> None:
             assert route.methods
             method = "POST" if "POST" in route.methods else "GET"
             assert f"{method} {route.path}" in guide, route.path
+
+
+_STARTS = re.compile(
+    r"(?:[\w.]+\.)?(?:cli|program|run_verb|start_role|typed)\(f?'(?:up\b|api\b|demo\b|\{verb\})"
+    r"|[\[(].*'cli\.main', '(?:up|api|demo)'|'(?:up|api|demo) --"
+)
+"""Calls and command lines that start an api."""
+
+
+def test_a_test_that_starts_an_api_names_its_port() -> None:
+    """On the default port another service may listen."""
+    starting = [
+        source
+        for folder in ("tests", "bench", "lab")
+        for file in (ROOT / folder).rglob("*.py")
+        if re.search(r"[\"{](?:up|api|demo|verb)\b", file.read_text())
+        for node in nodes(file)
+        if isinstance(node, ast.Call | ast.List | ast.Tuple | ast.Constant)
+        if _STARTS.match(source := ast.unparse(node))
+    ]
+    assert len(starting) > 10
+    assert [source for source in starting if not re.search(r"--port|--fd|\*\w", source)] == []

@@ -101,7 +101,7 @@ EDGES = (
 )
 
 
-@pytest.mark.promise("value-parameter-field-form")
+@pytest.mark.promise("value-parameter-field-form", "description-s-patterns-say")
 @pytest.mark.asvs("V1.2.4")
 @pytest.mark.parametrize(
     "operation", [operation for operation in OPERATIONS if operation.query], ids=lambda operation: operation.name

@@ -27,6 +27,32 @@ def test_the_script_asks_the_command_itself(shell: str) -> None:
         assert (checked.returncode, checked.stderr) == (0, "")
 
 
+def test_another_shell_is_refused_in_a_sentence() -> None:
+    refused = cli("completion", "tcsh", environment={}, check=False)
+    assert refused.returncode == 1
+    assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in refused.stderr
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [("importledger suppl", "supplier"), ("importledger key cr", "create"), ("importledger doctor --js", "--json")],
+)
+def test_bash_completes_verbs_and_options(words: str, completed: str) -> None:
+    script = (
+        'eval "$(importledger completion bash)"\n'
+        f"COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n"
+        '_importledger_completion importledger; echo "${COMPREPLY[@]}"\n'
+    )
+    completing = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        env=os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+    )
+    assert (completing.returncode, completing.stdout.split()) == (0, [completed]), completing.stderr
+
+
 def test_every_verb_has_a_manual_page_with_its_example(tmp_path: Path) -> None:
     pytest.importorskip("click_man", reason="click-man is not in this environment: make setup")
     made = subprocess.run(

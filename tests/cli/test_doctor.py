@@ -159,6 +159,8 @@ def test_events_that_nobody_seals_are_warned_of(idle: PostgresUrls, ledger: Ledg
 @pytest.mark.parametrize(
     ("stream", "typed"),
     [
+        ("import/NORDWIND/NW-1", "importledger projections heal NORDWIND NW-1"),
+        ("participant//9900000000001", "importledger projections heal participant//9900000000001"),
         ("import/NORDWIND/a b/c", "importledger projections heal NORDWIND 'a b/c'"),
         ("customer-mail/NORDWIND/NW-1", "importledger projections heal NORDWIND NW-1"),
         ("price-sheet/A B/99/D-1", "importledger projections heal 'price-sheet/A B/99/D-1'"),

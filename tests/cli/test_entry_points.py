@@ -91,7 +91,7 @@ def test_every_program_starts_through_the_same_function() -> None:
         (["-m", "cli.main", "relay"], "eventstore.log.ledger:Ledger.__init__"),
         (["-m", "cli.main", "api", "--port", "PORT"], "eventstore.log.ledger:Ledger.__init__"),
         (["-m", "cli.main", "up", "--port", "PORT"], "embedded.service:Service.start_servers"),
-        (["-m", "cli.main", "demo", "--exit"], "embedded.service:Service.start_servers"),
+        (["-m", "cli.main", "demo", "--exit", "--port", "PORT"], "embedded.service:Service.start_servers"),
         (["-m", "checks.generated"], "api.description.openapi:openapi"),
         (["docs/guide/build.py"], "tempfile:TemporaryDirectory"),
         (["docs/man/build.py", "nowhere"], "tomllib:loads"),

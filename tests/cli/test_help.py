@@ -1,5 +1,6 @@
 """Help of verbs has one form: a verb phrase, nouns for options with defaults, and one example."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ from cli.generated import REFERENCE, with_settings, with_verbs
 from cli.main import importledger
 from cli.output import NewFile
 from cli.verbs import EXAMPLES, GROUPS
+from embedded.postgres import PostgresUrls
+from tests.support.running import cli
 
 MAX_FIRST_LINE = 60
 VERBS = {
@@ -68,6 +71,17 @@ def test_every_verb_that_reports_has_json(name: str) -> None:
     verb = ALL[name]
     if name not in SILENT and (not isinstance(verb, click.Group) or verb.invoke_without_command):
         assert "--json" in {word for parameter in verb.params for word in parameter.opts}
+
+
+@pytest.mark.promise("every-verb-reports-json")
+def test_decisions_are_counted_in_json(database: PostgresUrls, folder: Path) -> None:
+    environment = {"DATABASE_URL": database.admin, "IMPORTLEDGER_DATA_DIR": str(folder)}
+    cli("supplier", "create", "NORDWIND", environment=environment)
+    for verb in ("cancel", "retry"):
+        counts = json.loads(cli(verb, "NORDWIND", "--all", "--json", environment=environment).stdout)
+        assert counts == {"imports": 0, "changed": 0, "refused": 0}
+    backup = json.loads(cli("backup", str(folder / "backup"), "--json", environment=environment).stdout)
+    assert (backup["position"], backup["rows"]["events"]) == (1, 1)
 
 
 def test_verbs_are_grouped() -> None:

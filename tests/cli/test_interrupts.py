@@ -10,8 +10,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from cli.main import importledger
 from cli.verbs import EXAMPLES
 from tests.support.importbook import COMMAND
 from tests.support.terminal import Terminal
@@ -19,6 +21,20 @@ from tests.support.terminal import Terminal
 LEDGER = [sys.executable, "-m", "cli.main"]
 ARGUMENTS = {"erase": ("NORDWIND", "NW-1", "--reason", "x"), "user erase": ("anna@example.org",)}
 """The verbs that ask for confirmation."""
+
+
+def prompting(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the verbs of a command that ask for confirmation."""
+    if isinstance(command, click.Group):
+        for name, verb in command.commands.items():
+            yield from prompting(verb, (*words, name))
+    elif any(isinstance(option, click.Option) and option.prompt for option in command.params):
+        yield " ".join(words)
+
+
+@pytest.mark.promise("ctrl-c-ends-verb")
+def test_no_verb_that_asks_is_missing_here() -> None:
+    assert set(prompting(importledger)) == ARGUMENTS.keys()
 
 
 @pytest.mark.promise("ctrl-c-ends-verb")

@@ -38,3 +38,10 @@ def test_keys_are_created_and_revoked_with_the_owners_url(database: PostgresUrls
 def test_one_url_is_enough_where_it_is_the_owners(database: PostgresUrls) -> None:
     cli("key", "create", "Testers", "--supplier", "*", environment={"DATABASE_URL": database.admin})
     assert len(keys(database)) == 1
+
+
+@pytest.mark.parametrize("rate", ["0/s", "fast", "5", "5/m", "100001/s"])
+def test_a_rate_that_is_not_allowed_is_refused(database: PostgresUrls, rate: str) -> None:
+    environment = {"DATABASE_URL": database.admin}
+    refused = cli("key", "create", "Slow", "--supplier", "*", "--rate", rate, environment=environment, check=False)
+    assert (refused.returncode, keys(database)) == (1, [])

@@ -33,7 +33,7 @@ def test_a_day_is_its_end_in_german_market_time_and_its_beginning_where_a_span_b
         AsOf.of("2026-02-30")
 
 
-@pytest.mark.promise("supplier-show-prints-name")
+@pytest.mark.promise("supplier-show-prints-name", "documents-root-cannot-reached")
 def test_settings_are_shown_by_the_names_and_words_that_set_takes(
     database: PostgresUrls, ledger: Ledger, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

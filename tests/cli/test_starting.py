@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from system.alone import without
+
 JUDGING = {"phonenumbers", "email_validator", "stdnum", "pydoc"}
 ALWAYS = JUDGING | {"rich", "httpx", "opentelemetry", "graphql", "authlib", "joserfc"}
 SELDOM = {
@@ -22,6 +24,30 @@ def test_a_role_reads_no_library_that_it_seldom_needs(file: str) -> None:
     script = f"import json, sys, {file}; print(json.dumps([name for name in sys.modules if '.' not in name]))"
     read = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert SELDOM[file] & set(json.loads(read.stdout)) == set()
+
+
+def test_a_start_searches_no_list_for_the_packages_of_the_service() -> None:
+    script = "import sys; print([name for name in sys.modules if name.startswith('__editable__')])"
+    read = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert read.stdout == "[]\n"
+
+
+def test_a_library_is_imported_without_one_that_it_needs_seldom() -> None:
+    script = (
+        "import sys\nfrom system.alone import without\n"
+        "with without('rich'):\n    import structlog.dev\n"
+        "assert 'rich' not in sys.modules\nimport rich.pretty\n"
+        "with without('rich'):\n    import rich.text\n"
+        "assert sys.modules['rich'] is rich\nprint(structlog.dev.rich)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("None\n", "")
+
+
+def test_a_hidden_library_is_shown_again_when_the_block_fails() -> None:
+    with pytest.raises(ZeroDivisionError), without("no_such_library"):
+        raise ZeroDivisionError
+    assert "no_such_library" not in sys.modules
 
 
 def test_a_role_is_loaded_and_tuned_without_searching_for_garbage() -> None:

@@ -88,6 +88,11 @@ def test_of_secrets_it_is_told_that_they_are_set() -> None:
     assert "HOME" not in result
 
 
+@pytest.mark.parametrize("line", ["", "text", "[1]", '"text"', "{"])
+def test_a_line_of_another_form_is_left_out(line: str) -> None:
+    assert line_for_support(line) is None
+
+
 def test_no_account_is_named_by_a_stream_or_by_what_doctor_says_to_type() -> None:
     stream = f"import/NORDWIND/{CANARY} 7"
     line = json.dumps({"event": f"lost {stream}", "reason": f"delivery-note/NORDWIND/{CANARY}/9f", "level": "info"})

@@ -12,6 +12,12 @@ CHAPTER = (ROOT / "docs" / "how-to" / "install.md").read_text()
 BLOCKS = re.findall(r"^```text\n(.*?)^```", CHAPTER, re.M | re.S)
 
 
+def test_every_command_is_one_that_a_shell_understands() -> None:
+    for block in BLOCKS:
+        read = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True, check=False)
+        assert read.returncode == 0, read.stderr
+
+
 def test_named_files_and_verbs_exist() -> None:
     text = "\n".join(BLOCKS)
     for name in re.findall(r"(?<![\w/])(?:deploy/(?:systemd|kubernetes)|requirements)[\w./*-]*", text):

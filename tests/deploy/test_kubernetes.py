@@ -106,6 +106,20 @@ def test_every_role_has_probes_a_budget_and_a_rolling_update(role: str) -> None:
 
 
 @pytest.mark.asvs("V13.2.2", "V13.3.1")
+def test_ports_are_those_of_the_roles() -> None:
+    [configuration] = objects("ConfigMap")
+    containers = {role: spec["spec"]["template"]["spec"]["containers"][0] for role, spec in ROLES.items()}
+    ports = {role: container["ports"][0] for role, container in containers.items()}
+    metrics = {str(container["ports"][1]["containerPort"]) for container in containers.values()}
+    assert metrics == {configuration["data"]["IMPORTLEDGER_METRICS_PORT"]}
+    assert configuration["data"]["IMPORTLEDGER_METRICS_HOST"] == "0.0.0.0"
+    assert ports["relay"] == ports["worker"]
+    assert str(ports["relay"]["containerPort"]) == configuration["data"]["IMPORTLEDGER_HEALTH_PORT"]
+    assert containers["api"]["args"] == ["api", "--host", "0.0.0.0", "--port", str(ports["api"]["containerPort"])]
+    [service] = [manifest for manifest in objects("Service") if manifest["metadata"]["name"] == "importledger"]
+    assert service["spec"]["ports"][0]["targetPort"] == ports["api"]["name"]
+
+
 def test_secrets_are_references_and_the_administrators_is_the_migrations_and_the_relays() -> None:
     assert not list(objects("Secret"))
     for path in MANIFESTS:

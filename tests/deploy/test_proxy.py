@@ -176,3 +176,13 @@ def test_receipts_arrive_while_the_body_is_still_sent(proxied: Proxied) -> None:
     with proxied.browser() as browser:
         answer = browser.post("/v2/data-import/accounts/bulk/", content=lines(), headers=headers)
     assert ["summary" in line for line in answer.text.splitlines()] == [False, False, False, True]
+
+
+@with_haproxy
+def test_a_bulk_body_that_the_service_reads_slowly_arrives(proxied: Proxied) -> None:
+    importer = proxied.service.importer()
+    lines = b"\n".join(encoded(an_account(importer.supplier, number)) for number in range(1, 2_001))
+    headers = {"Authorization": f"Token {importer.api_key}", "Content-Type": "application/x-ndjson"}
+    with proxied.browser() as browser:
+        answer = browser.post("/v2/data-import/accounts/bulk/", content=lines, headers=headers)
+    assert len(answer.text.splitlines()) == 2_001

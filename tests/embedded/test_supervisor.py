@@ -11,7 +11,7 @@ import pytest
 
 from embedded import supervisor
 from embedded.folder import DataFolder
-from embedded.supervisor import Program, Supervisor
+from embedded.supervisor import Program, Supervisor, last_words
 from telemetry import log
 
 
@@ -77,6 +77,11 @@ def test_programs_that_do_not_stop_are_killed_together_and_not_one_after_the_oth
     running.stop()
     assert time.monotonic() - began < 2 * len(names) / 2
     assert running.pids() == {}
+
+
+def test_last_words_are_a_short_sentence() -> None:
+    assert last_words('{"event": "a", "exception": "Traceback\\n x\\nKeyError"}') == "a: KeyError"
+    assert len(last_words("x" * 1000)) < 400
 
 
 def test_what_the_supervisor_writes_the_api_reads(tmp_path: Path) -> None:

@@ -44,3 +44,11 @@ def test_the_worst_api_is_held_to_the_bar(gap_s: float, manager_s: float | None,
     assert found.gap_s == gap_s
     assert found.is_missed is is_missed
     assert ("MISSED" in found.line) is is_missed
+
+
+def test_a_line_names_fault_gap_and_manager() -> None:
+    line = measured(21.25, 19.5, Bar()).line
+    assert line.startswith("kill primary ")
+    assert "gap  21.2 s (api1 0.1 s, api2 21.2 s)" in line
+    assert "manager 19.5 s" in line
+    assert line.endswith("100 acknowledged  ok")

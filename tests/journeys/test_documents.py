@@ -110,6 +110,7 @@ def made(command: str, data: Path, port: int, log: Path) -> Iterator[None]:
             timeout_s=120,
         )
         assert process.poll() is None, log.read_text()
+        assert target != "demo" or all(part in log.read_text() for part in ("PROCESSED", "curl -s"))
         yield
     finally:
         if process.poll() is None:

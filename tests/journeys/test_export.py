@@ -82,3 +82,16 @@ def test_a_file_that_was_cut_off_is_refused(exported: Path) -> None:
         assert "cut off" in ended.stderr or "no export" in ended.stderr
     exported.write_bytes(b"not zstandard")
     assert "cannot be read" in cli("replay", str(exported), environment=ENVIRONMENT, check=False).stderr
+
+
+def test_bounds_choose_a_part(service: RunningService, importer: Importer, exported: Path, tmp_path: Path) -> None:
+    events = [line for line in lines(exported) if line["kind"] == "event"]
+    part = tmp_path / "part.zst"
+    first, last = events[2]["position"], events[4]["recorded_at"]
+    service.cli("export", "--supplier", importer.supplier, "--from", str(first), "--to", last, "-o", str(part))
+    found = [line["position"] for line in lines(part) if line["kind"] == "event"]
+    assert found == [
+        event["position"] for event in events if event["position"] >= first and event["recorded_at"] <= last
+    ]
+    assert not [line for line in lines(part) if line["kind"] == "payload"]
+    assert cli("replay", str(part), environment=ENVIRONMENT).returncode == 0

@@ -11,7 +11,8 @@ from embedded.postgres import PostgresUrls
 from importledger_client.book import book
 from tests.support.importing import ImportClient
 from tests.support.make import an_account, encoded
-from tests.support.running import NICENESS, RunningService, cli, free_port, is_ready, start_role, wait_for
+from tests.support.prepared import prepare
+from tests.support.running import NICENESS, RunningService, cli, free_port, is_ready, program, start_role, wait_for
 
 ACCOUNTS = 80
 
@@ -52,6 +53,15 @@ def test_two_apis_and_two_workers_share_one_postgres_and_one_redis(
         for client in clients:
             client.close()
     assert not (folder / "unused").exists(), "nothing embedded was started"
+
+
+def test_the_demonstration_goes_as_expected(folder: Path) -> None:
+    data = folder / "demo"
+    data.mkdir(mode=0o711)
+    prepare(data)
+    options = ("--port", str(free_port()), "--data-dir", str(data))
+    shown = program("demo", "--exit", "--accounts", str(ACCOUNTS), *options, environment={})
+    assert "PROCESSED" in shown.stdout
 
 
 @pytest.mark.parametrize("role", ["relay", "worker"])

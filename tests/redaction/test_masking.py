@@ -68,6 +68,12 @@ def test_a_payload_keeps_its_shape_and_shows_no_person() -> None:
     assert masked["supply_addresses", "0", "supply_points", "0", "supply_type"] == "ELECTRICITY"
 
 
+def test_an_object_in_the_place_of_a_text_shows_nothing_of_a_person() -> None:
+    tree = {"customers": [{"family_name": {"code": "Anna Müller", "is_pinned": True}}]}
+    masked = {"customers": [{"family_name": {"c••• (1)": "A•••", "i••• (2)": "T•••"}}]}
+    assert masked_tree(tree) == masked
+
+
 def test_what_nobody_has_thought_of_is_masked() -> None:
     tree = {"nickname": "Anni", "metadata": [{"key": "Mutter", "value": {"status": "Witwe"}}], "n": 12345678}
     assert masked_tree(tree) == {

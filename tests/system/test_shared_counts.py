@@ -1,5 +1,8 @@
 """Each process writes one number, and reads the least of the others."""
 
+import subprocess
+import sys
+
 import pytest
 
 from system import shared_counts
@@ -31,3 +34,11 @@ def test_what_was_told_long_ago_does_not_count(monkeypatch: pytest.MonkeyPatch) 
         second.tell(0)
         monkeypatch.setattr(shared_counts, "FRESH_NS", 0)
         assert first.least_of_others() is None
+
+
+def test_processes_that_inherit_the_file_share_it() -> None:
+    with counts_file(2) as file:
+        fd = file.fileno()
+        script = f"from system.shared_counts import SharedCounts; SharedCounts({fd}, 1).tell(1 << 40)"
+        subprocess.run([sys.executable, "-c", script], pass_fds=(fd,), check=True)
+        assert SharedCounts(fd, 0).least_of_others() == 1 << 40

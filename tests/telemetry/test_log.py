@@ -87,6 +87,13 @@ def test_whatever_is_printed_is_a_line_of_json(capsys: pytest.CaptureFixture[str
     assert any("DeprecationWarning: old" in event for event in events)
 
 
+def test_text_without_an_end_of_line_is_a_line_when_it_is_long(capsys: pytest.CaptureFixture[str]) -> None:
+    begin()
+    for _ in range(100):
+        sys.stderr.write("." * 1_000)
+    assert sum(line["event"].count(".") for line in lines_of(capsys)) >= 80_000
+
+
 @pytest.mark.promise("each-line-log-json")
 def test_a_line_that_is_repeated_is_told_once_and_then_counted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -17,6 +17,7 @@ from tests.support.importbook import access_to, importbook
 from tests.support.make import an_account, encoded
 from tests.support.running import processed, start_service, wait_for
 from tests.support.spans import receiver
+from workers.broker import STREAMS_PER_MESSAGE
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 SAMPLED, UNSAMPLED = f"00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-00"
@@ -88,6 +89,10 @@ def test_the_standard_variables_switch_traces_on(environment: dict[str, str], ki
 def test_what_cannot_be_done_is_named(name: str, value: str) -> None:
     with pytest.raises(SettingError, match=name):
         Settings.from_environment({name: value})
+
+
+def test_a_span_has_room_for_all_imports_of_a_message() -> None:
+    assert otlp.MAX_LINKS >= STREAMS_PER_MESSAGE
 
 
 @pytest.mark.parametrize("value", ["", "nonsense", f"{SAMPLED}\n", f" {SAMPLED}", SAMPLED.upper()])

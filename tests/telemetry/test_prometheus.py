@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cli.service.listening import listening_on
+from telemetry.measures import Measures, measure_with, measures
 from telemetry.prometheus import MAX_CODES, PrometheusMeasures, begin_measures, exposed, shown_as
 from telemetry.serving import serve_metrics
 
@@ -63,6 +64,38 @@ def test_a_pool_that_says_more_than_before_is_counted_once() -> None:
     assert found["importledger_pool_connections", frozenset((of | {"state": "used"}).items())] == 2
     assert found["importledger_pool_wait_seconds_total", frozenset(of.items())] == 1.5
     assert found["importledger_pool_errors_total", frozenset(of.items())] == 1
+
+
+@pytest.mark.promise("metrics-shows-requests-creates")
+def test_every_measure_is_shown() -> None:
+    counting = PrometheusMeasures("worker-1")
+    counting.accepted("create", "staged")
+    counting.appended(7, 0.01)
+    counting.rung("imports", 3)
+    counting.waiting("imports", 2)
+    counting.processed(3, 0.5)
+    counting.ended("PROCESSED", 2)
+    counting.queued(4)
+    names = {name for name, _ in shown(counting)}
+    assert {
+        *("importledger_creates_total", "importledger_append_batch_events_count", "importledger_append_seconds_sum"),
+        *("importledger_bell_streams_count", "importledger_bell_messages", "importledger_process_batch_imports_count"),
+        *("importledger_imports_ended_total", "importledger_append_queue", "importledger_process_memory_bytes"),
+    } <= names
+
+
+def test_a_process_without_metrics_measures_until_they_are_set() -> None:
+    silent = Measures()
+    silent.answered("GET", None, 200, 0.1)
+    silent.refused("x")
+    silent.accepted("create", "staged")
+    before, counting = measures(), PrometheusMeasures("api")
+    measure_with(counting)
+    try:
+        measures().refused("throttled")
+        assert shown(counting)["importledger_refusals_total", frozenset({("code", "throttled")})] == 1
+    finally:
+        measure_with(before)
 
 
 _ROLE = """

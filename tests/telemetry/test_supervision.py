@@ -82,6 +82,29 @@ def test_a_thread_that_fails_starts_again_and_is_named_until_it_works(supervised
     assert not thread.is_alive()
 
 
+def test_a_thread_that_fails_after_it_was_stopped_ends(supervised: Supervision) -> None:
+    work = Fails(1)
+    work.stop.set()
+    thread = supervised.thread("work", work, work.stop)
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def test_work_that_keeps_failing_is_logged_again_later(
+    supervised: Supervision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOGGED_EVERY_S", 0.0)
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(3):
+            supervised.failed("work", ValueError("one"))
+    assert [line["times"] for line in lines] == [1, 2, 3]
+
+
+def test_values_that_an_error_quotes_are_not_reported(supervised: Supervision) -> None:
+    supervised.failed("work", KeyError("DE89370400440532013000"))
+    assert [trouble.error for trouble in supervised.troubles()] == ["KeyError"]
+
+
 def test_a_task_that_fails_starts_again(supervised: Supervision) -> None:
     async def run() -> list[str]:
         done: list[str] = []

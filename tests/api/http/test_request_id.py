@@ -1,12 +1,17 @@
 """X-Request-Id: taken where it can be used, made where it cannot; in the answer, the log's line and the events."""
 
+import asyncio
 import json
 import re
 import socket
+from collections.abc import MutableMapping
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
 
-from api.http.request_log import request_id_of
+from api.http.request_log import RequestLine, RequestLog, request_id_of
+from eventstore.events import origin
 from tests.support.make import an_account, encoded
 from tests.support.running import Importer, RunningService
 
@@ -29,6 +34,33 @@ NAMES = [b"Erika.Mustermann", b"DE89370400440532013000", b"BE68539007547034", b"
 def test_an_id_that_could_name_a_person_is_replaced(given: bytes) -> None:
     made = request_id_of([(b"x-request-id", given)])
     assert OURS.match(made)
+
+
+@pytest.mark.promise("x-request-id-taken")
+@pytest.mark.parametrize("raises", [False, True])
+def test_answer_line_and_work_have_the_same_id(*, raises: bool) -> None:
+    lines: list[RequestLine] = []
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def app(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        assert origin.get().request_id == UUID
+        await send({"type": "http.response.start", "status": 201, "headers": [(b"a", b"b")]})
+        if raises:
+            raise RuntimeError
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    async def ask() -> None:
+        scope = {"type": "http", "method": "GET", "headers": [(b"x-request-id", UUID.encode())]}
+        with pytest.raises(RuntimeError) if raises else nullcontext():
+            await RequestLog(app, lines.extend)(scope, send, send)  # type: ignore[arg-type]
+        while not lines:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(ask(), 30))
+    assert dict(sent[0]["headers"]) == {b"a": b"b", b"x-request-id": UUID.encode()}
+    assert ([line.request_id for line in lines], origin.get().request_id) == ([UUID], "")
 
 
 @pytest.fixture(scope="module")

@@ -198,7 +198,7 @@ def test_a_port_that_is_taken_and_a_host_that_is_not_ours_are_named(typed: Typed
             result = typed(f"{verb} --port {free_port()}", own | {"IMPORTLEDGER_METRICS_PORT": port})
             assert_one_sentence(result, f"port {port} is taken. Choose another IMPORTLEDGER_METRICS_PORT.")
             for host in ("203.0.113.9", "nowhere.invalid"):
-                assert_one_sentence(typed(f"{verb} --host {host}", own), host, "--host")
+                assert_one_sentence(typed(f"{verb} --port {free_port()} --host {host}", own), host, "--host")
     refuse_taken("127.0.0.1", free_port())
     assert base_url_of("::1", 80) == "http://[::1]:80"
 

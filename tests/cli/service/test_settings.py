@@ -22,11 +22,16 @@ OIDC = {
 }
 NOWHERE = "/nowhere/at/all.pem"
 WRONG: dict[str, list[str]] = {
-    "DATABASE_URL": ["mysql://h/d", "h/d", f"postgresql://h/d?sslrootcert={NOWHERE}"],
+    "DATABASE_URL": [
+        "mysql://h/d",
+        "h/d",
+        *(f"postgresql://h/d?{part}={NOWHERE}" for part in ("sslrootcert", "sslkey")),
+    ],
     "DATABASE_ADMIN_URL": ["h/d", "postgresql://h:port/d", "postgresql://h/d"],
     "REDIS_URL": [
         "http://h",
         "redis://h/abc",
+        "redis://h:1/0/1",
         "redis://h?db=abc",
         "redis://h:port",
         f"rediss://h?ssl_ca_certs={NOWHERE}",
@@ -39,7 +44,9 @@ WRONG: dict[str, list[str]] = {
     "IMPORTLEDGER_CHECKPOINTS_URL": ["http://h", "s3://", "file://folder"],
     "IMPORTLEDGER_CONSOLE_URL": ["ledger.example", "ftp://h"],
     "IMPORTLEDGER_DATA_DIR": [__file__],
-    "IMPORTLEDGER_DOCUMENTS_PLACES": ["Nordwind", "=s3://b", "N=/srv", "N=s3://b/../c", "N=s3://b;N=s3://c"],
+    "IMPORTLEDGER_DOCUMENTS_PLACES": [
+        *("Nordwind", "=s3://b", "N=/srv", "N=s3://b/../c", "N=file://h/a", "N=ftp://h/a", "N=s3://b;N=s3://c"),
+    ],
     "IMPORTLEDGER_DURABILITY": ["global"],
     "IMPORTLEDGER_HEALTH_PORT": ["0", "65536", "tcp://10.0.0.1:80"],
     "IMPORTLEDGER_LOG_FORMAT": ["xml"],
@@ -78,6 +85,26 @@ def test_a_setting_that_is_wrong_is_refused_at_the_start_and_named(name: str, va
     assert len(str(refused.value).splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "name", ["DATABASE_URL", "REDIS_URL", "IMPORTLEDGER_METRICS_HOST", "OTEL_EXPORTER_OTLP_ENDPOINT"]
+)
+def test_a_role_with_a_wrong_setting_ends_and_names_it(name: str) -> None:
+    refused = cli("worker", environment={name: WRONG[name][0]}, check=False)
+    assert refused.returncode == 1
+    assert name in refused.stderr
+
+
+def test_without_variables_settings_have_their_defaults() -> None:
+    settings = Settings.from_environment({})
+    assert {setting.field: getattr(settings, setting.field) for setting in SETTINGS} == {
+        setting.field: setting.default for setting in SETTINGS
+    } | {"data_dir": settings.data_dir}
+    assert settings.data_dir.is_absolute()
+    given = {"IMPORTLEDGER_DATA_DIR": "/data", "REDIS_URL": "rediss://h:1", "IMPORTLEDGER_NICENESS": "0"}
+    settings = Settings.from_environment(given)
+    assert (settings.data_dir, settings.redis_url, settings.niceness) == (Path("/data"), "rediss://h:1", 0)
+
+
 @pytest.mark.promise("name-value-setting-wrong")
 def test_an_empty_value_is_refused_where_the_default_could_hide_a_forgotten_one() -> None:
     refused = set()
@@ -104,6 +131,8 @@ def test_an_empty_value_is_refused_where_the_default_could_hide_a_forgotten_one(
     ("name", "near"),
     [
         ("IMPORTLEDGER_DATADIR", "IMPORTLEDGER_DATA_DIR"),
+        ("IMPORTLEDGER_DATA_DIRECTORY", "IMPORTLEDGER_DATA_DIR"),
+        ("IMPORTLEDGER_METRIC_PORT", "IMPORTLEDGER_METRICS_PORT"),
         ("IMPORTLEGDER_DATA_DIR", "IMPORTLEDGER_DATA_DIR"),
         ("IMPORT_LEDGER_SEALING_KEY", "IMPORTLEDGER_SEALING_KEY"),
         ("importledger_log_level", "IMPORTLEDGER_LOG_LEVEL"),
