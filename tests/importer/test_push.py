@@ -1,6 +1,7 @@
 """`importbook push`, `watch`, `errors` and `profile` against a running service, with and without a terminal."""
 
 import csv
+import itertools
 import json
 import re
 import signal
@@ -14,6 +15,7 @@ import pytest
 from importledger_client import Client
 from importledger_client.answers import RunError
 from importledger_client.book import ERRORS, book
+from importledger_client.sources import Source
 from tests.support.importbook import access_to, importbook
 from tests.support.running import Importer, RunningService, processed, wait_for
 from tests.support.terminal import Terminal
@@ -190,6 +192,18 @@ def test_too_many_errors_stop_a_push(tmp_path: Path, importer: Importer, verb: V
     assert (stopped.returncode, "oo many accounts were refused" in stopped.stdout) == (1, True)
 
 
+def test_lines_that_a_reader_loses_end_a_push_with_a_difference(
+    tmp_path: Path, importer: Importer, verb: Verb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader is broken on purpose."""
+    write_book(tmp_path, importer.supplier)
+    whole = Source._numbered
+    monkeypatch.setattr(Source, "_numbered", lambda self, stream: itertools.islice(whole(self, stream), 2))
+    ended = verb("push", "book.ndjson", "--mode", "validate")
+    assert ended.returncode == 1
+    assert f"2 lines were read and {ACCOUNTS} were counted. Nothing is certified." in ended.stdout
+
+
 def test_wrong_use_and_nothing_done_are_2(tmp_path: Path, access: Mapping[str, str], verb: Verb) -> None:
     (tmp_path / "empty.ndjson").touch()
     write_book(tmp_path, "X", 1)
@@ -265,13 +279,21 @@ def test_an_interrupted_push_can_be_resumed(
     assert processed(importer) == ACCOUNTS
 
 
-def test_profile_shows_statistics_without_the_service(tmp_path: Path) -> None:
-    write_book(tmp_path, "NORDWIND")
+def test_profile_shows_statistics_and_refusals_and_warnings(tmp_path: Path, importer: Importer, verb: Verb) -> None:
+    write_book(tmp_path, importer.supplier, spoilt=(3, 8), warned=BROKEN)
     lines = (tmp_path / "book.ndjson").read_bytes()
     (tmp_path / "book.ndjson").write_bytes(lines + lines.splitlines()[0] + b"\n[]\n")
-    shown = importbook("profile", "book.ndjson", at=tmp_path)
-    assert (shown.returncode, "line 62 is no account" in shown.stderr) == (1, True)
-    (number,) = [line for line in shown.stdout.splitlines() if line.startswith("external_account_number ")]
-    for text in ("filled 100.0 %", f"distinct {ACCOUNTS}", "DUPLICATES 1"):
-        assert text in number
-    assert steps(shown.stdout) == ["push book.ndjson --mode validate"]
+    for shown in (verb("profile", "book.ndjson"), importbook("profile", "book.ndjson", at=tmp_path)):
+        assert (shown.returncode, "line 62 is no account" in shown.stderr) == (1, True)
+        (number,) = [line for line in shown.stdout.splitlines() if line.startswith("external_account_number ")]
+        for text in ("filled 100.0 %", f"distinct {ACCOUNTS}", "DUPLICATES 1"):
+            assert text in number
+        assert steps(shown.stdout) == ["push book.ndjson --mode validate"]
+        is_checked = "The service has not checked the accounts: The address" not in shown.stdout
+        for text in ("2 accounts would be refused:", "2  invalid_phone_number  customers[].mobile"):
+            assert (text in shown.stdout) == is_checked
+        for text in ("5 accounts with warnings:", WARNED):
+            assert (text in shown.stdout) == is_checked
+    assert not is_checked
+    assert processed(importer) == 0
+    assert importer.client.all(importer.supplier).body == []

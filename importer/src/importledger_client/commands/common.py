@@ -14,12 +14,13 @@ from rich.console import Console
 
 from importledger_client import notes
 from importledger_client.commands import NOTHING_DONE
-from importledger_client.display import EVERY_S, visible
+from importledger_client.display import EVERY_S, number, visible
 from importledger_client.errors import NotFound
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import read_mapping
 from importledger_client.sources import Source
 from importledger_client.tables.reading import is_table
+from importledger_client.tally import Tally
 
 if TYPE_CHECKING:
     from importledger_client.client import Client
@@ -28,6 +29,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")
 """Form of a W3C traceparent."""
+SHOWN_KINDS = 5
 _RUN = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,64}\Z")
 
 
@@ -145,6 +147,18 @@ def err() -> Console:
 def say(console: Console, text: str = "") -> None:
     """Print a line without folding it, so that commands can be copied."""
     console.print(visible(text), soft_wrap=True)
+
+
+def report_kinds(console: Console, title: str, tally: Tally) -> None:
+    """Print the title and the most frequent kinds, nothing for an empty tally."""
+    if not tally.accounts:
+        return
+    say(console, title)
+    for code, path in tally.most()[:SHOWN_KINDS]:
+        say(console, f"  {number(tally.numbers[code, path]):>9}  {code}  {path}".rstrip())
+    rest = len(tally.numbers) - SHOWN_KINDS
+    if rest > 0:
+        say(console, f"  and {rest} more kinds")
 
 
 def command(*words: str) -> str:

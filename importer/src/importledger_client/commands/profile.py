@@ -1,16 +1,21 @@
-"""`importbook profile`: show statistics of a book, without the service."""
+"""`importbook profile`: show statistics of a book, and what the service would refuse and warn of."""
 
+import collections
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 from rich.console import Console
 
+from importledger_client.answers import FieldError
 from importledger_client.commands import NOTHING_DONE, OK, SOMETHING_WRONG, common
 from importledger_client.display import number
+from importledger_client.errors import ImportLedgerError
 from importledger_client.failures import neutral, shown
 from importledger_client.manifest import NoAccount
 from importledger_client.profile import MOST_COUNTED, PathProfile, Profile
-from importledger_client.sources import account_in
+from importledger_client.sources import Source, account_in, for_supplier
+from importledger_client.tally import Tally, kinds_of
 
 LONGEST_SHOWN = 24
 
@@ -19,24 +24,21 @@ LONGEST_SHOWN = 24
 @common.files_argument
 @common.book_supplier_option
 @common.mapping_option
-def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None) -> int:
-    """Show statistics of a book, without the service.
+@common.reaches_the_service
+def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, access: common.Access) -> int:
+    """Show statistics of a book, its refusals and warnings.
 
     Prints for each path the share of accounts with a value, the number of values and of different ones, their length,
-    range and most frequent ones. DUPLICATES counts values that several accounts share although they should not. Exit
-    code 1 if a line is no account.
+    range and most frequent ones. DUPLICATES counts values that several accounts share although they should not. The
+    service checks the accounts and stores nothing. Exit code 1 if a line is no account.
     """
-    found, bad, console = Profile(), 0, common.out()
+    found, bad, console = Profile(), list[str](), common.out()
     sources = common.sources_of(files, mapping, supplier)
-    for source in sources:
-        for line in source.lines():
-            try:
-                if line.errors:
-                    raise NoAccount(line.errors[0].detail)
-                found.add(account_in(line.content))
-            except NoAccount as error:
-                bad += 1
-                common.say(common.err(), f"{source.name}, line {line.number} is no account: {error}")
+    lines = _lines(sources, supplier, found, bad)
+    refused, warned = Tally(), Tally()
+    unchecked = _check(lines, access, refused, warned)
+    for sentence in bad:
+        common.say(common.err(), sentence)
     if not found.accounts and not bad:
         common.say(common.err(), "There was nothing to look at.")
         return NOTHING_DONE
@@ -44,9 +46,44 @@ def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None) 
     for source in sources:
         for sentence in (*source.written(), *source.left_open()):
             common.say(console, sentence)
+    if unchecked:
+        common.say(console, f"The service has not checked the accounts: {unchecked}")
+    common.report_kinds(console, f"{number(refused.accounts)} accounts would be refused:", refused)
+    common.report_kinds(console, f"{number(warned.accounts)} accounts with warnings:", warned)
     words = common.words_of(mapping=str(mapping or ""), supplier=supplier, mode="validate")
-    common.next_step(console, "push", *files, *words)
+    common.next_step(console, "push", *files, *words, *access.words)
     return SOMETHING_WRONG if bad else OK
+
+
+def _lines(sources: Sequence[Source], supplier: str | None, found: Profile, bad: list[str]) -> Iterator[bytes]:
+    """Yield the accounts, and add them to the statistics. Lines that are no account become sentences."""
+    for source in sources:
+        for line in source.lines():
+            content = account_in(line.content)
+            try:
+                if line.errors:
+                    raise NoAccount(line.errors[0].detail)
+                found.add(content)
+            except NoAccount as error:
+                bad.append(f"{source.name}, line {line.number} is no account: {error}")
+            else:
+                yield for_supplier(content, supplier) if supplier else content
+
+
+def _check(lines: Iterator[bytes], access: common.Access, refused: Tally, warned: Tally) -> str:
+    """Read all lines, and let the service check them. Return why it has not, or ""."""
+    try:
+        for batch in access.client().push_batches(lines, mode="validate"):
+            for content, receipt in zip(batch.lines, batch.receipts, strict=True):
+                if receipt.is_refused:
+                    errors = receipt.errors or (FieldError("", receipt.code or "refused"),)
+                    refused.add(kinds_of(receipt.external_account_number, content, errors))
+                if receipt.warnings:
+                    warned.add(kinds_of(receipt.external_account_number, content, receipt.warnings))
+    except ImportLedgerError as error:
+        collections.deque(lines, maxlen=0)
+        return str(error)
+    return ""
 
 
 def _show(console: Console, found: Profile) -> None:

@@ -18,14 +18,12 @@ from importledger_client.memory import keep_memory_flat
 from importledger_client.protocol import MODES
 from importledger_client.pushing import Limit, Pushing
 from importledger_client.sources import STDIN, Differs, Unreadable
-from importledger_client.tally import Tally
 
 if TYPE_CHECKING:
     from importledger_client.client import Client
 
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?\Z")
 _LIMIT = re.compile(r"([0-9]+)\Z|([0-9]+(?:\.[0-9]+)?)\s*%\Z")
-SHOWN_KINDS = 5
 
 
 def _limit(context: click.Context, parameter: click.Parameter, value: str | None) -> Limit:
@@ -157,28 +155,17 @@ def _report(console: Console, pushing: Pushing) -> None:
         for sentence in source.written():
             common.say(console, sentence)
     failures, table = ndjson_path(pushing.run, Path()).name, csv_path(pushing.run, Path()).name
-    _report_kinds(console, "Most frequent errors:", pushing.tally)
+    common.report_kinds(console, "Most frequent errors:", pushing.tally)
     is_corrected = pushing.receipts and not summary.refused and is_of_failures(pushing.files[0])
     if is_corrected and pushing.mode != "create":
         common.say(console, "These accounts would be accepted. Fix them in the whole book, too, before you send it.")
     if pushing.tally.accounts:
         common.say(console, f"Fix these accounts in {failures}; {table} lists every error.")
-    _report_kinds(console, "Most frequent warnings:", pushing.warned)
+    common.report_kinds(console, "Most frequent warnings:", pushing.warned)
     if pushing.warned.accounts:
         common.say(console, f"Accounts with warnings are accepted; {table} lists every warning.")
     if pushing.ending:
         common.say(console, pushing.ending)
-
-
-def _report_kinds(console: Console, title: str, tally: Tally) -> None:
-    if not tally.accounts:
-        return
-    common.say(console, title)
-    for code, path in tally.most()[:SHOWN_KINDS]:
-        common.say(console, f"  {number(tally.numbers[code, path]):>9}  {code}  {path}".rstrip())
-    rest = len(tally.numbers) - SHOWN_KINDS
-    if rest > 0:
-        common.say(console, f"  and {rest} more kinds")
 
 
 def _next_command(pushing: Pushing, code: int) -> list[str]:
