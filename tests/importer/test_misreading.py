@@ -4,6 +4,8 @@ import contextlib
 import io
 import itertools
 import re
+import shutil
+import subprocess
 import tempfile
 import zipfile
 from datetime import UTC, date, datetime, time
@@ -306,6 +308,17 @@ def test_a_wrong_dimension_hides_no_row(tmp_path: Path) -> None:
     assert len(accounts(tmp_path, wrong)) == 2
 
 
+def test_cells_far_from_the_table_are_named_before_memory_is_taken_for_all_between(tmp_path: Path) -> None:
+    rows = [["Nr", "Name"], ["K1", "Groß"], ["K2", "Böhm"]]
+    file = workbook(tmp_path, ("Kunden", rows))
+    for reference in (b"XFD1048576", b"ZZZZZZZZ3", b"B" + b"9" * 30):
+        far = with_sheet_changed(file, (b'r="B3"', b'r="%b"' % reference))
+        with pytest.raises(Unreadable, match=r"sheet Kunden reaches to row .* and column .*, which is too large"):
+            lines(tmp_path, far)
+    empty = with_sheet_changed(file, (b"</row></sheetData>", b'<c r="XFD1048576" s="0" /></row></sheetData>'))
+    assert len(accounts(tmp_path, empty)) == 2
+
+
 def test_sheets_that_are_not_read_are_named_and_refused(tmp_path: Path) -> None:
     header = ["Nr", "Name"]
     file = workbook(
@@ -394,6 +407,14 @@ def test_doubtful_cells_of_a_workbook_are_read_once_the_mapping_decides(tmp_path
     assert "transfer_balance" not in accounts(tmp_path, file, WITH_BALANCE, empty=["#N/A"])[0]
 
 
+@pytest.mark.parametrize(("value", "word"), [(b"nan", "NaN"), (b"inf", "Infinity"), (b"-inf", "-Infinity")])
+def test_a_number_of_a_workbook_that_is_none_is_refused(tmp_path: Path, value: bytes, word: str) -> None:
+    file = workbook(tmp_path, ("Kunden", [HEADER, ["K1", "x", 7]]))
+    wrong = with_sheet_changed(file, (b"<v>7</v>", b"<v>%b</v>" % value))
+    with pytest.raises(Unreadable, match=f"column Saldo: row 2 has {word}"):
+        lines(tmp_path, wrong, WITH_BALANCE)
+
+
 def test_stored_values_of_formulas_are_read_and_zeros_that_only_excel_shows_refused(tmp_path: Path) -> None:
     file = str(tmp_path / "kunden.xlsx")
     for number in (10115, 1067):
@@ -428,6 +449,15 @@ def test_parquet_that_could_be_misread_is_refused(tmp_path: Path, columns: dict[
     assert isinstance(refused.value, Differs) == ("Saldo" in columns)
 
 
+@pytest.mark.parametrize("kind", [pyarrow.date64(), pyarrow.timestamp("us"), pyarrow.timestamp("us", "UTC")], ids=str)
+def test_a_time_of_parquet_outside_of_all_calendars_is_named(tmp_path: Path, kind: pyarrow.DataType) -> None:
+    file = str(tmp_path / "kunden.parquet")
+    times = pyarrow.array([2**62], pyarrow.int64()).cast(kind)
+    parquet.write_table(pyarrow.table({"Nr": ["K1"], "Name": ["x"], "Tag": times}), file)
+    with pytest.raises(Unreadable, match="after row 1: it cannot be read as Parquet"):
+        lines(tmp_path, file, WITH_BIRTH)
+
+
 def test_numbers_and_bytes_of_parquet_are_read(tmp_path: Path) -> None:
     file = str(tmp_path / "kunden.parquet")
     values = pyarrow.array([0.1, 1234.56, 16777216.0, -7.7, float("nan")], pyarrow.float32())
@@ -443,11 +473,18 @@ def test_numbers_and_bytes_of_parquet_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("kunden.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "is an old Excel workbook (.xls), or has a password"),
-        ("kunden.xls", b"<html><table><tr><td>Nr</td></tr></table>", "is an HTML or XML page, not a workbook"),
+        (
+            "kunden.xls",
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+            "is an old Excel workbook (.xls), or has a password: save it as .xlsx",
+        ),
+        ("kunden.xls", b"<html><table><tr><td>Nr</td></tr></table>", "is an HTML or XML page, not a workbook: open it"),
         ("kunden.xlsx", b"Nr;Name\n", "is not a workbook: if it is text, its name must end with .csv"),
         ("kunden.xlsx", b"PK\x03\x04 broken", "cannot be read as XLSX"),
-        ("kunden.csv", b"PK\x03\x04\x14\0", "is a workbook or a ZIP archive, not CSV"),
+        *(
+            (name, b"PK\x03\x04\x14\0", "is a workbook or a ZIP archive, not CSV: a workbook must be saved as .xlsx")
+            for name in ("kunden.csv", "kunden.ods", "kunden.xlsb")
+        ),
         ("kunden.csv", b"<!DOCTYPE html>", "is an HTML or XML page, not CSV"),
         ("kunden.parquet", b"Nr;Name\n", "is not a Parquet file"),
         ("kunden.parquet", b"PAR1 broken PAR1", "cannot be read as Parquet"),
@@ -469,12 +506,12 @@ LINE = '{"external_account_number":"K1"}'
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (f"[{LINE}]".encode(), "is one JSON array."),
-        (f"\ufeff[\n{LINE},\n{LINE}\n]".encode(), "is one JSON array."),
-        (b'{\n  "external_account_number": "K1"\n}\n', "has an account on several lines."),
-        (b'{"customers": [\n  {}\n]}', "has an account on several lines."),
-        (LINE.encode("utf-16"), "is UTF-16: it must be UTF-8."),
-        (LINE.encode("utf-16-le"), "is UTF-16: it must be UTF-8."),
+        (f"[{LINE}]".encode(), "is one JSON array. It must be NDJSON"),
+        (f"\ufeff[\n{LINE},\n{LINE}\n]".encode(), "is one JSON array. It must be NDJSON"),
+        (b'{\n  "external_account_number": "K1"\n}\n', "has an account on several lines. It must be NDJSON"),
+        (b'{"customers": [\n  {}\n]}', "has an account on several lines. It must be NDJSON"),
+        (LINE.encode("utf-16"), "is UTF-16: it must be UTF-8. This writes it so"),
+        (LINE.encode("utf-16-le"), "is UTF-16: it must be UTF-8. This writes it so"),
         (b"PK\x03\x04", "is a binary file, not NDJSON"),
         (b"<html>", "is an HTML or XML page"),
     ],
@@ -485,6 +522,12 @@ def test_a_book_that_is_not_ndjson_is_named_in_one_sentence(tmp_path: Path, cont
     assert (shown.returncode, shown.stdout, shown.stderr.count("\n")) == (2, "", 1)
     assert f"book.ndjson {sentence}" in shown.stderr
     assert not (tmp_path / "m.json").exists()
+    _, _, command = shown.stderr.partition("This writes it so: ")
+    if command and shutil.which(command.split()[0]):
+        command = command.replace("> book", "> new").replace("FILE", "book.ndjson")
+        subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True)
+        made = (tmp_path / "new.ndjson").read_bytes().splitlines()
+        assert [type(msgspec.json.decode(line)) for line in made] == [dict] * max(1, content.count(b"external"))
 
 
 def test_a_byte_order_mark_between_joined_books_is_skipped(tmp_path: Path) -> None:

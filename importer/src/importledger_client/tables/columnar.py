@@ -29,7 +29,7 @@ class Columnar:
         except ImportError:
             sentence = f"To read {name}, install pyarrow: pip install 'importledger-client[parquet]'"
             raise Unreadable(sentence) from None
-        self._broken: tuple[type[Exception], ...] = (ArrowException, OSError, ValueError)
+        self._broken: tuple[type[Exception], ...] = (ArrowException, OSError, ValueError, OverflowError)
         try:
             self._file = parquet.ParquetFile(name)
             schema = self._file.schema_arrow

@@ -1,7 +1,9 @@
 """Count a sheet by its XML: a second path beside calamine, which shares no code with its reading of values."""
 
+import contextlib
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -12,6 +14,12 @@ from importledger_client.sources import Unreadable
 from importledger_client.tables.table import Count, Doubts
 
 _PADDED = re.compile(r"00+\Z")
+MOST_CELLS = 2**26
+"""Largest area of a sheet: calamine keeps 32 bytes for each of its cells, filled or not."""
+_CELL = re.compile(rb"""<(?:\w+:)?c\s(?:[^>]*\s)?r=["']([A-Za-z]{1,99})([0-9]{1,99})["'][^>]*(?<!/)>""")
+"""Start of a cell with content, with its letters and number."""
+_LONGEST_START, _READ_BYTES = 2**8, 2**20
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, LookupError, ValueError, ElementTree.ParseError)
 _LETTERS = re.compile(r"([A-Z]+)[0-9]+\Z")
 _ZEROS = "has a number that Excel shows with leading zeros ({} digits): the column must be text."
 _WITHOUT_VALUE = "has a formula without a stored value: open the file in Excel and save it, or ignore the column."
@@ -25,22 +33,46 @@ class Scan(msgspec.Struct):
     doubts: Doubts
 
 
+def check_area(name: str, sheet: str) -> None:
+    """Raise Unreadable for a sheet with cells so far apart that no memory holds all cells between them."""
+    rows, last, rest = 0, 0, b""
+    with _opened(name, sheet) as archive, archive.open(_path_of(archive, sheet)) as content:
+        while part := content.read(_READ_BYTES):
+            rest += part
+            found = _CELL.findall(rest)
+            rows = max([rows, *(int(number) for _, number in found)])
+            last = max([last, *(_position(letters.decode().upper()) for letters in {cell[0] for cell in found})])
+            rest = rest[-_LONGEST_START:]
+    if rows * (last + 1) > MOST_CELLS:
+        raise Unreadable(
+            f"{name}, sheet {sheet} reaches to row {rows} and column {_letters(last)}, which is too large:"
+            " delete the cells that are far from the table, or save it as CSV."
+        )
+
+
 def scan(name: str, sheet: str) -> Scan:
     """Count a sheet of a workbook. Raises Unreadable."""
     found = Scan(Count(), Doubts())
+    with _opened(name, sheet) as archive:
+        texts, widths = _filled_texts(archive), _widths(archive)
+        number, has_header = 0, False
+        for row in _elements(archive, _path_of(archive, sheet), "row"):
+            number = int(row.get("r", number + 1))
+            filled = _filled_cells(number, row, texts, widths, found.doubts)
+            if filled and has_header:
+                found.count.add([True if place in filled else None for place in range(max(filled) + 1)])
+            has_header = has_header or bool(filled)
+    return found
+
+
+@contextlib.contextmanager
+def _opened(name: str, sheet: str) -> Iterator[zipfile.ZipFile]:
+    """Give the archive of a workbook. Raises Unreadable for any damage."""
     try:
         with zipfile.ZipFile(name) as archive:
-            texts, widths = _filled_texts(archive), _widths(archive)
-            number, has_header = 0, False
-            for row in _elements(archive, _path_of(archive, sheet), "row"):
-                number = int(row.get("r", number + 1))
-                filled = _filled_cells(number, row, texts, widths, found.doubts)
-                if filled and has_header:
-                    found.count.add([True if place in filled else None for place in range(max(filled) + 1)])
-                has_header = has_header or bool(filled)
-    except (zipfile.BadZipFile, KeyError, ElementTree.ParseError, ValueError, IndexError) as error:
+            yield archive
+    except _DAMAGE as error:
         raise Unreadable(f"{name}, sheet {sheet} cannot be read as XLSX: {error}.") from None
-    return found
 
 
 def _elements(archive: zipfile.ZipFile, path: str, tag: str) -> Iterator[Element]:

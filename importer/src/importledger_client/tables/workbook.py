@@ -4,6 +4,7 @@ Formulas without a stored value and cells with an error are empty for calamine. 
 """
 
 import itertools
+import math
 from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from importledger_client.sources import Unreadable
-from importledger_client.tables.sheet_xml import Scan, scan
+from importledger_client.tables.sheet_xml import Scan, check_area, scan
 from importledger_client.tables.table import Cell, Count, Dated, Doubts
 
 _OLD, _ZIP = b"\xd0\xcf\x11\xe0", b"PK\x03\x04"
@@ -71,6 +72,8 @@ def sheets_of(name: str) -> list[Sheet]:
     try:
         book = load_workbook(name)
         names = [sheet.name for sheet in book.sheets_metadata if sheet.typ == SheetTypeEnum.WorkSheet]
+        for title in names:
+            check_area(name, title)
         sheets = [book.get_sheet_by_name(title) for title in names]
     except PasswordError:
         raise Unreadable(f"{name} has a password: save it without one.") from None
@@ -103,5 +106,7 @@ def _plain(value: Any) -> Cell:
         minutes, seconds = divmod(round(value.total_seconds()), 60)
         return Dated(f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}")
     if isinstance(value, float):
+        if not math.isfinite(value):
+            return str(Decimal(value))  # NaN, Infinity or -Infinity, a word that a mapping decides on
         return int(value) if value.is_integer() else Decimal(f"{value:.15g}")  # the digits that Excel shows
     return value
