@@ -174,6 +174,11 @@ def test_two_flats_in_one_building_are_two_addresses(line: str) -> None:
     assert codes(changed(account, "3. OG rechts", *FLAT, line)) == []
 
 
+@pytest.mark.parametrize("title", ["Prof. Dr. Dr. h.c. mult.", "x" * 35])
+def test_a_title_may_have_35_characters(title: str) -> None:
+    assert codes(changed(an_account(), title, "customers", 0, "title")) == []
+
+
 METER = ("supply_addresses", 0, "supply_points", 0, "melos", 0, "meters", 0)
 
 
