@@ -1,7 +1,7 @@
-"""Recipes of compose and Kubernetes: each role runs as a process with the command and settings of its recipe.
+"""Recipes of systemd, compose and Kubernetes: each role runs as a process with the command and settings of its recipe.
 
-No docker and no cluster is needed. Hosts, folders of volumes and ports are replaced by those of this machine. Commands,
-settings, health checks and the verbs of the documents are those of the files.
+No systemd, docker or cluster is needed. Hosts, folders of volumes and ports are replaced by those of this machine.
+Commands, settings, health checks and the verbs of the documents are those of the files.
 """
 
 import contextlib
@@ -33,6 +33,7 @@ from tests.support.running import free_port, program, start_role, wait_for
 
 ROLES = ("api", "relay", "worker")
 KUBERNETES = ROOT / "deploy" / "kubernetes"
+UNITS = ROOT / "deploy" / "systemd"
 DOCUMENT = (ROOT / "docs" / "how-to" / "install.md").read_text()
 SETTINGS = (ROOT / "docs" / "reference" / "settings.md").read_text()
 PASSWORDS = dict.fromkeys(
@@ -58,6 +59,7 @@ SECRETS = {
     "importledger-admin": {"DATABASE_ADMIN_URL": "postgresql://importledger_admin:x@h/importledger"},
 }
 """Secrets for Kubernetes, as on the page."""
+REDIS = f"requirepass {PASSWORDS['REDIS_PASSWORD']}\nappendonly yes\n"
 _PORT = re.compile(r"(?<=:)80(?:00|01)(?=/)")
 
 
@@ -67,7 +69,7 @@ class Recipe(msgspec.Struct, frozen=True):
     commands: dict[str, list[str]]
     settings: dict[str, dict[str, str]]
     ready: dict[str, str]
-    """Addresses of health checks or probes."""
+    """Addresses of health checks, of probes, or as on the page."""
     redis: str
     """The configuration of Redis."""
 
@@ -129,10 +131,32 @@ def kubernetes() -> Recipe:
         if probe := container.get("readinessProbe", {}).get("httpGet"):
             [port] = [port["containerPort"] for port in container["ports"] if port["name"] == probe["port"]]
             ready[role] = f"http://127.0.0.1:{port}{probe['path']}"
-    return Recipe(commands, settings, ready, f"requirepass {PASSWORDS['REDIS_PASSWORD']}\nappendonly yes\n")
+    return Recipe(commands, settings, ready, REDIS)
 
 
-RECIPES = {"compose": compose, "kubernetes": kubernetes}
+def systemd() -> Recipe:
+    """Read the units of deploy/systemd, and their files of settings as somebody has filled them in."""
+    commands, settings = {}, {}
+    for role in ("migrate", *ROLES):
+        unit = (UNITS / f"importledger-{role}.service").read_text()
+        own = dict(
+            word.split("=", 1) for line in re.findall(r"^Environment=(.*)$", unit, re.M) for word in line.split()
+        )
+        for name in re.findall(r"^EnvironmentFile=/etc/importledger/(.*)$", unit, re.M):
+            text = (UNITS / f"{name}.example").read_text()
+            for variable, value in re.findall(r'^([A-Z_]+)="(.*)"$', text, re.M):
+                own[variable] = KEYS.get(value.lower(), value).replace("REDIS_PASSWORD", PASSWORDS["REDIS_PASSWORD"])
+        [command] = re.findall(r"^ExecStart=/usr/bin/env importledger (.*)$", unit, re.M)
+        for name in re.findall(r"\$\{(\w+)\}", command):
+            command = command.replace(f"${{{name}}}", own.pop(name))
+        commands[role] = command.split()
+        del own["PATH"]
+        settings[role] = own
+    ready = re.findall(r"^curl -s -f (\S+)$", DOCUMENT, re.M)[0]
+    return Recipe(commands, settings, {"api": ready}, REDIS)
+
+
+RECIPES = {"systemd": systemd, "compose": compose, "kubernetes": kubernetes}
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -199,7 +223,7 @@ def on_this_machine(
             given, real = conninfo_to_dict(here[name]), conninfo_to_dict(url)
             assert (given["user"], given["dbname"]) == (real["user"], "importledger")
             here[name] = url
-    here["REDIS_URL"] = re.sub(r"@[\w-]+:6379", f"@127.0.0.1:{ports['redis']}", here["REDIS_URL"])
+    here["REDIS_URL"] = re.sub(r"@[\w.-]+:6379", f"@127.0.0.1:{ports['redis']}", here["REDIS_URL"])
     for name in here:
         if name.endswith("_FILE"):
             here[name] = str(folder / Path(here[name]).name)
@@ -242,13 +266,14 @@ def answer(url: str) -> tuple[int, str]:
 
 @with_haproxy
 def test_a_recipe_leads_to_a_console_behind_tls_and_to_accounts_on_the_platform(running: Running, folder: Path) -> None:
-    for role in ROLES:
-        url = _PORT.sub(str(running.ports[role]), running.recipe.ready[role])
+    for role, address in running.recipe.ready.items():
+        url = _PORT.sub(str(running.ports[role]), address)
         try:
             wait_for(lambda url=url: answer(url)[0] == 200, f"{role} is ready at {url}")  # type: ignore[misc]
         except AssertionError as error:
             log = (folder / f"{role}.log").read_text()
             raise AssertionError(f"{error}: {answer(url)}\n{log[-2_000:]}") from None
+    for role in ROLES:
         shown = answer(f"http://127.0.0.1:{running.settings[role]['IMPORTLEDGER_METRICS_PORT']}/metrics")
         assert (shown[0], "importledger_" in shown[1]) == (200, True)
     (folder / "proxy").mkdir()
