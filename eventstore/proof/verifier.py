@@ -3,14 +3,11 @@
     importledger-verify PROOF.zip|CERTIFICATE.json --key VKEY [--against CHECKPOINT]...
 
 Auditors get it as a distribution of its own (`deploy/verifier/`), never with the proof that it checks.
-
 A proof holds the events of one account and their inclusion in the log's Merkle tree (RFC 6962). It also holds signed
 checkpoints of that tree (C2SP tlog-checkpoint, Ed25519), and the consistency of older ones with the newest.
 The exit code is 0 if everything holds and the key was given, or 1 with a sentence for each problem. A key in the file
 itself proves nothing. The ledger also computes its tree with this file.
-
 A certificate is a JSON object that the ledger has signed. It names the newest checkpoint of that moment.
-
 A leaf is one row of the log: the number of columns (2 bytes), then for each column its length (4 bytes, -1 for
 none) and its bytes. Numbers are big-endian; times are microseconds since 2000-01-01 UTC; texts are UTF-8.
 """
@@ -32,12 +29,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 FORMAT = 1
-MAX_MEMBERS = 10_000
-MAX_MEMBER_BYTES = 64_000_000
-MAX_BYTES = 512_000_000
+MAX_MEMBERS, MAX_MEMBER_BYTES, MAX_BYTES = 10_000, 64_000_000, 512_000_000
 """Most files of a proof, most bytes of one and of all, as the zip declares them. Larger proofs are not read."""
-MAX_SHOWN = 10
-"""Most numbers in a sentence."""
+MAX_VALUES = 2_000_000
+"""Most values in a JSON text: each may take a hundred bytes of memory. Texts with more are not read."""
+MAX_SHOWN, MAX_PROBLEMS, MAX_SENTENCE = 10, 500, 1_000
+"""Most numbers in a sentence, most problems that are printed, and most characters of one."""
 COLUMNS = (
     *("position", "stream", "version", "topic", "recorded_at", "supplier"),
     *("caused_by", "command_id", "code_version", "state"),
@@ -302,7 +299,7 @@ def _once(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
 def read_statement(text: str) -> "dict[str, Any]":
     """Return the members of a statement, none of them repeated. Raises Invalid."""
     try:
-        statement = json.loads(text, object_pairs_hook=_once)
+        statement = json.loads(_refuse_many(text), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise Invalid("this is no certificate: it is not JSON") from error
     members = dict(statement) if isinstance(statement, dict) else {}
@@ -350,26 +347,26 @@ def _check_certificate(file: Path, key: "str | None", against: Sequence[str]) ->
     return holds, wrong
 
 
-# --- A proof
-
-
 def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> "tuple[list[str], list[str]]":
     """Return sentences on what holds and on what does not. Raises Invalid if nothing can be checked."""
     holds: list[str] = []
     wrong: list[str] = []
     _refuse_large(proof)
     try:
-        index = json.loads(proof.read("proof.json"), object_pairs_hook=_once)
-        notes = {int(size): proof.read(name).decode() for size, name in index["checkpoints"].items()}
-        lines = proof.read("events.ndjson").decode().split("\n")  # texts may hold other line ends
+        names = [name for name in proof.namelist() if not name.startswith("payloads/")]
+        texts = {name: _refuse_many(proof.read(name).decode()) for name in names}
+        index = json.loads(texts["proof.json"], object_pairs_hook=_once)
+        notes = {int(size): texts.pop(name) for size, name in index["checkpoints"].items()}  # each once
+        lines = texts["events.ndjson"].split("\n")  # texts may hold other line ends
         events = [json.loads(line, object_pairs_hook=_once) for line in lines if line]
         inclusion = {int(p): [base64.b64decode(n) for n in nodes] for p, nodes in index["inclusion"].items()}
         consistency = {int(s): [base64.b64decode(n) for n in nodes] for s, nodes in index["consistency"].items()}
-        newest_size, key = index["size"], key or proof.read("log.vkey").decode()
+        newest_size, key = index["size"], key or texts["log.vkey"]
     except (KeyError, ValueError, UnicodeDecodeError, TypeError, AttributeError) as error:
         raise Invalid(f"this is no proof: {_reason(error)}") from error
     newest = read_checkpoint(notes[newest_size], key)
-    wrong += _strangers(proof, index)
+    known = {"README.txt", "log.vkey", "proof.json", "events.ndjson", *index["checkpoints"].values()}
+    wrong += [f"{name} does not belong to the proof" for name in names if name not in known]
     holds.append(f"checkpoint of {newest.size} events, {newest.time}: signed by {newest.origin}")
     for event in events:
         position = event.get("position", 0)
@@ -383,7 +380,8 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
             holds.append(f"{place}: included")
     wrong += _left_out(events, inclusion)
     checkpoints: list[tuple[str, Checkpoint]] = []
-    for kept, note in [*(("", note) for note in notes.values()), *((" (kept by you)", text) for text in against)]:
+    given = [("", note) for note in notes.values()] + [(" (kept by you)", text) for text in against]
+    for kept, note in given:
         with _noted(wrong, f"checkpoint{kept}"):
             checkpoints.append((kept, read_checkpoint(note, key)))
     of_log = [old for kept, old in checkpoints if not kept and old.branch <= newest.branch and old.size <= newest.size]
@@ -404,11 +402,22 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
 
 def _refuse_large(proof: zipfile.ZipFile) -> None:
     """Raise Invalid for a proof that would need too much memory or time, before reading it."""
-    sizes = [member.file_size for member in proof.infolist()]
+    names = Counter(proof.namelist())
+    if repeated := [name for name in names if names[name] > 1]:  # readers may read different ones
+        raise Invalid(f"{repeated[0]} must not be repeated")
+    sizes = {member.filename: member.file_size for member in proof.infolist()}
     if len(sizes) > MAX_MEMBERS:
         raise Invalid(f"a proof must not have more than {MAX_MEMBERS} files")
-    if max(sizes, default=0) > MAX_MEMBER_BYTES or sum(sizes) > MAX_BYTES:
+    texts = sum(size for name, size in sizes.items() if not name.startswith("payloads/"))
+    if max(texts, *sizes.values()) > MAX_MEMBER_BYTES or sum(sizes.values()) > MAX_BYTES:
         raise Invalid(f"a proof must not be larger than {MAX_BYTES} bytes, and a file in it than {MAX_MEMBER_BYTES}")
+
+
+def _refuse_many(text: str) -> str:
+    """Return the text. Raises Invalid for one whose JSON would need too much memory."""
+    if sum(map(text.count, "[{,\n")) > MAX_VALUES:
+        raise Invalid(f"a file must not have more than {MAX_VALUES} values")
+    return text
 
 
 def _left_out(events: "list[dict[str, Any]]", inclusion: "dict[int, Any]") -> "Iterator[str]":
@@ -435,15 +444,6 @@ def _check_payloads(proof: zipfile.ZipFile, events: "list[Any]", holds: "list[st
     for digest in (name[len("payloads/") :] for name in proof.namelist() if name.startswith("payloads/")):
         is_right = digest in payloads and hashlib.sha256(proof.read(f"payloads/{digest}")).hexdigest() == digest
         (holds if is_right else wrong).append(f"payload {digest}: {'matches' if is_right else 'does not match'}")
-
-
-def _strangers(proof: zipfile.ZipFile, index: "dict[str, Any]") -> "list[str]":
-    """Return sentences on repeated files, which readers may read differently, and on unknown files."""
-    names = Counter(proof.namelist())
-    known = {"README.txt", "log.vkey", "proof.json", "events.ndjson", *index["checkpoints"].values()}
-    repeated = [f"{name} must not be repeated" for name in sorted(names) if names[name] > 1]
-    strange = [name for name in names if name not in known and not name.startswith("payloads/")]
-    return repeated + [f"{name} does not belong to the proof" for name in strange]
 
 
 def _reason(error: Exception) -> str:
@@ -477,7 +477,7 @@ def run() -> int:
         print(_shown(sentence))
     if key is None:
         wrong.insert(0, "unknown signer: pass the key that the operator gave you with --key; the file's proves nothing")
-    for sentence in wrong:
+    for sentence in [*wrong[:MAX_PROBLEMS], *([f"{len(wrong)} problems in all"] if len(wrong) > MAX_PROBLEMS else [])]:
         print(f"NOT PROVED: {_shown(sentence)}", file=sys.stderr)
     return 1 if wrong else 0
 
@@ -491,8 +491,8 @@ def given_key(given: str) -> str:
 
 
 def _shown(sentence: str) -> str:
-    """Return the text with control characters escaped: the file was made by somebody else."""
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in sentence)
+    """Return the text, cut, with control characters escaped: the file was made by somebody else."""
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in sentence[:MAX_SENTENCE])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Alterations of files: single bytes, parts, numbers and nesting, also inside compressed parts; and bombs."""
 
 import io
+import itertools
+import json
 import random
 import zipfile
 from collections.abc import Callable, Iterator
@@ -9,6 +11,8 @@ from pathlib import Path
 import zstandard
 
 _BOMB_BYTES = 1_300_000_000
+_VALUES = 20_000_000
+"""JSON values of a text that is as long as a reader allows, with `[],` or `[]` and a line end for each."""
 _MIB = 1 << 20
 _NUMBERS = (b"-1", b"0", b"400000000", b"1" * 30, b"1e400", b"null", b"[]", b'"x"')
 
@@ -71,12 +75,25 @@ def write_bombs(kind: str, content: bytes, file: Path) -> Iterator[Path]:
             for name in names:
                 file.write_bytes(_zip_with(content, name, _filling(b" ", _BOMB_BYTES // 10)))
                 yield file
+            for name, pieces in _of_many_values(content) if kind == "proof" else ():
+                file.write_bytes(_zip_with(content, name, pieces))
+                yield file
+        case "certificate":
+            with file.open("wb") as output:
+                output.writelines(_of_values(content))
+            yield file
         case "export" | "replay":
             for filling in (b" ", b"[", b"\n"):
                 with file.open("wb") as output, zstandard.ZstdCompressor().stream_writer(output) as writer:
                     for piece in _filling(filling, _BOMB_BYTES):
                         writer.write(piece)
                 yield file
+            lines = zstandard.ZstdDecompressor().decompressobj().decompress(content).split(b'"state":{', 1)
+            with file.open("wb") as output, zstandard.ZstdCompressor().stream_writer(output) as writer:
+                writer.write(lines[0] + b'"state":')
+                for piece in _of_values(b"{" + lines[1]):
+                    writer.write(piece)
+            yield file
         case _:
             file.write_bytes(content)
             with file.open("ab") as sparse:
@@ -84,8 +101,25 @@ def write_bombs(kind: str, content: bytes, file: Path) -> Iterator[Path]:
             yield file
 
 
-def _filling(byte: bytes, size: int) -> Iterator[bytes]:
-    return (byte * _MIB for _ in range(size // _MIB))
+def _of_many_values(content: bytes) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Yield members of a proof that take much more memory as values than as texts, each with its name."""
+    with zipfile.ZipFile(io.BytesIO(content)) as opened:
+        index, events = opened.read("proof.json"), opened.read("events.ndjson")
+    yield "proof.json", _of_values(index)
+    yield "events.ndjson", itertools.chain([events], _filling(b"[]\n", 3 * _VALUES))
+    parsed = json.loads(index)
+    [*_, signed] = parsed["checkpoints"].values()
+    parsed["checkpoints"] = {str(size): signed for size in range(10**6)} | parsed["checkpoints"]
+    yield "proof.json", iter([json.dumps(parsed).encode()])
+
+
+def _of_values(content: bytes) -> Iterator[bytes]:
+    """Yield the JSON object with a member that holds as many values as a reader allows by their length."""
+    return itertools.chain([b'{"x":['], _filling(b"[],", 3 * _VALUES), [b"[]],", content.lstrip()[1:]])
+
+
+def _filling(pattern: bytes, size: int) -> Iterator[bytes]:
+    return (pattern * (_MIB // len(pattern)) for _ in range(size // _MIB))
 
 
 def _zip_with(content: bytes, changed: str, pieces: Iterator[bytes] | list[bytes]) -> bytes:

@@ -45,6 +45,10 @@ def proof(file: Path) -> Any:
     return out.getvalue()
 
 
+certificate = proof
+"""The same program checks a certificate."""
+
+
 def note(file: Path) -> Any:
     return verifier.read_checkpoint(read_note(file), KEY.verifier)
 
@@ -78,7 +82,8 @@ def manifest(file: Path) -> Any:
 
 
 READERS: dict[str, Callable[[Path], Any]] = {
-    "proof": proof, "note": note, "archive": archive, "export": export, "replay": replay, "manifest": manifest,
+    "proof": proof, "certificate": certificate, "note": note, "archive": archive, "export": export, "replay": replay,
+    "manifest": manifest,
 }  # fmt: skip
 
 
@@ -88,7 +93,7 @@ def judged(read: Callable[[Path], Any], file: Path, meaning: Any) -> str:
         return "" if read(file) == meaning else "accepted, and means something else"
     except Exception as error:
         sentence = str(error) if isinstance(error, verifier.Invalid) else failure_sentence(error)
-        if sentence is None:
+        if sentence is None or "MemoryError" in sentence:
             return traceback.format_exc()
         return "" if len(sentence) < MAX_REFUSAL else f"a refusal of {len(sentence)} characters"
 

@@ -77,7 +77,16 @@ def test_an_event_of_a_proof_has_its_own_members_only(
 def test_a_file_of_a_proof_must_not_be_repeated(proof: Path, folder: Path) -> None:
     with zipfile.ZipFile(proof, "a") as written:
         written.writestr("README.txt", "{}")
-    assert "README.txt must not be repeated" in audited(folder, str(proof), "--key", KEY.verifier).stderr
+    result = audited(folder, str(proof), "--key", KEY.verifier)
+    assert (result.stdout, "README.txt must not be repeated" in result.stderr) == ("", True), "nothing else is read"
+
+
+def test_of_many_problems_the_first_are_printed(proof: Path, folder: Path) -> None:
+    many = "".join(json.dumps({"stream": "x" * 5_000, "version": 1, "state": ""}) + "\n" for _ in range(2_000))
+    forged = rewritten(proof, folder / "forged.zip", {"events.ndjson": many.encode()})
+    result = audited(folder, str(forged), "--key", KEY.verifier)
+    assert (result.returncode, "problems in all" in result.stderr) == (1, True)
+    assert len(result.stderr) < 1_000_000
 
 
 def test_a_proof_without_a_key_from_elsewhere_has_an_unknown_signer(proof: Path, folder: Path) -> None:
