@@ -69,7 +69,7 @@ LOG_RIGHTS: Mapping[str, Rights] = {
 """Tables and views of the log's schema. Projections declare rights on their own tables."""
 
 COLUMNS: Mapping[tuple[str, str, LiteralString], tuple[str, ...]] = {
-    ("user_details", "api", "UPDATE"): ("password_hash", "openid", "mac", "written_at"),
+    ("user_details", "api", "UPDATE"): ("password_hash", "password_number", "openid", "mac", "written_at"),
     ("log_comparisons", "relay", "INSERT"): ("accepted_by", "accepted_for"),
     ("intake_stops", "relay", "INSERT"): ("size", "note", "reason"),
     ("intake_stops", "relay", "UPDATE"): ("ended_at", "ended_by", "ended_for"),

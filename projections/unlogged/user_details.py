@@ -1,6 +1,7 @@
 """Personal data of the console's users, outside the log: name, e-mail address, password. Rows can be deleted.
 
-A password or OpenID subject is accepted only if the row has a MAC over both and the user's id.
+A password or OpenID subject is accepted only if the row has a MAC over both and the user's id. The MAC also covers the
+password's number: the log counts how many the user has set, so a writer of the table cannot restore a former one.
 """
 
 from collections.abc import Collection
@@ -25,16 +26,23 @@ class UserDetails(msgspec.Struct, frozen=True, kw_only=True):
     password_hash: str = ""
     openid: str | None = None
     mac: str = ""
+    password_number: int = 0
+    passwords_set: int = 0
+    """Number of passwords that the user has set according to the log. A restored log may have fewer than the row."""
 
     def authentic(self, authority: AuthorityKey) -> "UserDetails":
-        """Return the details; without password and OpenID subject if their MAC is not of this key."""
-        if authority.is_mac(self.mac, _DETAILS, self.user_id, self.openid, self.password_hash):
-            return self
-        return msgspec.structs.replace(self, password_hash="", openid=None)
+        """Return the details; without a former password, and without password and subject if the MAC is not right."""
+        if not authority.is_mac(self.mac, _DETAILS, *self._covered):
+            return msgspec.structs.replace(self, password_hash="", openid=None, password_number=0)
+        return self if self.password_number >= self.passwords_set else msgspec.structs.replace(self, password_hash="")
 
     def vouched_for(self, authority: AuthorityKey) -> "UserDetails":
         """Return the details with the MAC of their password and OpenID subject."""
-        return msgspec.structs.replace(self, mac=authority.mac(_DETAILS, self.user_id, self.openid, self.password_hash))
+        return msgspec.structs.replace(self, mac=authority.mac(_DETAILS, *self._covered))
+
+    @property
+    def _covered(self) -> tuple[str | None, ...]:
+        return self.user_id, self.openid, self.password_hash, str(self.password_number)
 
     @property
     def shown(self) -> str:
@@ -43,7 +51,10 @@ class UserDetails(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _DETAILS = "user details"
-_COLUMNS = "user_id, email, organisation, name, password_hash, openid, mac"
+_COLUMNS = (
+    "user_id, email, organisation, name, password_hash, openid, mac, password_number, (SELECT count(*) FROM events"
+    " WHERE stream = 'user/' || user_id AND topic = 'password_set.v1') AS passwords_set"
+)
 _INSERT = """
 INSERT INTO user_details (user_id, email, organisation, name, openid, mac, written_at)
 VALUES (%(user_id)s, %(email)s, %(organisation)s, %(name)s, %(openid)s, %(mac)s, %(at)s)
@@ -52,7 +63,12 @@ _SELECT_NAMED = f"SELECT {_COLUMNS} FROM user_details WHERE user_id = ANY(%s)"  
 _SELECT_BY_EMAIL = f"SELECT {_COLUMNS} FROM user_details WHERE lower(email) = lower(%s) ORDER BY user_id"  # noqa: S608
 _SELECT_BY_OPENID = f"SELECT {_COLUMNS} FROM user_details WHERE openid = %s"  # noqa: S608 - constants
 _LOCK = f"SELECT {_COLUMNS} FROM user_details WHERE user_id = %s FOR UPDATE"  # noqa: S608 - constants
-_SET = "UPDATE user_details SET password_hash = %s, openid = %s, mac = %s, written_at = %s WHERE user_id = %s"
+_SET = """
+UPDATE user_details
+SET password_hash = %(password_hash)s, password_number = %(password_number)s, openid = %(openid)s, mac = %(mac)s,
+    written_at = %(at)s
+WHERE user_id = %(user_id)s
+"""
 _RENEW_HASH = "UPDATE user_details SET password_hash = %s, mac = %s WHERE user_id = %s AND mac = %s"
 _DELETE = "DELETE FROM user_details WHERE user_id = %s"
 _DELETE_PASSWORDS = "UPDATE user_details SET password_hash = ''"
@@ -66,7 +82,7 @@ def write_user_details(connection: Connection[Any], details: UserDetails, at: da
 def set_password_hash(
     connection: Connection[Any], authority: AuthorityKey, user_id: str, password_hash: str, at: datetime
 ) -> None:
-    """Set the password that signs the user in."""
+    """Set the password that signs the user in. Its event is appended afterwards, in the same transaction."""
     _set(connection, authority, user_id, at, password_hash=password_hash)
 
 
@@ -90,8 +106,10 @@ def _set(connection: Connection[Any], authority: AuthorityKey, user_id: str, at:
         if former is None:
             return
         new = msgspec.structs.replace(former.authentic(authority), **values)
-        new = new.vouched_for(authority)
-        connection.execute(_SET, (new.password_hash, new.openid, new.mac, at, user_id))
+        if "password_hash" in values:
+            number = max(new.password_number, new.passwords_set) + 1
+            new = msgspec.structs.replace(new, password_number=number)
+        connection.execute(_SET, msgspec.structs.asdict(new.vouched_for(authority)) | {"at": at})
 
 
 def delete_user_details(connection: Connection[Any], user_id: str) -> None:

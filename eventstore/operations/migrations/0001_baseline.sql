@@ -555,7 +555,8 @@ CREATE TABLE user_details (
     openid        text        UNIQUE,
     written_at    timestamptz NOT NULL,
     mac           text        NOT NULL DEFAULT '',
-    organisation  text        NOT NULL DEFAULT ''
+    organisation  text        NOT NULL DEFAULT '',
+    password_number integer   NOT NULL DEFAULT 0
 );
 CREATE UNIQUE INDEX user_details_email ON user_details (lower(email), organisation);
 
@@ -599,7 +600,8 @@ COMMENT ON COLUMN user_details.openid IS 'Issuer and subject of an OpenID provid
 COMMENT ON COLUMN user_details.organisation IS
     'An address is unique within an organisation, so a new user shows nothing about other organisations.';
 COMMENT ON COLUMN user_details.mac IS
-    'MAC of user_id, openid and password_hash, by a key that is not in the database. Without it, neither can be used to sign in.';
+    'MAC of user_id, openid, password_hash and password_number, by a key that is not in the database. Without it, neither can be used to sign in.';
+COMMENT ON COLUMN user_details.password_number IS 'Rises with each password. If the log counts more, this is a former password.';
 COMMENT ON TABLE sign_in_links IS 'Links that sign in once, by the SHA-256 of their token. Using a link deletes it.';
 COMMENT ON TABLE user_sessions IS 'Open sessions, by the SHA-256 of the token in the cookie. Ending a session deletes it.';
 COMMENT ON COLUMN user_sessions.mac IS 'MAC of all other columns. A session without it is not accepted.';

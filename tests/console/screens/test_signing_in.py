@@ -440,3 +440,42 @@ def test_a_password_and_a_subject_that_only_the_database_knows_sign_nobody_in(
         for email, status in (("op@example.org", 403), ("me@example.org", 303)):
             assert send(browser, "/console/sign-in/", {"email": email, "password": PASSWORD}).status_code == status
     assert asyncio.run(of_subject()) is None
+
+
+@pytest.mark.promise("authority-outside-database")
+@pytest.mark.asvs("V6.3.4")
+def test_a_former_password_whose_row_is_written_again_signs_nobody_in(database: PostgresUrls, ledger: Ledger) -> None:
+    """A new password that the user sets afterwards counts again."""
+    user_id = new_user(ledger, email="anna@example.org")
+    select = "SELECT password_hash, password_number, mac FROM user_details WHERE user_id = %s"
+    update = "UPDATE user_details SET password_hash = %s, password_number = %s, mac = %s WHERE user_id = %s"
+
+    with (
+        console_app(database) as app,
+        visitor(app) as browser,
+        psycopg.connect(database.roles["api"], autocommit=True) as connection,
+    ):
+
+        def set_password(password: str) -> tuple[Any, ...]:
+            send(browser, f"/console/sign-in/{new_link(ledger, user_id)}/")
+            send(browser, "/console/password/", {"password": password, "again": password})
+            send(browser, "/console/sign-out/", at="/console/")
+            [row] = connection.execute(select, (user_id,)).fetchall()
+            return row
+
+        def status(password: str) -> int:
+            fields = {"email": "anna@example.org", "password": password}
+            answer = send(browser, "/console/sign-in/", fields).status_code
+            if answer == 303:
+                send(browser, "/console/sign-out/", at="/console/")
+            return answer
+
+        former, other = set_password(PASSWORD), "three other words"
+        assert status(PASSWORD) == 303
+        newer = set_password(other)
+        for row in (former, (former[0], newer[1], former[2]), (former[0], newer[1], newer[2])):
+            connection.execute(update, (*row, user_id))
+            assert (status(PASSWORD), status(other)) == (403, 403)
+            connection.execute("DELETE FROM failed_sign_ins")
+        set_password("three more words!")
+        assert (status("three more words!"), status(PASSWORD)) == (303, 403)
