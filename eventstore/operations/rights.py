@@ -142,23 +142,30 @@ class RoleMissing(OperatorError):
     """A database role is missing and cannot be created; the message says how to."""
 
 
-HARMFUL_SETTINGS = (
-    *("default_transaction_read_only", "default_transaction_isolation", "default_transaction_deferrable"),
-    *("transaction_timeout", "search_path", "role", "session_authorization", "session_replication_role"),
-    *("row_security", "client_encoding", "bytea_output", "datestyle", "intervalstyle", "extra_float_digits"),
-    *("standard_conforming_strings", "backslash_quote", "array_nulls", "default_table_access_method"),
+HARMFUL_SETTINGS = ("role", "session_authorization", "session_replication_role")
+"""Settings of a role that `pg_settings` does not list, or that only a superuser sets."""
+TIME_OUTS = (
+    "statement_timeout",
+    "lock_timeout",
+    "idle_in_transaction_session_timeout",
+    "synchronous_commit",
+    "timezone",
 )
-"""Settings of a role that stop the service or change what its queries read and write.
-
-A role may set them for itself beyond its session. The service's sessions set their own time-outs, planner settings and
-`synchronous_commit`, so `migrate` leaves these to the operator.
-"""
+"""Settings that the service's sessions set themselves. `migrate` keeps them, and those of planner and resources."""
 _SELECT_HARMFUL = """
-SELECT r.rolname, d.datname, split_part(setting, '=', 1)
+SELECT r.rolname, d.datname, own
 FROM pg_db_role_setting AS s JOIN pg_roles AS r ON r.oid = s.setrole
-    LEFT JOIN pg_database AS d ON d.oid = s.setdatabase, unnest(s.setconfig) AS setting
+    LEFT JOIN pg_database AS d ON d.oid = s.setdatabase, unnest(s.setconfig) AS setting,
+    split_part(lower(setting), '=', 1) AS own
 WHERE r.rolname = ANY(%s) AND (d.datname IS NULL OR d.datname = current_database())
-  AND lower(split_part(setting, '=', 1)) = ANY(%s)
+  AND (own = ANY(%s) OR EXISTS (
+      SELECT FROM pg_settings AS g
+      WHERE lower(g.name) = own AND g.context = 'user' AND g.category !~ '^(Query Tuning|Resource Usage)'
+        AND own <> ALL(%s)))
+"""
+"""Settings that stop the service or change what its queries read and write, for instance `exit_on_error`.
+
+A role may set them for itself beyond its session.
 """
 _LARGE_OBJECTS = ["lo_create(oid)", "lo_creat(integer)", "lo_from_bytea(oid, bytea)", "lo_put(oid, bigint, bytea)",
                   "lowrite(integer, bytea)", "lo_open(oid, integer)"]  # fmt: skip
@@ -194,9 +201,10 @@ def make_roles(connection: Connection[Any], service_role: str | None) -> None:
 
 
 def _reset_settings(connection: Connection[Any]) -> None:
-    """Reset `HARMFUL_SETTINGS` of the roles. Raises RoleNotReset."""
+    """Reset harmful settings of the roles. Raises RoleNotReset."""
     with connection.cursor(row_factory=tuple_row) as cursor:
-        found = cursor.execute(_SELECT_HARMFUL, (list(ROLES.values()), list(HARMFUL_SETTINGS))).fetchall()
+        values = list(ROLES.values()), list(HARMFUL_SETTINGS), list(TIME_OUTS)
+        found = cursor.execute(_SELECT_HARMFUL, values).fetchall()
     for role, database, setting in found:
         place = SQL("IN DATABASE {} ").format(Identifier(database)) if database else SQL("")
         resetting = SQL("ALTER ROLE {} {}RESET {}").format(Identifier(role), place, Identifier(setting))

@@ -337,18 +337,33 @@ def test_the_schemas_owner_restores_although_others_make_no_temporary_tables(
     assert restore(plain_owner, folder / "backup", read_manifest(folder / "backup")) == []
 
 
+HARMFUL = {
+    "default_transaction_read_only": "on",
+    "search_path": "elsewhere",
+    "exit_on_error": "on",
+    "idle_session_timeout": "10min",
+    "restrict_nonsystem_relation_kind": "view",
+    "gin_fuzzy_search_limit": "1",
+    "log_parameter_max_length_on_error": "-1",
+    "DateStyle": "German",
+}
+"""Settings that a role may set for itself, with values that stop or deceive the service."""
+
+
 @pytest.mark.parametrize("place", ["", "IN DATABASE {database} "])
 def test_a_role_that_makes_itself_read_only_writes_again_after_migrate(database: PostgresUrls, place: str) -> None:
     """Settings of the operator stay."""
+    kept = {"statement_timeout": "77s", "work_mem": "5MB", "enable_hashjoin": "off"}
     with connected(database, "api") as connection:
         place = place.format(database=connection.info.dbname)
-        for setting in ("default_transaction_read_only = on", "statement_timeout = '77s'"):
-            connection.execute(f"ALTER ROLE importledger_api {place}SET {setting}".encode())
+        before = {name: connection.execute(f"SHOW {name}".encode()).fetchall()[0][0] for name in HARMFUL}
+        for name, value in (HARMFUL | kept).items():
+            connection.execute(f"ALTER ROLE importledger_api {place}SET {name} = '{value}'".encode())
     try:
         migrate_all(database.admin, service_role="importledger")
         with connected(database, "api") as connection:
-            assert connection.execute("SHOW default_transaction_read_only").fetchone() == ("off",)
-            assert connection.execute("SHOW statement_timeout").fetchone() == ("77s",)
+            for name, value in (before | kept).items():
+                assert connection.execute(f"SHOW {name}".encode()).fetchone() == (value,)
     finally:
         with psycopg.connect(database.admin, autocommit=True) as admin:
             admin.execute(f"ALTER ROLE importledger_api {place}RESET ALL".encode())
