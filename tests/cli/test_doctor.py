@@ -223,6 +223,7 @@ def test_a_documents_root_outside_the_places_of_its_organisation_is_named(
         ("ALTER TABLE customer_mail RENAME TO elsewhere", {"pending", "mail"}),
         ("REVOKE ALL ON import_status FROM importledger, importledger_api, importledger_worker, importledger_relay",
          {"pending", "mail"}),
+        ("ALTER TABLE troubles RENAME TO elsewhere", {"roles", "troubles"}),
         ("ALTER TABLE checkpoints RENAME TO elsewhere", {"lag", "projections", "sealing"}),
         ("ALTER FUNCTION synchronous_standbys() RENAME TO elsewhere", {"replication", "wal", "vacuum"}),
     ],

@@ -80,7 +80,9 @@ def interrupted(command: list[str], listening: socket.socket, environment: dict[
     return process.returncode, complained
 
 
-@pytest.mark.parametrize("verb", ["history", "migrate", "projections"])
+@pytest.mark.parametrize(
+    "verb", ["history", "key list", "migrate", "projections", "retry", "supplier list", "user list"]
+)
 def test_an_interrupted_verb_says_so(verb: str, silent: socket.socket, folder: Path) -> None:
     address = f"postgresql://nobody@127.0.0.1:{silent.getsockname()[1]}/none?sslmode=disable"
     environment = {"DATABASE_URL": address, "DATABASE_ADMIN_URL": address, "IMPORTLEDGER_DATA_DIR": str(folder)}
