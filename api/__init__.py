@@ -1,1 +1,1 @@
-"""HTTP in, HTTP out: a Starlette application."""
+"""The HTTP interface: a Starlette application."""

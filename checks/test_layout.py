@@ -35,7 +35,7 @@ def test_no_test_depends_on_the_random_seed_of_hash() -> None:
 
 
 def test_the_guide_for_developers_names_each_package_with_the_first_line_of_its_docstring() -> None:
-    guide = (TESTS.parent / "docs" / "reference" / "rooms.md").read_text()
+    guide = (TESTS.parent / "docs" / "reference" / "packages.md").read_text()
     packages = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     for name in packages:
         docstring = ast.get_docstring(parsed(TESTS.parent / name.replace(".", "/") / "__init__.py")) or ""

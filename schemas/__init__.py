@@ -1,1 +1,1 @@
-"""The wire: what importers send and read, as msgspec Structs, a file per resource. Pure."""
+"""The objects that importers send and read, as msgspec Structs, a file per resource. Pure."""

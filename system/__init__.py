@@ -1,1 +1,1 @@
-"""The system below: interpreter, memory, processors, child processes, object stores."""
+"""Access to the operating system: interpreter, memory, processors, child processes, object stores."""

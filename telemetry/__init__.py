@@ -1,1 +1,1 @@
-"""Measures and traces of the service. They cost nothing where nobody reads them."""
+"""Metrics and traces of the service. They cost nothing while they are off."""

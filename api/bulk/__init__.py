@@ -1,1 +1,1 @@
-"""Bulk imports: NDJSON in, a receipt for each line out, both at once and in constant memory."""
+"""Bulk imports: read NDJSON and answer a receipt for each line meanwhile, in constant memory."""

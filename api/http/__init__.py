@@ -1,1 +1,1 @@
-"""The server and what stands around every request: routes, bodies, answers, errors, languages."""
+"""The HTTP server, and common parts of all requests: routes, bodies, answers, errors, languages."""

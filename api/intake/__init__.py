@@ -1,1 +1,1 @@
-"""Staging and counting of what arrives: accounts, records, refusals, members of runs."""
+"""Storing and counting accounts, records, refusals and members of runs."""

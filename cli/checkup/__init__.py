@@ -1,1 +1,1 @@
-"""Checks of `importledger doctor`, and what to type where a result is not good."""
+"""Checks of `importledger doctor`, and the command that fixes each fault."""

@@ -1,1 +1,1 @@
-"""Access to the console: cookies, sessions, passwords, sign-in, and the visit before every page."""
+"""Access to the console: cookies, sessions, passwords, sign-in, and the checks before every page."""

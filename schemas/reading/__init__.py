@@ -1,1 +1,1 @@
-"""The reading engine: reads a body as its shape, and finds every misfit of a body that does not fit."""
+"""The decoder: reads a body as its shape, or finds every error of a body that has another shape."""
