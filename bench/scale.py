@@ -30,11 +30,11 @@ from bench.history import EVENTS_AN_ACCOUNT, NAMED, append_in_parallel
 from bench.recorders import ledger_rate
 from bench.service import SUPPLIER, Bench, Measured, Reads
 from bench.usage import processor_model
+from eventstore.log.columns import log_head
 from eventstore.log.recorder import SESSION
 from projections import PROJECTIONS
 from projections.versions.build import administrator
 from projections.versions.projection import Projection
-from projections.versions.reading import head
 from projections.versions.versions import alone, build_version, drop_version, live_version, switch
 from tests.support.rows import find_accounts
 
@@ -96,7 +96,7 @@ class Sized:
         """Make a projection from the log; how fast, and with how much of the processor."""
         admin_url = self.bench.connections.admin_url
         with administrator(admin_url) as connection, alone(connection, projection):
-            former, events = live_version(connection, projection.name), head(connection)
+            former, events = live_version(connection, projection.name), log_head(connection)
             began, before = time.monotonic(), self._processor_s()
             built = build_version(admin_url, connection, projection, jobs=jobs)
             took_s, used_s = time.monotonic() - began, self._processor_s() - before

@@ -14,6 +14,7 @@ from cli.known import require_import, require_stream
 from cli.operator import caused_by
 from cli.output import json_option, lines_option, print_line, print_result, progress_bar, text_of
 from eventstore.clock import now
+from eventstore.log.columns import log_head
 from projections import PROJECTIONS
 from projections.queries.history import account_streams
 from projections.versions.build import administrator
@@ -22,7 +23,6 @@ from projections.versions.compare import heal as heal_streams
 from projections.versions.compare import verify as verify_projection
 from projections.versions.overview import VersionStanding, version_standings
 from projections.versions.projection import Projection
-from projections.versions.reading import head
 from projections.versions.versions import (
     accept_parked,
     alone,
@@ -103,7 +103,10 @@ def verify(projection: Projection | None, is_all: bool, show: int, as_json: bool
     wrong = 0
     with administrator(admin_url()) as connection:
         for view in PROJECTIONS if projection is None else [projection]:
-            with alone(connection, view), progress_bar("events", title=view.name, total=head(connection)) as progress:
+            with (
+                alone(connection, view),
+                progress_bar("events", title=view.name, total=log_head(connection)) as progress,
+            ):
                 comparison = verify_projection(admin_url(), connection, view, limit=show, progress=progress)
             wrong += comparison.count > 0
             parked = f", {comparison.parked} streams are parked" if comparison.parked else ""
@@ -146,7 +149,7 @@ def rebuild(
 
 
 def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, stays: bool, as_json: bool) -> None:
-    total, began, name = head(connection), time.monotonic(), projection.name
+    total, began, name = log_head(connection), time.monotonic(), projection.name
     with progress_bar("events", title=name, total=total) as progress:
         built = build_version(admin_url(), connection, projection, jobs=jobs, progress=progress)
     took_s = max(time.monotonic() - began, 0.001)

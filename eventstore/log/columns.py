@@ -1,9 +1,10 @@
-"""Columns of the table `events` in the order of a leaf, and short queries of the log."""
+"""Columns of the table `events` in the order of a leaf, and its last position."""
 
 from typing import Any, LiteralString
 
 from psycopg import Connection
-from psycopg.rows import tuple_row
+
+from eventstore.log.rows import value_of
 
 
 def columns_of(alias: LiteralString = "") -> LiteralString:
@@ -24,18 +25,6 @@ FROM events
 
 SELECT_HEAD = "SELECT coalesce(max(position), 0) AS head FROM events"
 """Query of the last position of the log; 0 if it is empty."""
-
-
-def rows_of(connection: Connection[Any], query: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    """Return the rows of a query as tuples, whatever row factory the connection has."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return cursor.execute(query.encode(), parameters or None).fetchall()
-
-
-def value_of(connection: Connection[Any], query: str, *parameters: Any) -> Any:
-    """Return the one value of a query that has one row."""
-    [(value,)] = rows_of(connection, query, *parameters)
-    return value
 
 
 def log_head(connection: Connection[Any]) -> int:

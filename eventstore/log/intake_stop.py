@@ -10,10 +10,9 @@ from typing import Any
 
 import msgspec
 from psycopg import AsyncConnection, Connection
-from psycopg.rows import args_row
 
 from eventstore.errors import IntakeStopped, NotCompared
-from eventstore.log.columns import value_of
+from eventstore.log.rows import fetch_struct, structs_of, value_of
 
 STOPPED = "LG002"
 """SQLSTATE of an append that a stop refuses."""
@@ -46,14 +45,12 @@ class IntakeStop(msgspec.Struct, frozen=True):
 
 def intake_stop(connection: Connection[Any]) -> IntakeStop | None:
     """Return the stop in force, or None."""
-    with connection.cursor(row_factory=args_row(IntakeStop)) as cursor:
-        return cursor.execute(_SELECT).fetchone()
+    return next(iter(structs_of(connection, IntakeStop, _SELECT)), None)
 
 
 async def read_intake_stop(connection: AsyncConnection[Any]) -> IntakeStop | None:
     """Return the stop in force, or None."""
-    async with connection.cursor(row_factory=args_row(IntakeStop)) as cursor:
-        return await (await cursor.execute(_SELECT)).fetchone()
+    return await fetch_struct(connection, IntakeStop, _SELECT)
 
 
 def require_intake(connection: Connection[Any]) -> None:

@@ -29,9 +29,10 @@ from eventstore.aggregates.user import USER, UserDisabled, UserErased, UserRoleC
 from eventstore.clock import now
 from eventstore.errors import OperatorError
 from eventstore.events import read_event
-from eventstore.log.columns import log_head, value_of
+from eventstore.log.columns import log_head
 from eventstore.log.follow import set_checkpoint
 from eventstore.log.recorder import CODE_VERSION
+from eventstore.log.rows import value_of
 from eventstore.operations.encrypted_file import DecryptingFile, EncryptingFile, FileAltered, file_key
 from redaction.private_files import open_private
 

@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Identifier
 
 from eventstore.clock import now
 from eventstore.errors import OperatorError, reason_of
-from eventstore.log.columns import value_of
+from eventstore.log.rows import value_of
 from eventstore.operations.migrate import refuse_newer
 from eventstore.operations.rights import ROLES
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from eventstore.log.columns import rows_of
+from eventstore.log.rows import rows_of
 from eventstore.operations.migrate import APPEND_ONLY, MIGRATIONS
 from eventstore.operations.rights import UNGUARDED
 

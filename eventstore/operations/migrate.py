@@ -26,12 +26,12 @@ import msgspec
 import psycopg
 import structlog
 from psycopg.errors import DeadlockDetected, LockNotAvailable
-from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.errors import OperatorError
 from eventstore.events import AGGREGATES
 from eventstore.log import locks
+from eventstore.log.rows import rows_of, value_of
 from eventstore.operations.rights import grant_on_log, make_roles
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -127,9 +127,8 @@ def _take_turn(connection: "psycopg.Connection[Any]") -> None:
 
 def known_migrations(connection: "psycopg.Connection[Any]") -> dict[str, str]:
     """Return the applied migrations and the digests of their files."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        [(is_there,)] = cursor.execute("SELECT to_regclass('schema_migrations') IS NOT NULL").fetchall()
-        return dict(cursor.execute("SELECT name, sha256 FROM schema_migrations").fetchall()) if is_there else {}
+    is_there = value_of(connection, "SELECT to_regclass('schema_migrations') IS NOT NULL")
+    return dict(rows_of(connection, "SELECT name, sha256 FROM schema_migrations")) if is_there else {}
 
 
 def refuse_newer(connection: "psycopg.Connection[Any]") -> None:

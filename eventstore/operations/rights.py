@@ -10,11 +10,10 @@ from typing import Any, LiteralString
 import msgspec
 from psycopg import Connection
 from psycopg.errors import DuplicateObject, InsufficientPrivilege, UniqueViolation
-from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Composable, Identifier
 
 from eventstore.errors import OperatorError
-from eventstore.log.columns import value_of
+from eventstore.log.rows import rows_of, value_of
 
 ROLES = {"api": "importledger_api", "worker": "importledger_worker", "relay": "importledger_relay"}
 """By kind of process. The operator of Postgres sets their passwords and allows their login."""
@@ -202,9 +201,8 @@ def make_roles(connection: Connection[Any], service_role: str | None) -> None:
 
 def _reset_settings(connection: Connection[Any]) -> None:
     """Reset harmful settings of the roles. Raises RoleNotReset."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        values = list(ROLES.values()), list(HARMFUL_SETTINGS), list(TIME_OUTS)
-        found = cursor.execute(_SELECT_HARMFUL, values).fetchall()
+    roles = list(ROLES.values())
+    found = rows_of(connection, _SELECT_HARMFUL, roles, list(HARMFUL_SETTINGS), list(TIME_OUTS))
     for role, database, setting in found:
         place = SQL("IN DATABASE {} ").format(Identifier(database)) if database else SQL("")
         resetting = SQL("ALTER ROLE {} {}RESET {}").format(Identifier(role), place, Identifier(setting))
@@ -233,8 +231,7 @@ def grant_on_log(connection: Connection[Any], topics: Iterable[tuple[str, str]],
     """Grant the rights declared above, in the connection's transaction, and revoke all others."""
     database = Identifier(connection.info.dbname)
     connection.execute(SQL("REVOKE TEMPORARY ON DATABASE {} FROM PUBLIC").format(database))
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        functions = cursor.execute(_SELECT_OWN_FUNCTIONS, (_LARGE_OBJECTS,)).fetchall()
+    functions = rows_of(connection, _SELECT_OWN_FUNCTIONS, _LARGE_OBJECTS)
     for (function,) in functions:
         connection.execute(f"REVOKE ALL ON FUNCTION {function} FROM PUBLIC".encode())
     for table, rights in LOG_RIGHTS.items():

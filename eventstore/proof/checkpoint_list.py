@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import msgspec
 from psycopg import AsyncConnection, Connection
-from psycopg.rows import args_row, class_row, tuple_row
 
-from eventstore.log.columns import SELECT_HEAD, log_head, rows_of
+from eventstore.log.columns import SELECT_HEAD, log_head
+from eventstore.log.rows import fetch_rows, fetch_structs, rows_of
 from eventstore.proof.checkpoints import read_signed
 from eventstore.proof.merkle import TreeDamaged, range_root
 from eventstore.proof.sealing import tile_reader, tree_size
@@ -91,17 +91,13 @@ _SELECT_LOSSES = "SELECT branch, continues, lost FROM log_checkpoints WHERE cont
 
 async def sealing_keys(connection: AsyncConnection[Any]) -> list[SealingKey]:
     """Return the keys that have sealed the log, newest first."""
-    async with connection.cursor(row_factory=args_row(SealingKey)) as cursor:
-        return await (await cursor.execute(_SELECT_KEYS)).fetchall()
+    return await fetch_structs(connection, SealingKey, _SELECT_KEYS)
 
 
 async def checkpoint_page(connection: AsyncConnection[Any], before: int | None) -> CheckpointPage:
     """Return the checkpoints of the newest branch, with trees smaller than `before` if given."""
-    async with connection.cursor(row_factory=class_row(ListedCheckpoint)) as cursor:
-        await cursor.execute(_SELECT_PAGE, {"before": before, "limit": PAGE + 1})
-        rows = await cursor.fetchall()
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        head = (await (await cursor.execute(SELECT_HEAD)).fetchone() or (0,))[0]
+    rows = await fetch_structs(connection, ListedCheckpoint, _SELECT_PAGE, before=before, limit=PAGE + 1)
+    [(head,)] = await fetch_rows(connection, SELECT_HEAD)
     return CheckpointPage(rows[:PAGE], head, rows[PAGE - 1].size if len(rows) > PAGE else 0)
 
 

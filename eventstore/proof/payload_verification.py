@@ -17,8 +17,8 @@ from psycopg.sql import SQL
 from eventstore.aggregates.customer_mail import MailRequested
 from eventstore.aggregates.supplier import SupplierArchived
 from eventstore.events import AGGREGATES, ERASURES, SUBJECT, read_event
-from eventstore.log.columns import value_of
 from eventstore.log.payloads import read_payload, stored_contents
+from eventstore.log.rows import rows_of, value_of
 from system.parallel import processes
 
 _TOPICS_WITH_PAYLOAD = [
@@ -170,15 +170,12 @@ def missing_payloads(connection: Connection[Any]) -> VerifiedPayloads:
         "suppliers": list(archives),
         "upto": [event.position for event in archives.values()],
     }
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        for position, stream in cursor.execute(_SELECT_WITHOUT_PAYLOAD, values):
-            verified.problems.append(
-                f"PAYLOAD  position {position} ({stream}): its payload is missing and was not erased"
-            )
-        for (stream,) in cursor.execute(_SELECT_UNERASED, values):
-            verified.problems.append(f"PAYLOAD  {stream} was erased but still has a payload or a key")
-        if archives:
-            [verified.detached] = cursor.execute(_COUNT_DETACHED, values).fetchone() or (0,)
+    for position, stream in rows_of(connection, _SELECT_WITHOUT_PAYLOAD, **values):
+        verified.problems.append(f"PAYLOAD  position {position} ({stream}): its payload is missing and was not erased")
+    for (stream,) in rows_of(connection, _SELECT_UNERASED, **values):
+        verified.problems.append(f"PAYLOAD  {stream} was erased but still has a payload or a key")
+    if archives:
+        verified.detached = value_of(connection, _COUNT_DETACHED, **values)
     return verified
 
 

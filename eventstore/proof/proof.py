@@ -18,8 +18,9 @@ from psycopg.rows import dict_row
 
 from eventstore.errors import OperatorError
 from eventstore.events import payload_digest, subject_of
-from eventstore.log.columns import SELECT_EVENTS, rows_of
+from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.payloads import is_erased, read_payloads
+from eventstore.log.rows import rows_of
 from eventstore.proof.merkle import ReadTile, TreeDamaged, consistency_proof, inclusion_proof
 from eventstore.proof.sealing import tile_reader
 from eventstore.proof.verifier import FORMAT, Checkpoint

@@ -17,9 +17,10 @@ from psycopg.rows import tuple_row
 
 from eventstore.errors import OperatorError
 from eventstore.log import locks
-from eventstore.log.columns import SELECT_EVENTS, log_head, rows_of, value_of
+from eventstore.log.columns import SELECT_EVENTS, log_head
 from eventstore.log.connecting import wait_for_standby
 from eventstore.log.intake_stop import end_stop, is_compared, note_comparison, stop_intake
+from eventstore.log.rows import rows_of, value_of
 from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable, read_signed
 from eventstore.proof.merkle import HASH_BYTES, TILE, ReadTile, Tree, TreeDamaged, range_root
 from eventstore.proof.verifier import Checkpoint, Invalid, leaf_hash, loss_of

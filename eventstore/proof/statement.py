@@ -16,12 +16,12 @@ from uuid import UUID, uuid4
 
 import msgspec
 from psycopg import Connection
-from psycopg.rows import class_row, tuple_row
 
 from eventstore.clock import now
 from eventstore.errors import LedgerError, StoreUnavailable
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
+from eventstore.log.rows import rows_of, structs_of
 from eventstore.proof.checkpoints import LogKey, is_signed
 from eventstore.proof.verifier import Checkpoint, Invalid, statement_text
 from eventstore.proof.verifier import check_statement as check_signed
@@ -123,8 +123,7 @@ async def signed_statement(
 
 def waiting_statements(connection: Connection[Any]) -> list[WaitingStatement]:
     """Return the requests to sign, oldest first."""
-    with connection.cursor(row_factory=class_row(WaitingStatement)) as cursor:
-        return cursor.execute(_SELECT_WAITING).fetchall()
+    return structs_of(connection, WaitingStatement, _SELECT_WAITING)
 
 
 def sign_waiting(
@@ -168,8 +167,8 @@ def _ask(ledger: Ledger, authority: AuthorityKey, request: UUID, body: str) -> N
 
 
 def _take(ledger: Ledger, request: UUID, *, is_last: bool) -> tuple[str | None, str | None] | None:
-    with ledger.connection() as connection, connection.cursor(row_factory=tuple_row) as cursor:
-        return cursor.execute(_TAKE, (request, is_last)).fetchone()
+    with ledger.connection() as connection:
+        return next(iter(rows_of(connection, _TAKE, request, is_last)), None)
 
 
 def _has_float(value: Any) -> bool:

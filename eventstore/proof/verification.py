@@ -13,7 +13,8 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 
 from eventstore.events import ERASURES, SUBJECT
-from eventstore.log.columns import log_head, rows_of, value_of
+from eventstore.log.columns import log_head
+from eventstore.log.rows import rows_of, value_of
 from eventstore.proof.checkpoints import read_signed
 from eventstore.proof.merkle import TILE, Tree, TreeDamaged, range_root, split
 from eventstore.proof.sealing import CHUNK, read_leaves, tile_reader, tree_size
@@ -323,13 +324,11 @@ def verify_answers(connection: Connection[Any]) -> VerifiedAnswers:
     """Compare all remembered answers with the log, in the connection's transaction."""
     verified = VerifiedAnswers()
     counts: dict[str, int] = {}
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        for state, times, position, stream in cursor.execute(
-            _COMPARE_ANSWERS, {"most": MAX_NAMED, "erasures": [*ERASURES]}
-        ):
-            counts[state] = times
-            if state in _ON_ANSWERS:
-                verified.problems.append(_ON_ANSWERS[state].format(position=position, stream=stream))
+    rows = rows_of(connection, _COMPARE_ANSWERS, most=MAX_NAMED, erasures=[*ERASURES])
+    for state, times, position, stream in rows:
+        counts[state] = times
+        if state in _ON_ANSWERS:
+            verified.problems.append(_ON_ANSWERS[state].format(position=position, stream=stream))
     for state in _ON_ANSWERS:
         if counts.get(state, 0) > MAX_NAMED:
             verified.problems.append(f"WARNED  {counts[state]} answers are {state} in all")

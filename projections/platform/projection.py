@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from psycopg import Connection
-from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Composed, Identifier
 
 from eventstore.aggregates.aggregate import Event
@@ -13,6 +12,7 @@ from eventstore.aggregates.participant import PARTICIPANT, ContactsErased
 from eventstore.aggregates.participant import identity_of as participant_identity
 from eventstore.aggregates.price_sheet import PRICE_SHEET
 from eventstore.events import Recorded
+from eventstore.log.rows import rows_of
 from eventstore.operations.rights import Rights
 from projections.platform.change import PlatformChange, apply_change, copy_platform_rows, platform_change
 from projections.platform.json_columns import TABLE_OF_FIELD
@@ -111,11 +111,10 @@ class Platform(Projection):
         prefix, rest = stream.split("/", 1)
         if prefix == "import" and ACCOUNT_TABLE.name in self.tables:
             query = SQL("SELECT account_number FROM {} WHERE import_supplier = %s AND external_account_number = %s")
-            with connection.cursor(row_factory=tuple_row) as cursor:
-                cursor.execute(query.format(Identifier(schema, ACCOUNT_TABLE.name)), rest.split("/", 1))
-                for (number,) in cursor.fetchall():
-                    for table in self.tables:
-                        delete_rows(connection, schema, table, {"account_number": number})
+            query = query.format(Identifier(schema, ACCOUNT_TABLE.name))
+            for (number,) in rows_of(connection, query, *rest.split("/", 1)):
+                for table in self.tables:
+                    delete_rows(connection, schema, table, {"account_number": number})
         root = _MARKET_ROOTS.get(prefix)
         if root is not None and root.name in self.tables:
             key = dict(zip((name for name, _ in root.key), rest.split("/", len(root.key) - 1), strict=True))
@@ -134,9 +133,7 @@ class Platform(Projection):
             organisation, code = participant_identity(erasure.stream)
             delete_rows(connection, schema, CONTACT_TABLE, {"organisation": organisation, "code": code})
         if self.holds_persons and isinstance(event, SubjectErased) and event.account_number:
-            with connection.cursor(row_factory=tuple_row) as cursor:
-                cursor.execute(_SELECT_OF_ACCOUNTS, (schema,))
-                present = [name for (name,) in cursor.fetchall()]
+            present = [name for (name,) in rows_of(connection, _SELECT_OF_ACCOUNTS, schema)]
             deleted = [(table, {"account_number": event.account_number}) for table in present]
             apply_change(connection, PlatformChange(deleted=deleted), schema=schema)
 

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import inspect
 from psycopg import Connection
-from psycopg.rows import tuple_row
 
+from eventstore.log.rows import rows_of
 from projections.platform.json_columns import without_null
 from projections.platform.tables import ACCOUNT_TABLE, Table, sql_type_of, table_columns
 from schemas.account import Account
@@ -344,14 +344,13 @@ def _dict(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def account_totals(connection: Connection[Any], accounts: Sequence[tuple[str, str]]) -> Totals:
     """Return the totals of these accounts, given as (account number, external number)."""
     wanted = {"numbers": [number for number, _ in accounts], "externals": [external for _, external in accounts]}
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        [(there, erased)] = cursor.execute(_SELECT_ACCOUNTS, wanted).fetchall()
-        paths: dict[str, PathTotal] = {}
-        for source, statement in _STATEMENTS.items():
-            [row] = cursor.execute(statement, wanted).fetchall()
-            paths |= _paths_of(source, row)
-        [sums] = cursor.execute(_SELECT_SUMS, wanted).fetchall()
-        ledgers = cursor.execute(_SELECT_LEDGERS, wanted).fetchall()
+    [(there, erased)] = rows_of(connection, _SELECT_ACCOUNTS, **wanted)
+    paths: dict[str, PathTotal] = {}
+    for source, statement in _STATEMENTS.items():
+        [row] = rows_of(connection, statement, **wanted)
+        paths |= _paths_of(source, row)
+    [sums] = rows_of(connection, _SELECT_SUMS, **wanted)
+    ledgers = rows_of(connection, _SELECT_LEDGERS, **wanted)
     return Totals(
         accounts=there,
         erased=erased,

@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 from psycopg import AsyncConnection
-from psycopg.rows import class_row, dict_row, tuple_row
+from psycopg.rows import dict_row
 from psycopg.sql import SQL, Composable, Composed, Identifier
 
+from eventstore.log.rows import fetch_rows, fetch_structs
 from projections.platform.tables import TABLES, Table, primary_key, table_columns
 
 PAGE = 100
@@ -140,12 +141,10 @@ async def attached_records(
     """Read the account's records in order of arrival, after a place; at most `limit`."""
     at, stream = after or (None, "")
     wanted = {"supplier": supplier, "external": external, "at": at, "after": stream, "limit": limit}
-    async with connection.cursor(row_factory=class_row(AttachedRecord)) as cursor:
-        return await (await cursor.execute(_SELECT_RECORDS, wanted)).fetchall()
+    return await fetch_structs(connection, AttachedRecord, _SELECT_RECORDS, **wanted)
 
 
 async def seal_over(connection: AsyncConnection[Any], position: int) -> Seal | None:
     """Return the first checkpoint that covers a position; None if there is none yet."""
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        row = await (await cursor.execute(_SELECT_SEAL, (position,))).fetchone()
-    return Seal(*row) if row else None
+    rows = await fetch_rows(connection, _SELECT_SEAL, position)
+    return Seal(*rows[0]) if rows else None

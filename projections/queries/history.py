@@ -10,13 +10,14 @@ from typing import Any, LiteralString
 
 import msgspec
 from psycopg import AsyncConnection, Connection
-from psycopg.rows import dict_row, tuple_row
+from psycopg.rows import dict_row
 
 from eventstore.aggregates import customer_mail, disclosure, import_process
 from eventstore.errors import StreamUnreadable
 from eventstore.events import Recorded, Unreadable, aggregate_of, recorded_of, subject_of
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.private import decrypted
+from eventstore.log.rows import fetch_rows, rows_of
 from projections.views.account_record import SELECT_RECORDS
 from projections.views.import_status import IMPORT_STATUS, LEAVES_STATUS, status_of_row
 from schemas.base import Wire, instant
@@ -55,11 +56,10 @@ class AsOf(msgspec.Struct, frozen=True):
         """Return the last position up to the moment; None for now. Raises MomentAhead."""
         if self == NOW:
             return None
-        async with connection.cursor(row_factory=tuple_row) as cursor:
-            row = await (await cursor.execute(_SELECT_POSITION, msgspec.structs.asdict(self))).fetchone()
-        if row is None or row[0] is None:
+        [(position,)] = await fetch_rows(connection, _SELECT_POSITION, **msgspec.structs.asdict(self)) or [(None,)]
+        if position is None:
             raise MomentAhead
-        return int(row[0])
+        return int(position)
 
 
 class MomentAhead(ValueError):
@@ -191,10 +191,8 @@ async def account_positions(
 ) -> list[int]:
     """Return the positions of all events of the account, oldest first."""
     parameters = {"streams": _streams(supplier, external, []), "supplier": supplier, "external": external}
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        await cursor.execute(_SELECT_POSITIONS, parameters | {"upto": upto})
-        row = await cursor.fetchone()
-    return list(row[0]) if row else []
+    rows = await fetch_rows(connection, _SELECT_POSITIONS, **parameters, upto=upto)
+    return list(rows[0][0]) if rows else []
 
 
 async def history_page(
@@ -254,8 +252,7 @@ async def account_time_line(
     """Read the account's newest events before `before`, up to `upto`; unreadable ones as `Unreadable`."""
     parameters: dict[str, Any] = {"upto": upto, "before": before, "limit": limit + 1}
     parameters |= {"streams": _streams(supplier, external, []), "supplier": supplier, "external": external}
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        [first, last, last_then, places] = await (await cursor.execute(_SELECT_PLACES, parameters)).fetchone() or ()
+    [(first, last, last_then, places)] = await fetch_rows(connection, _SELECT_PLACES, **parameters)
     parameters |= {"places": places[:limit]}
     events = [one async for one in _streamed(connection, _SELECT_AT_PLACES, parameters)]
     next_before = places[limit - 1] if len(places) > limit else 0
@@ -361,8 +358,7 @@ def _subject_of(recorded: Recorded) -> str:
 
 def account_streams(connection: Connection[Any], supplier: str, external: str) -> list[str]:
     """Return the ids of the account's streams, including streams without events."""
-    with connection.cursor(row_factory=dict_row) as cursor:
-        records = [row["stream"] for row in cursor.execute(SELECT_RECORDS, (supplier, external))]
+    records = [stream for (stream,) in rows_of(connection, SELECT_RECORDS, supplier, external)]
     return _streams(supplier, external, records)
 
 

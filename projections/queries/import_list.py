@@ -10,8 +10,9 @@ from typing import Any, LiteralString
 
 import msgspec
 from psycopg import AsyncConnection
-from psycopg.rows import class_row, tuple_row
+from psycopg.rows import class_row
 
+from eventstore.log.rows import fetch_rows, fetch_structs
 from projections.views.account_search import MAX_FOUND, found_accounts
 from projections.views.import_status import STATUS_CONDITIONS
 from schemas.base import instant
@@ -231,9 +232,8 @@ async def _looked_upto(
         f"SELECT coalesce(max(least), 0) FROM (SELECT supplier, min(place) AS least, count(*) AS number"  # noqa: S608
         f" FROM ({query}) AS c GROUP BY supplier) AS looked WHERE number >= %(candidates)s"
     )
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        row = await (await cursor.execute(counting, parameters)).fetchone()
-    return int(row[0]) if row else 0
+    [(number,)] = await fetch_rows(connection, counting, **parameters)
+    return int(number)
 
 
 async def _parameters(connection: AsyncConnection[Any], narrowed: Narrowed) -> dict[str, Any]:
@@ -260,9 +260,8 @@ async def _parameters(connection: AsyncConnection[Any], narrowed: Narrowed) -> d
 
 
 async def _first_since(connection: AsyncConnection[Any], at: datetime) -> int:
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        row = await (await cursor.execute(_SELECT_FIRST, {"at": at})).fetchone()
-    return int(row[0]) if row and row[0] is not None else 1
+    rows = await fetch_rows(connection, _SELECT_FIRST, at=at)
+    return int(rows[0][0]) if rows and rows[0][0] is not None else 1
 
 
 async def _found(connection: AsyncConnection[Any], narrowed: Narrowed, after: str, limit: int) -> ListPage:
@@ -272,8 +271,7 @@ async def _found(connection: AsyncConnection[Any], narrowed: Narrowed, after: st
     parameters = await _parameters(connection, narrowed)
     query = f"SELECT * FROM ({_SELECT_OF_NAMES}) AS c {_IS_WANTED} AND {_IS_OF_RUN}"  # noqa: S608 - constants
     parameters |= {"names": [supplier for supplier, _ in named], "externals": [external for _, external in named]}
-    async with connection.cursor(row_factory=class_row(ListedRow)) as cursor:
-        rows = await (await cursor.execute(query, parameters)).fetchall()
+    rows = await fetch_structs(connection, ListedRow, query, **parameters)
     by_name = {(row.supplier, row.external_account_number): row for row in rows}
     return ListPage([by_name[name] for name in named if name in by_name], page.next_after)
 
@@ -287,8 +285,7 @@ JOIN import_status AS s USING (supplier, external_account_number)"""  # noqa: S6
 async def imports_named(connection: AsyncConnection[Any], names: Sequence[tuple[str, str]]) -> list[ListedRow]:
     """Read the imports with these (supplier, external account number), if they exist."""
     parameters = {"names": [supplier for supplier, _ in names], "externals": [external for _, external in names]}
-    async with connection.cursor(row_factory=class_row(ListedRow)) as cursor:
-        return await (await cursor.execute(_SELECT_OF_NAMES, parameters)).fetchall()
+    return await fetch_structs(connection, ListedRow, _SELECT_OF_NAMES, **parameters)
 
 
 def _place(after: str) -> tuple[int, str]:

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 from psycopg import AsyncConnection, Connection
-from psycopg.rows import class_row, tuple_row
 
 from eventstore.log import locks
 from eventstore.log.recorder import CODE_VERSION
+from eventstore.log.rows import fetch_rows, fetch_struct, rows_of
 from projections.platform.totals import Totals, account_totals
 from projections.views.import_run import RunPlace, run_accounts
 from projections.views.import_status import SELECT_IMPORTS_WAIT
@@ -127,17 +127,15 @@ async def request(
         "supplier": supplier, "run": run, "job": secrets.token_hex(8), "reached": reached, "accounts": accounts,
         "fresh": FRESH, "most": MAX_OPEN,
     }  # fmt: skip
-    async with connection.cursor(row_factory=class_row(Reconciliation)) as cursor:
-        for _ in range(2):
-            await cursor.execute(_SELECT_REQUESTED.encode(), wanted)
-            if (job := await cursor.fetchone()) is not None:
-                return job
-            await cursor.execute(_DELETE_UNUSABLE.encode(), wanted)
-            await cursor.execute(_INSERT, wanted)
-        await cursor.execute(_SELECT_REQUESTED.encode(), wanted)
-        if (job := await cursor.fetchone()) is None:
-            raise TooManyReconciliations
-        return job
+    for _ in range(2):
+        if (job := await fetch_struct(connection, Reconciliation, _SELECT_REQUESTED, **wanted)) is not None:
+            return job
+        await connection.execute(_DELETE_UNUSABLE.encode(), wanted)
+        await connection.execute(_INSERT, wanted)
+    job = await fetch_struct(connection, Reconciliation, _SELECT_REQUESTED, **wanted)
+    if job is None:
+        raise TooManyReconciliations
+    return job
 
 
 async def note_delivery(connection: AsyncConnection[Any], job: str) -> None:
@@ -147,18 +145,13 @@ async def note_delivery(connection: AsyncConnection[Any], job: str) -> None:
 
 async def cancel(connection: AsyncConnection[Any], supplier: str, run: str) -> Reconciliation | None:
     """Delete the run's job and its result; return the deleted job."""
-    async with connection.cursor(row_factory=class_row(Reconciliation)) as cursor:
-        await cursor.execute(_CANCEL.encode(), (supplier, run))
-        return await cursor.fetchone()
+    return await fetch_struct(connection, Reconciliation, _CANCEL, supplier, run)
 
 
 async def why_quiet(connection: AsyncConnection[Any]) -> Sentence | None:
     """Return why no job makes progress, if the database shows the reason."""
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        await cursor.execute(_SELECT_HOLDERS, _OF_LOCKS | {"relay": locks.RELAY})
-        [workers, relays] = await cursor.fetchone() or (0, 0)
-        await cursor.execute(SELECT_IMPORTS_WAIT)
-        [imports_wait] = await cursor.fetchone() or (False,)
+    [(workers, relays)] = await fetch_rows(connection, _SELECT_HOLDERS, **_OF_LOCKS, relay=locks.RELAY)
+    [(imports_wait,)] = await fetch_rows(connection, SELECT_IMPORTS_WAIT)
     if not workers:
         return _NO_WORKER
     if not relays:
@@ -209,8 +202,7 @@ def waiting_jobs(connection: Connection[Any]) -> list[str]:
     """Return the jobs that a worker may take. Jobs without requests are deleted, and failed jobs are ended before."""
     connection.execute(_DELETE_UNASKED, (UNASKED,))
     connection.execute(_END_FAILED.encode(), _OF_LOCKS | {"attempts": MAX_ATTEMPTS})
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return [str(job) for (job,) in cursor.execute(_SELECT_WAITING.encode(), _OF_LOCKS)]
+    return [str(job) for (job,) in rows_of(connection, _SELECT_WAITING, **_OF_LOCKS)]
 
 
 def other_waits(connection: Connection[Any], job: str) -> bool:
@@ -221,11 +213,10 @@ def other_waits(connection: Connection[Any], job: str) -> bool:
 def take(connection: Connection[Any], job: str, worker: int) -> Sum | None:
     """Take a job, with the totals of another worker of this release; None if it cannot be taken."""
     wanted = _OF_LOCKS | {"job": job, "worker": worker, "lease": LEASE}
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(_TAKE.encode(), wanted).fetchone()
-    if row is None:
+    rows = rows_of(connection, _TAKE, **wanted)
+    if not rows:
         return None
-    supplier, run, done, totals, place, code_version = row
+    [(supplier, run, done, totals, place, code_version)] = rows
     if code_version != CODE_VERSION:
         return Sum(supplier=supplier, run=run, job=job, accounts_done=0, totals=Totals(), place=(-1, ""))
     return Sum(

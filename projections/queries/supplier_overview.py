@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 from psycopg import AsyncConnection
-from psycopg.rows import tuple_row
 
 from eventstore.aggregates.import_process import STATUSES, WAITING
+from eventstore.log.rows import fetch_rows
 from projections.views.throughput import RATE_MINUTES, late_counts
 
 ORDER = ["ongoing", "paused", "complete"]
@@ -98,9 +98,8 @@ FROM unnest(%s::text[]) AS mine (code)
 
 async def supplier_codes(connection: AsyncConnection[Any], reach: Sequence[str] | None) -> list[str]:
     """Read the codes of all suppliers, or of those in `reach`."""
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        wanted = {"reach": None if reach is None else list(reach)}
-        return [code for (code,) in await (await cursor.execute(_SELECT_CODES, wanted)).fetchall()]
+    rows = await fetch_rows(connection, _SELECT_CODES, reach=None if reach is None else list(reach))
+    return [code for (code,) in rows]
 
 
 async def supplier_standings(
@@ -114,15 +113,13 @@ async def supplier_standings(
     """Read all suppliers, or those in `reach`: ongoing ones first, then by code; at most `limit`, after a place."""
     rank, code = after or (None, "")
     wanted = {"reach": None if reach is None else list(reach), "order": ORDER, "rank": rank, "code": code}
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        suppliers = await (await cursor.execute(_SELECT_PAGE, wanted | {"limit": limit})).fetchall()
+    suppliers = await fetch_rows(connection, _SELECT_PAGE, **(wanted | {"limit": limit}))
     codes = [code for code, _, _ in suppliers]
     late = await late_counts(connection, codes, at)
     counts: dict[str, dict[str, int]] = {}
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        for code, status, number in await (await cursor.execute(_SELECT_COUNTS, (codes,))).fetchall():
-            counts.setdefault(code, {})[status] = number
-        oldest: dict[str, datetime | None] = dict(await (await cursor.execute(_SELECT_OLDEST, (codes,))).fetchall())
+    for code, status, number in await fetch_rows(connection, _SELECT_COUNTS, codes):
+        counts.setdefault(code, {})[status] = number
+    oldest: dict[str, datetime | None] = dict(await fetch_rows(connection, _SELECT_OLDEST, codes))
     return [
         SupplierStanding(
             code=code,

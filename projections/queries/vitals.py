@@ -12,11 +12,12 @@ from typing import Any, LiteralString
 import msgspec
 import psycopg
 from psycopg import Connection
-from psycopg.rows import class_row, tuple_row
+from psycopg.rows import tuple_row
 
 from eventstore.log import locks
 from eventstore.log.columns import SELECT_HEAD
 from eventstore.log.intake_stop import intake_stop
+from eventstore.log.rows import structs_of
 from eventstore.proof.sealing import signed_size
 from projections.unlogged.troubles import reported_troubles
 
@@ -283,10 +284,8 @@ def _work(asking: _Asking, overview: Vitals) -> None:
     [(before, log_bytes, overview.postgres)] = asking.rows(_GROWTH)
     overview.day_events = max(0, (overview.head or 0) - before)
     overview.day_bytes = log_bytes * overview.day_events // overview.head if overview.head else 0
-    with asking.connection.cursor(row_factory=class_row(ConnectedProcess)) as cursor:
-        overview.processes = cursor.execute(_PROCESSES).fetchall()
-    with asking.connection.cursor(row_factory=class_row(RunningJob)) as cursor:
-        overview.jobs = cursor.execute(_JOBS).fetchall()
+    overview.processes = structs_of(asking.connection, ConnectedProcess, _PROCESSES)
+    overview.jobs = structs_of(asking.connection, RunningJob, _JOBS)
     overview.in_hand = asking.rows(_IN_HAND)
 
 

@@ -27,6 +27,7 @@ from eventstore.errors import OperatorError
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import MAX_OPEN_BYTES, archive_of, in_pieces, is_readable, read_payload
+from eventstore.log.rows import rows_of, value_of
 from eventstore.proof.archive import Archive, ArchiveDamaged, Contents, StoredPayload, write_archive
 from eventstore.proof.checkpoints import LogKey
 from eventstore.proof.verifier import Checkpoint
@@ -85,18 +86,14 @@ class Checked(msgspec.Struct):
 
 def refuse_unfinished(connection: Connection[Any], code: str, position: int, readers: Sequence[str]) -> None:
     """Raises NotArchivable if the supplier has open imports or e-mails, or a projection still needs its payloads."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute("SELECT status FROM import_supplier WHERE code = %s", (code,)).fetchone()
-        if row is None or row[0] != "complete":
-            raise NotArchivable(
-                f"{code} is not finished. Run `importledger supplier status {code} complete` after its last import."
-            )
-        waiting = cursor.execute(_SELECT_UNFINISHED, {"code": code}).fetchone()
-        if waiting and waiting[0]:
-            raise NotArchivable(f"{code} is not finished: {waiting[0]} imports or e-mails have not ended.")
-        behind = cursor.execute(_SELECT_BEHIND, (position, list(readers))).fetchone()
-        if behind:
-            raise NotArchivable(f"The projection {behind[0]} has yet to read payloads. Try again when it has.")
+    if rows_of(connection, "SELECT status FROM import_supplier WHERE code = %s", code) != [("complete",)]:
+        raise NotArchivable(
+            f"{code} is not finished. Run `importledger supplier status {code} complete` after its last import."
+        )
+    if waiting := value_of(connection, _SELECT_UNFINISHED, code=code):
+        raise NotArchivable(f"{code} is not finished: {waiting} imports or e-mails have not ended.")
+    if behind := rows_of(connection, _SELECT_BEHIND, position, list(readers)):
+        raise NotArchivable(f"The projection {behind[0][0]} has yet to read payloads. Try again when it has.")
 
 
 def archive_supplier(
@@ -129,9 +126,7 @@ def archive_supplier(
         ledger.execute(stream_of(code), command, at=at, by=by)
     with read_back(known, [key.verifier]) as archive:
         detached = detach(connection, archive)
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        [(later,)] = cursor.execute(_COUNT_LATER, (code, known.position)).fetchall()
-    if later:
+    if later := value_of(connection, _COUNT_LATER, code, known.position):
         raise NotArchivable(
             f"{code} is archived in {known.url}; {later:,} payloads came after it, and it has one archive at a time"
             + _ATTACH.format(code)
@@ -141,9 +136,8 @@ def archive_supplier(
 
 def _refuse_without_room(connection: Connection[Any], code: str, url: str, position: int) -> None:
     """Raises NotArchivable if the archive does not fit on this machine, as a temporary file and in its place."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        [(events, event_bytes)] = cursor.execute(_SELECT_EVENT_BYTES, (code, position)).fetchall()
-        [(payload_bytes,)] = cursor.execute(_SELECT_PAYLOAD_BYTES, (code, position)).fetchall()
+    [(events, event_bytes)] = rows_of(connection, _SELECT_EVENT_BYTES, code, position)
+    payload_bytes = value_of(connection, _SELECT_PAYLOAD_BYTES, code, position)
     needed = int(payload_bytes + event_bytes) + events * (position.bit_length() * 64 + 800) + 16_000_000
     places = [Path(tempfile.gettempdir())]
     if url.startswith("file:"):
@@ -179,9 +173,7 @@ WHERE stream IN (SELECT stream FROM events WHERE supplier = %s AND position > %s
 def archiving_alone(connection: Connection[Any], code: str) -> Iterator[None]:
     """Hold the lock on the supplier's archive. Raises NotArchivable if another process holds it."""
     key = locks.ARCHIVES, code
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        [(is_mine,)] = cursor.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", key).fetchall()
-    if not is_mine:
+    if not value_of(connection, "SELECT pg_try_advisory_lock(%s, hashtext(%s))", *key):
         raise NotArchivable(f"{code} is being archived, or its archive attached, by another process.")
     try:
         yield
@@ -302,11 +294,8 @@ def attach_archive(
 @contextmanager
 def all_put_back(connection: Connection[Any], keys: Sequence[str]) -> Iterator[None]:
     """Insert the payloads of all archives until the end of the block, for a restore, which rebuilds all views."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        codes = [
-            stream.split("/", 1)[1]
-            for (stream,) in cursor.execute("SELECT DISTINCT stream FROM events WHERE topic = 'supplier_archived.v1'")
-        ]
+    streams = rows_of(connection, "SELECT DISTINCT stream FROM events WHERE topic = 'supplier_archived.v1'")
+    codes = [stream.split("/", 1)[1] for (stream,) in streams]
     with ExitStack() as stack:
         archives = [
             stack.enter_context(read_back(archived, keys))

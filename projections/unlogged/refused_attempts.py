@@ -10,7 +10,8 @@ from uuid import UUID
 
 import msgspec
 from psycopg import AsyncConnection, Connection
-from psycopg.rows import class_row, tuple_row
+
+from eventstore.log.rows import fetch_structs, rows_of
 
 KEPT_FOR = timedelta(days=90)
 MAX_OF_SUPPLIER = 1_000_000
@@ -90,8 +91,7 @@ def write_attempts(connection: Connection[Any], attempts: Mapping[UUID, Attempt]
 def delete_old_attempts(connection: Connection[Any], at: datetime, *, limit: int = MAX_OF_SUPPLIER) -> int:
     """Delete attempts older than 90 days, and all but the newest of each supplier; return their number."""
     deleted = connection.execute(_DELETE_OLD, (at - KEPT_FOR,)).rowcount
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        suppliers = [row[0] for row in cursor.execute(_SELECT_SUPPLIERS)]
+    suppliers = [row[0] for row in rows_of(connection, _SELECT_SUPPLIERS)]
     for supplier in suppliers:
         deleted += connection.execute(_DELETE_SURPLUS, {"supplier": supplier, "limit": limit}).rowcount
     return deleted
@@ -111,5 +111,4 @@ async def refused_attempts(
     """
     wanted: dict[str, Any] = {"external": external, "before": before, "limit": limit}
     wanted["suppliers"] = None if suppliers is None else [*suppliers]
-    async with connection.cursor(row_factory=class_row(Attempt)) as cursor:
-        return await (await cursor.execute(_SELECT, wanted)).fetchall()
+    return await fetch_structs(connection, Attempt, _SELECT, **wanted)

@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 from psycopg import AsyncConnection, Connection
-from psycopg.rows import class_row, tuple_row
+from psycopg.rows import tuple_row
 
 from eventstore.log.authority import AuthorityKey
+from eventstore.log.rows import fetch_rows, fetch_struct
 
 SESSION_LASTS = timedelta(hours=8)
 LINK_LASTS = timedelta(minutes=15)
@@ -104,8 +105,7 @@ async def open_session(
 
     Returns None as well if the session's MAC is not of this key: its row is forged.
     """
-    async with connection.cursor(row_factory=class_row(OpenSession)) as cursor:
-        opened = await (await cursor.execute(_SELECT_SESSION, (token_sha256(token), at))).fetchone()
+    opened = await fetch_struct(connection, OpenSession, _SELECT_SESSION, token_sha256(token), at)
     if opened is None:
         return None
     parts = token_sha256(token).hex(), opened.session, opened.user_id, opened.began_at, opened.expires_at
@@ -142,9 +142,8 @@ def write_link(connection: Connection[Any], sha256: bytes, user_id: str, at: dat
 
 async def link_user(connection: AsyncConnection[Any], token: str, at: datetime) -> str | None:
     """Return the user whom the link signs in; None if it was used or has expired."""
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        row = await (await cursor.execute(_SELECT_LINK, (token_sha256(token), at))).fetchone()
-    return row[0] if row else None
+    rows = await fetch_rows(connection, _SELECT_LINK, token_sha256(token), at)
+    return rows[0][0] if rows else None
 
 
 def use_link(connection: Connection[Any], token: str, at: datetime) -> bool:

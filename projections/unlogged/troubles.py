@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 from psycopg import AsyncConnection, Connection
-from psycopg.rows import class_row
 
 from eventstore.errors import StoreUnavailable
 from eventstore.log.ledger import Ledger
+from eventstore.log.rows import fetch_structs, structs_of
 from redaction.shown import cleaned
 from telemetry.supervision import Trouble, supervision
 
@@ -76,11 +76,9 @@ def report_troubles(connection: Connection[Any], process: str, troubles: Sequenc
 
 def reported_troubles(connection: Connection[Any]) -> list[ReportedTrouble]:
     """Read the present troubles of all processes, the oldest first."""
-    with connection.cursor(row_factory=class_row(ReportedTrouble)) as cursor:
-        return cursor.execute(_SELECT).fetchall()
+    return structs_of(connection, ReportedTrouble, _SELECT)
 
 
 async def read_troubles(connection: AsyncConnection[Any]) -> list[ReportedTrouble]:
     """Read the same from the event loop."""
-    async with connection.cursor(row_factory=class_row(ReportedTrouble)) as cursor:
-        return await (await cursor.execute(_SELECT)).fetchall()
+    return await fetch_structs(connection, ReportedTrouble, _SELECT)

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 from psycopg import AsyncConnection, Connection
-from psycopg.rows import class_row
+
+from eventstore.log.rows import fetch_structs
 
 MAX_REASON = 500
 
@@ -46,6 +47,5 @@ def delete_reasons_of_user(connection: Connection[Any], user_id: str) -> None:
 
 async def reasons_of(connection: AsyncConnection[Any], ids: Collection[str]) -> dict[str, TypedReason]:
     """Return reasons by id. Erased ones are missing."""
-    async with connection.cursor(row_factory=class_row(TypedReason)) as cursor:
-        rows = await (await cursor.execute(_SELECT, (list(ids),))).fetchall()
+    rows = await fetch_structs(connection, TypedReason, _SELECT, list(ids))
     return {row.reason: row for row in rows}

@@ -13,6 +13,7 @@ from psycopg import AsyncConnection, Connection
 from psycopg.rows import class_row
 
 from eventstore.log.authority import AuthorityKey
+from eventstore.log.rows import fetch_struct, fetch_structs, structs_of
 
 
 class UserDetails(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,8 +125,7 @@ def delete_passwords(connection: Connection[Any]) -> None:
 
 async def details_by_email(connection: AsyncConnection[Any], authority: AuthorityKey, email: str) -> list[UserDetails]:
     """Return the users with this address, ignoring case: at most one per organisation."""
-    async with connection.cursor(row_factory=class_row(UserDetails)) as cursor:
-        rows = await (await cursor.execute(_SELECT_BY_EMAIL, (email,))).fetchall()
+    rows = await fetch_structs(connection, UserDetails, _SELECT_BY_EMAIL, email)
     return [details.authentic(authority) for details in rows]
 
 
@@ -133,20 +133,17 @@ async def details_by_openid(
     connection: AsyncConnection[Any], authority: AuthorityKey, openid: str
 ) -> UserDetails | None:
     """Return the user with this subject of an OpenID provider."""
-    async with connection.cursor(row_factory=class_row(UserDetails)) as cursor:
-        details = await (await cursor.execute(_SELECT_BY_OPENID, (openid,))).fetchone()
+    details = await fetch_struct(connection, UserDetails, _SELECT_BY_OPENID, openid)
     return None if details is None or details.authentic(authority).openid is None else details
 
 
 async def details_of(connection: AsyncConnection[Any], user_ids: Collection[str]) -> dict[str, UserDetails]:
     """By id; who was erased is missing."""
-    async with connection.cursor(row_factory=class_row(UserDetails)) as cursor:
-        rows = await (await cursor.execute(_SELECT_NAMED, (list(user_ids),))).fetchall()
+    rows = await fetch_structs(connection, UserDetails, _SELECT_NAMED, list(user_ids))
     return {details.user_id: details for details in rows}
 
 
 def find_user_details(connection: Connection[Any], email_or_id: str) -> list[UserDetails]:
     """Return the users with this address or id."""
-    with connection.cursor(row_factory=class_row(UserDetails)) as cursor:
-        by_id = cursor.execute(_SELECT_NAMED, ([email_or_id],)).fetchall()
-        return by_id or cursor.execute(_SELECT_BY_EMAIL, (email_or_id,)).fetchall()
+    by_id = structs_of(connection, UserDetails, _SELECT_NAMED, [email_or_id])
+    return by_id or structs_of(connection, UserDetails, _SELECT_BY_EMAIL, email_or_id)

@@ -6,15 +6,16 @@ from typing import Any
 
 import msgspec
 from psycopg import Connection
-from psycopg.rows import dict_row, tuple_row
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from eventstore.aggregates import participant, price_sheet
 from eventstore.aggregates.import_process import stream_of
 from eventstore.log import locks
+from eventstore.log.columns import log_head
+from eventstore.log.rows import rows_of
 from projections.versions.build import Progress, administrator, apply_events, build, make_tables
 from projections.versions.projection import Projection
-from projections.versions.reading import Poison, head, wait_for_erasures
+from projections.versions.reading import Poison, wait_for_erasures
 from projections.versions.versions import ProjectionVersion, held, live_version, parked_streams
 from projections.versions.view import View
 
@@ -86,7 +87,7 @@ def verify(
     schema = f"{projection.name}_verified"
     with one_moment(connection):
         live = live_version(connection, projection.name)
-        upto = head(connection) if projection.is_inline else live.position
+        upto = log_head(connection) if projection.is_inline else live.position
         connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
         make_tables(connection, projection, schema)
         build(admin_url, connection, projection, schema, upto=upto, is_kept=False, progress=progress)
@@ -128,7 +129,7 @@ def side_by_side(
     with administrator(admin_url) as guard, guard.transaction():
         live = held(guard, projection.name)  # keeps followers from changing its tables
         with one_moment(connection):
-            upto = head(connection)
+            upto = log_head(connection)
             places = [(other.schema, other)] + ([] if projection.is_inline else [(projection.home, live)])
             for schema, version in places:
                 parked = parked_streams(connection, projection.name, version.version)
@@ -144,8 +145,7 @@ def compare(connection: Connection[Any], projection: Projection, before: str, af
         if _digest(connection, before, table) == _digest(connection, after, table):
             continue
         key = _key_columns(connection, projection.home, table)
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            rows = cursor.execute(_different(connection, before, after, table, key, max(limit, 1))).fetchall()
+        rows = rows_of(connection, _different(connection, before, after, table, key, max(limit, 1)))
         changed, added, removed = (
             total + number for total, number in zip((changed, added, removed), rows[0][:3], strict=True)
         )
@@ -167,9 +167,8 @@ def _event_behind(
         return ""
     query = SQL("SELECT position, topic FROM events WHERE {} = %s ORDER BY version DESC LIMIT 1")
     where = Identifier("position" if stream is None else "stream")
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        event = cursor.execute(query.format(where), (position if stream is None else stream,)).fetchone()
-    words = f"the event at {event[0]} ({event[1]})" if event else ""
+    rows = rows_of(connection, query.format(where), position if stream is None else stream)
+    words = f"the event at {rows[0][0]} ({rows[0][1]})" if rows else ""
     return f"{stream}: {words}" if stream and words else words
 
 
@@ -182,9 +181,8 @@ def _stream_behind(connection: Connection[Any], key: Mapping[str, Any], schema: 
             return participant.stream_of(organisation, code)
         case {"account_number": number}:
             query = SQL("SELECT import_supplier, external_account_number FROM {} WHERE account_number = %s")
-            with connection.cursor(row_factory=tuple_row) as cursor:
-                account = cursor.execute(query.format(Identifier(schema, "service_account")), (number,)).fetchone()
-            return stream_of(*account) if account else None
+            accounts = rows_of(connection, query.format(Identifier(schema, "service_account")), number)
+            return stream_of(*accounts[0]) if accounts else None
         case _:
             return None
 
@@ -205,8 +203,8 @@ def _different(
         ") AS different ORDER BY {key}"
     ).format(
         key=SQL(", ").join(map(Identifier, key)),
-        before=_rows_of(connection, before, table),
-        after=_rows_of(connection, after, table),
+        before=_sorted_rows(connection, before, table),
+        after=_sorted_rows(connection, after, table),
         limit=limit,
     )
 
@@ -214,18 +212,14 @@ def _different(
 def _digest(connection: Connection[Any], schema: str, table: str) -> tuple[Any, ...]:
     """Number of rows and sum of their hashes: the same for the same rows in any order."""
     query = SQL("SELECT count(*), sum(hashtextextended(t::text, 0)::numeric) FROM {} AS t")
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(query.format(_rows_of(connection, schema, table))).fetchone()
-    assert row is not None
-    return tuple(row)
+    [row] = rows_of(connection, query.format(_sorted_rows(connection, schema, table)))
+    return row
 
 
-def _rows_of(connection: Connection[Any], schema: str, table: str) -> Composed:
+def _sorted_rows(connection: Connection[Any], schema: str, table: str) -> Composed:
     """Query for the table with its columns sorted by name, because migrations append columns at the end."""
     query = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute(query, (f'"{schema}"."{table}"',))
-        columns = sorted(name for (name,) in cursor)
+    columns = sorted(name for (name,) in rows_of(connection, query, f'"{schema}"."{table}"'))
     return SQL("(SELECT {} FROM {})").format(SQL(", ").join(map(Identifier, columns)), Identifier(schema, table))
 
 
@@ -235,8 +229,7 @@ def _key_columns(connection: Connection[Any], schema: str, table: str) -> list[s
         " AND a.attnum = ANY(x.indkey) WHERE x.indisprimary AND x.indrelid = %s::regclass"
         " ORDER BY array_position(x.indkey::int2[], a.attnum)"
     )
-    with connection.cursor(row_factory=dict_row) as cursor:
-        return [row["name"] for row in cursor.execute(query, (f'"{schema}"."{table}"',))]
+    return [name for (name,) in rows_of(connection, query, f'"{schema}"."{table}"')]
 
 
 class Healed(msgspec.Struct, frozen=True):
@@ -283,7 +276,7 @@ def _healed(
     schema = projection.home
     if schema == "platform":
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
-    upto = head(connection) if projection.is_inline else live.position
+    upto = log_head(connection) if projection.is_inline else live.position
     forgotten = [projection.forget(connection, schema, stream) for stream in streams]
     if all(forgotten):
         return apply_events(connection, projection, schema, after=0, upto=upto, streams=streams), False
@@ -301,13 +294,15 @@ def _healed_beside(connection: Connection[Any], view: View, streams: Sequence[st
     Appends wait for the lock of the log only while the newest events are applied, not during the whole replay. Returns
     the streams that cannot be read.
     """
-    upto = head(connection)
+    upto = log_head(connection)
     view.create(connection, _BESIDE)
     view.index(connection, _BESIDE, view.name)
     poisons = apply_events(connection, view, _BESIDE, after=0, upto=upto, streams=streams)
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.LOG,))
     left = [poison.stream for poison in poisons]
-    poisons += apply_events(connection, view, _BESIDE, after=upto, upto=head(connection), parked=left, streams=streams)
+    poisons += apply_events(
+        connection, view, _BESIDE, after=upto, upto=log_head(connection), parked=left, streams=streams
+    )
     for stream in streams:
         view.forget(connection, view.home, stream)
     columns, beside = SQL(", ").join(map(Identifier, view.columns)), Identifier(_BESIDE, view.name)
@@ -325,5 +320,4 @@ _BESIDE = "pg_temp"
 
 def _parked(connection: Connection[Any], name: str, version: int, streams: list[str]) -> dict[str, int]:
     query = "SELECT stream, position FROM parked_streams WHERE name = %s AND version = %s AND stream = ANY(%s)"
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return dict(cursor.execute(query, (name, version, streams)).fetchall())
+    return dict(rows_of(connection, query, name, version, streams))

@@ -10,17 +10,17 @@ from typing import Any, Literal
 import msgspec
 import structlog
 from psycopg import Connection, connect
-from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.log import locks
+from eventstore.log.columns import log_head
+from eventstore.log.rows import rows_of, value_of
 from eventstore.operations.fitness import NO_SCHEMA, NotJudged
 from eventstore.operations.migrate import migrate, patiently
 from eventstore.operations.rights import grant_rights
 from projections import PROJECTIONS
 from projections.versions.build import administrator
 from projections.versions.projection import Projection, keep_off_statistics
-from projections.versions.reading import head
 from projections.versions.versions import add_version, alone, build_version, live_version, switch, versions
 
 logger = structlog.get_logger()
@@ -87,7 +87,7 @@ def _build_beside(connection: Connection[Any], projection: Projection) -> None:
         present = versions(connection, projection.name)
         ready = [each for each in present if each.state == "ready" and each.definition == projection.definition]
         if not ready:
-            if head(connection):
+            if log_head(connection):
                 logger.info("projection is built beside the service", projection=projection.name)
             ready = [build_version("", connection, projection)]
         switch(connection, projection, ready[-1].version)
@@ -162,11 +162,9 @@ class ProjectionChange(msgspec.Struct, frozen=True):
 
 def projection_changes(connection: Connection[Any]) -> list[ProjectionChange]:
     """Changes that `migrate` would make to projections, and those that need `projections rebuild`."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        [(is_there,)] = cursor.execute("SELECT to_regclass('projection_versions') IS NOT NULL").fetchall()
-    if not is_there:
+    if not value_of(connection, "SELECT to_regclass('projection_versions') IS NOT NULL"):
         return []
-    events = head(connection)
+    events = log_head(connection)
     return [change for projection in PROJECTIONS for change in _changes(connection, projection, events)]
 
 
@@ -200,5 +198,4 @@ def _columns(connection: Connection[Any], schema: str, table: str) -> dict[str, 
         " FROM pg_attribute WHERE attrelid = to_regclass(format('%%I.%%I', %s::text, %s::text))"
         " AND attnum > 0 AND NOT attisdropped"
     )
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return dict(cursor.execute(query, (schema, table)).fetchall())
+    return dict(rows_of(connection, query, schema, table))

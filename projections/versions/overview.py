@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 from psycopg import AsyncConnection, Connection
-from psycopg.rows import class_row, tuple_row
+from psycopg.rows import tuple_row
 
 from eventstore.events import OF_SUPPLIERS
+from eventstore.log.columns import log_head
+from eventstore.log.rows import fetch_structs
 from projections.versions.projection import Projection
-from projections.versions.reading import head
 from projections.versions.versions import ProjectionVersion, versions
 
 PARKED_PAGE = 100
@@ -52,7 +53,7 @@ def version_standings(connection: Connection[Any], projections: Sequence[Project
     with connection.cursor(row_factory=tuple_row) as cursor:
         parked = {(name, version): number for name, version, number in cursor.execute(_SELECT_PARKED)}
         sizes = {(schema, table): number for schema, table, number in cursor.execute(_SELECT_ROWS)}
-        reached, standings = head(connection), []
+        reached, standings = log_head(connection), []
         for projection in projections:
             for version in versions(connection, projection.name):
                 is_live = version.state == "live"
@@ -96,5 +97,4 @@ async def parked_in(
     """Parked streams of a live version, after a position: all, or those of these suppliers."""
     asked = {"name": name, "after": after, "limit": limit, "kinds": [*OF_SUPPLIERS]}
     asked["suppliers"] = None if suppliers is None else [*suppliers]
-    async with connection.cursor(row_factory=class_row(ParkedStream)) as cursor:
-        return await (await cursor.execute(_SELECT_PARKED_STREAMS, asked)).fetchall()
+    return await fetch_structs(connection, ParkedStream, _SELECT_PARKED_STREAMS, **asked)

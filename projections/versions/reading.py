@@ -17,8 +17,9 @@ from eventstore.aggregates.import_process import ImportProcessed
 from eventstore.errors import OperatorError
 from eventstore.events import AGGREGATES, ERASURES, Recorded, Unreadable, read_event, recorded_event, subject_of
 from eventstore.log import locks
-from eventstore.log.columns import SELECT_HEAD, columns_of
+from eventstore.log.columns import columns_of
 from eventstore.log.payloads import PayloadId, archive_of, each_body, is_erased
+from eventstore.log.rows import rows_of
 from redaction.shown import said_by
 
 BATCH = 1_000
@@ -208,9 +209,8 @@ def slices(connection: Connection[Any], count: int, *, upto: int, least: int = B
     """Split the streams into about `count` ranges of similar size; into one if they had fewer than `least` events."""
     if count < 2 or upto < least * count:
         return [Slice()]
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        percent = min(100.0, 2_000_000 / upto)
-        sample = [row[0] for row in cursor.execute(_SELECT_BOUNDS, {"percent": percent, "upto": upto})]
+    rows = rows_of(connection, _SELECT_BOUNDS, percent=min(100.0, 2_000_000 / upto), upto=upto)
+    sample = [row[0] for row in rows]
     bounds = [sample[len(sample) * n // count] for n in range(1, count)] if len(sample) > count else []
     different = list(dict.fromkeys(bounds))
     return [Slice(one, other) for one, other in zip([None, *different], [*different, None], strict=True)]
@@ -263,13 +263,6 @@ def _payloads_of(connection: Connection[Any], batch: Sequence[Seen]) -> list[Pay
         (seen.stream, getattr(seen.recorded.event, "payload_sha256", "") or staged.get(seen.stream, ""))
         for seen in batch
     ]
-
-
-def head(connection: Connection[Any]) -> int:
-    """The last position of the log."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(SELECT_HEAD).fetchone()
-    return int(row[0]) if row else 0
 
 
 def wait_for_erasures(connection: Connection[Any]) -> None:

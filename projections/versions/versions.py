@@ -12,15 +12,17 @@ from typing import Any
 import msgspec
 import psycopg
 from psycopg import Connection
-from psycopg.rows import class_row, tuple_row
+from psycopg.rows import class_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.clock import now
 from eventstore.errors import OperatorError
 from eventstore.log import locks
+from eventstore.log.columns import log_head
+from eventstore.log.rows import rows_of, structs_of, value_of
 from projections.versions.build import Progress, apply_events, build, make_tables
 from projections.versions.projection import Projection
-from projections.versions.reading import Poison, head, wait_for_erasures
+from projections.versions.reading import Poison, wait_for_erasures
 
 KEPT = timedelta(days=7)
 """Time in which a retired version can be switched in again. It is deleted afterwards."""
@@ -76,8 +78,7 @@ _HOLD = _SELECT + SQL("WHERE name = %s AND state = 'live' FOR UPDATE")
 
 def versions(connection: Connection[Any], name: str) -> list[ProjectionVersion]:
     """Versions of a projection, the oldest first."""
-    with connection.cursor(row_factory=class_row(ProjectionVersion)) as cursor:
-        return cursor.execute(_SELECT_VERSIONS, (name,)).fetchall()
+    return structs_of(connection, ProjectionVersion, _SELECT_VERSIONS, name)
 
 
 def live_version(connection: Connection[Any], name: str) -> ProjectionVersion:
@@ -117,9 +118,7 @@ def alone(connection: Connection[Any], projection: Projection, *, waits: bool = 
     if waits:
         connection.execute("SELECT pg_advisory_lock(%s, hashtext(%s))", key)
     else:
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            row = cursor.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", key).fetchone()
-        if not (row and row[0]):
+        if not value_of(connection, "SELECT pg_try_advisory_lock(%s, hashtext(%s))", *key):
             raise NotPossible(f"{projection.name} is being built or switched by another process.")
     try:
         yield
@@ -141,7 +140,7 @@ def build_version(
     The caller must hold `alone`. A cancelled build leaves nothing behind; the next build removes a killed one.
     """
     drop_versions(connection, projection, unfinished=True)
-    name, upto = projection.name, head(connection)
+    name, upto = projection.name, log_head(connection)
     version = max((present.version for present in versions(connection, name)), default=0) + 1
     schema = schema_of(name, version)
     add_version(connection, projection, version, "building", upto)
@@ -181,7 +180,7 @@ def catch_up(connection: Connection[Any], projection: Projection, version: int) 
     present = _version(connection, projection.name, version)
     position = present.position
     while True:
-        end = head(connection)
+        end = log_head(connection)
         reached = min(end, position + AT_ONCE)
         with connection.transaction():
             advance(connection, projection, present.schema, version, after=position, upto=reached)
@@ -263,7 +262,7 @@ def _switch(
         for table in tables:
             locking = SQL("LOCK TABLE {} IN SHARE UPDATE EXCLUSIVE MODE")
             connection.execute(locking.format(Identifier(schema, table)))
-    meanwhile = head(connection)
+    meanwhile = log_head(connection)
     advance(connection, projection, chosen.schema, chosen.version, after=position, upto=meanwhile)
     connection.execute(SQL("SET LOCAL lock_timeout = {}").format(locks.WAIT_MS))
     if projection.home == "platform":
@@ -275,7 +274,7 @@ def _switch(
         connection.execute("SET LOCAL statement_timeout = 0")
     if projection.is_inline and projection.home == "public":
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.LOG,))
-    reached = head(connection)
+    reached = log_head(connection)
     if reached - meanwhile > CLOSE:
         raise _Behind
     advance(connection, projection, chosen.schema, chosen.version, after=meanwhile, upto=reached)
@@ -370,8 +369,7 @@ UPDATE parked_streams SET accepted_at = clock_timestamp(), accepted_by = %s WHER
 
 def accept_parked(connection: Connection[Any], stream: str, by: str) -> list[str]:
     """Accept that projections skip a stream; return their names. Healing the stream ends that."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return sorted({name for (name,) in cursor.execute(_ACCEPT, (by, stream))})
+    return sorted({name for (name,) in rows_of(connection, _ACCEPT, by, stream)})
 
 
 def parked_streams(connection: Connection[Any], name: str, version: int, *, is_open: bool = False) -> list[str]:
@@ -380,8 +378,7 @@ def parked_streams(connection: Connection[Any], name: str, version: int, *, is_o
         "SELECT stream FROM parked_streams WHERE name = %s AND version = %s AND (accepted_at IS NULL OR NOT %s)"
         " ORDER BY stream"
     )
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return [stream for (stream,) in cursor.execute(query, (name, version, is_open))]
+    return [stream for (stream,) in rows_of(connection, query, name, version, is_open)]
 
 
 def _forget(connection: Connection[Any], projection: Projection, version: int) -> None:
@@ -392,21 +389,17 @@ def _forget(connection: Connection[Any], projection: Projection, version: int) -
 
 def _present(connection: Connection[Any], schema: str, tables: Sequence[str]) -> list[str]:
     """Return the tables that exist, in the given order."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (schema,))
-        there = {name for (name,) in cursor.fetchall()}
-    return [table for table in tables if table in there]
+    there = rows_of(connection, "SELECT tablename FROM pg_tables WHERE schemaname = %s", schema)
+    return [table for table in tables if (table,) in there]
 
 
 def _rights(connection: Connection[Any], schema: str, table: str) -> list[tuple[str, str]]:
     """(role, right) pairs granted on a table, except the owner's."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute(
-            "SELECT grantee, privilege_type FROM information_schema.role_table_grants"
-            " WHERE table_schema = %s AND table_name = %s AND grantee <> current_user",
-            (schema, table),
-        )
-        return cursor.fetchall()
+    query = (
+        "SELECT grantee, privilege_type FROM information_schema.role_table_grants"
+        " WHERE table_schema = %s AND table_name = %s AND grantee <> current_user"
+    )
+    return rows_of(connection, query, schema, table)
 
 
 def grant(connection: Connection[Any], schema: str, table: str, rights: Sequence[tuple[str, str]]) -> None:

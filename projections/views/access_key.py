@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 from psycopg import AsyncConnection, Connection
-from psycopg.rows import class_row, tuple_row
+from psycopg.rows import tuple_row
 
 from eventstore.aggregates.organisation import ORGANISATION, KeyConfirmed, KeyCreated, KeyRevoked
 from eventstore.events import Recorded, read_event
+from eventstore.log.rows import fetch_struct, fetch_structs, rows_of
 from eventstore.operations.rights import READ
 from projections.versions.view import Values, View
 
@@ -98,8 +99,7 @@ ORDER BY supplier
 
 def organisation_reach(connection: Connection[Any], organisation: str) -> tuple[str, ...]:
     """Return the suppliers that the organisation's valid keys may use."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return tuple(row[0] for row in cursor.execute(_SELECT_REACH, (organisation,)))
+    return tuple(code for (code,) in rows_of(connection, _SELECT_REACH, organisation))
 
 
 class KeyListed(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,11 +130,9 @@ async def keys_page(
     """Read keys after an id, of an organisation or "" for all, whose suppliers are all in `within`."""
     wanted: dict[str, Any] = {"organisation": organisation, "after": after, "limit": limit}
     wanted["within"] = None if within is None else list(within)
-    async with connection.cursor(row_factory=class_row(KeyListed)) as cursor:
-        return await (await cursor.execute(_SELECT_PAGE, wanted)).fetchall()
+    return await fetch_structs(connection, KeyListed, _SELECT_PAGE, **wanted)
 
 
 async def key_listed(connection: AsyncConnection[Any], key_id: str) -> KeyListed | None:
     """Read one key; None if it does not exist."""
-    async with connection.cursor(row_factory=class_row(KeyListed)) as cursor:
-        return await (await cursor.execute(_SELECT_ONE, (key_id,))).fetchone()
+    return await fetch_struct(connection, KeyListed, _SELECT_ONE, key_id)

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 from psycopg import AsyncConnection
-from psycopg.rows import class_row
 
 from eventstore.aggregates.user import (
     USER,
@@ -16,6 +15,7 @@ from eventstore.aggregates.user import (
     UserErased,
     UserRoleChanged,
 )
+from eventstore.log.rows import fetch_struct, fetch_structs
 from eventstore.operations.rights import Rights
 from projections.versions.view import View
 
@@ -84,11 +84,9 @@ async def users_page(
     """Read users after an id, of an organisation or "" for all, whose suppliers are all in `within`."""
     wanted: dict[str, Any] = {"organisation": organisation, "after": after, "limit": limit}
     wanted["within"] = None if within is None else list(within)
-    async with connection.cursor(row_factory=class_row(UserListed)) as cursor:
-        return await (await cursor.execute(_SELECT_PAGE, wanted)).fetchall()
+    return await fetch_structs(connection, UserListed, _SELECT_PAGE, **wanted)
 
 
 async def user_listed(connection: AsyncConnection[Any], user_id: str) -> UserListed | None:
     """Read one user; None if it does not exist."""
-    async with connection.cursor(row_factory=class_row(UserListed)) as cursor:
-        return await (await cursor.execute(_SELECT_ONE, (user_id,))).fetchone()
+    return await fetch_struct(connection, UserListed, _SELECT_ONE, user_id)

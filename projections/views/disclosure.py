@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 from psycopg import AsyncConnection
-from psycopg.rows import class_row
 
 from eventstore.aggregates.disclosure import DISCLOSURE, PersonalDataShown
+from eventstore.log.rows import fetch_structs
 from eventstore.operations.rights import Rights
 from projections.versions.view import View
 
@@ -66,8 +66,7 @@ async def newest_disclosures(
 ) -> list[Disclosure]:
     """Read disclosures of these suppliers' accounts, or of all, newest first, before a position [0: from the end]."""
     wanted = {"suppliers": None if suppliers is None else list(suppliers), "before": before, "limit": limit}
-    async with connection.cursor(row_factory=class_row(Disclosure)) as cursor:
-        return await (await cursor.execute(_SELECT_NEWEST, wanted)).fetchall()
+    return await fetch_structs(connection, Disclosure, _SELECT_NEWEST, **wanted)
 
 
 async def was_shown(

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 from psycopg import AsyncConnection
-from psycopg.rows import class_row, tuple_row
 
 from eventstore.aggregates.import_process import DryRunErrored, ImportErrored
 from eventstore.aggregates.run import RequestsRefused, RunCounted
+from eventstore.log.rows import fetch_rows, fetch_structs
 from projections.versions.following import Counter
 from projections.versions.reading import Seen
 from schemas.base import MARKET_TIME, code_and_path, problem_name
@@ -76,9 +76,7 @@ async def supplier_errors(
     connection: AsyncConnection[Any], supplier: str, first: date | None, last: date | None
 ) -> list[ErrorCount]:
     """Read the errors from one day to another, the most frequent of a day first; 10,000 rows at most."""
-    async with connection.cursor(row_factory=class_row(ErrorCount)) as cursor:
-        await cursor.execute(_SELECT, (supplier, first, first, last, last))
-        return await cursor.fetchall()
+    return await fetch_structs(connection, ErrorCount, _SELECT, supplier, first, first, last, last)
 
 
 class CountByDay(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,8 +143,7 @@ async def refused_requests(
     names = ("number", "after_supplier", "after_code", "after_path")
     wanted = {"suppliers": list(suppliers), "first": listed[0], "limit": limit}
     wanted |= dict(zip(names, after or (None,) * len(names), strict=True))
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = await (await cursor.execute(_SELECT_REFUSED, wanted)).fetchall()
+    rows = await fetch_rows(connection, _SELECT_REFUSED, **wanted)
     return [
         RefusalCount(
             supplier=supplier,

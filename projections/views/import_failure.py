@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 from psycopg import AsyncConnection, Connection
-from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregates.import_process import (
@@ -24,6 +23,7 @@ from eventstore.aggregates.import_process import (
     identity_of,
 )
 from eventstore.log.copy_format import copy_into
+from eventstore.log.rows import fetch_rows, rows_of
 from projections.versions.following import Following, add_numbers
 from projections.versions.projection import declared_columns_of
 from projections.versions.reading import Seen
@@ -131,11 +131,10 @@ def _failures(connection: Connection[Any], schema: str, streams: list[str]) -> d
         "SELECT stream, array_agg(code ORDER BY code, path), array_agg(path ORDER BY code, path), min(position),"
         " min(failed_at), min(fixed_at) FROM {} WHERE stream = ANY(%s) GROUP BY stream"
     ).format(Identifier(schema, "import_failure"))
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return {
-            stream: _Failed(tuple(zip(codes, paths, strict=True)), position, failed_at, fixed_at)
-            for stream, codes, paths, position, failed_at, fixed_at in cursor.execute(query, (streams,))
-        }
+    return {
+        stream: _Failed(tuple(zip(codes, paths, strict=True)), position, failed_at, fixed_at)
+        for stream, codes, paths, position, failed_at, fixed_at in rows_of(connection, query, streams)
+    }
 
 
 def _write(
@@ -215,8 +214,7 @@ async def failure_counts(
     names = ("open", "fixed", "after_supplier", "after_code", "after_path")
     wanted = {"suppliers": list(suppliers), "first": listed[0], "code": code, "limit": limit}
     wanted |= dict(zip(names, after or (None,) * len(names), strict=True))
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = await (await cursor.execute(_SELECT_COUNTS, wanted)).fetchall()
+    rows = await fetch_rows(connection, _SELECT_COUNTS, **wanted)
     return [
         FailureCount(
             supplier=supplier,

@@ -35,6 +35,7 @@ from eventstore.aggregates.run import AccountsReplayed, RunCounted, run_of
 from eventstore.clock import now
 from eventstore.log.columns import SELECT_HEAD
 from eventstore.log.copy_format import copy_into
+from eventstore.log.rows import fetch_rows, rows_of
 from projections.versions.following import Following, add_numbers
 from projections.versions.reading import Seen
 from projections.views.error_statistics import failure_name
@@ -206,8 +207,7 @@ def _of_suppliers_with_runs(connection: Connection[Any], schema: str, batch: Seq
     """Return the events of suppliers that have runs, or get one in this batch. Most suppliers have none."""
     suppliers = {seen.recorded.supplier for seen in batch}
     having = SQL("SELECT DISTINCT supplier FROM {} WHERE supplier = ANY(%s)").format(Identifier(schema, "import_run"))
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        with_runs = {supplier for (supplier,) in cursor.execute(having, (list(suppliers),))}
+    with_runs = {supplier for (supplier,) in rows_of(connection, having, list(suppliers))}
     if suppliers - with_runs:
         with_runs |= {seen.recorded.supplier for seen in batch if _is_of_run(seen.recorded.event)}
     return [seen for seen in batch if seen.recorded.supplier in with_runs]
@@ -226,10 +226,8 @@ def _members(connection: Connection[Any], schema: str, accounts: Collection[Acco
         "SELECT supplier, external_account_number, run FROM {}"
         " JOIN unnest(%s::text[], %s::text[]) AS wanted (s, e) ON supplier = s AND external_account_number = e"
     ).format(Identifier(schema, "import_run_account"))
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute(query, [list(column) for column in zip(*accounts, strict=True)])
-        for supplier, external, run in cursor:
-            members[supplier, external].add(run)
+    for supplier, external, run in rows_of(connection, query, *map(list, zip(*accounts, strict=True))):
+        members[supplier, external].add(run)
     return dict(members)
 
 
@@ -258,8 +256,7 @@ def _statuses(
             wanted += [(stream_of(supplier, external), seen.position) for external in new]
     if not wanted:
         return {}
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = cursor.execute(_SELECT_LAST, [list(column) for column in zip(*wanted, strict=True)]).fetchall()
+    rows = rows_of(connection, _SELECT_LAST, *map(list, zip(*wanted, strict=True)))
     return {
         (stream, upto): STATUS_AFTER_TOPIC.get(topic) or status_after_erasure(has_account)
         for stream, upto, topic, has_account in rows
@@ -304,16 +301,14 @@ FROM unnest(%s::text[]) AS s (supplier)
 def known_runs(connection: Connection[Any], names: Collection[RunKey]) -> set[RunKey]:
     """Return the runs among these that exist."""
     suppliers, runs = (list(column) for column in zip(*names, strict=True))
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return {(supplier, run) for supplier, run in cursor.execute(_SELECT_KNOWN, (suppliers, runs))}
+    return {(supplier, run) for supplier, run in rows_of(connection, _SELECT_KNOWN, suppliers, runs)}
 
 
 def runs_since(
     connection: Connection[Any], suppliers: Collection[str], since: datetime, *, most: int
 ) -> dict[str, int]:
     """Count the runs of each supplier that began at this time or later, up to `most`."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return dict(cursor.execute(_COUNT_SINCE, (since, most, [*suppliers])).fetchall())
+    return dict(rows_of(connection, _COUNT_SINCE, since, most, [*suppliers]))
 
 
 def not_in_run(connection: Connection[Any], supplier: str, run: str, accounts: Sequence[str]) -> list[str]:
@@ -322,8 +317,7 @@ def not_in_run(connection: Connection[Any], supplier: str, run: str, accounts: S
         "SELECT external_account_number FROM import_run_account"
         " WHERE supplier = %s AND run = %s AND external_account_number = ANY(%s)"
     )
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        known = {external for (external,) in cursor.execute(query, (supplier, run, list(accounts)))}
+    known = {external for (external,) in rows_of(connection, query, supplier, run, list(accounts))}
     return [external for external in accounts if external not in known]
 
 
@@ -484,13 +478,12 @@ async def run_imports(
     """Read the next imports of a run in the order of sending, and the place of the last; None at the end."""
     wanted = {"supplier": supplier, "run": run, "status": status, "after": after[0], "last": after[1], "limit": PAGE}
     wanted["candidates"] = PAGE if status is None else _MAX_CANDIDATES
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = await (await cursor.execute(_SELECT_IMPORTS, wanted)).fetchall()
-        imports = [_run_import(*row[1:]) for row in rows]
-        if len(rows) == PAGE:
-            return imports, (rows[-1][0], rows[-1][1])
-        last = await (await cursor.execute(_SELECT_LAST_CANDIDATE, wanted)).fetchone()
-    return imports, (last[0], last[1]) if last else None
+    rows = await fetch_rows(connection, _SELECT_IMPORTS, **wanted)
+    imports = [_run_import(*row[1:]) for row in rows]
+    if len(rows) == PAGE:
+        return imports, (rows[-1][0], rows[-1][1])
+    last = await fetch_rows(connection, _SELECT_LAST_CANDIDATE, **wanted)
+    return imports, (last[0][0], last[0][1]) if last else None
 
 
 def _run_import(external: str, *columns: Any) -> RunImport:
@@ -515,8 +508,7 @@ def run_accounts(
     Returns their number, (account number, external number) of those that exist, and their last place; None at the end.
     """
     wanted = {"supplier": supplier, "run": run, "after": after[0], "last": after[1], "limit": limit}
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = cursor.execute(_SELECT_ACCOUNTS, wanted).fetchall()
+    rows = rows_of(connection, _SELECT_ACCOUNTS, **wanted)
     accounts = [(number, external) for _, external, number in rows if number is not None]
     return len(rows), accounts, (rows[-1][0], rows[-1][1]) if len(rows) == limit else None
 

@@ -9,7 +9,6 @@ from typing import Any, Literal, LiteralString
 
 import msgspec
 from psycopg import AsyncConnection, Connection
-from psycopg.rows import tuple_row
 
 from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.import_process import (
@@ -28,6 +27,7 @@ from eventstore.aggregates.import_process import (
     status_after,
 )
 from eventstore.events import Recorded
+from eventstore.log.rows import fetch_rows, rows_of, value_of
 from projections.versions.view import Values, View
 from schemas.status import ImportListItem, ImportState, ImportStatus, LatestError, ListedImport, TransferStatus
 
@@ -131,15 +131,12 @@ WHERE status = 'IN_PROGRESS' AND worker = %s AND lease_until = %s
 
 def leased_imports(connection: Connection[Any], worker: int, lease_until: datetime) -> list[tuple[str, str]]:
     """Read (supplier, external account number) of a worker's imports under the lease that ends at this time."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return cursor.execute(_SELECT_LEASED, (worker, lease_until)).fetchall()
+    return rows_of(connection, _SELECT_LEASED, worker, lease_until)
 
 
 def imports_wait(connection: Connection[Any]) -> bool:
     """Return whether an import could be processed now."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(SELECT_IMPORTS_WAIT).fetchone()
-    return bool(row and row[0])
+    return bool(value_of(connection, SELECT_IMPORTS_WAIT))
 
 
 def _candidates(conditions: LiteralString) -> LiteralString:
@@ -294,13 +291,12 @@ async def import_list(
     """
     wanted = {"supplier": supplier, "states": list(states), "after": after, "limit": _LIST_PAGE}
     wanted["candidates"] = _MAX_CANDIDATES
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = await (await cursor.execute(_SELECT_LIST, wanted)).fetchall()
-        items = [
-            ImportListItem(external_account_number=external, service_account_number=number, account_created_at=at)
-            for external, number, at, _ in rows
-        ]
-        if len(rows) == _LIST_PAGE:
-            return items, rows[-1][3]
-        last = await (await cursor.execute(_SELECT_LAST_CANDIDATE, wanted)).fetchone()
-    return items, last[0] if last else None
+    rows = await fetch_rows(connection, _SELECT_LIST, **wanted)
+    items = [
+        ImportListItem(external_account_number=external, service_account_number=number, account_created_at=at)
+        for external, number, at, _ in rows
+    ]
+    if len(rows) == _LIST_PAGE:
+        return items, rows[-1][3]
+    last = await fetch_rows(connection, _SELECT_LAST_CANDIDATE, **wanted)
+    return items, last[0][0] if last else None

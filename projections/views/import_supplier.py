@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 from psycopg import AsyncConnection
-from psycopg.rows import class_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregates.supplier import (
@@ -20,6 +19,7 @@ from eventstore.aggregates.supplier import (
     SupplierStatusChanged,
 )
 from eventstore.events import Recorded
+from eventstore.log.rows import fetch_struct, fetch_structs
 from eventstore.operations.rights import Rights
 from market.judging import Terms
 from projections.versions.view import Values, View
@@ -112,14 +112,12 @@ async def suppliers_page(
 ) -> list[SupplierListed]:
     """Read these suppliers, or all for None, after a code."""
     wanted = {"suppliers": None if suppliers is None else list(suppliers), "after": after, "limit": limit}
-    async with connection.cursor(row_factory=class_row(SupplierListed)) as cursor:
-        return await (await cursor.execute(_SELECT_PAGE, wanted)).fetchall()
+    return await fetch_structs(connection, SupplierListed, _SELECT_PAGE, **wanted)
 
 
 async def supplier_listed(connection: AsyncConnection[Any], code: str) -> SupplierListed | None:
     """Read one supplier; None if it does not exist."""
-    async with connection.cursor(row_factory=class_row(SupplierListed)) as cursor:
-        return await (await cursor.execute(_SELECT_ONE, (code,))).fetchone()
+    return await fetch_struct(connection, SupplierListed, _SELECT_ONE, code)
 
 
 SELECT_SUPPLIERS = "SELECT * FROM import_supplier ORDER BY code"

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 from psycopg import AsyncConnection, Connection
-from psycopg.rows import args_row, tuple_row
 
 from eventstore.aggregates.owner_task import (
     OWNER_TASK,
@@ -15,6 +14,7 @@ from eventstore.aggregates.owner_task import (
     OwnerTaskRequested,
     OwnerTaskStarted,
 )
+from eventstore.log.rows import fetch_struct, fetch_structs, rows_of
 from eventstore.operations.rights import Rights
 from projections.versions.view import View
 
@@ -82,7 +82,7 @@ OWNER_TASK_VIEW = View(
 
 _SELECT = """
 SELECT t.task_id, t.kind, t.arguments, t.user_id, t.reason, t.status, t.error, t.requested_at, t.modified_at,
-       coalesce(p.done, 0), coalesce(p.total, 0), coalesce(p.outcome, '')
+       coalesce(p.done, 0) AS done, coalesce(p.total, 0) AS total, coalesce(p.outcome, '') AS outcome
 FROM owner_task AS t
 LEFT JOIN owner_task_progress AS p USING (task_id)
 """
@@ -118,8 +118,7 @@ async def owner_tasks(
 ) -> list[OwnerTask]:
     """Read the newest tasks of a kind, or "" for all, with these arguments."""
     wanted = {"kind": kind, "arguments": msgspec.json.encode(arguments).decode(), "limit": limit}
-    async with connection.cursor(row_factory=args_row(_task)) as cursor:
-        return await (await cursor.execute(_SELECT_NEWEST, wanted)).fetchall()
+    return await fetch_structs(connection, _task, _SELECT_NEWEST, **wanted)
 
 
 async def owner_tasks_page(
@@ -132,28 +131,23 @@ async def owner_tasks_page(
     """Read tasks after a place, the newest first: all, or those about imports of these suppliers."""
     at, task_id = after or (None, "")
     wanted = {"suppliers": None if suppliers is None else list(suppliers), "at": at, "after": task_id, "limit": limit}
-    async with connection.cursor(row_factory=args_row(_task)) as cursor:
-        return await (await cursor.execute(_SELECT_PAGE, wanted)).fetchall()
+    return await fetch_structs(connection, _task, _SELECT_PAGE, **wanted)
 
 
 async def open_owner_tasks(connection: AsyncConnection[Any], limit: int) -> list[OwnerTask]:
     """Read the unfinished tasks in the order of request."""
-    async with connection.cursor(row_factory=args_row(_task)) as cursor:
-        return await (await cursor.execute(_SELECT_ALL_OPEN, {"limit": limit})).fetchall()
+    return await fetch_structs(connection, _task, _SELECT_ALL_OPEN, limit=limit)
 
 
 async def owner_task(connection: AsyncConnection[Any], task_id: str) -> OwnerTask | None:
     """Read one task; None if it does not exist."""
-    async with connection.cursor(row_factory=args_row(_task)) as cursor:
-        return await (await cursor.execute(_SELECT_ONE, {"task_id": task_id})).fetchone()
+    return await fetch_struct(connection, _task, _SELECT_ONE, task_id=task_id)
 
 
 def open_tasks(connection: Connection[Any]) -> list[str]:
     """Read the ids of unfinished tasks, taking turns between users."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return [task_id for (task_id,) in cursor.execute(_SELECT_OPEN)]
+    return [task_id for (task_id,) in rows_of(connection, _SELECT_OPEN)]
 
 
-def _task(*columns: Any) -> OwnerTask:
-    values = dict(zip(OwnerTask.__struct_fields__, columns, strict=True))
+def _task(**values: Any) -> OwnerTask:
     return OwnerTask(**values | {"arguments": msgspec.json.decode(values["arguments"], type=dict[str, str])})

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 from psycopg import AsyncConnection
-from psycopg.rows import tuple_row
 
 from eventstore.aggregates.import_process import (
     DryRunErrored,
@@ -20,6 +19,7 @@ from eventstore.aggregates.import_process import (
     ImportStaged,
 )
 from eventstore.aggregates.run import RequestsRefused, RunCounted
+from eventstore.log.rows import fetch_rows
 from projections.versions.following import Counter
 from projections.versions.reading import Seen
 
@@ -141,8 +141,7 @@ async def throughput(
         "first": last - grid.bar * (grid.bars - 1),
         "end": last + grid.bar,
     }
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = await (await cursor.execute(_SELECT, wanted)).fetchall()
+    rows = await fetch_rows(connection, _SELECT, **wanted)
     return bars_of(rows, period, at)
 
 
@@ -157,7 +156,6 @@ async def late_counts(
     upto = _floor(at, 60)
     wanted = (list(suppliers), upto - timedelta(minutes=RATE_MINUTES), upto)
     counts: dict[str, dict[str, int]] = {}
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        for supplier, kind, number in await (await cursor.execute(_SELECT_LATE, wanted)).fetchall():
-            counts.setdefault(supplier, {})[kind] = number
+    for supplier, kind, number in await fetch_rows(connection, _SELECT_LATE, *wanted):
+        counts.setdefault(supplier, {})[kind] = number
     return counts

@@ -15,6 +15,7 @@ from eventstore.clock import now
 from eventstore.errors import StreamUnreadable
 from eventstore.events import Unreadable
 from eventstore.log import follow
+from eventstore.log.columns import log_head
 from eventstore.log.ledger import Ledger
 from eventstore.operations.export import export, header_of, read_export
 from eventstore.proof.payload_verification import verify_payloads
@@ -22,7 +23,7 @@ from eventstore.proof.sealing import read_leaves
 from eventstore.proof.verification import verify_answers, verify_events
 from projections import FOLLOWING, PLATFORM, PROJECTIONS
 from projections.versions.build import administrator
-from projections.versions.reading import head, read_erasures
+from projections.versions.reading import read_erasures
 from projections.versions.versions import alone, build_version
 from projections.views.access_key import wrong_keys
 from tests.support.bells import queued
@@ -77,7 +78,7 @@ class Log:
             self.relay._ring(IMPORTS, 0)
             self._ended.tell(connection)
             list(read_erasures(connection, after=0))
-            end = head(connection)
+            end = log_head(connection)
             assert [follow.checkpoint(connection, name) for name in ("relay", "ended imports")] == [end, end]
         catch_up(self.ledger)
         behind = self.admin.execute(
@@ -89,7 +90,7 @@ class Log:
 
     def _is_verified_and_exported(self) -> None:
         with psycopg.connect(self.urls.admin) as connection:
-            read_leaves(connection, 0, head(connection))
+            read_leaves(connection, 0, log_head(connection))
             verify_events(connection, [], [], whole=True)
             verify_payloads(connection)
             verify_answers(connection)

@@ -27,6 +27,7 @@ from eventstore.clock import now
 from eventstore.errors import Refused, StoreUnavailable, first_line
 from eventstore.log import follow, locks
 from eventstore.log.authority import AuthorityKey
+from eventstore.log.columns import log_head
 from eventstore.log.ledger import Beside, Ledger
 from eventstore.log.store_errors import store_errors
 from projections import INLINE, PROJECTIONS
@@ -34,7 +35,6 @@ from projections.queries.history import account_streams
 from projections.versions.build import Progress, administrator
 from projections.versions.compare import compare, heal, side_by_side, verify
 from projections.versions.projection import Projection
-from projections.versions.reading import head
 from projections.versions.versions import (
     NotPossible,
     ProjectionVersion,
@@ -150,7 +150,7 @@ class OwnerTasks(Follower):
         values = request.arguments
         if request.kind == "log_verify":
             with self._ledger.connection() as connection:
-                total = head(connection)
+                total = log_head(connection)
             return self._verify_log(values, self._progress(task_id, total))
         carry_out = OPERATIONS[request.kind].carry_out
         if carry_out is not None:
@@ -178,7 +178,7 @@ class OwnerTasks(Follower):
     def _of_projection(self, task_id: str, request: OwnerTaskRequested, projection: Projection) -> dict[str, Any]:
         url = self._admin_url
         with administrator(url) as connection, alone(connection, projection):
-            total = head(connection)
+            total = log_head(connection)
             progress = self._progress(task_id, total)
             if request.kind == "projection_verify":
                 verified = verify(url, connection, projection, limit=ROWS, progress=progress)

@@ -16,10 +16,11 @@ from psycopg import Connection
 from eventstore.aggregates.import_process import ImportStaged
 from eventstore.errors import StoreUnavailable
 from eventstore.log import follow, locks
+from eventstore.log.columns import log_head
 from eventstore.log.ledger import Ledger
 from projections.versions.build import apply_batch
 from projections.versions.projection import Projection
-from projections.versions.reading import LastTopics, Poison, Seen, head, read_ordered, wait_for_erasures
+from projections.versions.reading import LastTopics, Poison, Seen, read_ordered, wait_for_erasures
 from projections.versions.versions import ProjectionVersion, held, park, parked_streams
 from telemetry.supervision import supervision
 from workers.followers.leader import Follower, ends_work
@@ -131,7 +132,7 @@ class Projector(Follower):
         """
         read = self._read
         if read is None or not read.after <= position < read.reached:
-            reached, batch = head(connection), list[Seen | Poison]()
+            reached, batch = log_head(connection), list[Seen | Poison]()
             if reached > position:
                 batch = read_ordered(
                     connection,

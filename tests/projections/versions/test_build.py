@@ -7,13 +7,13 @@ from psycopg import Connection
 
 from embedded.postgres import PostgresUrls
 from eventstore.log import payloads
+from eventstore.log.columns import log_head
 from eventstore.log.ledger import Ledger
 from projections import PLATFORM, PROJECTIONS
 from projections.versions import build as build_module
 from projections.versions.build import apply_events, build, make_tables
 from projections.versions.compare import compare, verify
 from projections.versions.projection import Projection
-from projections.versions.reading import head
 from projections.versions.versions import (
     alone,
     build_version,
@@ -39,7 +39,7 @@ def test_bulk_and_event_by_event_come_to_the_same(
     for schema in ("bulk", "single"):
         admin.execute(f"CREATE SCHEMA {schema}".encode())
         make_tables(admin, projection, schema)
-    upto = head(admin)
+    upto = log_head(admin)
     assert build(database.admin, admin, projection, "bulk", upto=upto, jobs=2) == []
     for table in projection.tables:
         projection.index(admin, "single", table)

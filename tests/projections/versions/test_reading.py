@@ -12,11 +12,11 @@ from psycopg import Connection
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import CancelImport, ImportCancelled, ImportStaged
 from eventstore.events import ERASURES
+from eventstore.log.columns import log_head
 from eventstore.log.ledger import Ledger
 from projections.versions.reading import (
     LastTopics,
     be_alone,
-    head,
     read_erasures,
     read_ordered,
     slices,
@@ -57,7 +57,7 @@ def test_erasures_are_read_in_the_order_of_the_log_from_a_position_on(admin: Con
     assert positions == sorted(positions)
     assert [erasure.position for erasure in read_erasures(admin, after=positions[0])] == positions[1:]
     assert [erasure.position for erasure in read_erasures(admin, after=positions[0] - 1)] == positions
-    assert read_erasures(admin, after=head(admin)) == []
+    assert read_erasures(admin, after=log_head(admin)) == []
 
 
 @given(
@@ -72,14 +72,14 @@ def test_what_is_remembered_of_what_came_before_is_what_the_log_says(
 ) -> None:
     """For any batch size and cache size, and when reading starts again further back."""
     with ledger.connection() as connection:
-        begin = head(connection)
+        begin = log_head(connection)
         for number in steps:
             stream = f"import/S/{begin}-{number}"
             status = connection.execute("SELECT FROM events WHERE stream = %s", (stream,)).rowcount
             ledger.execute(stream, CancelImport() if status % 2 else stage(), at=NOON, by="t")
         last_topics = LastTopics()
         last_topics.MOST = kept
-        topics, upto = topics_of([ImportStaged, ImportCancelled]), head(connection)
+        topics, upto = topics_of([ImportStaged, ImportCancelled]), log_head(connection)
         for start in (begin, max(begin, upto - back)):
             position = start
             while position < upto:
@@ -93,7 +93,7 @@ def test_slices_follow_each_other_from_end_to_end(ledger: Ledger) -> None:
     for number in range(10):
         ledger.execute(f"import/S/{number}", stage(), at=NOON, by="t")
     with ledger.connection() as connection:
-        assert head(connection) == 10
+        assert log_head(connection) == 10
         parts = slices(connection, 4, upto=10)
     assert (parts[0].after, parts[-1].upto) == (None, None)
     assert [part.upto for part in parts[:-1]] == [part.after for part in parts[1:]]

@@ -13,13 +13,14 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.organisation import CreateKey
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
+from eventstore.log.columns import log_head
 from eventstore.log.ledger import Ledger
 from projections import INLINE, PROJECTIONS
 from projections.versions.build import administrator
 from projections.versions.compare import verify
 from projections.versions.following import Counter
 from projections.versions.projection import Projection
-from projections.versions.reading import Seen, head
+from projections.versions.reading import Seen
 from projections.versions.versions import (
     NotPossible,
     alone,
@@ -58,7 +59,7 @@ def test_a_switch_waits_for_a_vacuum_that_outlasts_its_patience_with_readers(
                 switching.result(timeout=1.0)
             vacuum.execute("SELECT count(*) FROM import_status")
             vacuum.commit()
-            assert switching.result(timeout=30) == head(admin)
+            assert switching.result(timeout=30) == log_head(admin)
     assert live_version(admin, STATUS.name).version == built.version
 
 
@@ -83,7 +84,7 @@ def test_a_switch_that_falls_behind_while_it_waits_lets_writers_go_first(
         finally:
             ledger.close()
         reader.rollback()
-        assert switching.result(timeout=30) == head(admin)
+        assert switching.result(timeout=30) == log_head(admin)
     assert tries == [1]
 
 

@@ -16,8 +16,9 @@ from eventstore.aggregates.import_process import (
     RetryImport,
     stream_of,
 )
+from eventstore.log.columns import log_head
 from eventstore.log.ledger import Ledger
-from projections.versions.reading import head, read_ordered
+from projections.versions.reading import read_ordered
 from projections.views.import_failure import IMPORT_FAILURE, FailureCount, failure_counts
 from tests.support.following import follow
 from tests.support.make import NOON, stage, start
@@ -79,7 +80,7 @@ def test_batches_of_any_size_lead_to_the_same_rows(
         run(ledger, external, stage(), start(), failed(IBAN, NAME))
     run(ledger, "1", RetryImport(), start(), CompleteImport(start=5, account_number="A-1"))
     with psycopg.connect(database.admin, autocommit=True) as connection:
-        seen = read_ordered(connection, IMPORT_FAILURE.topics, after=0, upto=head(connection))
+        seen = read_ordered(connection, IMPORT_FAILURE.topics, after=0, upto=log_head(connection))
         for schema, batch in (("one", len(seen)), ("other", size)):
             monkeypatch.setattr("projections.views.import_failure._ROWS_AT_A_TIME", 3 if schema == "one" else 20_000)
             connection.execute(f"CREATE SCHEMA {schema}".encode())

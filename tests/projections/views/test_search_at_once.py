@@ -15,12 +15,13 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import CancelImport, StageImport, stream_of
 from eventstore.clock import now
 from eventstore.events import Recorded
+from eventstore.log.columns import log_head
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from projections import AT_ONCE, FOLLOWING
 from projections.versions.build import administrator
 from projections.versions.compare import verify
-from projections.versions.reading import Seen, head
+from projections.versions.reading import Seen
 from projections.versions.versions import alone, build_version, live_version, parked_streams, switch
 from projections.views.account_search import ACCOUNT_SEARCH, PART_BITS, project
 from projections.views.search_at_once import noted_of
@@ -105,14 +106,14 @@ def test_what_is_written_at_once_is_what_following_makes(
     body = encoded({"payload": account} if is_wrapped else account)
     assume(not sent_submission(body).misfits)
     if begins_a_part:
-        position = ((head(admin) >> PART_BITS) + 1) << PART_BITS
+        position = ((log_head(admin) >> PART_BITS) + 1) << PART_BITS
         admin.execute(
             "INSERT INTO events (position, stream, version, topic, recorded_at, caused_by, code_version, state)"
             " VALUES (%s, %s, 1, 'import_staged.v1', now(), 't', '1', '{}')",
             (position, f"import/S/{position}"),
         )
     stream = stage(log, account, is_wrapped=is_wrapped)
-    assert rows(admin)[stream] == followed(stream, head(admin), body)
+    assert rows(admin)[stream] == followed(stream, log_head(admin), body)
 
 
 @pytest.mark.promise("account-found-soon-post")
@@ -154,7 +155,7 @@ def test_a_verification_sees_the_rows_of_its_moment_and_a_new_version_gets_all(
     follow(log)
     for number in (2, 3):
         stage(log, an_account(SUPPLIER, number))
-        assert live_version(admin, "account_search").position < head(admin)
+        assert live_version(admin, "account_search").position < log_head(admin)
         assert verify(database.admin, admin, ACCOUNT_SEARCH, limit=3).count == 0
         with alone(admin, ACCOUNT_SEARCH):
             built = build_version(database.admin, admin, ACCOUNT_SEARCH)
@@ -203,7 +204,7 @@ def test_a_projector_that_may_not_put_in_order_goes_on(log: Ledger, admin: Conne
     projector = Projector(log, FOLLOWING).start(stop)
     for number in (1, 2):
         stream = stage(log, an_account(SUPPLIER, number))
-        wait_for(lambda: live_version(admin, "account_search").position == head(admin), f"{stream} is followed")
+        wait_for(lambda: live_version(admin, "account_search").position == log_head(admin), f"{stream} is followed")
     stop.set()
     projector.join()
 
