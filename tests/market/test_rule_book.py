@@ -18,7 +18,7 @@ from schemas.reading.shape import derived_checks
 from schemas.reading.work import TooMuchWork
 from schemas.sentence import Sentence
 from schemas.submission import read_submission
-from tests.support.make import an_account, changed, encoded
+from tests.support import make
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 EXAMPLES = settings().max_examples * 3 // 2
@@ -73,15 +73,8 @@ def naively(account: Account, problems: Sequence[Problem] = ()) -> set[tuple[str
     return broken
 
 
-def leaves(value: Any, path: Steps = ()) -> Iterator[Steps]:
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for name, inner in children:
-        yield (*path, name)
-        yield from leaves(inner, (*path, name))
-
-
-WHOLE = an_account()
-PATHS = sorted((path for path in leaves(WHOLE) if path != ("import_supplier",)), key=str)
+WHOLE = make.an_account()
+PATHS = sorted((path for path in make.places(WHOLE)[1:] if path != ("import_supplier",)), key=str)
 TEXTS = (
     "", "x", "0", "12.30", "-1", "2020-02-30", "1999-12-31", "2031-01-01", "2026-11-21T00:00:00+01:00", "DE00",
     "a@b.de", "+49301234567", "ELECTRICITY", "GAS",
@@ -90,20 +83,10 @@ VALUES: st.SearchStrategy[Any] = st.sampled_from([*TEXTS, 0, 1, 10**12, True, No
 CHANGES = st.lists(st.tuples(st.sampled_from(PATHS), VALUES), max_size=8)
 
 
-def account_with(changes: Sequence[tuple[Steps, Any]]) -> Any:
-    account: Any = WHOLE
-    for path, value in changes:
-        try:
-            account = changed(account, value, *path)
-        except (KeyError, IndexError, TypeError):  # the place went with what stood above it
-            continue
-    return account
-
-
 @settings(max_examples=EXAMPLES)
 @given(CHANGES)
 def test_the_compiled_rules_say_what_a_naive_walk_says(changes: list[tuple[Steps, Any]]) -> None:
-    account = read_submission(encoded(account_with(changes))).account
+    account = read_submission(make.encoded(make.changed_where_there(WHOLE, changes))).account
     breaches = BOOK.breaches(account, NOW)
     assert len(breaches) < MAX_PROBLEMS
     assert {(breach.problem.attr, breach.problem.code) for breach in breaches} == naively(account)
@@ -112,7 +95,7 @@ def test_the_compiled_rules_say_what_a_naive_walk_says(changes: list[tuple[Steps
 @settings(max_examples=EXAMPLES)
 @given(CHANGES)
 def test_they_also_agree_where_some_places_are_problems_already(changes: list[tuple[Steps, Any]]) -> None:
-    submission = read_submission(encoded(account_with(changes)))
+    submission = read_submission(make.encoded(make.changed_where_there(WHOLE, changes)))
     misfits = submission.misfits
     breaches = BOOK.breaches(submission.account, NOW, misfits)
     expected = naively(submission.account, misfits)

@@ -10,7 +10,7 @@ import market
 from market import RULES, Rule, Severity
 from market.plausibility import PLAUSIBILITY
 from schemas.submission import read_submission
-from tests.support.make import an_account, changed, encoded
+from tests.support.make import an_account, changed, encoded, value_at
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 AHEAD = date(2026, 11, 21) + timedelta(days=2 * 366)
@@ -39,11 +39,8 @@ def codes(account: dict[str, Any]) -> set[str]:
 
 
 def twice(*path: str | int) -> dict[str, Any]:
-    account = an_account()
-    place: Any = account
-    for step in path:
-        place = place[step]
-    return changed(account, [*place, *copy.deepcopy(place)], *path)
+    place = value_at(an_account(), path)
+    return changed(an_account(), [*place, *copy.deepcopy(place)], *path)
 
 
 def unknown_occupier() -> dict[str, Any]:
@@ -161,58 +158,11 @@ BROKEN: list[tuple[str, str, Path, Any]] = [
     ("date_in_future", "", ("customers", 0, "consents", 0, "signed_at"), "2027-01-01T00:00:00Z"),
     ("invalid_postcode", "", ("supply_addresses", 0, "supply_postcode"), "D-04109"),
     ("invalid_supply_point_identifier", "", (*POINT, "identifier"), "12345678901"),
-    ("start_date_later_than_end_date", "non_field_errors", (*POINT, "supply_end_date"), "1999-01-01"),
-    ("start_date_later_than_end_date", "non_field_errors", (*AGREEMENTS, 0, "effective_to"), "1999-01-01"),
     ("invalid_metering_location_id", "", (*MELO, "melo_number"), "DE1"),
-    ("start_date_later_than_end_date", "non_field_errors", (*METER, "active_to"), "1999-01-01T00:00:00Z"),
     ("invalid_obis_code", "", (*REGISTER, "obis_code"), "one"),
-    ("start_date_later_than_end_date", "non_field_errors", (*REGISTER, "active_to"), "1999-01-01T00:00:00Z"),
-    (
-        "start_date_later_than_end_date",
-        "non_field_errors",
-        (*MELO, "electricity_meter_gateways", 0, "valid_to"),
-        "1999-01-01T00:00:00Z",
-    ),
-    (
-        "start_date_later_than_end_date",
-        "non_field_errors",
-        (*MELO, "conversion_factors", 0, "active_to_date"),
-        "1999-01-01",
-    ),
     ("invalid_market_partner_code", "", (*POINT, "previous_supplier_id"), "9900123456789"),
-    (
-        "start_date_later_than_end_date",
-        "non_field_errors",
-        (*POINT, "balancing_periods", 0, "valid_to"),
-        "1999-01-01T00:00:00Z",
-    ),
-    (
-        "start_date_later_than_end_date",
-        "non_field_errors",
-        (*POINT, "balancing_periods", 0, "balancing_period_time_slices", 0, "valid_to"),
-        "1999-01-01",
-    ),
-    (
-        "start_date_later_than_end_date",
-        "non_field_errors",
-        (*GAS, "articles", 0, "period_end_at"),
-        "1999-01-01T00:00:00Z",
-    ),
-    (
-        "start_date_later_than_end_date",
-        "non_field_errors",
-        (*GAS, "gas_supply_point_load_profiles", 0, "valid_to"),
-        "1999-01-01T00:00:00Z",
-    ),
     ("invalid_energy_identification_code", "", (*GAS, "gas_supply_point_load_profiles", 0, "marktgebiet"), "THE"),
-    (
-        "start_date_later_than_end_date",
-        "non_field_errors",
-        (*POINT, "electricity_supply_point_load_profiles", 0, "valid_to"),
-        "1999-01-01T00:00:00Z",
-    ),
     ("ledger_balances_not_equal_to_transfer_balance", "non_field_errors", ("transfer_balance",), "999999.99"),
-    ("start_date_later_than_end_date", "non_field_errors", ("statements", 0, "bill_period_to_date"), "1999-01-01"),
     ("invalid", "", ("statements", 0, "statement_path"), "../other.pdf"),
     ("balance_mismatch_on_ledger_balance", "non_field_errors", (*LEDGER, "last_statement_balance"), "0.00"),
     (
@@ -226,6 +176,28 @@ BROKEN: list[tuple[str, str, Path, Any]] = [
     ("zero_payment_schedule_amount", "", (*SCHEDULE, "amount"), 0),
     ("fixed_payment_schedule_missing_frequency", "", (*SCHEDULE, "frequency"), ...),
     ("fixed_payment_schedule_missing_day_of_month", "", (*SCHEDULE, "day_of_month"), ...),
+    *(
+        ("start_date_later_than_end_date", "non_field_errors", path, value)
+        for value, paths in {
+            "1999-01-01": (
+                (*POINT, "supply_end_date"),
+                (*AGREEMENTS, 0, "effective_to"),
+                (*MELO, "conversion_factors", 0, "active_to_date"),
+                (*POINT, "balancing_periods", 0, "balancing_period_time_slices", 0, "valid_to"),
+                ("statements", 0, "bill_period_to_date"),
+            ),
+            "1999-01-01T00:00:00Z": (
+                (*METER, "active_to"),
+                (*REGISTER, "active_to"),
+                (*MELO, "electricity_meter_gateways", 0, "valid_to"),
+                (*POINT, "balancing_periods", 0, "valid_to"),
+                (*GAS, "articles", 0, "period_end_at"),
+                (*GAS, "gas_supply_point_load_profiles", 0, "valid_to"),
+                (*POINT, "electricity_supply_point_load_profiles", 0, "valid_to"),
+            ),
+        }.items()
+        for path in paths
+    ),
 ]
 """Code, field of the problem ("" for the place itself, or a name beside it), place, value."""
 LIMITS: list[tuple[str, Path, Any, Any]] = [
@@ -555,9 +527,7 @@ def test_registers_are_counted_of_meters_for_one_direction_that_still_count() ->
     both_ways = changed(two, "ZWEIRICHTUNGSZAEHLER", *METER, "energierichtung")
     ended = changed(two, "2024-01-01T00:00:00Z", *REGISTER, "active_to")
     none = changed(two, [], *METER, "registers")
-    register: Any = two
-    for step in REGISTER:
-        register = register[step]
+    register = value_at(two, REGISTER)
     both_rates = changed(two, [register, register], *METER, "registers")
     assert "implausible_register_count" in codes(changed(both_rates, [register] * 3, *METER, "registers"))
     for account in (both_ways, ended, none, both_rates):

@@ -1,6 +1,8 @@
 """Building blocks of tests: accounts, events, and given/when/then."""
 
+import contextlib
 import copy
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import Any
@@ -47,6 +49,14 @@ def _changed(place: Any, value: Any, path: tuple[str | int, ...]) -> Any:
     else:
         other[step] = value
     return other
+
+
+def changed_where_there(account: Any, changes: Iterable[tuple[tuple[str | int, ...], Any]]) -> Any:
+    """Return the account with these changes, except of places that an earlier change has removed."""
+    for path, value in changes:
+        with contextlib.suppress(KeyError, IndexError, TypeError):
+            account = changed(account, value, *path)
+    return account
 
 
 def encoded(account: Any) -> bytes:
