@@ -19,9 +19,10 @@ from embedded.supervisor import Program
 from embedded.user import server_user
 from eventstore.log.ledger import Ledger
 from projections import INLINE
+from projections.versions.build import administrator
 from telemetry.supervision import supervision
 from tests.support.bucket import bucket
-from tests.support.databases import cloned, drop
+from tests.support.databases import Admin, cloned, drop
 from tests.support.distance import distance, is_fast, rank
 from tests.support.folders import temporary_folder
 from tests.support.prepared import begin_sharing, end_sharing, prepare
@@ -144,6 +145,13 @@ def owner(database: PostgresUrls) -> Iterator[Ledger]:
     opened = Ledger(database.admin, views=INLINE)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def admin(database: PostgresUrls) -> Iterator[Admin]:
+    """A connection of the database's owner, in autocommit."""
+    with administrator(database.admin) as connection:
+        yield connection
 
 
 @pytest.fixture(scope="session")

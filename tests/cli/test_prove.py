@@ -7,18 +7,7 @@ from click.testing import CliRunner
 
 from cli.verify import verify
 from eventstore.proof.checkpoints import Outside
-from tests.support.sealed_log import ACCOUNTS, KEY, OTHER_KEY, Log
-
-
-def find(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the verbs find this log."""
-    for name, value in {
-        "DATABASE_URL": log.urls.service,
-        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
-        "IMPORTLEDGER_CHECKPOINTS_URL": log.outside.url,
-        "IMPORTLEDGER_DATA_DIR": str(log.folder),
-    }.items():
-        monkeypatch.setenv(name, value)
+from tests.support.sealed_log import ACCOUNTS, KEY, OTHER_KEY, Log, find
 
 
 @pytest.mark.parametrize("options", [[], ["--all"]])

@@ -16,7 +16,7 @@ from eventstore.proof.sealing import Sealed, SealRefused, continue_from, sign_sn
 from eventstore.proof.verification import Kept, verify_events
 from eventstore.proof.verifier import Continued, read_checkpoint
 from tests.support.make import NOON
-from tests.support.sealed_log import KEY, SUPPLIER, Log, assert_found, edited
+from tests.support.sealed_log import KEY, SUPPLIER, Log, assert_found, edited, find
 
 REASON = "failover of the primary, 2026-11-21"
 TIME = f"{NOON:%Y-%m-%dT%H:%M:%SZ}"
@@ -190,13 +190,7 @@ def invoked(*arguments: str) -> Result:
 
 @pytest.mark.promise("seal-continue-n-reason")
 def test_the_verbs_and_the_program_of_a_proof_tell_it(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {
-        "DATABASE_URL": log.urls.service,
-        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
-        "IMPORTLEDGER_CHECKPOINTS_URL": log.outside.url,
-        "IMPORTLEDGER_DATA_DIR": str(log.folder / "data"),
-    }.items():
-        monkeypatch.setenv(name, value)
+    find(log, monkeypatch)
     kept, lost, proof = (log.folder / name for name in ("kept.note", "lost.note", "x.zip"))
     kept.write_text(log.kept.note)
     lost.write_text(log.seal().note)

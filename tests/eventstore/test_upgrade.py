@@ -17,7 +17,7 @@ from eventstore.log.ledger import Ledger
 from eventstore.operations import migrate as module
 from eventstore.operations.migrate import migrate
 from projections.versions.install import migrate_all
-from tests.support.databases import renamed
+from tests.support.databases import Admin, renamed
 from tests.support.running import cli, free_port, wait_for
 
 
@@ -59,10 +59,9 @@ def test_every_migration_says_whether_it_can_be_rolled(file: Path) -> None:
 
 
 @pytest.mark.promise("migrate-check-says-version")
-def test_tables_that_are_made_anew_cannot_be_rolled(database: PostgresUrls, ledger: Ledger) -> None:
+def test_tables_that_are_made_anew_cannot_be_rolled(database: PostgresUrls, ledger: Ledger, admin: Admin) -> None:
     ledger.execute("supplier/A", CreateSupplier(), at=now(), by="t")
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("ALTER TABLE platform.meter ADD COLUMN of_another_form text")
+    admin.execute("ALTER TABLE platform.meter ADD COLUMN of_another_form text")
     result = cli("migrate", "--check", "--json", environment=environment_of(database), check=False)
     assert result.returncode == 3
     plan = json.loads(result.stdout)
@@ -122,47 +121,43 @@ def test_a_lock_that_is_never_let_go_ends_it_and_it_goes_on_later(
 
 @pytest.mark.promise("migrate-lets-others-pass")
 def test_an_index_of_a_large_table_is_built_beside_its_writers_and_anew_after_a_kill(
-    database: PostgresUrls, further: Path
+    database: PostgresUrls, further: Path, admin: Admin
 ) -> None:
     index = "CREATE INDEX CONCURRENTLY IF NOT EXISTS by_cause ON events (caused_by);\n"
     (further / "9000_by_cause.sql").write_text(f"-- online\n-- Events by their cause.\n{index}")
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("CREATE INDEX by_cause ON events (caused_by)")
-        connection.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'by_cause'::regclass")
-        assert migrate(database.admin) == ["9000_by_cause.sql"]
-        valid = connection.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = 'by_cause'::regclass")
-        assert valid.fetchone() == (True,)
+    admin.execute("CREATE INDEX by_cause ON events (caused_by)")
+    admin.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'by_cause'::regclass")
+    assert migrate(database.admin) == ["9000_by_cause.sql"]
+    valid = admin.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = 'by_cause'::regclass")
+    assert valid.fetchone() == (True,)
 
 
 @pytest.mark.promise("online-migration-run-written")
-def test_an_online_migration_is_run_as_it_is_written(database: PostgresUrls, further: Path) -> None:
+def test_an_online_migration_is_run_as_it_is_written(database: PostgresUrls, further: Path, admin: Admin) -> None:
     index = "CREATE INDEX CONCURRENTLY IF NOT EXISTS waiting ON import_status (modified_at)\n"
     condition = "    WHERE status IN ('PENDING', 'IN -- PROGRESS; $$')  -- a comment; with 'quotes'\n;\n"
     (further / "9000_waiting.sql").write_text(f"-- online: imports that wait.\n{index}{condition}")
     migrate(database.admin)
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        [(built,)] = connection.execute("SELECT pg_get_indexdef('waiting'::regclass)").fetchall()
+    [(built,)] = admin.execute("SELECT pg_get_indexdef('waiting'::regclass)").fetchall()
     assert "'PENDING'::text, 'IN -- PROGRESS; $$'::text" in built
 
 
-def test_an_online_migration_of_two_statements_changes_nothing(database: PostgresUrls, further: Path) -> None:
+def test_an_online_migration_of_two_statements_changes_nothing(
+    database: PostgresUrls, further: Path, admin: Admin
+) -> None:
     build = "CREATE INDEX CONCURRENTLY IF NOT EXISTS {0} ON events ({0});\n"
     (further / "9000_two.sql").write_text(f"-- online\n{build.format('caused_by')}{build.format('supplier')}")
     with pytest.raises(psycopg.errors.ActiveSqlTransaction):
         migrate(database.admin)
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        assert connection.execute("SELECT to_regclass('caused_by')").fetchone() == (None,)
+    assert admin.execute("SELECT to_regclass('caused_by')").fetchone() == (None,)
 
 
-def test_a_column_is_added_beside_whoever_writes(database: PostgresUrls) -> None:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("ALTER TABLE platform.meter DROP COLUMN meter_type")
-        result = json.loads(
-            cli("migrate", "--check", "--json", environment=environment_of(database), check=False).stdout
-        )
-        assert ("platform", "columns") in [(change["name"], change["change"]) for change in result["projections"]]
-        migrate_all(database.admin)
-        connection.execute("SELECT meter_type FROM platform.meter")
+def test_a_column_is_added_beside_whoever_writes(database: PostgresUrls, admin: Admin) -> None:
+    admin.execute("ALTER TABLE platform.meter DROP COLUMN meter_type")
+    result = json.loads(cli("migrate", "--check", "--json", environment=environment_of(database), check=False).stdout)
+    assert ("platform", "columns") in [(change["name"], change["change"]) for change in result["projections"]]
+    migrate_all(database.admin)
+    admin.execute("SELECT meter_type FROM platform.meter")
 
 
 @pytest.fixture

@@ -2,14 +2,11 @@
 
 from collections.abc import Iterator
 from itertools import count
-from typing import Any
 
 import pytest
-from psycopg import Connection
 
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
-from projections.versions.build import administrator
 from tests.support.databases import cloned, drop
 from tests.support.eventful_log import eventful_log
 
@@ -31,10 +28,3 @@ def database(request: pytest.FixtureRequest, postgres: PostgresUrls) -> Iterator
 def history(ledger: Ledger) -> Ledger:
     """A log with events for every projection, which all of them have applied."""
     return ledger
-
-
-@pytest.fixture
-def admin(history: Ledger, database: PostgresUrls) -> Iterator[Connection[Any]]:
-    """The owner's connection to a database with a history."""
-    with administrator(database.admin) as connection:
-        yield connection

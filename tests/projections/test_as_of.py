@@ -26,12 +26,6 @@ SECONDS = st.integers(0, 20)
 
 
 @pytest.fixture
-def admin(database: PostgresUrls) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        yield connection
-
-
-@pytest.fixture
 def reader(database: PostgresUrls) -> Iterator[psycopg.Connection[Any]]:
     with psycopg.connect(database.service, autocommit=True) as connection:
         yield connection

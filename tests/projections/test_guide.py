@@ -11,12 +11,12 @@ from embedded.postgres import PostgresUrls
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections import PROJECTIONS
-from projections.versions.build import administrator
 from projections.versions.compare import heal, verify
 from projections.versions.following import Following
 from projections.versions.install import install
 from projections.versions.versions import alone, build_version, live_version, switch
 from schemas.base import MARKET_TIME
+from tests.support.databases import Admin
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage
 from workers.followers.projector import Projector
@@ -34,23 +34,22 @@ def projection_of_the_guide() -> Following:
 
 
 def test_the_projection_of_the_guide_is_followed_verified_rebuilt_and_healed(
-    ledger: Ledger, database: PostgresUrls
+    ledger: Ledger, database: PostgresUrls, admin: Admin
 ) -> None:
     intake = projection_of_the_guide()
     stream = stage(ledger, an_account(SUPPLIER, 1))
-    with administrator(database.admin) as admin:
-        install(admin, [*PROJECTIONS, intake], psycopg.conninfo.conninfo_to_dict(database.service)["user"])  # type: ignore[arg-type]
-        stage(ledger, an_account(SUPPLIER, 2))
-        with ledger.connection() as connection:
-            Projector(ledger, [intake]).advance(connection, intake)
-        today: date = now().astimezone(MARKET_TIME).date()
-        rows = admin.execute("SELECT supplier, day, number FROM daily_intake WHERE measure = 'accounts'").fetchall()
-        assert rows == [(SUPPLIER, today, 2)]
-        assert verify(database.admin, admin, intake, limit=1).first == ()
-        admin.execute("UPDATE daily_intake SET number = 7")
-        assert verify(database.admin, admin, intake, limit=1).changed == 2
-        with alone(admin, intake):
-            switch(admin, intake, build_version(database.admin, admin, intake).version)
-        assert verify(database.admin, admin, intake, limit=1).first == ()
-        assert live_version(admin, "daily_intake").version == 2
-        assert heal(admin, intake, [stream]).says == "unchanged: it sums all accounts, and no event was missing"
+    install(admin, [*PROJECTIONS, intake], psycopg.conninfo.conninfo_to_dict(database.service)["user"])  # type: ignore[arg-type]
+    stage(ledger, an_account(SUPPLIER, 2))
+    with ledger.connection() as connection:
+        Projector(ledger, [intake]).advance(connection, intake)
+    today: date = now().astimezone(MARKET_TIME).date()
+    rows = admin.execute("SELECT supplier, day, number FROM daily_intake WHERE measure = 'accounts'").fetchall()
+    assert rows == [(SUPPLIER, today, 2)]
+    assert verify(database.admin, admin, intake, limit=1).first == ()
+    admin.execute("UPDATE daily_intake SET number = 7")
+    assert verify(database.admin, admin, intake, limit=1).changed == 2
+    with alone(admin, intake):
+        switch(admin, intake, build_version(database.admin, admin, intake).version)
+    assert verify(database.admin, admin, intake, limit=1).first == ()
+    assert live_version(admin, "daily_intake").version == 2
+    assert heal(admin, intake, [stream]).says == "unchanged: it sums all accounts, and no event was missing"

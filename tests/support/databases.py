@@ -1,6 +1,7 @@
 """Databases of the tests' Postgres, cloned from others, which is much faster than migrating a new one."""
 
 import re
+from typing import Any
 
 import psycopg
 from psycopg.sql import SQL, Identifier
@@ -9,6 +10,8 @@ from embedded.postgres import PostgresUrls
 from eventstore.log.intake_stop import note_comparison
 from eventstore.log.ledger import Ledger
 from projections import INLINE
+
+Admin = psycopg.Connection[Any]
 
 
 def renamed(database_url: str, database: str) -> str:

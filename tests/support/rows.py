@@ -17,12 +17,12 @@ def live_rows(connection: psycopg.Connection[Any], view: View) -> list[tuple[Any
     return sorted(connection.execute(f"SELECT {columns} FROM {view.name}".encode()).fetchall(), key=lambda row: row[:2])
 
 
-def asked(url: str, query: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+def asked(url: str, query: Callable[..., Awaitable[Any]], *arguments: Any, **named: Any) -> Any:
     """The answer of a query of the api, which asks on a connection of its own."""
 
     async def ask() -> Any:
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-            return await query(connection, *arguments)
+            return await query(connection, *arguments, **named)
 
     return asyncio.run(ask())
 

@@ -4,9 +4,9 @@ import hashlib
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -23,7 +23,7 @@ from eventstore.proof.sealing import Sealed, seal
 from eventstore.proof.verification import Kept, verify_answers, verify_events, wrong_rows
 from projections import INLINE
 from projections.views.access_key import wrong_keys
-from tests.support.databases import cloned, drop
+from tests.support.databases import Admin, cloned, drop
 from tests.support.folders import temporary_folder
 from tests.support.make import NOON
 
@@ -31,7 +31,6 @@ KEY, OTHER_KEY = LogKey.of("A" * 43), LogKey.of("B" * 43)
 SUPPLIER = "NORDWIND"
 ACCOUNTS = 200
 """Three events each: more than two tiles."""
-Admin = psycopg.Connection[Any]
 
 _numbers = count(1)
 
@@ -61,11 +60,14 @@ class Log:
 
     def answer(self, stream: str) -> Answer:
         """A supplier is set up by a request with an Idempotency-Key, whose answer is remembered."""
-        ledger = Ledger(self.urls.service, views=INLINE)
         answer = Answer(f"org POST /{stream} key", hashlib.sha256(b"request").digest(), 201, b'{"first": true}')
-        ledger.execute(stream, CreateSupplier(), at=NOON, by="t", answer=answer)
-        ledger.close()
+        with self.ledger() as ledger:
+            ledger.execute(stream, CreateSupplier(), at=NOON, by="t", answer=answer)
         return answer
+
+    def ledger(self, *, of_owner: bool = False) -> closing[Ledger]:
+        """Open the log, with the rights of the service or of the database's owner, until the block ends."""
+        return closing(Ledger(self.urls.admin if of_owner else self.urls.service, views=INLINE))
 
     def add(self, first: int, last: int, supplier: str = SUPPLIER) -> None:
         append_all(self.urls.service, supplier, range(first, last + 1))
@@ -133,6 +135,17 @@ def edited(column: str, value: str) -> Callable[[Log], None]:
 
 def assert_found(problems: list[str], pattern: str) -> None:
     assert re.search(pattern, "\n".join(problems)), problems
+
+
+def find(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let verbs find this log."""
+    for name, value in {
+        "DATABASE_URL": log.urls.service,
+        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
+        "IMPORTLEDGER_CHECKPOINTS_URL": log.outside.url,
+        "IMPORTLEDGER_DATA_DIR": str(log.folder),
+    }.items():
+        monkeypatch.setenv(name, value)
 
 
 def emptied(log: Log) -> None:

@@ -1,16 +1,13 @@
 """Arrays in our binary form have the same values in Postgres, and psycopg still writes its own lists."""
 
-from collections.abc import Iterator
 from datetime import UTC
-from typing import Any
 
-import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from embedded.postgres import PostgresUrls
 from eventstore.log.arrays import ARRAY_OF, arrays_of
+from tests.support.databases import Admin
 
 _texts = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20)
 VALUES = {
@@ -23,26 +20,19 @@ VALUES = {
 }
 
 
-@pytest.fixture
-def connection(database: PostgresUrls) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("SET TIME ZONE 'UTC'")
-        yield connection
-
-
 @pytest.mark.parametrize("kind", VALUES)
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_an_array_arrives_as_what_it_was(connection: psycopg.Connection[Any], kind: str, data: st.DataObject) -> None:
+def test_an_array_arrives_as_what_it_was(admin: Admin, kind: str, data: st.DataObject) -> None:
     values = data.draw(st.lists(st.none() | VALUES[kind], max_size=5))
     query = f"SELECT pg_typeof(%(ours)b)::text, %(ours)b, coalesce(%(ours)b, '{{}}') = %(theirs)b::{kind}[]".encode()
-    row = connection.execute(query, {"ours": ARRAY_OF[kind](values), "theirs": values}, binary=True).fetchone()
+    row = admin.execute(query, {"ours": ARRAY_OF[kind](values), "theirs": values}, binary=True).fetchone()
     assert row == ("timestamp with time zone[]" if kind == "timestamptz" else f"{kind}[]", values, True)
 
 
-def test_rows_become_an_array_for_each_column(connection: psycopg.Connection[Any]) -> None:
+def test_rows_become_an_array_for_each_column(admin: Admin) -> None:
     columns = {"names": "text", "sizes": "bigint"}
     for rows in ([("a", 1), (None, 2)], []):
         arrays = arrays_of(columns, rows)
-        read = connection.execute("SELECT * FROM unnest(%(names)b, %(sizes)b)", arrays).fetchall()
+        read = admin.execute("SELECT * FROM unnest(%(names)b, %(sizes)b)", arrays).fetchall()
         assert read == rows

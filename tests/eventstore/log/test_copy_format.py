@@ -4,13 +4,11 @@ from datetime import UTC, date
 from decimal import Decimal
 from typing import Any
 
-import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from embedded.postgres import PostgresUrls
 from eventstore.log import copy_format
 from eventstore.log.copy_format import (
     BIGINT,
@@ -26,6 +24,7 @@ from eventstore.log.copy_format import (
     text,
     texts,
 )
+from tests.support.databases import Admin
 
 TABLE = """
 CREATE TABLE public.pieces (
@@ -57,18 +56,14 @@ def _written(row: tuple[Any, ...]) -> bytes:
 
 
 @pytest.fixture
-def connection(database: PostgresUrls) -> Any:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("SET TIME ZONE 'UTC'")
-        connection.execute(TABLE)
-        yield connection
+def connection(admin: Admin) -> Admin:
+    admin.execute(TABLE)
+    return admin
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_rows, max_size=10))
-def test_what_is_written_by_hand_is_what_the_library_writes(
-    connection: psycopg.Connection[Any], rows: list[tuple[Any, ...]]
-) -> None:
+def test_what_is_written_by_hand_is_what_the_library_writes(connection: Admin, rows: list[tuple[Any, ...]]) -> None:
     connection.execute("TRUNCATE pieces")
     copy_written(connection.cursor(), "public", "pieces", NAMES, map(_written, rows))
     by_hand = connection.execute("SELECT *, amount::text FROM pieces").fetchall()
@@ -79,14 +74,14 @@ def test_what_is_written_by_hand_is_what_the_library_writes(
     assert [(*row[:5], row[6], row[7]) for row in by_hand] == [(*row[:5], row[6], row[7]) for row in rows]
 
 
-def test_numbers_keep_their_scale_though_they_are_equal(connection: psycopg.Connection[Any]) -> None:
+def test_numbers_keep_their_scale_though_they_are_equal(connection: Admin) -> None:
     amounts = {"1.0": "1.0", "1.00": "1.00", "1": "1", "-0.10": "-0.10", "0012.5": "12.5", "12E+3": "12000"}
     rows = [_written((None, None, None, None, None, amount, None, None, None)) for amount in amounts]
     copy_written(connection.cursor(), "public", "pieces", NAMES, rows)
     assert [said for (said,) in connection.execute("SELECT amount::text FROM pieces")] == [*amounts.values()]
 
 
-def test_what_was_left_out_is_null_and_an_empty_text_is_not(connection: psycopg.Connection[Any]) -> None:
+def test_what_was_left_out_is_null_and_an_empty_text_is_not(connection: Admin) -> None:
     row = COLUMNS[9] + BIGINT[UNSET] * 2 + b"".join((BOOLEAN[None], DATE[UNSET], INSTANT[None], NUMERIC[""]))
     copy_written(connection.cursor(), "public", "pieces", NAMES, [row + CHOICE[UNSET] + text("") + texts(())])
     assert connection.execute("SELECT * FROM pieces").fetchall() == [(None,) * 7 + ("", [])]

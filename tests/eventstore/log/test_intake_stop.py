@@ -4,6 +4,7 @@ import asyncio
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -21,12 +22,10 @@ from eventstore.log.intake_stop import (
     is_compared,
     note_comparison,
 )
-from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import LedgerDatastore, LedgerRecorder
 from eventstore.operations.guards import guards_off
 from eventstore.proof.checkpoints import Outside, OutsideUnavailable
 from eventstore.proof.sealing import LogDiffers, NothingOutside, SealRefused, continue_from
-from projections import INLINE
 from tests.support.databases import drop, renamed
 from tests.support.make import NOON, stage
 from tests.support.sealed_log import KEY, OTHER_KEY, Log
@@ -72,13 +71,11 @@ def without_its_end(log: Log) -> None:
 
 def append(log: Log, refusal: type[StoreUnavailable] = IntakeStopped) -> None:
     """Append in each way, in a process that was started after the stop."""
-    ledger = Ledger(log.urls.service, views=INLINE)
-    recorder = LedgerRecorder(LedgerDatastore(log.urls.service, connections=1))
+    with log.ledger() as ledger, closing(LedgerDatastore(log.urls.service, connections=1)) as datastore:
 
-    async def begin() -> int:
-        return await ledger.begin("import/S/1", stage(), at=NOON, by="t")
+        async def begin() -> int:
+            return await ledger.begin("import/S/1", stage(), at=NOON, by="t")
 
-    try:
         with pytest.raises(refusal):
             ledger.execute("import/S/1", stage(), at=NOON, by="t")
         with pytest.raises(refusal):
@@ -86,10 +83,7 @@ def append(log: Log, refusal: type[StoreUnavailable] = IntakeStopped) -> None:
         with pytest.raises(refusal):
             asyncio.run(begin())
         with pytest.raises(refusal):
-            recorder.insert_events([StoredEvent("import/S/1", 1, "t", b"{}")])
-    finally:
-        recorder.datastore.close()
-        ledger.close()
+            LedgerRecorder(datastore).insert_events([StoredEvent("import/S/1", 1, "t", b"{}")])
 
 
 @pytest.mark.promise("log-shorter-checkpoints-another")

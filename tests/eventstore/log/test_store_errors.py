@@ -19,6 +19,7 @@ from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload, keys_for
 from eventstore.log.store_errors import is_unavailable, store_errors
 from projections import INLINE
+from tests.support.databases import Admin
 from tests.support.make import NOON, stage
 from tests.support.running import wait_for
 from tests.support.standby import cancel_waiting_commits, missing_standby
@@ -153,11 +154,10 @@ def test_a_session_that_the_server_ends_is_an_unavailable_store_whatever_the_cod
     assert isinstance(caught.value.__cause__, errors.TransactionTimeout)
 
 
-def test_a_damaged_page_is_an_unavailable_store(database: PostgresUrls) -> None:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        with pytest.raises(errors.InternalError_) as caught:
-            connection.execute("DO $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'XX000'; END $$")
-        assert is_unavailable(caught.value)
+def test_a_damaged_page_is_an_unavailable_store(admin: Admin) -> None:
+    with pytest.raises(errors.InternalError_) as caught:
+        admin.execute("DO $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'XX000'; END $$")
+    assert is_unavailable(caught.value)
 
 
 @pytest.mark.promise("server-cannot-write-503")

@@ -14,6 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 from embedded.postgres import PostgresUrls
 from embedded.user import server_user
 from eventstore.operations.fitness import Durability, NotJudged, UnsafeStore, refuse_unsafe
+from tests.support.databases import Admin
 from tests.support.running import free_port, wait_for
 from tests.support.standby import receiver, required_standby
 
@@ -33,17 +34,16 @@ STUBS = {
 
 
 @pytest.mark.parametrize("stubs", STUBS)
-def test_an_engine_whose_locks_do_not_lock_is_refused(database: PostgresUrls, stubs: str) -> None:
+def test_an_engine_whose_locks_do_not_lock_is_refused(database: PostgresUrls, stubs: str, admin: Admin) -> None:
     refuse_unsafe(database.service)
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("CREATE SCHEMA stubs; GRANT USAGE ON SCHEMA stubs TO PUBLIC")
-        connection.execute(STUBS[stubs].encode())
-        connection.execute("ALTER ROLE importledger SET search_path = stubs, pg_catalog, public")
-        try:
-            with pytest.raises(UnsafeStore, match="do not lock"):
-                refuse_unsafe(database.service)
-        finally:
-            connection.execute("ALTER ROLE importledger RESET search_path")
+    admin.execute("CREATE SCHEMA stubs; GRANT USAGE ON SCHEMA stubs TO PUBLIC")
+    admin.execute(STUBS[stubs].encode())
+    admin.execute("ALTER ROLE importledger SET search_path = stubs, pg_catalog, public")
+    try:
+        with pytest.raises(UnsafeStore, match="do not lock"):
+            refuse_unsafe(database.service)
+    finally:
+        admin.execute("ALTER ROLE importledger RESET search_path")
 
 
 def test_an_engine_without_the_commit_order_of_read_committed_is_refused(database: PostgresUrls) -> None:
@@ -59,12 +59,11 @@ def test_a_node_that_takes_no_writes_is_not_judged(database: PostgresUrls) -> No
         refuse_unsafe("postgresql://nobody@127.0.0.1:1/none")
 
 
-def test_replicated_needs_a_synchronous_standby(database: PostgresUrls) -> None:
+def test_replicated_needs_a_synchronous_standby(database: PostgresUrls, admin: Admin) -> None:
     with pytest.raises(UnsafeStore, match="no synchronous standby"):
         refuse_unsafe(database.service, "replicated")
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        row = connection.execute("SELECT synchronous_standbys()").fetchone()
-        assert row == (0,), "the owner sees that there is none"
+    row = admin.execute("SELECT synchronous_standbys()").fetchone()
+    assert row == (0,), "the owner sees that there is none"
 
 
 def test_replicated_is_taken_while_a_synchronous_standby_is_connected(database: PostgresUrls, folder: Path) -> None:

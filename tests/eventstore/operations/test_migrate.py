@@ -18,7 +18,7 @@ from eventstore.operations import migrate as module
 from eventstore.operations.fitness import UnsafeStore, refuse_unsafe
 from eventstore.operations.migrate import MigrationError, migrate, role_of
 from projections.versions.install import migrate_all
-from tests.support.databases import renamed
+from tests.support.databases import Admin, renamed
 from tests.support.make import stage
 from tests.support.running import wait_for
 from tests.support.times import set_log_time
@@ -55,24 +55,24 @@ def test_an_edited_migration_stops_the_start(
         migrate(database.admin)
 
 
-def test_a_schema_newer_than_the_code_stops_the_start(database: PostgresUrls) -> None:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("INSERT INTO schema_migrations VALUES ('9999_future.sql', '')")
+def test_a_schema_newer_than_the_code_stops_the_start(database: PostgresUrls, admin: Admin) -> None:
+    admin.execute("INSERT INTO schema_migrations VALUES ('9999_future.sql', '')")
     with pytest.raises(MigrationError, match=r"9999_future\.sql"):
         migrate(database.admin)
 
 
 @pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
-def test_a_store_that_may_lose_what_it_acknowledged_stops_the_start(database: PostgresUrls, setting: str) -> None:
+def test_a_store_that_may_lose_what_it_acknowledged_stops_the_start(
+    database: PostgresUrls, setting: str, admin: Admin
+) -> None:
     refuse_unsafe(database.service)
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute(SQL("ALTER SYSTEM SET {} = off").format(Identifier(setting)))
-        connection.execute("SELECT pg_reload_conf()")
-        try:
-            wait_for(lambda: _is_refused(database), f"{setting}=off is refused")
-        finally:
-            connection.execute(SQL("ALTER SYSTEM RESET {}").format(Identifier(setting)))
-            connection.execute("SELECT pg_reload_conf()")
+    admin.execute(SQL("ALTER SYSTEM SET {} = off").format(Identifier(setting)))
+    admin.execute("SELECT pg_reload_conf()")
+    try:
+        wait_for(lambda: _is_refused(database), f"{setting}=off is refused")
+    finally:
+        admin.execute(SQL("ALTER SYSTEM RESET {}").format(Identifier(setting)))
+        admin.execute("SELECT pg_reload_conf()")
     wait_for(lambda: not _is_refused(database), "and on is not")
 
 
@@ -122,12 +122,11 @@ def test_the_services_role_has_no_right_that_it_does_not_need(database: Postgres
 
 
 @pytest.mark.promise("service-s-role-right")
-def test_rights_from_before_are_taken_away(database: PostgresUrls) -> None:
+def test_rights_from_before_are_taken_away(database: PostgresUrls, admin: Admin) -> None:
     role = role_of(database.service)
     assert role
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        for table in ("access_key", "platform.account_number_key"):
-            connection.execute(f"GRANT INSERT, UPDATE, DELETE ON {table} TO {role}".encode())
+    for table in ("access_key", "platform.account_number_key"):
+        admin.execute(f"GRANT INSERT, UPDATE, DELETE ON {table} TO {role}".encode())
     migrate_all(database.admin, service_role=role)
     with psycopg.connect(database.service) as connection:
         row = connection.execute(
@@ -138,14 +137,13 @@ def test_rights_from_before_are_taken_away(database: PostgresUrls) -> None:
 
 
 @pytest.mark.promise("erasure-planner-s-statistics")
-def test_statistics_hold_no_samples_of_keys(database: PostgresUrls, ledger: Ledger) -> None:
+def test_statistics_hold_no_samples_of_keys(ledger: Ledger, admin: Admin) -> None:
     for number in range(50):
         payload = Payload.of(b"%d" % number)
         ledger.execute(f"import/S/{number}", stage(payload.sha256.hex()), at=now(), by="t", payload=payload)
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("ANALYZE payload_keys, payloads, remembered_answers")
-        found = connection.execute(
-            "SELECT tablename, attname FROM pg_stats WHERE tablename IN ('payload_keys', 'payloads')"
-        ).fetchall()
+    admin.execute("ANALYZE payload_keys, payloads, remembered_answers")
+    found = admin.execute(
+        "SELECT tablename, attname FROM pg_stats WHERE tablename IN ('payload_keys', 'payloads')"
+    ).fetchall()
     assert ("payload_keys", "stream") in found
     assert not {("payload_keys", "key"), ("payloads", "content")} & set(found)

@@ -29,6 +29,7 @@ from eventstore.operations.rights import (
 from projections import PROJECTIONS
 from projections.versions.install import migrate_all
 from tests.support.console import new_user
+from tests.support.databases import Admin
 from workers.operations import change_user
 
 DECLARED: dict[str, Rights] = {**LOG_RIGHTS} | {
@@ -227,11 +228,10 @@ FORBIDDEN = {
 @pytest.mark.parametrize(("statement", "refused"), FORBIDDEN.values(), ids=FORBIDDEN)
 @pytest.mark.parametrize("kind", ROLES)
 def test_what_gives_power_is_refused(
-    database: PostgresUrls, ledger: Ledger, kind: str, statement: str, refused: set[str]
+    database: PostgresUrls, ledger: Ledger, kind: str, statement: str, refused: set[str], admin: Admin
 ) -> None:
     new_user(ledger)
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        admin.execute(f"REVOKE TEMPORARY ON DATABASE {admin.info.dbname} FROM PUBLIC".encode())
+    admin.execute(f"REVOKE TEMPORARY ON DATABASE {admin.info.dbname} FROM PUBLIC".encode())
     with connected(database, kind) as connection:
         if kind in refused:
             with pytest.raises((InsufficientPrivilege, CheckViolation)):
@@ -263,10 +263,9 @@ def test_each_role_reports_and_takes_back_its_own_troubles(database: PostgresUrl
         assert api.execute("DELETE FROM troubles").rowcount == 1
 
 
-def test_a_role_that_had_more_rights_loses_them(database: PostgresUrls) -> None:
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        for role in (*ROLES.values(), "importledger"):
-            admin.execute(f"GRANT ALL ON console_user, events, user_details, access_key TO {role}")
+def test_a_role_that_had_more_rights_loses_them(database: PostgresUrls, admin: Admin) -> None:
+    for role in (*ROLES.values(), "importledger"):
+        admin.execute(f"GRANT ALL ON console_user, events, user_details, access_key TO {role}")
     migrate_all(database.admin, service_role="importledger")
     for kind in ROLES:
         with connected(database, kind) as connection:

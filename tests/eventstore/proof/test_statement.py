@@ -30,7 +30,7 @@ from eventstore.proof.statement import (
 from eventstore.proof.verifier import Invalid, read_checkpoint
 from projections import INLINE
 from tests.support.make import NOON
-from tests.support.sealed_log import KEY, OTHER_KEY, Log
+from tests.support.sealed_log import KEY, OTHER_KEY, Log, find
 from workers.followers.sealer import Sealer
 
 ROOT = bytes(32)
@@ -148,13 +148,7 @@ def test_the_sealer_signs_what_is_asked_for_with_a_checkpoint_of_everything(log:
 def test_verify_takes_certificates_and_compares_the_log_with_their_checkpoints(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {
-        "DATABASE_URL": log.urls.service,
-        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
-        "IMPORTLEDGER_CHECKPOINTS_URL": log.outside.url,
-        "IMPORTLEDGER_DATA_DIR": str(log.folder),
-    }.items():
-        monkeypatch.setenv(name, value)
+    find(log, monkeypatch)
     file, altered = log.folder / "good.json", log.folder / "altered.json"
     statement = sign_statement(BODY, KEY, log.seal().note, at=now())
     file.write_text(json.dumps(statement))

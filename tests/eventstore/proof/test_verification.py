@@ -14,7 +14,6 @@ from eventstore.aggregates.organisation import CreateKey, RevokeKey
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
 from eventstore.log.answers import Answer
-from eventstore.log.ledger import Ledger
 from eventstore.operations.backup import back_up
 from eventstore.operations.guards import guards_off
 from eventstore.operations.migrate import migrate
@@ -23,7 +22,6 @@ from eventstore.proof.proof import write_proof
 from eventstore.proof.sealing import SealRefused
 from eventstore.proof.verification import Kept, gaps, verify_answers, verify_events
 from eventstore.proof.verifier import check
-from projections import INLINE
 from projections.retention.erasure import erase
 from tests.support.make import NOON
 from tests.support.sealed_log import ACCOUNTS, KEY, OTHER_KEY, SUPPLIER, Log, assert_found, edited
@@ -172,10 +170,9 @@ payload_of_an_unknown_stream = by_sql(
 
 
 def with_a_key(log: Log) -> None:
-    ledger = Ledger(log.urls.admin, views=INLINE)
     command = CreateKey(key_id="k1", role="importer", suppliers=(SUPPLIER,), secret_sha256="0" * 64)
-    ledger.execute("organisation/Nordwind", command, at=NOON, by="t")
-    ledger.close()
+    with log.ledger(of_owner=True) as ledger:
+        ledger.execute("organisation/Nordwind", command, at=NOON, by="t")
     log.seal()
     assert log.problems() == []
 
@@ -198,9 +195,8 @@ def key_widened(log: Log) -> None:
 
 def key_unrevoked(log: Log) -> None:
     with_a_key(log)
-    ledger = Ledger(log.urls.admin, views=INLINE)
-    ledger.execute("organisation/Nordwind", RevokeKey(key_id="k1"), at=NOON, by="t")
-    ledger.close()
+    with log.ledger(of_owner=True) as ledger:
+        ledger.execute("organisation/Nordwind", RevokeKey(key_id="k1"), at=NOON, by="t")
     log.seal()
     assert log.problems() == []
     log.admin.execute("UPDATE access_key SET revoked_at = NULL")
@@ -438,17 +434,15 @@ def rebuilt(log: Log) -> None:
 
 
 def erased(log: Log) -> None:
-    ledger = Ledger(log.urls.admin, views=INLINE)
-    assert erase(ledger, SUPPLIER, "BENCH-0000100", reason="DSR-1", at=now(), by="t") is not None
-    ledger.close()
+    with log.ledger(of_owner=True) as ledger:
+        assert erase(ledger, SUPPLIER, "BENCH-0000100", reason="DSR-1", at=now(), by="t") is not None
 
 
 def upgraded(log: Log) -> None:
     migrate(log.urls.admin)
     log.admin.execute("ALTER TABLE events ADD COLUMN of_a_later_version text")
-    ledger = Ledger(log.urls.service, views=INLINE)
-    ledger.execute("supplier/LATER", CreateSupplier(), at=now() + timedelta(days=1), by="t")
-    ledger.close()
+    with log.ledger() as ledger:
+        ledger.execute("supplier/LATER", CreateSupplier(), at=now() + timedelta(days=1), by="t")
 
 
 def backed_up(log: Log) -> None:

@@ -14,11 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventstore.aggregates import import_process
-from eventstore.log.ledger import Ledger
 from eventstore.proof import verifier
 from eventstore.proof.proof import write_proof
 from eventstore.proof.verifier import Invalid, check
-from projections import INLINE
 from tests.support.auditors import audited, build_zipapp
 from tests.support.folders import ROOT
 from tests.support.make import NOON, stage
@@ -27,15 +25,18 @@ from tests.support.sealed_log import KEY, OTHER_KEY, SUPPLIER, Log
 HOSTILE = "import pathlib; pathlib.Path('ran').write_text('x'); print('everything holds')"
 
 
+def proof_of(log: Log, external: str, *, payloads: bool = False) -> Path:
+    """Return a proof of one account of the sealed log."""
+    sealed, file = log.seal(), log.folder / "proof.zip"
+    with psycopg.connect(log.urls.service) as connection:
+        newest, streams = (sealed.checkpoint, sealed.note), [import_process.stream_of(SUPPLIER, external)]
+        write_proof(connection, file, streams, newest, KEY.verifier, kept={}, payloads=payloads)
+    return file
+
+
 @pytest.fixture
 def proof(log: Log) -> Path:
-    """Return a proof of one account of a sealed log."""
-    sealed, file = log.seal(), log.folder / "proof.zip"
-    streams = [import_process.stream_of(SUPPLIER, "BENCH-0000001")]
-    with psycopg.connect(log.urls.service) as connection:
-        newest = (sealed.checkpoint, sealed.note)
-        write_proof(connection, file, streams, newest, KEY.verifier, kept={}, payloads=True)
-    return file
+    return proof_of(log, "BENCH-0000001", payloads=True)
 
 
 def rewritten(source: Path, target: Path, changes: dict[str, bytes]) -> Path:
@@ -175,15 +176,9 @@ def test_any_bytes_in_a_proof_are_refused_in_a_sentence(members: dict[str, bytes
 
 def test_texts_with_other_line_ends_keep_their_proof(log: Log, folder: Path) -> None:
     external = "A\u2028B\u2029C\u0085D"
-    ledger = Ledger(log.urls.service, views=INLINE)
-    ledger.execute(import_process.stream_of(SUPPLIER, external), stage(), at=NOON, by="t")
-    ledger.close()
-    sealed, file = log.seal(), folder / "proof.zip"
-    with psycopg.connect(log.urls.service) as connection:
-        newest = (sealed.checkpoint, sealed.note)
-        streams = [import_process.stream_of(SUPPLIER, external)]
-        write_proof(connection, file, streams, newest, KEY.verifier, kept={}, payloads=False)
-    result = audited(folder, str(file), "--key", KEY.verifier)
+    with log.ledger() as ledger:
+        ledger.execute(import_process.stream_of(SUPPLIER, external), stage(), at=NOON, by="t")
+    result = audited(folder, str(proof_of(log, external)), "--key", KEY.verifier)
     assert (result.returncode, result.stderr) == (0, "")
 
 

@@ -12,6 +12,7 @@ from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 from projections import FOLLOWING
 from projections.queries.vitals import Vitals, read_vitals
+from tests.support.databases import Admin
 from tests.support.following import follow
 from tests.support.make import an_account
 from tests.support.running import wait_for
@@ -40,7 +41,7 @@ def test_an_empty_log_is_behind_nobody(database: PostgresUrls) -> None:
     assert set(seen.parked.values()) == {0}
 
 
-def test_what_waits_and_how_far_behind_everybody_is(database: PostgresUrls, ledger: Ledger) -> None:
+def test_what_waits_and_how_far_behind_everybody_is(database: PostgresUrls, ledger: Ledger, admin: Admin) -> None:
     set_log_time(database, now() - timedelta(hours=1))
     ledger.execute(f"supplier/{SUPPLIER}", CreateSupplier(), at=now(), by="t")
     set_log_time(database, now())
@@ -50,14 +51,13 @@ def test_what_waits_and_how_far_behind_everybody_is(database: PostgresUrls, ledg
     assert {name: lag.events for name, lag in seen.lags.items()} == dict.fromkeys(seen.lags, 2)
     assert seen.lags["sealer"].seconds > 3_500
     follow(ledger)
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("UPDATE import_status SET modified_at = modified_at - interval '11 minutes'")
-        connection.execute("INSERT INTO checkpoints (follower, position) VALUES ('relay', 1)")
-        connection.execute(
-            "INSERT INTO parked_streams (name, version, stream, position, error)"
-            " SELECT name, version, 'import/A/1', 1, '' FROM projection_versions WHERE name = %s",
-            (NAMES[0],),
-        )
+    admin.execute("UPDATE import_status SET modified_at = modified_at - interval '11 minutes'")
+    admin.execute("INSERT INTO checkpoints (follower, position) VALUES ('relay', 1)")
+    admin.execute(
+        "INSERT INTO parked_streams (name, version, stream, position, error)"
+        " SELECT name, version, 'import/A/1', 1, '' FROM projection_versions WHERE name = %s",
+        (NAMES[0],),
+    )
     seen = overview(database)
     assert seen.imports == [(SUPPLIER, "PENDING", 1)]
     assert seen.oldest_pending_s is not None
@@ -81,12 +81,11 @@ def test_who_waits_for_the_log_and_who_works_is_seen(database: PostgresUrls) -> 
     waiting.close()
 
 
-def test_what_takes_too_long_is_left_out(database: PostgresUrls) -> None:
-    with psycopg.connect(database.admin, autocommit=True) as holder:
-        holder.execute("BEGIN")
-        holder.execute("LOCK TABLE import_progress IN ACCESS EXCLUSIVE MODE")
-        with psycopg.connect(database.service, autocommit=True) as connection:
-            connection.execute("SET lock_timeout = '100ms'")
-            seen = read_vitals(connection, NAMES)
+def test_what_takes_too_long_is_left_out(database: PostgresUrls, admin: Admin) -> None:
+    admin.execute("BEGIN")
+    admin.execute("LOCK TABLE import_progress IN ACCESS EXCLUSIVE MODE")
+    with psycopg.connect(database.service, autocommit=True) as connection:
+        connection.execute("SET lock_timeout = '100ms'")
+        seen = read_vitals(connection, NAMES)
     assert (seen.imports, seen.oldest_pending_s) == ([], None)
     assert seen.head == 0

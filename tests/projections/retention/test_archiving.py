@@ -16,7 +16,6 @@ import obstore
 import psycopg
 import pytest
 from click.testing import CliRunner
-from psycopg import Connection
 
 from cli.main import importledger
 from embedded.postgres import PostgresUrls
@@ -29,8 +28,7 @@ from eventstore.proof.payload_verification import verify_payloads
 from projections import INLINE
 from projections.retention import archiving
 from projections.retention.erasure import erase
-from projections.versions.build import administrator
-from tests.support.databases import cloned, drop
+from tests.support.databases import Admin, cloned, drop
 from tests.support.following import attach, follow
 from tests.support.make import an_account
 from tests.support.running import cli
@@ -40,14 +38,7 @@ from workers.actors.process_imports import ImportProcessor
 
 ACCOUNTS = 5
 EXTERNALS = [str(an_account(SUPPLIER, number)["external_account_number"]) for number in range(1, ACCOUNTS + 1)]
-Rows = Connection[Any]
 _numbers = count(1)
-
-
-@pytest.fixture
-def rows(database: PostgresUrls) -> Iterator[Rows]:
-    with administrator(database.admin) as connection:
-        yield connection
 
 
 @pytest.fixture(scope="module")
@@ -107,28 +98,28 @@ def archived(place: Path) -> Path:
     return file
 
 
-def payloads(connection: Rows) -> list[Any]:
+def payloads(connection: Admin) -> list[Any]:
     query = "SELECT stream, sha256, recorded_at, received_bytes, subject, content FROM payloads ORDER BY stream, sha256"
     return connection.execute(query.encode()).fetchall()
 
 
 @pytest.mark.promise("finished-supplier-s-payloads")
-def test_payloads_are_detached_and_come_back_as_they_were(place: Path, rows: Rows) -> None:
-    before = payloads(rows)
+def test_payloads_are_detached_and_come_back_as_they_were(place: Path, admin: Admin) -> None:
+    before = payloads(admin)
     assert len(before) == ACCOUNTS + 1
     said = typed("archive", SUPPLIER, "--to", place.as_uri())
     assert f"{ACCOUNTS + 1} payloads lie there, {ACCOUNTS + 1} were detached now" in said
-    assert payloads(rows) == []
+    assert payloads(admin) == []
     assert f"{ACCOUNTS + 1} payloads match their digests, 0 are of persons" in typed("archive", "verify", SUPPLIER)
     assert f"{ACCOUNTS + 1} payloads of {SUPPLIER} are back" in typed("archive", "attach", SUPPLIER)
-    assert payloads(rows) == before
+    assert payloads(admin) == before
     assert "is not archived" in typed("archive", "attach", SUPPLIER)
     assert "is not archived" in typed("archive", "verify", SUPPLIER, code=1)
     assert typed("verify", "--all").count("DETACHED") == 0
 
 
 @pytest.mark.promise("payload-log-says-lie")
-def test_verify_accepts_what_is_detached_and_says_where_it_lies(place: Path, rows: Rows) -> None:
+def test_verify_accepts_what_is_detached_and_says_where_it_lies(place: Path) -> None:
     archived(place)
     typed("seal")
     said = typed("verify", "--all")
@@ -138,28 +129,28 @@ def test_verify_accepts_what_is_detached_and_says_where_it_lies(place: Path, row
 
 
 @pytest.mark.promise("payload-log-says-lie")
-def test_a_payload_that_is_missing_without_an_archive_is_still_a_problem(place: Path, rows: Rows) -> None:
-    rows.execute("SET session_replication_role = replica")
+def test_a_payload_that_is_missing_without_an_archive_is_still_a_problem(place: Path, admin: Admin) -> None:
+    admin.execute("SET session_replication_role = replica")
     archived(place)
     typed("archive", "attach", SUPPLIER)
-    rows.execute("DELETE FROM payloads WHERE stream = %s", (f"import/{SUPPLIER}/{EXTERNALS[0]}",))
+    admin.execute("DELETE FROM payloads WHERE stream = %s", (f"import/{SUPPLIER}/{EXTERNALS[0]}",))
     assert "its payload is missing and was not erased" in typed("verify", "--all", code=1)
 
 
-def test_what_is_sent_after_the_archive_has_to_be_here(place: Path, rows: Rows, ledger: Ledger) -> None:
+def test_what_is_sent_after_the_archive_has_to_be_here(place: Path, admin: Admin, ledger: Ledger) -> None:
     archived(place)
     typed("supplier", "status", SUPPLIER, "ongoing")
     ImportProcessor(ledger, worker=lambda: 7).process([stage(ledger, an_account(SUPPLIER, 9))])
-    assert len(payloads(rows)) == 1
-    rows.execute("SET session_replication_role = replica")
-    rows.execute("TRUNCATE payloads")
-    with psycopg.connect(rows.info.dsn, password=rows.info.password) as connection:
+    assert len(payloads(admin)) == 1
+    admin.execute("SET session_replication_role = replica")
+    admin.execute("TRUNCATE payloads")
+    with psycopg.connect(admin.info.dsn, password=admin.info.password) as connection:
         assert "its payload is missing" in verify_payloads(connection).problems[0]
 
 
 @pytest.mark.promise("archive-finished-supplier-holds")
-def test_an_archive_holds_no_key_and_no_readable_payload(place: Path, rows: Rows) -> None:
-    keys = [key for (key,) in rows.execute("SELECT key FROM payload_keys")]
+def test_an_archive_holds_no_key_and_no_readable_payload(place: Path, admin: Admin) -> None:
+    keys = [key for (key,) in admin.execute("SELECT key FROM payload_keys")]
     file = archived(place)
     with zipfile.ZipFile(file) as archive:
         everything = b"".join(archive.read(name) for name in archive.namelist())
@@ -170,20 +161,18 @@ def test_an_archive_holds_no_key_and_no_readable_payload(place: Path, rows: Rows
 
 @pytest.mark.promise("archive-finished-supplier-holds")
 def test_who_is_erased_after_the_archive_is_erased_in_it_and_does_not_come_back(
-    place: Path, rows: Rows, database: PostgresUrls
+    place: Path, admin: Admin, owner: Ledger
 ) -> None:
     archived(place)
-    ledger = Ledger(database.admin, views=INLINE)
-    erase(ledger, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
-    ledger.close()
+    erase(owner, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
     assert "4 payloads match their digests, 2 are of persons who were erased" in typed("archive", "verify", SUPPLIER)
     assert "4 payloads of" in typed("archive", "attach", SUPPLIER)
-    assert not [row for row in payloads(rows) if EXTERNALS[0] in row[0]]
+    assert not [row for row in payloads(admin) if EXTERNALS[0] in row[0]]
     typed("seal")
     assert "1 persons were erased" in typed("verify", "--all")
 
 
-def test_views_that_need_detached_payloads_say_what_to_type(place: Path, rows: Rows) -> None:
+def test_views_that_need_detached_payloads_say_what_to_type(place: Path) -> None:
     archived(place)
     for words in (("rebuild", "account_search"), ("verify", "platform"), ("heal", SUPPLIER, EXTERNALS[1])):
         said = typed("projections", *words, code=1)
@@ -193,31 +182,23 @@ def test_views_that_need_detached_payloads_say_what_to_type(place: Path, rows: R
     typed("projections", "verify", "--all")
 
 
-def test_who_was_erased_before_has_no_payload_in_the_archive_and_it_is_whole(
-    place: Path, rows: Rows, database: PostgresUrls
-) -> None:
-    ledger = Ledger(database.admin, views=INLINE)
-    erase(ledger, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
-    follow(ledger)
-    ledger.close()
+def test_who_was_erased_before_has_no_payload_in_the_archive_and_it_is_whole(place: Path, owner: Ledger) -> None:
+    erase(owner, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
+    follow(owner)
     archived(place)
     assert "4 payloads match their digests, 0 are of persons" in typed("archive", "verify", SUPPLIER)
 
 
-def test_a_view_of_erased_persons_alone_needs_no_archive(place: Path, database: PostgresUrls) -> None:
-    ledger = Ledger(database.admin, views=INLINE)
+def test_a_view_of_erased_persons_alone_needs_no_archive(place: Path, owner: Ledger) -> None:
     archived(place)
     for external in EXTERNALS:
-        erase(ledger, SUPPLIER, external, reason="R-1", at=now(), by="t")
-    ledger.close()
+        erase(owner, SUPPLIER, external, reason="R-1", at=now(), by="t")
     typed("projections", "rebuild", "account_search")
 
 
-def test_a_history_says_where_a_payload_lies_and_not_that_it_was_erased(place: Path, database: PostgresUrls) -> None:
+def test_a_history_says_where_a_payload_lies_and_not_that_it_was_erased(place: Path, owner: Ledger) -> None:
     archived(place)
-    ledger = Ledger(database.admin, views=INLINE)
-    erase(ledger, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
-    ledger.close()
+    erase(owner, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
     assert f"lies in {place.as_uri()}/" in typed("history", SUPPLIER, EXTERNALS[1], "--payloads")
     assert "was erased" in typed("history", SUPPLIER, EXTERNALS[0], "--payloads")
 
@@ -234,8 +215,8 @@ def test_a_supplier_that_is_not_finished_is_not_archived(place: Path, ledger: Le
         assert "A place must be file:///folder" in typed("archive", SUPPLIER, "--to", url, code=2)
 
 
-def test_nothing_is_detached_while_a_projection_has_yet_to_read_it(place: Path, rows: Rows, ledger: Ledger) -> None:
-    rows.execute("UPDATE projection_versions SET position = 1 WHERE name = 'account_search'")
+def test_nothing_is_detached_while_a_projection_has_yet_to_read_it(place: Path, admin: Admin, ledger: Ledger) -> None:
+    admin.execute("UPDATE projection_versions SET position = 1 WHERE name = 'account_search'")
     assert "account_search has yet to read payloads" in typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)
 
 
@@ -246,13 +227,13 @@ class Killed(BaseException):
 @pytest.mark.promise("finished-supplier-s-payloads")
 @pytest.mark.parametrize("step", ["put", "execute", "detach"])
 def test_an_archiving_that_is_killed_loses_nothing_and_goes_on(
-    place: Path, rows: Rows, monkeypatch: pytest.MonkeyPatch, step: str
+    place: Path, admin: Admin, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    before = payloads(rows)
+    before = payloads(admin)
 
     def killed(*_: Any, **__: Any) -> None:
         if step == "detach":  # in the middle of it
-            rows.execute("DELETE FROM payloads WHERE stream LIKE %s", (f"%{EXTERNALS[0]}",))
+            admin.execute("DELETE FROM payloads WHERE stream LIKE %s", (f"%{EXTERNALS[0]}",))
         raise Killed
 
     target: Any = {"put": obstore, "execute": Ledger, "detach": archiving}[step]
@@ -261,17 +242,17 @@ def test_an_archiving_that_is_killed_loses_nothing_and_goes_on(
         with pytest.raises(Killed):
             CliRunner().invoke(importledger, ["archive", SUPPLIER, "--to", place.as_uri()])
     if step != "detach":
-        assert payloads(rows) == before
+        assert payloads(admin) == before
     typed("seal")
     typed("verify", "--all")
     typed("archive", SUPPLIER, "--to", place.as_uri())
-    assert payloads(rows) == []
+    assert payloads(admin) == []
     typed("archive", "attach", SUPPLIER)
-    assert payloads(rows) == before
+    assert payloads(admin) == before
 
 
 @pytest.mark.promise("supplier-one-archive-time")
-def test_a_supplier_has_one_archive_at_a_time(place: Path, folder: Path, rows: Rows, ledger: Ledger) -> None:
+def test_a_supplier_has_one_archive_at_a_time(place: Path, folder: Path, ledger: Ledger) -> None:
     archived(place)
     refused = f"has one archive at a time: run `importledger archive attach {SUPPLIER}` first"
     assert refused in typed("archive", SUPPLIER, "--to", (folder / "elsewhere").as_uri(), code=1)
@@ -287,28 +268,26 @@ def test_a_supplier_has_one_archive_at_a_time(place: Path, folder: Path, rows: R
 
 
 @pytest.mark.promise("supplier-one-archive-time")
-def test_a_supplier_is_archived_by_one_at_a_time(place: Path, rows: Rows) -> None:
+def test_a_supplier_is_archived_by_one_at_a_time(place: Path, admin: Admin) -> None:
     archived(place)
-    with archiving.archiving_alone(rows, SUPPLIER):
+    with archiving.archiving_alone(admin, SUPPLIER):
         for words in (("archive", SUPPLIER, "--to", place.as_uri()), ("archive", "attach", SUPPLIER)):
             assert "is being archived, or its archive attached, by another process" in typed(*words, code=1)
     typed("archive", "attach", SUPPLIER)
 
 
-def test_where_there_is_no_room_nothing_is_written(place: Path, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_no_room_nothing_is_written(place: Path, admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
     full = shutil.disk_usage("/")._replace(free=1_000_000)
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "disk_usage", lambda place: full)
         said = typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)
     assert re.search(r"takes about \d+ MB below /.+, which has 1 MB left", said)
     assert not place.exists()
-    assert len(payloads(rows)) == ACCOUNTS + 1
+    assert len(payloads(admin)) == ACCOUNTS + 1
 
 
 @pytest.mark.promise("supplier-one-archive-time")
-def test_exports_and_proofs_say_what_is_not_in_them_and_where_it_lies(
-    place: Path, folder: Path, database: PostgresUrls
-) -> None:
+def test_exports_and_proofs_say_what_is_not_in_them_and_where_it_lies(place: Path, folder: Path, owner: Ledger) -> None:
     numbers = itertools.count()
 
     def export(*words: str) -> str:
@@ -320,9 +299,7 @@ def test_exports_and_proofs_say_what_is_not_in_them_and_where_it_lies(
     assert "not in it" not in export("--payloads") + proof()
     file = archived(place)
     where = f"not in it: they lie in {file.as_uri()}; `importledger archive attach {SUPPLIER}` brings them back"
-    ledger = Ledger(database.admin, views=INLINE)
-    erase(ledger, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
-    ledger.close()
+    erase(owner, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
     assert f"{ACCOUNTS - 1} payloads are {where}" in export("--payloads")
     assert f"1 payloads are {where}" in proof()
     told = json.loads(export("--payloads", "--json"))
@@ -355,13 +332,13 @@ def test_an_import_whose_payload_is_archived_says_so_when_it_is_retried(place: P
 
 
 @pytest.mark.promise("finished-supplier-s-payloads")
-def test_an_archive_lies_in_an_object_store(place: Path, rows: Rows, bucket: str) -> None:
-    before = payloads(rows)
+def test_an_archive_lies_in_an_object_store(place: Path, admin: Admin, bucket: str) -> None:
+    before = payloads(admin)
     typed("archive", SUPPLIER, "--to", f"{bucket}/archives")
-    assert payloads(rows) == []
+    assert payloads(admin) == []
     assert f"{bucket}/archives/{SUPPLIER}-" in typed("archive", "verify", SUPPLIER)
     typed("archive", "attach", SUPPLIER)
-    assert payloads(rows) == before
+    assert payloads(admin) == before
 
 
 def test_an_archive_that_is_away_or_another_is_named(place: Path) -> None:
@@ -418,16 +395,16 @@ def test_an_archive_that_was_changed_is_not_believed(place: Path, folder: Path) 
 
 
 def test_a_restore_of_a_backup_with_an_archive_makes_every_view_and_stays_detached(
-    place: Path, rows: Rows, folder: Path
+    place: Path, admin: Admin, folder: Path
 ) -> None:
     archived(place)
     typed("backup", str(folder / "backup"))
     tables = "events, payloads, payload_keys, log_tiles, log_checkpoints, log_keys, remembered_answers"
-    rows.execute("SET session_replication_role = replica")
-    rows.execute(f"TRUNCATE {tables}".encode())
+    admin.execute("SET session_replication_role = replica")
+    admin.execute(f"TRUNCATE {tables}".encode())
     said = typed("restore", str(folder / "backup"))
     assert "rebuilt" in said
-    assert payloads(rows) == []
-    assert rows.execute("SELECT count(*) FROM platform.service_account").fetchone() == (ACCOUNTS,)
+    assert payloads(admin) == []
+    assert admin.execute("SELECT count(*) FROM platform.service_account").fetchone() == (ACCOUNTS,)
     typed("archive", "attach", SUPPLIER)
     typed("projections", "verify", "--all")

@@ -4,6 +4,7 @@ import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 from uuid import uuid4
 
@@ -21,7 +22,6 @@ from projections import INLINE, MARKET, PLATFORM, PROJECTIONS
 from projections.retention.erasure import erase, erase_contacts
 from projections.unlogged.refused_attempts import Attempt, write_attempts
 from projections.versions import versions as module
-from projections.versions.build import administrator
 from projections.versions.compare import verify
 from projections.versions.install import install
 from projections.versions.projection import Projection, Rows
@@ -47,12 +47,6 @@ def a_canary(number: int = 1) -> dict[str, Any]:
 
 
 EXTERNAL = str(an_account(SUPPLIER, 1)["external_account_number"])
-
-
-@pytest.fixture
-def admin(database: PostgresUrls) -> Iterator[Connection[Any]]:
-    with administrator(database.admin) as connection:
-        yield connection
 
 
 @pytest.fixture
@@ -84,13 +78,10 @@ def places(connection: Connection[Any]) -> list[str]:
 
 
 def erase_canary(database: PostgresUrls) -> None:
-    owner = Ledger(database.admin, views=INLINE)
-    try:
+    with closing(Ledger(database.admin, views=INLINE)) as owner:
         assert erase(owner, SUPPLIER, EXTERNAL, reason="DSR-1", at=now(), by="t") is not None
         if owner.history(contacts := participant_stream("O", CODE)):
             assert erase_contacts(owner, contacts, reason="DSR-1", at=now(), by="t") is not None
-    finally:
-        owner.close()
 
 
 @pytest.mark.promise("erasing-reaches-every-version", "contacts-market-participants-erased")
@@ -211,11 +202,9 @@ def test_a_person_without_an_account_is_gone_with_reason_and_search(
     assert places(admin) == []
 
 
-def test_erasing_again_is_nothing_new(admin: Connection[Any], log: Ledger, database: PostgresUrls) -> None:
+def test_erasing_again_is_nothing_new(log: Ledger, owner: Ledger, database: PostgresUrls) -> None:
     erase_canary(database)
-    owner = Ledger(database.admin, views=())
     assert erase(owner, SUPPLIER, EXTERNAL, reason="DSR-1", at=now(), by="t") is None
-    owner.close()
 
 
 UNREADABLE = """
@@ -227,7 +216,7 @@ SELECT append_events(ARRAY[%s], ARRAY[%s], ARRAY[%s], '{X}', '{""}', '{""}', '',
 @pytest.mark.promise("erasing-reaches-every-version")
 @pytest.mark.parametrize("version", [None, 2**31 - 1], ids=["next", "last"])
 def test_an_event_that_cannot_be_read_keeps_nobody_from_being_erased(
-    admin: Connection[Any], log: Ledger, database: PostgresUrls, version: int | None
+    admin: Connection[Any], log: Ledger, owner: Ledger, database: PostgresUrls, version: int | None
 ) -> None:
     stream, contacts = stream_of(SUPPLIER, EXTERNAL), participant_stream("O", CODE)
     with psycopg.connect(database.roles["worker"], autocommit=True) as worker:
@@ -236,11 +225,9 @@ def test_an_event_that_cannot_be_read_keeps_nobody_from_being_erased(
     admin.execute(UNREADABLE, (contacts, version or 2, "participant_imported.v1"))
     follow(log)
     for _ in range(2):
-        owner = Ledger(database.admin, views=INLINE)
         is_first = places(admin) != []
         assert (erase(owner, SUPPLIER, EXTERNAL, reason="DSR-1", at=now(), by="t") is not None) is is_first
         assert (erase_contacts(owner, contacts, reason="DSR-1", at=now(), by="t") is not None) is is_first
-        owner.close()
         assert places(admin) == []
 
 

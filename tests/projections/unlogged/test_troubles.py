@@ -1,14 +1,11 @@
 """Each process reports its troubles; troubles that are not repeated are over."""
 
-import asyncio
-from typing import Any
-
-import psycopg
-
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
 from projections.unlogged.troubles import keep_reported, read_troubles, report_troubles, reported_troubles
 from telemetry.supervision import Supervision, supervision
+from tests.support.databases import Admin
+from tests.support.rows import asked
 from tests.support.running import wait_for
 
 
@@ -29,26 +26,19 @@ def test_a_process_replaces_what_it_has_reported_and_leaves_that_of_others(ledge
     assert sorted(names(ledger)) == [("a", "sealer", True), ("b", "relay", False), ("b", "sealer", True)]
 
 
-def test_a_trouble_of_a_process_that_is_gone_is_over(ledger: Ledger, database: PostgresUrls) -> None:
+def test_a_trouble_of_a_process_that_is_gone_is_over(ledger: Ledger, admin: Admin) -> None:
     here = Supervision()
     here.failed("relay", ValueError("no"))
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        report_troubles(admin, "gone", here.troubles())
-        admin.execute("UPDATE troubles SET seen_at = seen_at - interval '21 seconds'")
-        assert reported_troubles(admin) == []
+    report_troubles(admin, "gone", here.troubles())
+    admin.execute("UPDATE troubles SET seen_at = seen_at - interval '21 seconds'")
+    assert reported_troubles(admin) == []
 
 
-def test_secrets_in_an_error_are_not_reported(database: PostgresUrls) -> None:
+def test_secrets_in_an_error_are_not_reported(database: PostgresUrls, admin: Admin) -> None:
     here = Supervision()
     here.failed("relay", ValueError("key ilk_0123456789abcdef0123456789abcdef"))
-
-    async def read() -> list[Any]:
-        async with await psycopg.AsyncConnection.connect(database.service) as connection:
-            return await read_troubles(connection)
-
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        report_troubles(admin, "a", here.troubles())
-    [trouble] = asyncio.run(read())
+    report_troubles(admin, "a", here.troubles())
+    [trouble] = asked(database.service, read_troubles)
     assert "0123456789abcdef" not in trouble.error
 
 

@@ -27,6 +27,7 @@ from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage
 from workers.actors.process_imports import ImportProcessor
 
+pytestmark = pytest.mark.usefixtures("history")
 BY_NAME = {projection.name: projection for projection in PROJECTIONS}
 STATUS = BY_NAME["import_status"]
 each = pytest.mark.parametrize("projection", PROJECTIONS, ids=lambda projection: projection.name)

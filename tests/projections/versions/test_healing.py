@@ -4,6 +4,7 @@ import threading
 from typing import Any
 
 import psycopg
+import pytest
 from psycopg import Connection
 from psycopg.rows import dict_row, tuple_row
 
@@ -22,6 +23,7 @@ from tests.support.make import an_account
 from tests.support.running import wait_for
 from tests.support.staging import SUPPLIER, stage
 
+pytestmark = pytest.mark.usefixtures("history")
 BY_NAME = {projection.name: projection for projection in PROJECTIONS}
 
 

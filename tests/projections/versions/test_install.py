@@ -1,7 +1,8 @@
 """Installing projections: their tables, columns, rights and rows, in a new database and in an upgrade."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from threading import Event
 from typing import Any
 
@@ -23,13 +24,12 @@ from eventstore.log.ledger import Ledger
 from eventstore.operations.migrate import migrate, role_of
 from eventstore.operations.rights import READ
 from projections import INLINE, MARKET, PLATFORM, PROJECTIONS
-from projections.versions.build import administrator
 from projections.versions.compare import heal, verify
 from projections.versions.install import install, migrate_all, projection_changes
 from projections.versions.versions import alone, build_version, live_version, versions
 from projections.versions.view import View
 from projections.views.import_supplier import IMPORT_SUPPLIER
-from tests.support.databases import renamed
+from tests.support.databases import Admin, renamed
 from tests.support.eventful_log import import_participant
 from tests.support.make import NOON, an_account
 from tests.support.pre_account import a_participant
@@ -51,12 +51,6 @@ def a_view(row: Callable[[Recorded], dict[str, Any]] = seen_in, **more: Any) -> 
 NEW = a_view(rights=READ)
 
 
-@pytest.fixture
-def admin(database: PostgresUrls) -> Iterator[Connection[TupleRow]]:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        yield connection
-
-
 def test_a_new_view_needs_no_migration(database: PostgresUrls, ledger: Ledger, admin: Connection[TupleRow]) -> None:
     ledger.execute("supplier/A", CreateSupplier(), at=NOON, by="t")
     ledger.execute("supplier/A", ConfigureSupplier(strictness="strict"), at=NOON, by="t")
@@ -67,11 +61,8 @@ def test_a_new_view_needs_no_migration(database: PostgresUrls, ledger: Ledger, a
         assert rows == [("A", "supplier_configured.v1", 2)]
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute("DELETE FROM supplier_seen")
-    opened = Ledger(database.admin, views=(NEW,))
-    try:
+    with closing(Ledger(database.admin, views=(NEW,))) as opened:
         opened.execute("supplier/B", CreateSupplier(), at=NOON, by="t")
-    finally:
-        opened.close()
     assert admin.execute("SELECT code, position FROM supplier_seen ORDER BY position").fetchall() == [
         ("A", 2),
         ("B", 3),
@@ -121,14 +112,12 @@ def test_creates_go_on_while_one_account_is_healed(
     admin.execute("UPDATE supplier_seen SET last_topic = 'wrong'")
     waiting = Waiting(last=1)
     view = a_view(waiting.row)
-    appending = Ledger(database.admin, views=(NEW,))
-    with ThreadPoolExecutor(1) as pool:
+    with closing(Ledger(database.admin, views=(NEW,))) as appending, ThreadPoolExecutor(1) as pool:
         healing = pool.submit(heal, admin, view, ["supplier/A"])
         assert waiting.has_come.wait(30)
         appending.execute("supplier/A", ConfigureSupplier(strictness="strict"), at=NOON, by="t")
         waiting.may_go_on.set()
         assert healing.result(timeout=30).says == "rebuilt"
-    appending.close()
     assert admin.execute("SELECT code, last_topic, position FROM supplier_seen ORDER BY code").fetchall() == [
         ("A", "supplier_configured.v1", 3),
         ("B", "wrong", 2),
@@ -176,26 +165,24 @@ def test_a_column_that_a_later_version_adds_does_not_stop_a_first_copy(
 
 @pytest.mark.promise("accounts-market-data-become-platform")
 def test_market_records_of_the_version_before_are_there_after_the_migration(
-    database: PostgresUrls, ledger: Ledger, processor: ImportProcessor
+    database: PostgresUrls, ledger: Ledger, processor: ImportProcessor, admin: Admin
 ) -> None:
     processor.process([stage(ledger, an_account(SUPPLIER, 1))])
     import_participant(ledger, "O", a_participant(9_900_000_000_001))
-    with administrator(database.admin) as admin:
-        admin.execute("DELETE FROM projection_versions WHERE name = 'market'")
-        for table in MARKET.tables:
-            admin.execute(f"DELETE FROM platform.{table}".encode())
-        install(admin, PROJECTIONS, None)
-        assert rows(admin, "SELECT organisation FROM platform.market_participant") == [("O",)]
-        for projection in (MARKET, PLATFORM):
-            assert verify(database.admin, admin, projection, limit=9).first == ()
+    admin.execute("DELETE FROM projection_versions WHERE name = 'market'")
+    for table in MARKET.tables:
+        admin.execute(f"DELETE FROM platform.{table}".encode())
+    install(admin, PROJECTIONS, None)
+    assert rows(admin, "SELECT organisation FROM platform.market_participant") == [("O",)]
+    for projection in (MARKET, PLATFORM):
+        assert verify(database.admin, admin, projection, limit=9).first == ()
 
 
-def test_a_projection_that_is_new_or_behind_is_told(database: PostgresUrls) -> None:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        assert projection_changes(connection) == []
-        connection.execute("DELETE FROM projection_versions WHERE name = 'account_search'")
-        connection.execute("UPDATE projection_versions SET definition = 'other' WHERE name = 'error_statistics'")
-        changes = {one.name: one for one in projection_changes(connection)}
+def test_a_projection_that_is_new_or_behind_is_told(admin: Admin) -> None:
+    assert projection_changes(admin) == []
+    admin.execute("DELETE FROM projection_versions WHERE name = 'account_search'")
+    admin.execute("UPDATE projection_versions SET definition = 'other' WHERE name = 'error_statistics'")
+    changes = {one.name: one for one in projection_changes(admin)}
     assert changes["account_search"].change == "new"
     assert changes["error_statistics"].change == "outdated"
     assert "projections rebuild error_statistics" in changes["error_statistics"].says
@@ -203,31 +190,27 @@ def test_a_projection_that_is_new_or_behind_is_told(database: PostgresUrls) -> N
 
 
 @pytest.mark.promise("creates-go-while-new")
-def test_an_inline_view_that_is_new_cannot_be_rolled_once_there_are_events(
-    database: PostgresUrls, ledger: Ledger
-) -> None:
+def test_an_inline_view_that_is_new_cannot_be_rolled_once_there_are_events(ledger: Ledger, admin: Admin) -> None:
     """Processes of the old version do not write to it, so their events would be missing."""
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("DROP TABLE disclosure; DELETE FROM projection_versions WHERE name = 'disclosure'")
-        assert [(one.change, one.can_be_rolled) for one in projection_changes(connection)] == [("new", True)]
-        ledger.execute("supplier/A", CreateSupplier(), at=now(), by="t")
-        assert [(one.change, one.can_be_rolled) for one in projection_changes(connection)] == [("new", False)]
+    admin.execute("DROP TABLE disclosure; DELETE FROM projection_versions WHERE name = 'disclosure'")
+    assert [(one.change, one.can_be_rolled) for one in projection_changes(admin)] == [("new", True)]
+    ledger.execute("supplier/A", CreateSupplier(), at=now(), by="t")
+    assert [(one.change, one.can_be_rolled) for one in projection_changes(admin)] == [("new", False)]
 
 
 def test_what_an_upgrade_has_left_outdated_is_rebuilt_together(
-    database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+    database: PostgresUrls, monkeypatch: pytest.MonkeyPatch, admin: Admin
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", database.service)
     monkeypatch.setenv("DATABASE_ADMIN_URL", database.admin)
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute(
-            "UPDATE projection_versions SET definition = 'other' WHERE name IN ('account_search', 'error_statistics')"
-        )
-        rebuilt = CliRunner().invoke(projections, ["rebuild", "--outdated"])
-        assert rebuilt.exit_code == 0, rebuilt.output
-        assert "account_search: the previous version had another definition; switched" in rebuilt.stdout
-        assert "import_status" not in rebuilt.stdout
-        assert projection_changes(connection) == []
+    admin.execute(
+        "UPDATE projection_versions SET definition = 'other' WHERE name IN ('account_search', 'error_statistics')"
+    )
+    rebuilt = CliRunner().invoke(projections, ["rebuild", "--outdated"])
+    assert rebuilt.exit_code == 0, rebuilt.output
+    assert "account_search: the previous version had another definition; switched" in rebuilt.stdout
+    assert "import_status" not in rebuilt.stdout
+    assert projection_changes(admin) == []
     again = CliRunner().invoke(projections, ["rebuild", "--outdated"])
     assert (again.exit_code, again.stdout) == (0, "No projection is outdated.\n")
 

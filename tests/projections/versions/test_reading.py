@@ -50,6 +50,7 @@ def test_many_write_at_the_same_time_and_an_erasure_is_alone(database: PostgresU
         wait_for_erasures(one)
 
 
+@pytest.mark.usefixtures("history")
 def test_erasures_are_read_in_the_order_of_the_log_from_a_position_on(admin: Connection[Any]) -> None:
     erasures = read_erasures(admin, after=0)
     positions = [recorded.position for recorded in erasures]

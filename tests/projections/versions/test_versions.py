@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -37,6 +38,7 @@ from tests.support.staging import SUPPLIER, stage
 from workers.actors.process_imports import ImportProcessor
 from workers.followers.projector import Projector
 
+pytestmark = pytest.mark.usefixtures("history")
 BY_NAME = {projection.name: projection for projection in PROJECTIONS}
 STATUS = BY_NAME["import_status"]
 each = pytest.mark.parametrize("projection", PROJECTIONS, ids=lambda projection: projection.name)
@@ -77,12 +79,9 @@ def test_a_switch_that_falls_behind_while_it_waits_lets_writers_go_first(
         switching = pool.submit(switch, admin, STATUS, built.version, tries=tries.append)
         with psycopg.connect(database.admin, autocommit=True) as other:
             wait_for(lambda: bool(other.execute(waiting).rowcount), "it waits for the reader")
-        ledger = Ledger(database.service, views=[view for view in INLINE if view is not STATUS])
-        try:
+        with closing(Ledger(database.service, views=[view for view in INLINE if view is not STATUS])) as ledger:
             for number in range(4):
                 ledger.execute(f"supplier/{number}", CreateSupplier(), at=now(), by="t")
-        finally:
-            ledger.close()
         reader.rollback()
         assert switching.result(timeout=30) == log_head(admin)
     assert tries == [1]

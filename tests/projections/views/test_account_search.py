@@ -31,6 +31,7 @@ from projections.views.account_search import (
     project,
     search_parameters,
 )
+from tests.support.databases import Admin
 from tests.support.make import NOON, an_account, encoded, stage, staged, start
 from tests.support.rows import find_accounts
 from workers.followers.projector import Projector
@@ -256,20 +257,19 @@ def _most_read(plan: dict[str, Any]) -> int:
 
 
 @pytest.mark.promise("search-full-names-either")
-def test_an_account_is_found_by_its_number(ledger: Ledger, database: PostgresUrls) -> None:
+def test_an_account_is_found_by_its_number(ledger: Ledger, admin: Admin) -> None:
     for command in (stage(), start(), CompleteImport(start=2, account_number="A-7K2M9QXD")):
         ledger.execute(stream_of("S", "77"), command, at=NOON, by="t")
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute(
-            "INSERT INTO platform.service_account"
-            " (account_number, created_at, external_account_number, import_supplier)"
-            " VALUES ('A-7K2M9QXD', %s, '77', 'S')",
-            (NOON + timedelta(seconds=1),),
-        )
-        for text in ("A-7K2M9QXD", " a-7k2m9qxd "):
-            page = find_accounts(connection, text, None)
-            assert [one.external_account_number for one in page.accounts] == ["77"]
-        assert find_accounts(connection, "A-7K2M9QXD", ["T"]).accounts == []
+    admin.execute(
+        "INSERT INTO platform.service_account"
+        " (account_number, created_at, external_account_number, import_supplier)"
+        " VALUES ('A-7K2M9QXD', %s, '77', 'S')",
+        (NOON + timedelta(seconds=1),),
+    )
+    for text in ("A-7K2M9QXD", " a-7k2m9qxd "):
+        page = find_accounts(admin, text, None)
+        assert [one.external_account_number for one in page.accounts] == ["77"]
+    assert find_accounts(admin, "A-7K2M9QXD", ["T"]).accounts == []
 
 
 @given(st.integers(1, 1 << 20), st.sampled_from(["DE02120300000000202051", "de89370400440532013000"]))

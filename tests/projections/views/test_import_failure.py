@@ -1,10 +1,8 @@
 """Failures are counted by code and path until the import is processed."""
 
-import asyncio
 from datetime import date, timedelta
 from typing import Any
 
-import psycopg
 import pytest
 
 from embedded.postgres import PostgresUrls
@@ -20,8 +18,10 @@ from eventstore.log.columns import log_head
 from eventstore.log.ledger import Ledger
 from projections.versions.reading import read_ordered
 from projections.views.import_failure import IMPORT_FAILURE, FailureCount, failure_counts
+from tests.support.databases import Admin
 from tests.support.following import follow
 from tests.support.make import NOON, stage, start
+from tests.support.rows import asked
 from tests.support.times import set_log_time
 
 IBAN, NAME = "invalid_iban@payment_instructions.0.iban", "blank@customers.1.family_name"
@@ -37,11 +37,8 @@ def failed(*problems: str, start: int = 2) -> FailImport:
 
 
 def counts(database: PostgresUrls, suppliers: list[str], days: int = 2) -> list[FailureCount]:
-    async def asked() -> list[FailureCount]:
-        async with await psycopg.AsyncConnection.connect(database.service, autocommit=True) as connection:
-            return await failure_counts(connection, suppliers, date(2026, 11, 2), days=days)
-
-    return asyncio.run(asked())
+    found: list[FailureCount] = asked(database.service, failure_counts, suppliers, date(2026, 11, 2), days=days)
+    return found
 
 
 def told(count: FailureCount) -> tuple[Any, ...]:
@@ -73,23 +70,22 @@ def test_what_fails_is_open_until_it_is_mended(ledger: Ledger, owner: Ledger, da
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_batches_of_any_size_lead_to_the_same_rows(
-    ledger: Ledger, owner: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch, size: int
+    ledger: Ledger, owner: Ledger, monkeypatch: pytest.MonkeyPatch, size: int, admin: Admin
 ) -> None:
     """Rows written three at a time are the same as well."""
     for external in ("1", "2"):
         run(ledger, external, stage(), start(), failed(IBAN, NAME))
     run(ledger, "1", RetryImport(), start(), CompleteImport(start=5, account_number="A-1"))
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        seen = read_ordered(connection, IMPORT_FAILURE.topics, after=0, upto=log_head(connection))
-        for schema, batch in (("one", len(seen)), ("other", size)):
-            monkeypatch.setattr("projections.views.import_failure._ROWS_AT_A_TIME", 3 if schema == "one" else 20_000)
-            connection.execute(f"CREATE SCHEMA {schema}".encode())
-            IMPORT_FAILURE.create(connection, schema)
-            for begin in range(0, len(seen), batch):
-                IMPORT_FAILURE.apply(connection, schema, seen[begin : begin + batch])  # type: ignore[arg-type]
-        for table in IMPORT_FAILURE.tables:
-            rows = [
-                connection.execute(f"SELECT t::text FROM {schema}.{table} AS t ORDER BY 1".encode()).fetchall()
-                for schema in ("one", "other")
-            ]
-            assert rows[0] == rows[1] != []
+    seen = read_ordered(admin, IMPORT_FAILURE.topics, after=0, upto=log_head(admin))
+    for schema, batch in (("one", len(seen)), ("other", size)):
+        monkeypatch.setattr("projections.views.import_failure._ROWS_AT_A_TIME", 3 if schema == "one" else 20_000)
+        admin.execute(f"CREATE SCHEMA {schema}".encode())
+        IMPORT_FAILURE.create(admin, schema)
+        for begin in range(0, len(seen), batch):
+            IMPORT_FAILURE.apply(admin, schema, seen[begin : begin + batch])  # type: ignore[arg-type]
+    for table in IMPORT_FAILURE.tables:
+        rows = [
+            admin.execute(f"SELECT t::text FROM {schema}.{table} AS t ORDER BY 1".encode()).fetchall()
+            for schema in ("one", "other")
+        ]
+        assert rows[0] == rows[1] != []

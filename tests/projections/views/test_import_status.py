@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import (
     CancelImport,
     CompleteImport,
@@ -18,6 +17,7 @@ from eventstore.errors import Refused
 from eventstore.log.ledger import Ledger
 from projections.views.import_status import IMPORT_STATUS, SELECT_EXTERNALS, Wanted, imports_page
 from tests.support.commands import COMMANDS
+from tests.support.databases import Admin
 from tests.support.make import NOON, stage, start
 from tests.support.problems import INVALID, MISSING, failed
 from tests.support.rows import asked, live_rows
@@ -93,25 +93,20 @@ STEPS = st.lists(st.tuples(st.sampled_from(["1", "2", "3"]), COMMANDS), max_size
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
-def test_a_rebuilt_status_view_equals_the_live_one(
-    owner: Ledger, database: PostgresUrls, steps: list[tuple[str, Any]]
-) -> None:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("DELETE FROM import_status")
-        run = connection.execute("SELECT count(*) FROM events").fetchone()
-        assert run
-        for number, (external, command) in enumerate(steps):
-            try:
-                owner.execute(
-                    stream_of("S", f"{run[0]}/{external}"), command, at=NOON + timedelta(seconds=number), by="t"
-                )
-            except Refused:
-                continue
-        rebuilt: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-        for external in ("1", "2", "3"):
-            for recorded in owner.history(stream_of("S", f"{run[0]}/{external}")):
-                row = IMPORT_STATUS.project(recorded, recorded.position)
-                assert row is not None
-                before = rebuilt.get(row[:2], row)
-                rebuilt[row[:2]] = (*row[:3], *before[3:5], *row[5:])
-        assert live_rows(connection, IMPORT_STATUS) == sorted(rebuilt.values(), key=lambda row: row[:2])
+def test_a_rebuilt_status_view_equals_the_live_one(owner: Ledger, steps: list[tuple[str, Any]], admin: Admin) -> None:
+    admin.execute("DELETE FROM import_status")
+    run = admin.execute("SELECT count(*) FROM events").fetchone()
+    assert run
+    for number, (external, command) in enumerate(steps):
+        try:
+            owner.execute(stream_of("S", f"{run[0]}/{external}"), command, at=NOON + timedelta(seconds=number), by="t")
+        except Refused:
+            continue
+    rebuilt: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for external in ("1", "2", "3"):
+        for recorded in owner.history(stream_of("S", f"{run[0]}/{external}")):
+            row = IMPORT_STATUS.project(recorded, recorded.position)
+            assert row is not None
+            before = rebuilt.get(row[:2], row)
+            rebuilt[row[:2]] = (*row[:3], *before[3:5], *row[5:])
+    assert live_rows(admin, IMPORT_STATUS) == sorted(rebuilt.values(), key=lambda row: row[:2])

@@ -19,7 +19,6 @@ from eventstore.log.columns import log_head
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from projections import AT_ONCE, FOLLOWING
-from projections.versions.build import administrator
 from projections.versions.compare import verify
 from projections.versions.reading import Seen
 from projections.versions.versions import alone, build_version, live_version, parked_streams, switch
@@ -43,12 +42,6 @@ def log(database: PostgresUrls) -> Iterator[Ledger]:
     opened = Ledger(database.service, views=AT_ONCE)
     yield opened
     opened.close()
-
-
-@pytest.fixture
-def admin(database: PostgresUrls) -> Iterator[Connection[Any]]:
-    with administrator(database.admin) as connection:
-        yield connection
 
 
 def stage(ledger: Ledger, account: dict[str, Any], *, is_wrapped: bool = False) -> str:
