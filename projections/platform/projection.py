@@ -111,8 +111,8 @@ class Platform(Projection):
         prefix, rest = stream.split("/", 1)
         if prefix == "import" and ACCOUNT_TABLE.name in self.tables:
             query = SQL("SELECT account_number FROM {} WHERE import_supplier = %s AND external_account_number = %s")
-            query = query.format(Identifier(schema, ACCOUNT_TABLE.name))
-            for (number,) in rows_of(connection, query, *rest.split("/", 1)):
+            numbers = rows_of(connection, query.format(Identifier(schema, ACCOUNT_TABLE.name)), *rest.split("/", 1))
+            for (number,) in numbers:
                 for table in self.tables:
                     delete_rows(connection, schema, table, {"account_number": number})
         root = _MARKET_ROOTS.get(prefix)
