@@ -170,7 +170,7 @@ def test_a_job_that_fails_again_and_again_has_failed(
     assert waiting_jobs(connection) == []
     failed = requested(database)
     assert failed.has_ended
-    assert "the schema is missing" in failed.error
+    assert failed.error == 'UndefinedTable: relation "platform.ledger" does not exist'
 
 
 @pytest.mark.promise("run-cannot-added-up")

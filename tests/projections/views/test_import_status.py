@@ -93,7 +93,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["1", "2", "3"]), COMMANDS), max_size
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
-def test_a_rebuilt_status_view_equals_the_live_one(owner: Ledger, steps: list[tuple[str, Any]], admin: Admin) -> None:
+def test_a_rebuilt_status_view_equals_the_live_one(owner: Ledger, admin: Admin, steps: list[tuple[str, Any]]) -> None:
     admin.execute("DELETE FROM import_status")
     run = admin.execute("SELECT count(*) FROM events").fetchone()
     assert run
