@@ -1,11 +1,9 @@
 """Connections to Postgres: a dead server is noticed within seconds, and a read-only one counts as unavailable.
 
 After a failover, a connection may lead to a dead machine or to a standby. The first ends by the time-outs of every URL
-(`guarded`). The second is closed by its pool (`check_writable`), after at most one more use if it was just checked.
+(`guarded`). The second is closed by its pool (`check_writable`).
 """
 
-import select
-import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,14 +40,9 @@ def guarded(url: str) -> str:
     return f"{url}{'&' if '?' in url else '?'}{added}" if added else url
 
 
-UNCHECKED_S = 1.0
-"""Time for which a checked connection is used without another check, in seconds."""
-
-
 class PooledConnection(Connection[Row]):
-    """Connection that records its last check, and whether a commit did not wait for its standby."""
+    """Connection that records whether a commit did not wait for its standby."""
 
-    checked_at = -UNCHECKED_S
     is_unreplicated = False
 
     @classmethod
@@ -157,25 +150,12 @@ def wait_for_standby(connection: Connection[Any]) -> None:
 def check_writable(connection: PooledConnection[Any]) -> None:
     """Check, for a pool, that the connection is alive and its server accepts writes. Raises otherwise.
 
-    A connection checked within the last second is reused without another check, unless the server has sent data since:
-    a check costs half a small transaction. If the server has become read-only meanwhile, the first write fails, and the
-    next check closes the connection. The pool then connects again, at growing intervals, while its caller waits.
+    The pool then connects again, at growing intervals, while its caller waits.
     """
-    at = time.monotonic()
-    is_known = at - connection.checked_at < UNCHECKED_S and _is_silent(connection)
-    if not is_known:
-        ConnectionPool.check_connection(connection)
-        connection.checked_at = at
+    ConnectionPool.check_connection(connection)
     if is_read_only(connection):
         connection.close()
         raise ReadOnlySqlTransaction("the database is read-only")
-
-
-def _is_silent(connection: Connection[Any]) -> bool:
-    """Return whether the server has sent nothing that is still unread, not even the end."""
-    poll = select.poll()
-    poll.register(connection.fileno(), select.POLLIN)
-    return not poll.poll(0)
 
 
 async def check_writable_async(connection: AsyncConnection[Any]) -> None:
