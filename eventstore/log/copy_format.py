@@ -1,7 +1,7 @@
 """COPY in Postgres' binary format: the number of columns, then size and bytes of each value.
 
-Frequent rows are joined from the parts here by functions compiled from their tables (`projections.platform.rows`),
-which is faster than psycopg's rows. Values are still written by psycopg's dumpers. None and UNSET are NULL.
+Frequent rows are joined from the parts here (`projections.platform.rows`), which is faster than psycopg's rows. Values
+are still written by psycopg's dumpers. None and UNSET are NULL.
 """
 
 import struct
