@@ -27,7 +27,7 @@ from eventstore.aggregates import organisation, supplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections import INLINE
-from projections.unlogged.user_details import find_user_details
+from projections.auxiliary.user_details import find_user_details
 from telemetry.log import begin_process
 from workers.operations import SignInLink, create_user, new_details, new_link
 

@@ -17,7 +17,7 @@ from eventstore.aggregates.user import DisableUser, EraseUser, UserDisabled, Use
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
-from projections.unlogged.user_details import delete_passwords
+from projections.auxiliary.user_details import delete_passwords
 from workers.operations import change_role, change_user
 
 _REASON = "restored from a backup"

@@ -8,7 +8,7 @@ from cli.addresses import answer_of
 from cli.known import require_supplier
 from cli.operator import open_ledger
 from cli.output import lines_option, print_line, print_result, text_of
-from projections.unlogged.refused_attempts import Attempt, refused_attempts
+from projections.auxiliary.refused_attempts import Attempt, refused_attempts
 from projections.views.account_search import MAX_FOUND, found_accounts
 from schemas.status import FoundAccount
 

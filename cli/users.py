@@ -15,7 +15,7 @@ from embedded.folder import DataFolder
 from eventstore.aggregates.user import DisableUser, EnableUser, EraseUser, UserRole
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
-from projections.unlogged.user_details import find_user_details
+from projections.auxiliary.user_details import find_user_details
 from projections.views.access_key import organisation_reach
 from projections.views.console_user import UserListed, user_listed, users_page
 from workers.operations import (

@@ -32,10 +32,10 @@ from eventstore.aggregates.user import (
 from eventstore.clock import now
 from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
+from projections.auxiliary.sessions import LINK_LASTS, end_sessions, new_token, token_sha256, write_link
+from projections.auxiliary.typed_reasons import delete_reasons_of_user
+from projections.auxiliary.user_details import UserDetails, delete_user_details, write_user_details
 from projections.retention.erasure import erase, forget_attempts
-from projections.unlogged.sessions import LINK_LASTS, end_sessions, new_token, token_sha256, write_link
-from projections.unlogged.typed_reasons import delete_reasons_of_user
-from projections.unlogged.user_details import UserDetails, delete_user_details, write_user_details
 from schemas.sentence import Sentence
 
 SUPPLIER_CODE = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")

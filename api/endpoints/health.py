@@ -23,7 +23,7 @@ from eventstore.log.intake_stop import IS_COMPARED, read_intake_stop
 from eventstore.log.store_errors import is_disk_full
 from eventstore.operations.fitness import REPLICATED
 from eventstore.operations.migrate import NEWEST
-from projections.unlogged.troubles import ReportedTrouble, read_troubles
+from projections.auxiliary.troubles import ReportedTrouble, read_troubles
 from redaction.shown import cleaned
 from schemas.base import Wire
 from schemas.sentence import Sentence

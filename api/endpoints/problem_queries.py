@@ -22,11 +22,11 @@ from eventstore.aggregates.import_process import (
     stream_of,
 )
 from eventstore.events import Recorded
+from projections.auxiliary.refused_attempts import Attempt
+from projections.auxiliary.refused_attempts import refused_attempts as select_attempts
 from projections.queries.history import events_since_staged
 from projections.queries.missing_documents import CODE as MISSING
 from projections.queries.missing_documents import document_paths, staged_bodies
-from projections.unlogged.refused_attempts import Attempt
-from projections.unlogged.refused_attempts import refused_attempts as select_attempts
 from schemas.base import Problem, code_and_path
 from schemas.reading.problems import UNKNOWN_FIELD
 from schemas.sentence import Sentence, german_of

@@ -16,7 +16,7 @@ from api.intake.typed_names import storable_number
 from eventstore.clock import now
 from eventstore.errors import LedgerError
 from eventstore.log.ledger import Ledger
-from projections.unlogged.refused_attempts import MAX_PATH, MAX_PROBLEMS, Attempt, write_attempts
+from projections.auxiliary.refused_attempts import MAX_PATH, MAX_PROBLEMS, Attempt, write_attempts
 from schemas.base import Problem, problem_name
 from schemas.reading.places import documented_path
 

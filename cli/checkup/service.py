@@ -18,7 +18,7 @@ from eventstore.operations.backup import BackupError, read_manifest
 from eventstore.proof.checkpoints import KeyNotUsable
 from eventstore.proof.sealing import SealRefused, newest_checkpoint, signed_size
 from projections import PROJECTIONS
-from projections.unlogged.troubles import reported_troubles
+from projections.auxiliary.troubles import reported_troubles
 from projections.versions.versions import parked_streams, versions
 from workers.actors.mail_server import MailServer, NotSecure, mail_session
 

@@ -10,7 +10,7 @@ from psycopg import OperationalError
 
 from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import Durability, NotJudged, refuse_unsafe
-from projections.unlogged.troubles import keep_reported
+from projections.auxiliary.troubles import keep_reported
 from projections.versions.install import refuse_uninstalled
 from telemetry.supervision import supervision
 

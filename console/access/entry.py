@@ -13,7 +13,7 @@ from console.presentation.texts import N_
 from eventstore.aggregates.user import SetPassword, SignIn, SignInMethod, SignOut, stream_of
 from eventstore.clock import now
 from eventstore.events import Recorded
-from projections.unlogged.sessions import (
+from projections.auxiliary.sessions import (
     SESSION_LASTS,
     begin_session,
     end_session,
@@ -22,7 +22,7 @@ from projections.unlogged.sessions import (
     new_token,
     use_link,
 )
-from projections.unlogged.user_details import set_password_hash
+from projections.auxiliary.user_details import set_password_hash
 
 LINK_VOID = N_("This link was used already or is older than 15 minutes. Ask for a new one.")
 

@@ -18,7 +18,7 @@ from joserfc.jwk import KeySet
 from joserfc.jwt import JWTClaimsRegistry
 
 from console.settings import OpenIdGrant, OpenIdSettings
-from projections.unlogged.sessions import new_token
+from projections.auxiliary.sessions import new_token
 
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"]
 TIMEOUT_S = 5.0

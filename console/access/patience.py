@@ -10,7 +10,7 @@ from datetime import datetime
 import msgspec
 
 from api.http.networks import host_of
-from projections.unlogged.sessions import Failures
+from projections.auxiliary.sessions import Failures
 
 MAX_PAIR_WAIT_S, MAX_ADDRESS_WAIT_S, MAX_DELAY_S = 900, 60, 4
 FREE_OF_PAIR, FREE_OF_ADDRESS, FREE_OF_ACCOUNT = 5, 20, 10

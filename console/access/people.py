@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from api.access.directory import ALL_SUPPLIERS
-from projections.unlogged.sessions import OpenSession
+from projections.auxiliary.sessions import OpenSession
 
 EVERYBODY = frozenset({"auditor", "support", "operator"})
 """All roles that can sign in. Auditors change no imports; they may request verifications."""

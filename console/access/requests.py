@@ -17,7 +17,7 @@ from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.clock import now
 from eventstore.events import Recorded
 from eventstore.log.ledger import Beside
-from projections.unlogged.typed_reasons import MAX_REASON, TypedReason, new_reason_id, reasons_of, write_reason
+from projections.auxiliary.typed_reasons import MAX_REASON, TypedReason, new_reason_id, reasons_of, write_reason
 from projections.views.owner_task import owner_task as read_task
 
 TASK_TIMEOUT_S = 10.0

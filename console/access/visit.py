@@ -32,8 +32,8 @@ from eventstore.aggregates.aggregate import Command
 from eventstore.clock import now
 from eventstore.events import Recorded
 from eventstore.log.ledger import Beside
-from projections.unlogged.sessions import OpenSession, new_token, open_session
-from projections.unlogged.typed_reasons import MAX_REASON
+from projections.auxiliary.sessions import OpenSession, new_token, open_session
+from projections.auxiliary.typed_reasons import MAX_REASON
 from schemas.base import Problem
 from schemas.sentence import Sentence
 

@@ -39,6 +39,9 @@ from eventstore.aggregates.import_process import (
 from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.clock import now
 from eventstore.events import Recorded, Unreadable
+from projections.auxiliary.refused_attempts import refused_attempts
+from projections.auxiliary.typed_reasons import reasons_of
+from projections.auxiliary.user_details import details_of
 from projections.queries.account_parts import PAGE, attached_records, platform_records, seal_over
 from projections.queries.history import (
     AHEAD,
@@ -49,9 +52,6 @@ from projections.queries.history import (
     newest_of_import,
     status_record,
 )
-from projections.unlogged.refused_attempts import refused_attempts
-from projections.unlogged.typed_reasons import reasons_of
-from projections.unlogged.user_details import details_of
 from projections.views.owner_task import owner_tasks
 from redaction.masking import masked_path, masked_tree
 from schemas.base import Problem, code_and_path

@@ -17,9 +17,9 @@ from console.screens.paging import no_place
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
 from eventstore.clock import now
+from projections.auxiliary.refused_attempts import refused_attempts
 from projections.queries.import_list import ListedRow, ListPage, Narrowed, imports_named, list_imports
 from projections.queries.supplier_overview import supplier_codes
-from projections.unlogged.refused_attempts import refused_attempts
 from projections.views.import_run import run_state
 from schemas.run import RunRecord
 

@@ -11,7 +11,7 @@ from console.access import cookies, entry, requests
 from console.access.visit import ROOT, Visit, page
 from console.presentation.texts import N_
 from eventstore.clock import now
-from projections.unlogged.user_details import UserDetails, details_by_email, details_by_openid, set_openid
+from projections.auxiliary.user_details import UserDetails, details_by_email, details_by_openid, set_openid
 from workers.operations import MAX_NAME, UserNotPossible, keep_details, new_user_id, user_of
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from eventstore.aggregates import import_process
 from eventstore.aggregates.disclosure import ShowPersonalData, stream_of
 from eventstore.clock import now
 from eventstore.events import Recorded
-from projections.unlogged.typed_reasons import MAX_REASON, reasons_of, write_reason
-from projections.unlogged.user_details import details_of
+from projections.auxiliary.typed_reasons import MAX_REASON, reasons_of, write_reason
+from projections.auxiliary.user_details import details_of
 from projections.views.disclosure import newest_disclosures, was_shown
 
 AUDITORS = frozenset({"auditor", "operator"})

@@ -18,7 +18,7 @@ from console.screens.tasks import shown_tasks
 from eventstore.aggregates.import_process import identity_of
 from eventstore.aggregates.owner_task import OwnerTaskKind
 from projections import PROJECTIONS
-from projections.unlogged.typed_reasons import MAX_REASON
+from projections.auxiliary.typed_reasons import MAX_REASON
 from projections.versions.overview import PARKED_PAGE, VersionStanding, parked_in, version_standings
 from projections.views.owner_task import OwnerTask, owner_tasks
 

@@ -23,8 +23,8 @@ from console.access.visit import ROOT, Visit, action, page
 from console.presentation.texts import LANGUAGES
 from eventstore.aggregates.user import UserSignedIn, stream_of
 from eventstore.clock import now
-from projections.unlogged.sessions import Failures, count_try, give_back, link_user
-from projections.unlogged.user_details import details_by_email, details_of, renew_password_hash
+from projections.auxiliary.sessions import Failures, count_try, give_back, link_user
+from projections.auxiliary.user_details import details_by_email, details_of, renew_password_hash
 
 MAX_EMAIL = 254
 admissions = Turns(2)

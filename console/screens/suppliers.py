@@ -21,7 +21,7 @@ from eventstore.aggregates.organisation import Role
 from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.clock import now
 from market.documents import lies_below
-from projections.unlogged.sessions import LINK_LASTS, new_token, token_sha256
+from projections.auxiliary.sessions import LINK_LASTS, new_token, token_sha256
 from projections.views.access_key import KeyListed, key_listed, keys_page
 from projections.views.console_user import UserListed, user_listed, users_page
 from projections.views.import_supplier import SupplierListed, supplier_listed, suppliers_page

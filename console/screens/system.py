@@ -22,8 +22,8 @@ from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import CODE_VERSION
 from eventstore.operations.migrate import NEWEST
 from projections import FOLLOWING
+from projections.auxiliary.troubles import read_troubles
 from projections.queries.vitals import Vitals, read_vitals
-from projections.unlogged.troubles import read_troubles
 from projections.views.owner_task import open_owner_tasks
 
 LEADER_NAMES = {

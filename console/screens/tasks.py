@@ -12,8 +12,8 @@ from console.access.visit import ROOT, Visit, page
 from console.presentation.listing import import_address
 from console.presentation.names import TASK_NAMES, TASK_STATES
 from console.screens.paging import PlaceText, page_of
-from projections.unlogged.typed_reasons import reasons_of
-from projections.unlogged.user_details import details_of
+from projections.auxiliary.typed_reasons import reasons_of
+from projections.auxiliary.user_details import details_of
 from projections.views.owner_task import OwnerTask, owner_tasks_page
 
 AT_ONCE = 50

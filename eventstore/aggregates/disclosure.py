@@ -2,7 +2,7 @@
 
 The console masks persons until a user asks for them with a reason. The event names the user, the places that were shown
 and the id of the reason. The text of the reason is a row that is deleted with the person
-(`projections.unlogged.typed_reasons`).
+(`projections.auxiliary.typed_reasons`).
 """
 
 from datetime import datetime

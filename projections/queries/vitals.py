@@ -19,7 +19,7 @@ from eventstore.log.columns import SELECT_HEAD
 from eventstore.log.intake_stop import intake_stop
 from eventstore.log.rows import structs_of
 from eventstore.proof.sealing import signed_size
-from projections.unlogged.troubles import reported_troubles
+from projections.auxiliary.troubles import reported_troubles
 
 FOLLOWING = ("relay", "ended imports")
 """Followers whose checkpoint is a row of `checkpoints`, by their names there."""

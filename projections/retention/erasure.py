@@ -22,10 +22,10 @@ from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from projections import PROJECTIONS
+from projections.auxiliary.refused_attempts import DELETE_ATTEMPTS
+from projections.auxiliary.typed_reasons import DELETE_REASONS
 from projections.platform.change import apply_change, platform_change
 from projections.queries.history import account_streams
-from projections.unlogged.refused_attempts import DELETE_ATTEMPTS
-from projections.unlogged.typed_reasons import DELETE_REASONS
 from projections.versions.projection import Projection
 from projections.versions.reading import be_alone
 from projections.versions.versions import versions

@@ -20,8 +20,8 @@ from eventstore.events import Metadata, origin
 from eventstore.log.answers import Answer
 from eventstore.log.ledger import Ledger
 from projections import INLINE
-from projections.unlogged.typed_reasons import TypedReason, new_reason_id, write_reason
-from projections.unlogged.user_details import find_user_details, set_password_hash
+from projections.auxiliary.typed_reasons import TypedReason, new_reason_id, write_reason
+from projections.auxiliary.user_details import find_user_details, set_password_hash
 from tests.support.console import AUTHORITY, csrf_in
 from tests.support.databases import cloned, drop
 from tests.support.make import an_account, changed

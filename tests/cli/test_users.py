@@ -9,7 +9,7 @@ import pytest
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.user import UserCreated, UserErased, UserRoleChanged, stream_of
 from eventstore.log.ledger import Ledger
-from projections.unlogged.user_details import find_user_details
+from projections.auxiliary.user_details import find_user_details
 from tests.support.verbs import run_verb
 
 LINK = re.compile(r"^http://127\.0\.0\.1:8000/console/sign-in/[\w-]{43}/$", re.M)

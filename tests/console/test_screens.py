@@ -26,7 +26,7 @@ from eventstore.log.ledger import Ledger
 from eventstore.proof.checkpoints import LogKey, Outside
 from eventstore.proof.sealing import seal
 from eventstore.proof.verifier import check
-from projections.unlogged.refused_attempts import Attempt
+from projections.auxiliary.refused_attempts import Attempt
 from projections.views.owner_task import owner_tasks
 from tests.support.auditors import audited
 from tests.support.console import Browser, console_app, csrf_in, send, signed_in, visitor, words_of

@@ -25,8 +25,8 @@ from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from projections import INLINE
-from projections.unlogged.sessions import begin_session, new_token, token_sha256, write_link
-from projections.unlogged.user_details import UserDetails, write_user_details
+from projections.auxiliary.sessions import begin_session, new_token, token_sha256, write_link
+from projections.auxiliary.user_details import UserDetails, write_user_details
 from tests.support.databases import owner_of
 from tests.support.running import REQUEST_KEY
 from workers.followers.owner_tasks import OwnerTasks

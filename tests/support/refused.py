@@ -7,7 +7,7 @@ from uuid import uuid4
 from psycopg import Connection
 from psycopg.rows import class_row
 
-from projections.unlogged.refused_attempts import Attempt, write_attempts
+from projections.auxiliary.refused_attempts import Attempt, write_attempts
 
 
 def write(connection: Connection[Any], *attempts: Attempt) -> None:

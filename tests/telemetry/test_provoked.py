@@ -20,7 +20,7 @@ from eventstore.clock import now
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
 from eventstore.proof.sealing import SealRefused
-from projections.unlogged.troubles import report_troubles
+from projections.auxiliary.troubles import report_troubles
 from telemetry.prometheus import PrometheusMeasures
 from telemetry.supervision import Supervision
 from tests.support.alerts import RULES

@@ -19,8 +19,8 @@ from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
+from projections.auxiliary.refused_attempts import delete_old_attempts
 from projections.queries.reconciliation import waiting_jobs
-from projections.unlogged.refused_attempts import delete_old_attempts
 from projections.views.customer_mail import FIRST_MAIL, SELECT_ABANDONED_MAILS, SELECT_WAITING_MAILS
 from telemetry.supervision import supervision
 from workers.actors.starting import LONGEST_LEASE

@@ -15,7 +15,7 @@ from api.endpoints.problem_queries import import_problems
 from api.intake.refused_attempts import ROOM, RefusedAttempts, names_of
 from eventstore.aggregates.import_process import DryRunErrored, ImportProcessed, ImportRetried, SubjectErased
 from eventstore.events import Recorded
-from projections.unlogged.refused_attempts import (
+from projections.auxiliary.refused_attempts import (
     KEPT_FOR,
     MAX_PATH,
     Attempt,

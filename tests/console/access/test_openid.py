@@ -16,7 +16,7 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.user import DisableUser, UserCreated, UserRoleChanged, UserSignedIn, stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from projections.unlogged.user_details import find_user_details
+from projections.auxiliary.user_details import find_user_details
 from tests.support.console import BASE, Browser, carrying_out, console_app, new_user, visitor
 from tests.support.databases import owner_of
 from tests.support.running import free_port, wait_for

@@ -29,8 +29,8 @@ from eventstore.aggregates.user import (
 )
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from projections.unlogged.sessions import SESSION_LASTS, Failures, count_try, give_back, new_token, token_sha256
-from projections.unlogged.user_details import details_by_openid, find_user_details, set_password_hash
+from projections.auxiliary.sessions import SESSION_LASTS, Failures, count_try, give_back, new_token, token_sha256
+from projections.auxiliary.user_details import details_by_openid, find_user_details, set_password_hash
 from tests.support.console import (
     AUTHORITY,
     COOKIE,

@@ -19,8 +19,8 @@ from eventstore.aggregates.participant import stream_of as participant_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections import INLINE, MARKET, PLATFORM, PROJECTIONS
+from projections.auxiliary.refused_attempts import Attempt, write_attempts
 from projections.retention.erasure import erase, erase_contacts
-from projections.unlogged.refused_attempts import Attempt, write_attempts
 from projections.versions import versions as module
 from projections.versions.compare import verify
 from projections.versions.install import install

@@ -18,8 +18,8 @@ from eventstore.aggregates.user import stream_of as user_stream
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
-from projections.unlogged.sessions import token_sha256, use_link
-from projections.unlogged.user_details import find_user_details
+from projections.auxiliary.sessions import token_sha256, use_link
+from projections.auxiliary.user_details import find_user_details
 from projections.views.access_key import SELECT_KEYS
 from projections.views.owner_task import OwnerTask, open_tasks, owner_task
 from telemetry.supervision import supervision

@@ -5,7 +5,7 @@ from uuid import uuid4
 import psycopg
 
 from embedded.postgres import PostgresUrls
-from projections.unlogged.refused_attempts import (
+from projections.auxiliary.refused_attempts import (
     Attempt,
     delete_old_attempts,
     write_attempts,

@@ -2,7 +2,7 @@
 
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
-from projections.unlogged.troubles import keep_reported, read_troubles, report_troubles, reported_troubles
+from projections.auxiliary.troubles import keep_reported, read_troubles, report_troubles, reported_troubles
 from telemetry.supervision import Supervision, supervision
 from tests.support.databases import Admin
 from tests.support.rows import asked
