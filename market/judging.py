@@ -71,23 +71,23 @@ def judge_in_steps(
 
     Raises TooMuchWork if the rules take more CPU time, except for PROCESS.
     """
-    misfits, dropped = without_dropped(submission.misfits, terms) if submission.misfits else ((), ())
+    shape_errors, dropped = without_dropped(submission.shape_errors, terms) if submission.shape_errors else ((), ())
     within_s = math.inf if occasion is Occasion.PROCESS else within_s
-    breaches = yield from market.check_in_steps(submission.account, at, misfits, within_s=within_s)
+    breaches = yield from market.check_in_steps(submission.account, at, shape_errors, within_s=within_s)
     task = _task_problems(submission.task, terms, at, occasion)
     if not breaches:
-        return Judgement(submission, (*misfits, *task), (), dropped)
+        return Judgement(submission, (*shape_errors, *task), (), dropped)
     errors = [b.problem for b in breaches if terms.is_strict or b.severity is Severity.ERROR]
     warnings = [b.problem for b in breaches if not terms.is_strict and b.severity is Severity.WARNING]
-    return Judgement(submission, (*misfits, *errors, *task), tuple(warnings), dropped)
+    return Judgement(submission, (*shape_errors, *errors, *task), tuple(warnings), dropped)
 
 
-def without_dropped(misfits: Sequence[Problem], terms: Terms) -> tuple[list[Problem], tuple[str, ...]]:
-    """Return the misfits that count, and the paths of undocumented fields that these terms drop."""
+def without_dropped(shape_errors: Sequence[Problem], terms: Terms) -> tuple[list[Problem], tuple[str, ...]]:
+    """Return the shape errors that count, and the paths of undocumented fields that these terms drop."""
     if not terms.drops_unknown_fields:
-        return [*misfits], ()
-    counting = [p for p in misfits if p.code != UNKNOWN_FIELD and not isinstance(p, UnknownLeftOut)]
-    return counting, tuple(problem.attr for problem in misfits if problem.code == UNKNOWN_FIELD)
+        return [*shape_errors], ()
+    counting = [p for p in shape_errors if p.code != UNKNOWN_FIELD and not isinstance(p, UnknownLeftOut)]
+    return counting, tuple(problem.attr for problem in shape_errors if problem.code == UNKNOWN_FIELD)
 
 
 def problem_names(problems: Sequence[Problem]) -> tuple[str, ...]:

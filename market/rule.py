@@ -194,7 +194,7 @@ def _never() -> None:
 
 
 def _always(*place: object) -> bool:
-    """Return True: every place is valid in a value without misfits."""
+    """Return True: every place is valid in a value without shape errors."""
     return True
 
 

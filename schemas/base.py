@@ -26,7 +26,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_f
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Misfit or broken rule: its dotted path ("" for the whole), permanent code and sentence."""
+    """Shape error or broken rule: its dotted path ("" for the whole), permanent code and sentence."""
 
     attr: str
     """Dotted path of the field, indexes from 0 (Feldpfad)."""

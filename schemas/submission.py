@@ -27,13 +27,13 @@ SENT_WRAPPED_ACCOUNT = SentShape(WrappedAccount)
 class Submission(msgspec.Struct, frozen=True):
     """An account and the parameters of its processing.
 
-    The account holds a stand-in for each value that `misfits` names. Paths never contain `payload.`. `digest` is the
-    digest of the content, b"" if it was not computed while reading.
+    The account holds a stand-in for each value that `shape_errors` names. Paths never contain `payload.`. `digest` is
+    the digest of the content, b"" if it was not computed while reading.
     """
 
     account: Account
     task: TaskParams
-    misfits: tuple[Problem, ...] = ()
+    shape_errors: tuple[Problem, ...] = ()
     digest: bytes = b""
 
     def canonical_json(self) -> bytes:
@@ -46,7 +46,7 @@ class Submission(msgspec.Struct, frozen=True):
 
     def states(self, field: str) -> bool:
         """Return True if the body has a valid value for this field."""
-        return not self.misfits or is_stated(field, self.misfits)
+        return not self.shape_errors or is_stated(field, self.shape_errors)
 
 
 def is_wrapped(body: bytes) -> bool:
@@ -57,10 +57,10 @@ def is_wrapped(body: bytes) -> bool:
 def read_submission(body: bytes, bounds: Bounds = ASKED) -> Submission:
     """Read the bare account, or `{"payload": account, "task_params": …}`. Raises NotJson, TooMuchWork."""
     if not is_wrapped(body):
-        account, misfits = ACCOUNT.examine(body, bounds)
-        return Submission(account, _AT_ONCE, tuple(misfits))
-    wrapped, misfits = WRAPPED_ACCOUNT.examine(body, bounds)
-    return Submission(wrapped.payload, wrapped.task_params, tuple(_without_wrapper(misfit) for misfit in misfits))
+        account, shape_errors = ACCOUNT.examine(body, bounds)
+        return Submission(account, _AT_ONCE, tuple(shape_errors))
+    wrapped, shape_errors = WRAPPED_ACCOUNT.examine(body, bounds)
+    return Submission(wrapped.payload, wrapped.task_params, tuple(map(_without_wrapper, shape_errors)))
 
 
 def sent_submission(body: bytes, *, with_digest: bool = False) -> Submission:
@@ -76,13 +76,15 @@ def sent_submission_in_steps(body: bytes, *, with_digest: bool = False) -> Steps
     if not is_wrapped(body):
         if (bare := (yield from SENT_ACCOUNT.at_once_in_steps(body, with_digest=with_digest))) is not None:
             return Submission(bare[0], _AT_ONCE, (), bare[1])
-        account, misfits = SENT_ACCOUNT.shape.examine(body)
-        return Submission(account, _AT_ONCE, tuple(misfits))
+        account, shape_errors = SENT_ACCOUNT.shape.examine(body)
+        return Submission(account, _AT_ONCE, tuple(shape_errors))
     if (at_once := (yield from SENT_WRAPPED_ACCOUNT.at_once_in_steps(body))) is not None:
         return Submission(at_once[0].payload, _whole_task(at_once[0].task_params))
-    wrapped, misfits = SENT_WRAPPED_ACCOUNT.shape.examine(body)
+    wrapped, shape_errors = SENT_WRAPPED_ACCOUNT.shape.examine(body)
     return Submission(
-        wrapped.payload, _whole_task(wrapped.task_params), tuple(_without_wrapper(misfit) for misfit in misfits)
+        wrapped.payload,
+        _whole_task(wrapped.task_params),
+        tuple(map(_without_wrapper, shape_errors)),
     )
 
 

@@ -50,7 +50,7 @@ EXAMPLES = {operation.name: operation.example for operation in OPERATIONS if ope
 BOOKS = {name: RuleBook.of(wire_type, ()) for name, (wire_type, _) in RESOURCES.items()}
 """What is left to check after decoding, without the market's rules."""
 
-MISFITS: dict[str, dict[str, list[Any]]] = {
+SHAPE_ERRORS: dict[str, dict[str, list[Any]]] = {
     "string": {"invalid": [5, True, ["x"], {}]},
     "choice": {"invalid_choice": ["NO_SUCH_CHOICE", 5, True]},
     "boolean": {"invalid": ["true", 1]},
@@ -123,7 +123,7 @@ def _holds(node: Any, steps: list[Any]) -> bool:
 
 
 def codes_at(resource: str, body: Any, steps: list[Any], value: Any) -> list[str]:
-    """The codes of misfits at or below the place when it holds this value; the place is left out for `...`."""
+    """The codes of shape errors at or below the place when it holds this value; the place is left out for `...`."""
     node = body
     for step in steps[:-1]:
         node = node[step]
@@ -132,8 +132,8 @@ def codes_at(resource: str, body: Any, steps: list[Any], value: Any) -> list[str
     else:
         node[steps[-1]] = value
     attr = ".".join(map(str, steps))
-    read, misfits = SHAPES[resource].examine(encoded(body))
-    problems = [*misfits, *(breach.problem for breach in BOOKS[resource].breaches(read, NOON, misfits))]
+    read, shape_errors = SHAPES[resource].examine(encoded(body))
+    problems = [*shape_errors, *(breach.problem for breach in BOOKS[resource].breaches(read, NOON, shape_errors))]
     return [p.code for p in problems if p.attr == attr or p.attr.startswith(f"{attr}.")]
 
 
@@ -148,7 +148,7 @@ def test_a_field_takes_its_type_and_nothing_else(resource: str, path: str, kind:
     assert codes_at(resource, body, steps, ...) == (["required"] if presence == "required" else [])
     for value in RIGHT.get(kind_of_value, []):
         assert codes_at(resource, body, steps, value) == [], value
-    for code, values in MISFITS[kind_of_value].items():
+    for code, values in SHAPE_ERRORS[kind_of_value].items():
         for value in values:
             assert codes_at(resource, body, steps, value) == [code], value
 

@@ -20,7 +20,7 @@ from api.http.status_codes import CODES
 from api.operation import EVENTS, TAGS, Operation
 from schemas.account import Account, WrappedAccount
 from schemas.base import DECIMAL_PATTERN, Problem
-from schemas.reading import misfits
+from schemas.reading import shape_errors
 from schemas.reading.problems import UNKNOWN_FIELD
 
 _REF = "#/components/schemas/{name}"
@@ -348,9 +348,9 @@ def _examples(status: int, possible: list[ErrorCode], operation: Operation) -> d
         optional = next((parameter.name for parameter in operation.query), "reason" if shape else "")
         problems = [Problem("verbose", UNKNOWN_FIELD, unknown_parameter(()))]
         if optional:
-            problems = [Problem(optional, "invalid", misfits.expected(misfits.STRING, 5))]
+            problems = [Problem(optional, "invalid", shape_errors.expected(shape_errors.STRING, 5))]
         if required:
-            problems = [Problem(required, "required", misfits.REQUIRED)]
+            problems = [Problem(required, "required", shape_errors.REQUIRED)]
         tree = tree_of(problems) if shape is Account else {}
         shown[code] = {**tree, **shown[code], "errors": problems}
     if status == 400 and operation.name != "create_account":

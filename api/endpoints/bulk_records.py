@@ -31,7 +31,7 @@ from schemas.reading.work import TooMuchWork
 
 INVALID = "validation_error"
 PORTION = 20
-"""Lines that are read and judged at a time. Their misfits are kept in memory until then."""
+"""Lines that are read and judged at a time. Their shape errors are kept in memory until then."""
 
 logger = structlog.get_logger()
 
@@ -40,7 +40,7 @@ class RecordItem(Item):
     """`problems` refuse the line."""
 
     envelope: Any = None
-    misfits: Sequence[Problem] = ()
+    shape_errors: Sequence[Problem] = ()
     problems: Sequence[Problem] = ()
     code: str = INVALID
     dropped: Sequence[str] = ()
@@ -88,7 +88,7 @@ class RecordWork(BatchWork):
         if line.body is None:
             return RecordItem(line, problems=whole(TOO_LONG, TOO_LONG_DETAIL), code=TOO_LONG)
         try:
-            envelope, misfits = self._imports.examined(line.body, self._kind)
+            envelope, shape_errors = self._imports.examined(line.body, self._kind)
         except NotJson as error:
             return RecordItem(line, problems=whole("parse_error", error.detail), code="parse_error")
         except TooMuchWork as error:
@@ -98,10 +98,10 @@ class RecordWork(BatchWork):
             return RecordItem(line, problems=whole("error", unexpected(error)), code="error")
         return RecordItem(
             line,
-            envelope.import_supplier if is_stated("import_supplier", misfits) else "",
-            envelope.external_account_number if is_stated("external_account_number", misfits) else "",
+            envelope.import_supplier if is_stated("import_supplier", shape_errors) else "",
+            envelope.external_account_number if is_stated("external_account_number", shape_errors) else "",
             envelope,
-            misfits,
+            shape_errors,
         )
 
     def _judge(self, items: Sequence[RecordItem], suppliers: Mapping[str, KnownSupplier], so_far: int) -> int:
@@ -114,12 +114,12 @@ class RecordWork(BatchWork):
             entry = suppliers.get(item.supplier)
             terms = entry.terms if entry is not None else Terms()
             try:
-                problems, item.dropped = self._imports.judged(item.envelope, item.misfits, terms, self._kind)
+                problems, item.dropped = self._imports.judged(item.envelope, item.shape_errors, terms, self._kind)
                 item.problems = bounded([*unknown, *problems], problems_listed(so_far + listed))
                 listed += len(item.problems)
             except TooMuchWork as error:
                 item.problems, item.code = whole(TOO_LONG, error.detail), TOO_LONG
-            item.misfits = ()  # frees memory while the batch waits
+            item.shape_errors = ()  # frees memory while the batch waits
         return listed
 
     def _settled(self, prepared: Batch) -> list[Receipt]:

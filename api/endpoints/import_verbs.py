@@ -111,11 +111,11 @@ def _reason(body: bytes) -> str:
     """Return the reason in an optional body. Raises NotValid for any other body."""
     if not body.strip():
         return ""
-    read, misfits = _REASON.examine(body)
-    if misfits:
+    read, shape_errors = _REASON.examine(body)
+    if shape_errors:
         raise NotValid(
             "validation_error",
             Sentence("The body could not be validated.", "Der Inhalt konnte nicht validiert werden."),
-            misfits,
+            shape_errors,
         )
     return read.reason

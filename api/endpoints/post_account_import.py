@@ -86,17 +86,17 @@ class PostAccountImport:
         return await self._imported(call, INVOICE)
 
     async def _imported(self, call: Call, kind: Kind) -> Response:
-        envelope, misfits = await beside(call.body, self._imports.examined, call.body, kind)
+        envelope, shape_errors = await beside(call.body, self._imports.examined, call.body, kind)
         supplier, external = envelope.import_supplier, envelope.external_account_number
         entry = await self._directory.supplier(supplier) if call.key.may_touch(supplier) else None
-        if entry is not None and is_stated("external_account_number", misfits):
+        if entry is not None and is_stated("external_account_number", shape_errors):
             call.concerns(supplier, external)
         else:
             meant = supplier if entry is not None else call.key.only_supplier
             call.concerns(meant, await beside(call.body, typed_number, call.body))
         terms = entry.terms if entry is not None else Terms()
-        problems, dropped = await beside(call.body, self._imports.judged, envelope, misfits, terms, kind)
-        if entry is None and is_stated("import_supplier", misfits):
+        problems, dropped = await beside(call.body, self._imports.judged, envelope, shape_errors, terms, kind)
+        if entry is None and is_stated("import_supplier", shape_errors):
             raise data_not_valid(UNKNOWN_SUPPLIER, *problems)
         if problems:
             raise data_not_valid(*problems, supplier=supplier if entry is not None else "")

@@ -227,8 +227,8 @@ def _at(index: int, field: str, code: str, detail: Sentence) -> Problem:
 
 def _judged(shape: Shape[T], book: RuleBook, body: bytes) -> T:
     """Return the body as its shape. Raises NotValid with all problems of shape and rules."""
-    read, misfits = shape.examine(body)
-    _refuse([*misfits, *(breach.problem for breach in book.breaches(read, now(), misfits))])
+    read, shape_errors = shape.examine(body)
+    _refuse([*shape_errors, *(breach.problem for breach in book.breaches(read, now(), shape_errors))])
     return read
 
 

@@ -43,10 +43,10 @@ from projections.queries.reconciliation import (
 from projections.views.import_run import RunState
 from schemas.base import Problem
 from schemas.job_progress import JobProgress
-from schemas.reading.misfits import DEEP_BODY
 from schemas.reading.nesting import is_shallow
 from schemas.reading.problems import attr_of, bounded, is_truncated
 from schemas.reading.shape import NotJson
+from schemas.reading.shape_errors import DEEP_BODY
 from schemas.run import Certificate, Manifest, RunTotals
 from schemas.sentence import Sentence
 

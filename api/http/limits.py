@@ -7,8 +7,8 @@ import msgspec
 
 from projections.queries.reconciliation import MAX_OPEN
 from schemas.base import MAX_ITEMS
-from schemas.reading.misfits import MAX_DEPTH
 from schemas.reading.problems import MAX_PROBLEM_BYTES, MAX_PROBLEMS, MAX_STEP
+from schemas.reading.shape_errors import MAX_DEPTH
 from schemas.reading.work import (
     MAX_CONTAINERS,
     MAX_DECIMALS,

@@ -88,14 +88,14 @@ class RecordImports:
         self._ledger = ledger
 
     def examined(self, body: bytes, kind: Kind) -> tuple[Any, Sequence[Problem]]:
-        """Return the envelope and its misfits. Raises NotJson."""
+        """Return the envelope and its shape errors. Raises NotJson."""
         return _SHAPES[kind.envelope].examine(body)
 
     def judged(
-        self, envelope: Any, misfits: Sequence[Problem], terms: Terms, kind: Kind
+        self, envelope: Any, shape_errors: Sequence[Problem], terms: Terms, kind: Kind
     ) -> tuple[list[Problem], tuple[str, ...]]:
         """Return the problems that refuse the record, and the paths of fields that are left out."""
-        counting, dropped = without_dropped(misfits, terms)
+        counting, dropped = without_dropped(shape_errors, terms)
         breaches = POST_ACCOUNT_BOOKS[kind.envelope].breaches(envelope, now(), counting)
         errors = [b.problem for b in breaches if terms.is_strict or b.severity is Severity.ERROR]
         return [*counting, *errors], dropped

@@ -30,7 +30,7 @@ HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 """Parameters of OWASP's Password Storage Cheat Sheet. Hashes with other parameters are renewed at the next sign-in."""
 
 
-def misfits_password(password: str) -> bool:
+def has_wrong_length(password: str) -> bool:
     """Return True if it is too short, or too long to have been typed."""
     return not MIN_LENGTH <= len(password) <= MAX_LENGTH
 

@@ -11,11 +11,11 @@ from console.access import cookies, entry
 from console.access.passwords import (
     MIN_LENGTH,
     Turns,
+    has_wrong_length,
     hashed_password,
     is_guessable,
     is_outdated,
     is_password,
-    misfits_password,
 )
 from console.access.patience import Tries, delay_s, wait_s
 from console.access.people import EVERYBODY, Person
@@ -93,24 +93,24 @@ async def choose_password(visit: Visit) -> Response:
     """Set the password. Users who have one must enter it, unless they have signed in by a link."""
     password, again = visit.form.secret("password"), visit.form.secret("again")
     host = host_of(visit.transport.address)
-    misfit, waits = "", 0
+    password_error, waits = "", 0
     if await _asks_for_former(visit):
         former = visit.form.secret("former")
         user_id, waits = await _tried(visit, visit.person.email, former, only=visit.person.user_id)
         if waits:
-            misfit = visit._("Too many failed attempts. Try again in %(seconds)s seconds.", seconds=waits)
+            password_error = visit._("Too many failed attempts. Try again in %(seconds)s seconds.", seconds=waits)
         elif not user_id:
-            misfit = visit._("The current password is wrong.")
-    if misfit:
-        return await _password_form(visit, misfit, 429 if waits else 403)
-    if misfits_password(password):
-        misfit = visit._("The password must have %(least)s to 256 characters.", least=MIN_LENGTH)
+            password_error = visit._("The current password is wrong.")
+    if password_error:
+        return await _password_form(visit, password_error, 429 if waits else 403)
+    if has_wrong_length(password):
+        password_error = visit._("The password must have %(least)s to 256 characters.", least=MIN_LENGTH)
     elif await is_guessable(password, _known_of(visit.person), host):
-        misfit = visit._("The password must not be easy to guess. Choose another one.")
+        password_error = visit._("The password must not be easy to guess. Choose another one.")
     elif password != again:
-        misfit = visit._("The two passwords must be the same.")
-    if misfit:
-        return await _password_form(visit, misfit, 400)
+        password_error = visit._("The two passwords must be the same.")
+    if password_error:
+        return await _password_form(visit, password_error, 400)
     await entry.set_password(visit, await hashed_password(password, host), now())
     return visit.redirect(f"{ROOT}/", notice=visit._("The password is set. Your other sessions have ended."))
 
@@ -181,9 +181,9 @@ async def _has_password(visit: Visit, user_id: str) -> bool:
     return details is not None and bool(details.authentic(visit.services.authority).password_hash)
 
 
-async def _password_form(visit: Visit, misfit: str, status: int = 200) -> Response:
+async def _password_form(visit: Visit, password_error: str, status: int = 200) -> Response:
     asks = await _asks_for_former(visit)
-    return visit.render("password.html", status, least=MIN_LENGTH, misfit=misfit, asks_for_former=asks)
+    return visit.render("password.html", status, least=MIN_LENGTH, password_error=password_error, asks_for_former=asks)
 
 
 async def _is_active(visit: Visit, user_id: str) -> bool:

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from schemas.base import Problem
-from schemas.reading import misfits
-from schemas.reading.misfits import MAX_DEPTH
+from schemas.reading import shape_errors
 from schemas.reading.problems import UNKNOWN_FIELD, ProblemList, attr_of
+from schemas.reading.shape_errors import MAX_DEPTH
 from schemas.reading.work import MAX_SCAN_S, Work
 from schemas.sentence import Sentence
 
@@ -129,12 +129,12 @@ class _Scan:
         if name in inside.names:
             if name not in inside.repeated:
                 inside.repeated.add(name)
-                self._note(REPEATED_FIELD, misfits.REPEATED)
+                self._note(REPEATED_FIELD, shape_errors.REPEATED)
         elif self._remembered < MAX_REMEMBERED:
             inside.names.add(name)
             self._remembered += 1
         if self._documented is not None and len(self._open) == 1 and name not in self._documented:
-            self._note(UNKNOWN_FIELD, misfits.UNDOCUMENTED)
+            self._note(UNKNOWN_FIELD, shape_errors.UNDOCUMENTED)
 
     def _comma(self) -> None:
         if self._open and self._open[-1].names is None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec import inspect
 
-from schemas.reading.misfits import MAX_DEPTH
+from schemas.reading.shape_errors import MAX_DEPTH
 
 _HOLDING = frozenset({dict, list})
 

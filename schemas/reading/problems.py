@@ -138,8 +138,8 @@ def _size(problem: Problem) -> int:
     return 2 * (name + detail) + len(problem.code) + _ENTRY_BYTES + _LEVEL_BYTES * attr.count(".")
 
 
-def is_stated(field: str, misfits: Iterable[Problem]) -> bool:
-    """Return True if a body with these misfits has a valid value for this field of its outermost object."""
+def is_stated(field: str, shape_errors: Iterable[Problem]) -> bool:
+    """Return True if a body with these shape errors has a valid value for this field of its outermost object."""
     return all(
-        problem.attr not in (field, "non_field_errors") for problem in misfits if not isinstance(problem, LeftOut)
+        problem.attr not in (field, "non_field_errors") for problem in shape_errors if not isinstance(problem, LeftOut)
     )

@@ -1,7 +1,7 @@
-"""Reader of JSON bodies as wire shapes. It finds every misfit of a body that does not fit.
+"""Reader of JSON bodies as wire shapes. It finds every shape error of a body that does not fit.
 
-The fast path is msgspec's typed decoder. It stops at the first misfit, so a body that it refuses is decoded
-untyped and walked against the shape: `shape_problems` gives each misfit its exact path and one of the codes
+The fast path is msgspec's typed decoder. It stops at the first shape error, so a body that it refuses is decoded
+untyped and walked against the shape: `shape_problems` gives each shape error its exact path and one of the codes
 that Django REST framework uses. The walk also accepts what the fast path does not: JSON numbers for decimals.
 The result of the walk goes through `msgspec.convert`, so the walk cannot add anything invalid.
 """
@@ -20,7 +20,7 @@ import msgspec
 from msgspec import inspect
 
 from schemas.base import DECIMAL_PATTERN, DOT_SEGMENTS, MARKET_TIME, Problem, instant
-from schemas.reading import misfits
+from schemas.reading import shape_errors
 from schemas.reading.duplicate_names import has_larger_object, names_at_fault, repeated_names, repeats_names
 from schemas.reading.nesting import Holder, holders_of, is_read_shallow, is_shallow
 from schemas.reading.problems import MAX_STEP, UNKNOWN_FIELD, ProblemList, attr_of
@@ -90,7 +90,7 @@ class Shape(Generic[T]):
         msgspec.json.Decoder(wire_type)
 
     def examine(self, body: bytes, bounds: Bounds = ASKED) -> tuple[T, Sequence[Problem]]:
-        """Return the body and its misfits, with harmless stand-ins in their places. Raises NotJson, TooMuchWork."""
+        """Return the body with harmless stand-ins for its shape errors, and these. Raises NotJson, TooMuchWork."""
         if detail := _excess(body, bounds):
             return self._names_at_fault(body, detail)
         try:
@@ -105,24 +105,24 @@ class Shape(Generic[T]):
                 pass
             else:
                 if not is_read_shallow(typed, self.wire_type, bounds.depth):
-                    raise NotJson(misfits.DEEP_BODY)
+                    raise NotJson(shape_errors.DEEP_BODY)
                 # Bodies from the log were accepted with any spelling of numbers.
                 if bounds is STORED or all(map(_NUMBER.match, number_texts(value, self.wire_type))):
                     return typed, ()
         if not is_shallow(value, bounds.depth):
-            raise NotJson(misfits.DEEP_BODY)
+            raise NotJson(shape_errors.DEEP_BODY)
         repeated: Sequence[Problem] = ()
         if repeats:
             try:
                 repeated = repeated_names(body, math.inf if bounds is STORED else bounds.depth)
             except RecursionError:
-                raise NotJson(misfits.DEEP_BODY) from None
+                raise NotJson(shape_errors.DEEP_BODY) from None
             if not repeated and bounds is not STORED:
                 raise TooMuchWork  # a value is lost, and its name was not found in the time
         return self.fit(value, repeated, bounds)
 
     def _names_at_fault(self, body: bytes, detail: Sentence) -> tuple[T, Sequence[Problem]]:
-        """Return the misfits of a body that is too large to read, if its names have some. Raises NotJson, TooMuchWork.
+        """Return the shape errors in names of a body that is too large to read. Raises NotJson, TooMuchWork.
 
         `detail` names the limit that the body exceeds.
         """
@@ -140,7 +140,7 @@ class Shape(Generic[T]):
         return self.examine(body, STORED)[0]
 
     def fit(self, value: Any, besides: Sequence[Problem] = (), bounds: Bounds = ASKED) -> tuple[T, Sequence[Problem]]:
-        """Return a decoded value and its misfits, with the problems `besides` at the end."""
+        """Return a decoded value and its shape errors, with the problems `besides` at the end."""
         fitted, problems = _fitted(value, self.wire_type, bounds)
         return msgspec.convert(fitted, self.wire_type), [*problems, *besides]
 
@@ -157,29 +157,29 @@ def _excess(body: bytes, bounds: Bounds) -> Sentence | None:
     if len(body) <= LARGE_BYTES:
         return None
     if body.count(b"[") + body.count(b"{") > bounds.containers:
-        return misfits.too_many_containers(bounds.containers)
+        return shape_errors.too_many_containers(bounds.containers)
     if (values := body.count(b",")) > bounds.values:
-        return misfits.too_many_values(bounds.values)
+        return shape_errors.too_many_values(bounds.values)
     if values > bounds.names and has_larger_object(body, bounds.names):
-        return misfits.too_many_names(bounds.names)
+        return shape_errors.too_many_names(bounds.names)
     return None
 
 
 def _read(body: bytes, bounds: Bounds) -> Any:
     """Decode a body. Only the number of its decimals is limited."""
     if not body.strip():
-        raise NotJson(misfits.EMPTY_BODY)
+        raise NotJson(shape_errors.EMPTY_BODY)
     decoder = _untyped if len(body) <= LARGE_BYTES else msgspec.json.Decoder(float_hook=_Decimals(bounds.decimals))
     try:
         value = decoder.decode(body)
     except UnicodeDecodeError:
-        raise NotJson(misfits.NO_UTF8) from None
+        raise NotJson(shape_errors.NO_UTF8) from None
     except RecursionError:
-        raise NotJson(misfits.DEEP_BODY) from None
+        raise NotJson(shape_errors.DEEP_BODY) from None
     except msgspec.DecodeError as error:
-        raise NotJson(misfits.malformed(str(error))) from None
+        raise NotJson(shape_errors.malformed(str(error))) from None
     if not is_shallow(value, bounds.depth):
-        raise NotJson(misfits.DEEP_BODY)
+        raise NotJson(shape_errors.DEEP_BODY)
     return value
 
 
@@ -192,7 +192,7 @@ class _Decimals:
     def __call__(self, text: str) -> Decimal:
         self._left -= 1
         if self._left < 0:
-            raise TooMuchWork(misfits.too_many_decimals(self._most))
+            raise TooMuchWork(shape_errors.too_many_decimals(self._most))
         return exact_number(text)
 
 
@@ -202,11 +202,11 @@ def _refuse_deep(beginning: bytes) -> None:
         try:
             msgspec.json.decode(beginning)
         except RecursionError:
-            raise NotJson(misfits.DEEP_BODY) from None
+            raise NotJson(shape_errors.DEEP_BODY) from None
 
 
 def shape_problems(value: Any, wire_type: type) -> list[Problem]:
-    """Return every misfit of an untyped value, in the order of the shape's fields."""
+    """Return every shape error of an untyped value, in the order of the shape's fields."""
     return _fitted(value, wire_type, ASKED)[1]
 
 
@@ -270,14 +270,14 @@ def _derived(node: inspect.Type, at: str) -> Iterator[Check]:
         case inspect.VarTupleType(item_type=item):
             yield from _derived(item, f"{at}[]")
         case inspect.DateTimeType(tz=zone):
-            yield Check(at, is_in_calendar, "invalid", misfits.OUTSIDE_CALENDAR)
+            yield Check(at, is_in_calendar, "invalid", shape_errors.OUTSIDE_CALENDAR)
             if zone is None:
-                yield Check(at, is_real_moment, "invalid", misfits.NO_SUCH_TIME)
+                yield Check(at, is_real_moment, "invalid", shape_errors.NO_SUCH_TIME)
         case inspect.StrType(min_length=1, pattern=None):
-            yield Check(at, is_not_blank, "blank", misfits.BLANK)
+            yield Check(at, is_not_blank, "blank", shape_errors.BLANK)
         case inspect.DecimalType():
-            yield Check(at, Decimal.is_finite, "invalid", misfits.NO_NUMBER)
-            yield Check(at, fits_decimal, "max_digits", misfits.TOO_MANY_DIGITS_ON_READING)
+            yield Check(at, Decimal.is_finite, "invalid", shape_errors.NO_NUMBER)
+            yield Check(at, fits_decimal, "max_digits", shape_errors.TOO_MANY_DIGITS_ON_READING)
         case _:
             pass
 
@@ -290,24 +290,24 @@ def _type_info(wire_type: type) -> inspect.Type:
 def _fitted(value: Any, wire_type: type, bounds: Bounds) -> tuple[Any, list[Problem]]:
     walk = _Walk(bounds)
     fitted = walk.fitted(value, _type_info(wire_type), ())
-    return fitted, walk.misfits.problems()
+    return fitted, walk.shape_errors.problems()
 
 
 class _Walk:
-    """Walk over one value that notes misfits and returns the value with stand-ins in their places."""
+    """Walk over one value that notes shape errors and returns the value with stand-ins in their places."""
 
     def __init__(self, bounds: Bounds) -> None:
-        self.misfits = ProblemList()
+        self.shape_errors = ProblemList()
         self.noted = 0
         self.hints_left = MAX_HINTS
         self.work = Work(bounds.walk_s)
 
     def note(self, path: tuple[str, ...], code: str, detail: Sentence) -> None:
         self.noted += 1
-        if self.misfits.room(code).is_full:
-            self.misfits.room(code).left_out += 1
+        if self.shape_errors.room(code).is_full:
+            self.shape_errors.room(code).left_out += 1
         else:
-            self.misfits.note(attr_of(path), code, detail)
+            self.shape_errors.note(attr_of(path), code, detail)
 
     def fitted(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:
         match node:
@@ -329,13 +329,13 @@ class _Walk:
             case inspect.AnyType():
                 self.look_for_nul(value, path)
             case _ if value is None:
-                self.note(path, "null", misfits.NULL)
+                self.note(path, "null", shape_errors.NULL)
             case inspect.StructType() | inspect.DictType():
                 if not isinstance(value, dict):
-                    self.note(path, "invalid", misfits.expected(misfits.OBJECT, value))
+                    self.note(path, "invalid", shape_errors.expected(shape_errors.OBJECT, value))
                 self.look_for_nul(value, path)
             case inspect.VarTupleType():
-                self.note(path, "not_a_list", misfits.expected(misfits.ARRAY, value))
+                self.note(path, "not_a_list", shape_errors.expected(shape_errors.ARRAY, value))
             case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
                 return self.decimal(value, path)
             case inspect.DecimalType():
@@ -344,10 +344,10 @@ class _Walk:
                 self.string(value, node, path)
             case inspect.LiteralType(values=choices):
                 if value not in choices or isinstance(value, bool | Decimal):
-                    self.note(path, "invalid_choice", misfits.no_choice(choices))
+                    self.note(path, "invalid_choice", shape_errors.no_choice(choices))
             case inspect.BoolType():
                 if not isinstance(value, bool):
-                    self.note(path, "invalid", misfits.expected(misfits.BOOLEAN, value))
+                    self.note(path, "invalid", shape_errors.expected(shape_errors.BOOLEAN, value))
             case inspect.IntType():
                 return self.integer(value, node, path)
             case inspect.DateType() | inspect.DateTimeType():
@@ -365,7 +365,7 @@ class _Walk:
                 given = value[name]
                 fitted[name] = given if fits(given) else self.fitted(given, field.type, (*path, name))
             elif field.required:
-                self.note((*path, name), "required", misfits.REQUIRED)
+                self.note((*path, name), "required", shape_errors.REQUIRED)
                 fitted[name] = _stand_in(field.type)
         if not value.keys() <= fitted.keys():
             self.unknown(value, [*fields], path)
@@ -374,7 +374,7 @@ class _Walk:
     def unknown(self, value: dict[str, Any], names: list[str], path: tuple[str, ...]) -> None:
         """Note each undocumented name, and for the first few of them the nearest documented name."""
         strange = [name for name in value if name not in names]
-        room = self.misfits.room(UNKNOWN_FIELD)
+        room = self.shape_errors.room(UNKNOWN_FIELD)
         for index, name in enumerate(strange):
             if room.is_full:
                 room.left_out += len(strange) - index
@@ -383,44 +383,44 @@ class _Walk:
 
     def undocumented(self, name: str, names: list[str]) -> Sentence:
         if len(name) > MAX_STEP or not self.hints_left:
-            return misfits.UNDOCUMENTED
+            return shape_errors.UNDOCUMENTED
         self.hints_left -= 1
         nearest = get_close_matches(name, names, n=1)
-        return misfits.undocumented(nearest[0]) if nearest else misfits.UNDOCUMENTED
+        return shape_errors.undocumented(nearest[0]) if nearest else shape_errors.UNDOCUMENTED
 
     def array(self, value: list[Any], node: inspect.VarTupleType, path: tuple[str, ...]) -> list[Any]:
         if node.max_length is not None and len(value) > node.max_length:
-            self.note(path, "max_length", misfits.too_many_items(node.max_length))
+            self.note(path, "max_length", shape_errors.too_many_items(node.max_length))
             return []
         return [self.fitted(item, node.item_type, (*path, str(i))) for i, item in enumerate(value)]
 
     def decimal(self, value: Any, path: tuple[str, ...]) -> str:
         """Return a text or number as plain decimal text, with the submitted scale."""
         if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
-            self.note(path, "invalid", misfits.expected(misfits.DECIMAL, value))
+            self.note(path, "invalid", shape_errors.expected(shape_errors.DECIMAL, value))
             return ""
         text = str(value) if not isinstance(value, str) else value
         if not _NUMBER.match(text):
-            self.note(path, "invalid", misfits.NO_NUMBER)
+            self.note(path, "invalid", shape_errors.NO_NUMBER)
             return ""
         plain = format(Decimal(text), "f")
         if not _DECIMAL.match(plain):
-            self.note(path, "max_digits", misfits.TOO_MANY_DIGITS)
+            self.note(path, "max_digits", shape_errors.TOO_MANY_DIGITS)
         return plain
 
     def text(self, value: str, path: tuple[str, ...]) -> None:
         if "\0" in value:
-            self.note(path, "null_characters_not_allowed", misfits.NO_NULL_CHARACTERS)
+            self.note(path, "null_characters_not_allowed", shape_errors.NO_NULL_CHARACTERS)
 
     def string(self, value: Any, node: inspect.StrType, path: tuple[str, ...]) -> None:
         if not isinstance(value, str):
-            self.note(path, "invalid", misfits.expected(misfits.STRING, value))
+            self.note(path, "invalid", shape_errors.expected(shape_errors.STRING, value))
         elif node.min_length and not value.strip():
-            self.note(path, "blank", misfits.BLANK)
+            self.note(path, "blank", shape_errors.BLANK)
         elif node.max_length is not None and len(value) > node.max_length:
-            self.note(path, "max_length", misfits.too_long(node.max_length))
+            self.note(path, "max_length", shape_errors.too_long(node.max_length))
         elif node.pattern is not None and not re.search(node.pattern, value):
-            self.note(path, "invalid", misfits.DOT_SEGMENT if value in DOT_SEGMENTS else misfits.OUTER_BLANKS)
+            self.note(path, "invalid", shape_errors.DOT_SEGMENT if value in DOT_SEGMENTS else shape_errors.OUTER_BLANKS)
         else:
             self.text(value, path)
 
@@ -428,13 +428,13 @@ class _Walk:
         """Return an integer, also from a number without a fraction such as 6.0."""
         is_whole = isinstance(value, int) or (isinstance(value, Decimal) and value == value.to_integral_value())
         if isinstance(value, bool) or not is_whole:
-            self.note(path, "invalid", misfits.expected(misfits.INTEGER, value))
+            self.note(path, "invalid", shape_errors.expected(shape_errors.INTEGER, value))
         elif node.ge is not None and value < node.ge:
-            self.note(path, "min_value", misfits.too_small(node.ge))
+            self.note(path, "min_value", shape_errors.too_small(node.ge))
         elif node.le is not None and value > node.le:
-            self.note(path, "max_value", misfits.too_large(node.le))
+            self.note(path, "max_value", shape_errors.too_large(node.le))
         elif not -(2**63) <= value < 2**63:
-            self.note(path, "max_value", misfits.OUT_OF_RANGE)
+            self.note(path, "max_value", shape_errors.OUT_OF_RANGE)
         else:
             return int(value)
         return value
@@ -442,9 +442,9 @@ class _Walk:
     def moment(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:
         """Return the text of a date or datetime, with the market's zone if one is needed and missing."""
         is_date = isinstance(node, inspect.DateType)
-        wanted = misfits.DATE if is_date else misfits.DATETIME
+        wanted = shape_errors.DATE if is_date else shape_errors.DATETIME
         if not isinstance(value, str):
-            self.note(path, "invalid", misfits.expected(wanted, value))
+            self.note(path, "invalid", shape_errors.expected(wanted, value))
             return value
         try:
             if is_date:
@@ -453,15 +453,15 @@ class _Walk:
             value = _completed(value)
             moment = msgspec.convert(value, datetime)
         except msgspec.ValidationError:
-            self.note(path, "invalid", misfits.not_valid(wanted))
+            self.note(path, "invalid", shape_errors.not_valid(wanted))
             return value
         if not is_in_calendar(moment):
-            self.note(path, "invalid", misfits.OUTSIDE_CALENDAR)
+            self.note(path, "invalid", shape_errors.OUTSIDE_CALENDAR)
             return value
         if moment.tzinfo is not None:
             return value
         if not is_real_moment(moment):
-            self.note(path, "invalid", misfits.NO_SUCH_TIME)
+            self.note(path, "invalid", shape_errors.NO_SUCH_TIME)
             return value
         return _with_zone(moment).isoformat() if getattr(node, "tz", None) else value
 

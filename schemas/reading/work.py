@@ -5,7 +5,7 @@ import time
 
 import msgspec
 
-from schemas.reading.misfits import MAX_DEPTH
+from schemas.reading.shape_errors import MAX_DEPTH
 from schemas.sentence import Sentence
 
 MAX_VALUES = 450_000
@@ -21,7 +21,7 @@ MAX_DECIMALS = 300_000
 MAX_SCAN_S = 0.5
 """CPU time for finding repeated names [seconds]."""
 MAX_WALK_S = 0.9
-"""CPU time for finding misfits, or the difference of two bodies [seconds]."""
+"""CPU time for finding shape errors, or the difference of two bodies [seconds]."""
 MAX_RULES_S = 1.3
 """CPU time for the market's rules [seconds]. The three limits and reading take less than three seconds together."""
 

@@ -114,7 +114,7 @@ BULK_BODIES: tuple[Hostile, ...] = (
     Hostile("lines of deep arrays", _sent(lambda s: iter([b"[" * MIB] * 20)), _TAKEN, lines=20),
     Hostile("400 lines of many unknown names", _sent(_names(1_200, 400)), _TAKEN, True, lines=400),
     Hostile("lines of long unknown names", _sent(_names(1_200, 300, length=60)), _TAKEN, lines=300),
-    Hostile("lines of many misfits", _sent(_refused), _TAKEN, lines=500),
+    Hostile("lines of many shape errors", _sent(_refused), _TAKEN, lines=500),
     Hostile("5,000 lines that are no JSON", _sent(lambda s: iter([b"{"] * 5_000)), _TAKEN, True, lines=5_000),
     Hostile("1,000,000 blank lines", _sent(lambda s: iter([b""] * 1_000_000)), (400,), True),
     Hostile("a line that never ends", _sent(lambda s: iter([b"x" * 60_000_000])), _TAKEN, True),

@@ -42,7 +42,7 @@ def places(value: Any, path: Path = ()) -> Iterator[Path]:
 def codes(account: dict[str, Any]) -> set[str] | None:
     """None where the account does not fit its shape."""
     read = read_submission(encoded(account))
-    if read.misfits:
+    if read.shape_errors:
         return None
     breaches = [*market.check(read.account, NOW), *RuleBook(PLAUSIBILITY).breaches(read.account, NOW)]
     return {breach.problem.code for breach in breaches}

@@ -120,8 +120,8 @@ LIMITS: list[tuple[str, Path, Any, Any, str, str]] = [
 
 def broken(name: str, body: dict[str, Any]) -> dict[tuple[str, str], Severity]:
     shape, book, _ = SHAPES[name]
-    read, misfits = Shape(shape).examine(encoded(body))
-    assert list(misfits) == []
+    read, shape_errors = Shape(shape).examine(encoded(body))
+    assert list(shape_errors) == []
     return {(breach.problem.attr, breach.problem.code): breach.severity for breach in book.breaches(read, NOW)}
 
 

@@ -96,9 +96,9 @@ def test_the_compiled_rules_say_what_a_naive_walk_says(changes: list[tuple[Steps
 @given(CHANGES)
 def test_they_also_agree_where_some_places_are_problems_already(changes: list[tuple[Steps, Any]]) -> None:
     submission = read_submission(make.encoded(make.changed_where_there(WHOLE, changes)))
-    misfits = submission.misfits
-    breaches = BOOK.breaches(submission.account, NOW, misfits)
-    expected = naively(submission.account, misfits)
+    shape_errors = submission.shape_errors
+    breaches = BOOK.breaches(submission.account, NOW, shape_errors)
+    expected = naively(submission.account, shape_errors)
     assert {(breach.problem.attr, breach.problem.code) for breach in breaches} == expected
 
 
@@ -140,7 +140,9 @@ def test_of_each_severity_so_many_are_listed_and_the_others_are_counted(more: in
     assert counted == ([Breach(left_out(more + 1), severity)] if more >= 0 else [])
 
 
-@pytest.mark.parametrize("besides", [[], [Problem("elsewhere", "invalid", "No.")]], ids=["alone", "beside a misfit"])
+@pytest.mark.parametrize(
+    "besides", [[], [Problem("elsewhere", "invalid", "No.")]], ids=["alone", "beside a shape error"]
+)
 def test_asking_ends_when_it_takes_too_long_and_the_answer_is_not_full_by_then(besides: list[Problem]) -> None:
     """The clock is looked at before the 64th item."""
     book = RuleBook([rule(number) for number in range(16)])
@@ -156,7 +158,7 @@ def test_asking_ends_when_it_takes_too_long_and_the_answer_is_not_full_by_then(b
     assert book.breaches(many(*[0] * 64), NOW, besides) == []
 
 
-def test_no_rule_is_asked_of_what_stands_for_a_misfit() -> None:
+def test_no_rule_is_asked_of_what_stands_for_a_shape_error() -> None:
     seen: list[int] = []
 
     def noted(wrong: int) -> bool:
@@ -164,15 +166,15 @@ def test_no_rule_is_asked_of_what_stands_for_a_misfit() -> None:
         return False
 
     book = RuleBook([msgspec.structs.replace(rule(0), holds=noted)])
-    misfit = Problem("items.1.wrong", "invalid", "No.")
-    assert [breach.problem.attr for breach in book.breaches(many(1, 2, 3), NOW, [misfit])] == [
+    shape_error = Problem("items.1.wrong", "invalid", "No.")
+    assert [breach.problem.attr for breach in book.breaches(many(1, 2, 3), NOW, [shape_error])] == [
         "items.0.wrong",
         "items.2.wrong",
     ]
     assert seen == [1, 3]
 
 
-def test_no_rule_is_asked_of_what_has_too_many_misfits_already() -> None:
+def test_no_rule_is_asked_of_what_has_too_many_shape_errors_already() -> None:
     assert RuleBook([rule(0)]).breaches(many(1), NOW, [left_out(1)]) == []
 
 

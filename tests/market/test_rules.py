@@ -416,7 +416,7 @@ def test_every_rule_has_an_example_that_breaks_it(rule: Rule) -> None:
     assert places & wanted, f"no example for {rule.code} at {rule.at or 'the account'}"
 
 
-def test_misfits_and_breaches_are_found_together() -> None:
+def test_shape_errors_and_breaches_are_found_together() -> None:
     account = changed(an_account(), 5, "customers", 0, "mobile")
     account = changed(account, "kunde@", "customers", 0, "email")
     account = changed(account, ..., *LEDGER, "ledger_code")
@@ -424,8 +424,8 @@ def test_misfits_and_breaches_are_found_together() -> None:
     account = changed(account, "12345678901", *POINT, "identifier")
     account = changed(account, "x", "payment_schedules")
     submission = read_submission(encoded(account))
-    found = {(b.problem.attr, b.problem.code) for b in market.check(submission.account, NOW, submission.misfits)}
-    assert len(submission.misfits) == 4
+    found = {(b.problem.attr, b.problem.code) for b in market.check(submission.account, NOW, submission.shape_errors)}
+    assert len(submission.shape_errors) == 4
     assert found == {
         ("customers.0.email", "invalid"),
         (at(*POINT, "identifier"), "invalid_supply_point_identifier"),
@@ -436,8 +436,8 @@ def test_misfits_and_breaches_are_found_together() -> None:
 @pytest.mark.promise("every-error-once-object")
 def test_rules_over_the_account_are_asked_when_a_field_is_missing() -> None:
     submission = read_submission(b'{"import_supplier": "X"}')
-    found = {(b.problem.attr, b.problem.code) for b in market.check(submission.account, NOW, submission.misfits)}
-    assert [misfit.attr for misfit in submission.misfits] == ["external_account_number"]
+    found = {(b.problem.attr, b.problem.code) for b in market.check(submission.account, NOW, submission.shape_errors)}
+    assert [shape_error.attr for shape_error in submission.shape_errors] == ["external_account_number"]
     assert found == {("customers", "required"), ("non_field_errors", "billing_address_not_provided")}
 
 
@@ -461,8 +461,8 @@ def test_a_rule_over_an_object_is_asked_unless_what_it_reads_is_a_problem(
 ) -> None:
     account = next(account for a, c, account in BREACHES if (a, c) == (attr, code))
     submission = read_submission(encoded(changed(account, value, *path)))
-    assert submission.misfits
-    found = {(b.problem.attr, b.problem.code) for b in market.check(submission.account, NOW, submission.misfits)}
+    assert submission.shape_errors
+    found = {(b.problem.attr, b.problem.code) for b in market.check(submission.account, NOW, submission.shape_errors)}
     assert (attr, code) in found
 
 
@@ -478,10 +478,10 @@ def test_a_rule_over_an_object_is_asked_unless_what_it_reads_is_a_problem(
         ((*AGREEMENTS, 0, "effective_from"), "x"),
     ],
 )
-def test_what_a_misfit_stands_for_breaks_no_rule(path: Path, value: Any) -> None:
+def test_what_a_shape_error_stands_for_breaks_no_rule(path: Path, value: Any) -> None:
     submission = read_submission(encoded(changed(an_account(), value, *path)))
-    assert submission.misfits
-    assert list(market.check(submission.account, NOW, submission.misfits)) == []
+    assert submission.shape_errors
+    assert list(market.check(submission.account, NOW, submission.shape_errors)) == []
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from msgspec import Meta
 
 from market.rule import RuleBook
 from schemas.base import DecimalText, LocalMoment, Moment, Problem, Wire
-from schemas.reading import misfits
-from schemas.reading.misfits import MAX_DEPTH
+from schemas.reading import shape_errors
 from schemas.reading.problems import MAX_PROBLEMS, MAX_STEP, LeftOut
 from schemas.reading.shape import (
     MAX_HINTS,
@@ -25,6 +24,7 @@ from schemas.reading.shape import (
     shape_problems,
     untyped,
 )
+from schemas.reading.shape_errors import MAX_DEPTH
 from schemas.reading.work import STORED, Bounds, TooMuchWork
 from tests.support.make import NOON, encoded
 
@@ -95,66 +95,66 @@ FITS: list[tuple[str, Any]] = [
     ("end", None),
     ("end", "abc"),
 ]
-MISFITS: list[tuple[str, Any, str, str, str]] = [
-    ("text", "abcd", "text", "max_length", misfits.too_long(3)),
-    ("text", 5, "text", "invalid", misfits.expected(misfits.STRING, 5)),
-    ("text", None, "text", "null", misfits.NULL),
-    ("text", "\0", "text", "null_characters_not_allowed", misfits.NO_NULL_CHARACTERS),
-    ("named", " ", "named", "blank", misfits.BLANK),
-    ("named", "", "named", "blank", misfits.BLANK),
-    ("trimmed", "a b", "trimmed", "invalid", misfits.OUTER_BLANKS),
-    ("choice", "C", "choice", "invalid_choice", misfits.no_choice(("A", "B"))),
-    ("number", 3, "number", "invalid_choice", misfits.no_choice((1, 2))),
-    ("number", True, "number", "invalid_choice", misfits.no_choice((1, 2))),
-    ("count", 0, "count", "min_value", misfits.too_small(1)),
-    ("count", 4, "count", "max_value", misfits.too_large(3)),
-    ("count", "1", "count", "invalid", misfits.expected(misfits.INTEGER, "1")),
-    ("count", True, "count", "invalid", misfits.expected(misfits.INTEGER, True)),
-    ("count", Decimal("1.5"), "count", "invalid", misfits.expected(misfits.INTEGER, Decimal(1))),
-    ("count", Decimal("1e-999999"), "count", "invalid", misfits.expected(misfits.INTEGER, Decimal(1))),
-    ("count", Decimal("4.0"), "count", "max_value", misfits.too_large(3)),
-    ("count", Decimal("0.0"), "count", "min_value", misfits.too_small(1)),
-    ("count", Decimal("1e999999"), "count", "max_value", misfits.too_large(3)),
-    ("large", Decimal("1e19"), "large", "max_value", misfits.OUT_OF_RANGE),
-    ("number", Decimal("3.0"), "number", "invalid_choice", misfits.no_choice((1, 2))),
-    ("large", 2**63, "large", "max_value", misfits.OUT_OF_RANGE),
-    ("large", -(2**63) - 1, "large", "max_value", misfits.OUT_OF_RANGE),
-    ("amount", "1" * 19, "amount", "max_digits", misfits.TOO_MANY_DIGITS),
-    ("amount", "0." + "1" * 11, "amount", "max_digits", misfits.TOO_MANY_DIGITS),
-    ("amount", 10**18, "amount", "max_digits", misfits.TOO_MANY_DIGITS),
-    ("amount", "1e-11", "amount", "max_digits", misfits.TOO_MANY_DIGITS),
-    ("amount", "1e999", "amount", "max_digits", misfits.TOO_MANY_DIGITS),
-    ("amount", "0e-999", "amount", "max_digits", misfits.TOO_MANY_DIGITS),
-    ("amount", "1" * 100_000, "amount", "max_digits", misfits.TOO_MANY_DIGITS),
-    ("amount", "1e99", "amount", "max_digits", misfits.TOO_MANY_DIGITS),
-    ("amount", "x", "amount", "invalid", misfits.NO_NUMBER),
-    ("amount", [], "amount", "invalid", misfits.expected(misfits.DECIMAL, [])),
-    ("amount", False, "amount", "invalid", misfits.expected(misfits.DECIMAL, False)),
-    ("text", "a\0b", "text", "null_characters_not_allowed", misfits.NO_NULL_CHARACTERS),
-    ("text", False, "text", "invalid", misfits.expected(misfits.STRING, False)),
-    ("exact", [], "exact", "invalid", misfits.expected(misfits.DECIMAL, [])),
-    ("exact", "1" * 19, "exact", "max_digits", misfits.TOO_MANY_DIGITS),
-    ("exact", "x", "exact", "invalid", misfits.NO_NUMBER),
-    ("day", "2023-02-29", "day", "invalid", misfits.not_valid(misfits.DATE)),
-    ("day", 5, "day", "invalid", misfits.expected(misfits.DATE, 5)),
-    ("moment", "2023-02-29", "moment", "invalid", misfits.not_valid(misfits.DATETIME)),
-    ("moment", 5, "moment", "invalid", misfits.expected(misfits.DATETIME, 5)),
-    ("moment", "2026-03-29T02:00:00", "moment", "invalid", misfits.NO_SUCH_TIME),
-    ("local", "2026-03-29T02:59:59", "local", "invalid", misfits.NO_SUCH_TIME),
-    ("flag", 1, "flag", "invalid", misfits.expected(misfits.BOOLEAN, 1)),
-    ("anything", ["\0"], "anything.0", "null_characters_not_allowed", misfits.NO_NULL_CHARACTERS),
-    ("anything", [1, {"a": "\0"}], "anything.1.a", "null_characters_not_allowed", misfits.NO_NULL_CHARACTERS),
-    ("names", [], "names", "invalid", misfits.expected(misfits.OBJECT, [])),
-    ("names", {"a\0": 1}, "names", "null_characters_not_allowed", misfits.NO_NULL_CHARACTERS),
-    ("names", {"a": "\0"}, "names.a", "null_characters_not_allowed", misfits.NO_NULL_CHARACTERS),
-    ("inner", [], "inner", "invalid", misfits.expected(misfits.OBJECT, [])),
-    ("inner", {}, "inner.one", "required", misfits.REQUIRED),
-    ("items", {}, "items", "not_a_list", misfits.expected(misfits.ARRAY, {})),
-    ("items", [{"one": 1}] * 3, "items", "max_length", misfits.too_many_items(2)),
-    ("items", [{"one": 1}, {"one": "x"}], "items.1.one", "invalid", misfits.expected(misfits.INTEGER, "x")),
-    ("end", "abcd", "end", "max_length", misfits.too_long(3)),
-    ("tect", 1, "tect", "unknown_field", misfits.undocumented("text")),
-    ("zzzzzz", 1, "zzzzzz", "unknown_field", misfits.UNDOCUMENTED),
+SHAPE_ERRORS: list[tuple[str, Any, str, str, str]] = [
+    ("text", "abcd", "text", "max_length", shape_errors.too_long(3)),
+    ("text", 5, "text", "invalid", shape_errors.expected(shape_errors.STRING, 5)),
+    ("text", None, "text", "null", shape_errors.NULL),
+    ("text", "\0", "text", "null_characters_not_allowed", shape_errors.NO_NULL_CHARACTERS),
+    ("named", " ", "named", "blank", shape_errors.BLANK),
+    ("named", "", "named", "blank", shape_errors.BLANK),
+    ("trimmed", "a b", "trimmed", "invalid", shape_errors.OUTER_BLANKS),
+    ("choice", "C", "choice", "invalid_choice", shape_errors.no_choice(("A", "B"))),
+    ("number", 3, "number", "invalid_choice", shape_errors.no_choice((1, 2))),
+    ("number", True, "number", "invalid_choice", shape_errors.no_choice((1, 2))),
+    ("count", 0, "count", "min_value", shape_errors.too_small(1)),
+    ("count", 4, "count", "max_value", shape_errors.too_large(3)),
+    ("count", "1", "count", "invalid", shape_errors.expected(shape_errors.INTEGER, "1")),
+    ("count", True, "count", "invalid", shape_errors.expected(shape_errors.INTEGER, True)),
+    ("count", Decimal("1.5"), "count", "invalid", shape_errors.expected(shape_errors.INTEGER, Decimal(1))),
+    ("count", Decimal("1e-999999"), "count", "invalid", shape_errors.expected(shape_errors.INTEGER, Decimal(1))),
+    ("count", Decimal("4.0"), "count", "max_value", shape_errors.too_large(3)),
+    ("count", Decimal("0.0"), "count", "min_value", shape_errors.too_small(1)),
+    ("count", Decimal("1e999999"), "count", "max_value", shape_errors.too_large(3)),
+    ("large", Decimal("1e19"), "large", "max_value", shape_errors.OUT_OF_RANGE),
+    ("number", Decimal("3.0"), "number", "invalid_choice", shape_errors.no_choice((1, 2))),
+    ("large", 2**63, "large", "max_value", shape_errors.OUT_OF_RANGE),
+    ("large", -(2**63) - 1, "large", "max_value", shape_errors.OUT_OF_RANGE),
+    ("amount", "1" * 19, "amount", "max_digits", shape_errors.TOO_MANY_DIGITS),
+    ("amount", "0." + "1" * 11, "amount", "max_digits", shape_errors.TOO_MANY_DIGITS),
+    ("amount", 10**18, "amount", "max_digits", shape_errors.TOO_MANY_DIGITS),
+    ("amount", "1e-11", "amount", "max_digits", shape_errors.TOO_MANY_DIGITS),
+    ("amount", "1e999", "amount", "max_digits", shape_errors.TOO_MANY_DIGITS),
+    ("amount", "0e-999", "amount", "max_digits", shape_errors.TOO_MANY_DIGITS),
+    ("amount", "1" * 100_000, "amount", "max_digits", shape_errors.TOO_MANY_DIGITS),
+    ("amount", "1e99", "amount", "max_digits", shape_errors.TOO_MANY_DIGITS),
+    ("amount", "x", "amount", "invalid", shape_errors.NO_NUMBER),
+    ("amount", [], "amount", "invalid", shape_errors.expected(shape_errors.DECIMAL, [])),
+    ("amount", False, "amount", "invalid", shape_errors.expected(shape_errors.DECIMAL, False)),
+    ("text", "a\0b", "text", "null_characters_not_allowed", shape_errors.NO_NULL_CHARACTERS),
+    ("text", False, "text", "invalid", shape_errors.expected(shape_errors.STRING, False)),
+    ("exact", [], "exact", "invalid", shape_errors.expected(shape_errors.DECIMAL, [])),
+    ("exact", "1" * 19, "exact", "max_digits", shape_errors.TOO_MANY_DIGITS),
+    ("exact", "x", "exact", "invalid", shape_errors.NO_NUMBER),
+    ("day", "2023-02-29", "day", "invalid", shape_errors.not_valid(shape_errors.DATE)),
+    ("day", 5, "day", "invalid", shape_errors.expected(shape_errors.DATE, 5)),
+    ("moment", "2023-02-29", "moment", "invalid", shape_errors.not_valid(shape_errors.DATETIME)),
+    ("moment", 5, "moment", "invalid", shape_errors.expected(shape_errors.DATETIME, 5)),
+    ("moment", "2026-03-29T02:00:00", "moment", "invalid", shape_errors.NO_SUCH_TIME),
+    ("local", "2026-03-29T02:59:59", "local", "invalid", shape_errors.NO_SUCH_TIME),
+    ("flag", 1, "flag", "invalid", shape_errors.expected(shape_errors.BOOLEAN, 1)),
+    ("anything", ["\0"], "anything.0", "null_characters_not_allowed", shape_errors.NO_NULL_CHARACTERS),
+    ("anything", [1, {"a": "\0"}], "anything.1.a", "null_characters_not_allowed", shape_errors.NO_NULL_CHARACTERS),
+    ("names", [], "names", "invalid", shape_errors.expected(shape_errors.OBJECT, [])),
+    ("names", {"a\0": 1}, "names", "null_characters_not_allowed", shape_errors.NO_NULL_CHARACTERS),
+    ("names", {"a": "\0"}, "names.a", "null_characters_not_allowed", shape_errors.NO_NULL_CHARACTERS),
+    ("inner", [], "inner", "invalid", shape_errors.expected(shape_errors.OBJECT, [])),
+    ("inner", {}, "inner.one", "required", shape_errors.REQUIRED),
+    ("items", {}, "items", "not_a_list", shape_errors.expected(shape_errors.ARRAY, {})),
+    ("items", [{"one": 1}] * 3, "items", "max_length", shape_errors.too_many_items(2)),
+    ("items", [{"one": 1}, {"one": "x"}], "items.1.one", "invalid", shape_errors.expected(shape_errors.INTEGER, "x")),
+    ("end", "abcd", "end", "max_length", shape_errors.too_long(3)),
+    ("tect", 1, "tect", "unknown_field", shape_errors.undocumented("text")),
+    ("zzzzzz", 1, "zzzzzz", "unknown_field", shape_errors.UNDOCUMENTED),
 ]
 
 
@@ -187,13 +187,13 @@ def test_what_is_sent_most_often_fits_at_the_first_look(field: str, value: Any) 
     assert shape_problems({field: value}, Sample) == []
 
 
-@pytest.mark.parametrize(("field", "value"), [(field, value) for field, value, *_ in MISFITS if hasattr(Sample, field)])
+@pytest.mark.parametrize(("field", "value"), [row[:2] for row in SHAPE_ERRORS if hasattr(Sample, row[0])])
 def test_no_first_look_takes_what_does_not_fit(field: str, value: Any) -> None:
     _, fits = _fields(Sample)[field]
     assert fits(value) is False
 
 
-@pytest.mark.parametrize(("field", "value", "attr", "code", "detail"), MISFITS)
+@pytest.mark.parametrize(("field", "value", "attr", "code", "detail"), SHAPE_ERRORS)
 def test_what_just_does_not_fit_is_told_with_its_limit(
     field: str, value: Any, attr: str, code: str, detail: str
 ) -> None:
@@ -243,7 +243,7 @@ def test_something_harmless_stands_in_for_what_is_missing() -> None:
 def test_hints_are_given_for_the_first_names_and_none_for_long_ones() -> None:
     strange = {f"tex{number}": 1 for number in range(MAX_HINTS + 1)}
     told = [problem.detail for problem in shape_problems(strange, Sample)]
-    assert told == [misfits.undocumented("text")] * MAX_HINTS + [misfits.UNDOCUMENTED]
+    assert told == [shape_errors.undocumented("text")] * MAX_HINTS + [shape_errors.UNDOCUMENTED]
     for length, is_hinted in ((MAX_STEP, True), (MAX_STEP + 1, False)):
         name = "n" * length
 
@@ -265,11 +265,11 @@ def padded(body: bytes, size: int = LARGE_BYTES + 1) -> bytes:
 @pytest.mark.parametrize(
     ("body", "bounds", "detail"),
     [
-        (body_of(4, b",", b"[]"), Bounds(containers=4), misfits.too_many_containers(4)),
-        (body_of(4, b",", b"{}"), Bounds(containers=4), misfits.too_many_containers(4)),
-        (body_of(4, b",", b"1"), Bounds(values=2), misfits.too_many_values(2)),
-        (b'{"a":1,"b":1,"c":1}', Bounds(names=1), misfits.too_many_names(1)),
-        (body_of(3, b",", b"1.5"), Bounds(decimals=2), misfits.too_many_decimals(2)),
+        (body_of(4, b",", b"[]"), Bounds(containers=4), shape_errors.too_many_containers(4)),
+        (body_of(4, b",", b"{}"), Bounds(containers=4), shape_errors.too_many_containers(4)),
+        (body_of(4, b",", b"1"), Bounds(values=2), shape_errors.too_many_values(2)),
+        (b'{"a":1,"b":1,"c":1}', Bounds(names=1), shape_errors.too_many_names(1)),
+        (body_of(3, b",", b"1.5"), Bounds(decimals=2), shape_errors.too_many_decimals(2)),
     ],
 )
 def test_a_large_body_has_so_much_of_everything_at_most(body: bytes, bounds: Bounds, detail: str) -> None:
@@ -287,11 +287,11 @@ def test_a_large_body_has_so_much_of_everything_at_most(body: bytes, bounds: Bou
 @pytest.mark.parametrize(
     ("body", "detail"),
     [
-        (b" ", misfits.EMPTY_BODY),
-        (b'"\xff"', misfits.NO_UTF8),
-        (b"[" * 5_000, misfits.DEEP_BODY),
-        (b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1), misfits.DEEP_BODY),
-        (b"{", misfits.CUT_BODY),
+        (b" ", shape_errors.EMPTY_BODY),
+        (b'"\xff"', shape_errors.NO_UTF8),
+        (b"[" * 5_000, shape_errors.DEEP_BODY),
+        (b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1), shape_errors.DEEP_BODY),
+        (b"{", shape_errors.CUT_BODY),
     ],
 )
 def test_what_is_no_json_is_told_by_its_own_sentence(body: bytes, detail: str) -> None:
@@ -311,23 +311,23 @@ def test_a_body_that_is_read_has_so_many_decimals_at_most() -> None:
     assert len(Shape(Numbers).examine(padded(body, LARGE_BYTES), bounds)[0].items) == 3
     with pytest.raises(TooMuchWork) as refused:
         Shape(Numbers).examine(padded(body), bounds)
-    assert refused.value.detail == misfits.too_many_decimals(2)
+    assert refused.value.detail == shape_errors.too_many_decimals(2)
 
 
 @pytest.mark.parametrize("beginning", [b"[", b'["\xff",'])
 def test_what_is_too_much_to_read_is_told_as_that(beginning: bytes) -> None:
     with pytest.raises(TooMuchWork) as refused:
         Shape(Sample).examine(padded(beginning + b"[],[],[]"), Bounds(containers=2))
-    assert refused.value.detail == misfits.too_many_containers(2)
+    assert refused.value.detail == shape_errors.too_many_containers(2)
 
 
 def test_what_is_too_much_to_read_and_too_deep_is_told_to_be_deep() -> None:
     with pytest.raises(NotJson) as refused:
         Shape(Sample).examine(b"[" * (LARGE_BYTES + 1), Bounds(containers=2))
-    assert refused.value.detail == str(refused.value) == misfits.DEEP_BODY
+    assert refused.value.detail == str(refused.value) == shape_errors.DEEP_BODY
 
 
-@pytest.mark.parametrize("before", [b"", b'"text":5,'], ids=["without a misfit", "beside a misfit"])
+@pytest.mark.parametrize("before", [b"", b'"text":5,'], ids=["without a shape error", "beside a shape error"])
 def test_a_body_may_be_nested_as_deep_as_is_said(before: bytes) -> None:
     assert untyped(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)
 
@@ -337,7 +337,7 @@ def test_a_body_may_be_nested_as_deep_as_is_said(before: bytes) -> None:
     assert Shape(Sample).examine(body(MAX_DEPTH))
     with pytest.raises(NotJson) as refused:
         Shape(Sample).examine(body(MAX_DEPTH + 1))
-    assert refused.value.detail == misfits.DEEP_BODY
+    assert refused.value.detail == shape_errors.DEEP_BODY
     assert Shape(Sample).stored(body(2 * MAX_DEPTH))
     with pytest.raises(NotJson):
         Shape(Sample).stored(body(2 * MAX_DEPTH + 1))
@@ -397,7 +397,7 @@ def test_a_moment_outside_the_years_1_to_9999_in_utc_is_refused_by_name(inside: 
     assert is_in_calendar(datetime.fromisoformat(inside))
     assert not is_in_calendar(datetime.fromisoformat(outside))
     for field in ("moment", "local"):
-        for walked in ({}, {"text": 5}):  # a misfit elsewhere has the body walked
+        for walked in ({}, {"text": 5}):  # a shape error elsewhere has the body walked
             read, problems = Shape(Sample).examine(encoded({field: inside} | walked))
             at_fault = {problem.attr for problem in problems}
             assert at_fault == set(walked)
@@ -405,19 +405,19 @@ def test_a_moment_outside_the_years_1_to_9999_in_utc_is_refused_by_name(inside: 
             read, problems = Shape(Sample).examine(encoded({field: outside} | walked))
             found = [*problems, *(b.problem for b in RuleBook.of(Sample, ()).breaches(read, NOON, problems))]
             [problem] = [problem for problem in found if problem.attr not in walked]
-            assert problem == Problem(field, "invalid", misfits.OUTSIDE_CALENDAR)
+            assert problem == Problem(field, "invalid", shape_errors.OUTSIDE_CALENDAR)
 
 
 def test_what_the_decoder_does_not_look_at_is_checked_afterwards() -> None:
     found = [(check.at, check.code, check.says) for check in derived_checks(Sample)]
     assert found == [
-        ("named", "blank", misfits.BLANK),
-        ("exact", "invalid", misfits.NO_NUMBER),
-        ("exact", "max_digits", misfits.TOO_MANY_DIGITS_ON_READING),
-        ("moment", "invalid", misfits.OUTSIDE_CALENDAR),
-        ("local", "invalid", misfits.OUTSIDE_CALENDAR),
-        ("local", "invalid", misfits.NO_SUCH_TIME),
-        ("called", "blank", misfits.BLANK),
+        ("named", "blank", shape_errors.BLANK),
+        ("exact", "invalid", shape_errors.NO_NUMBER),
+        ("exact", "max_digits", shape_errors.TOO_MANY_DIGITS_ON_READING),
+        ("moment", "invalid", shape_errors.OUTSIDE_CALENDAR),
+        ("local", "invalid", shape_errors.OUTSIDE_CALENDAR),
+        ("local", "invalid", shape_errors.NO_SUCH_TIME),
+        ("called", "blank", shape_errors.BLANK),
     ]
     for check in derived_checks(Sample):
         if check.code == "blank":
@@ -470,7 +470,7 @@ def test_undocumented_names_have_room_of_their_own() -> None:
 def test_a_large_body_whose_names_are_wrong_is_told_so() -> None:
     stand_in, problems = Shape(Sample).examine(padded(b'{"zz":1,"text":"a","named":"b"}'), Bounds(names=1))
     assert stand_in == Sample()
-    assert problems[0] == Problem("non_field_errors", "max_length", misfits.too_many_names(1))
+    assert problems[0] == Problem("non_field_errors", "max_length", shape_errors.too_many_names(1))
     assert "zz" in [problem.attr for problem in problems]
     needed, _ = Shape(Needed).examine(padded(b'{"zz":1,"text":"a","flag":true}'), Bounds(names=1))
     assert (needed.text, needed.flag) == ("-", False)
@@ -485,9 +485,9 @@ def test_a_stored_body_is_read_as_it_is_examined() -> None:
     assert (stand_in, [problem.attr for problem in problems]) == (Sample(text="-", count=2), ["text"])
 
 
-def test_a_repeated_name_and_a_null_character_are_misfits() -> None:
+def test_a_repeated_name_and_a_null_character_are_shape_errors() -> None:
     _, repeated = Shape(Sample).examine(b'{"text":"a","text":"b"}')
-    assert [(problem.attr, problem.detail) for problem in repeated] == [("text", misfits.REPEATED)]
+    assert [(problem.attr, problem.detail) for problem in repeated] == [("text", shape_errors.REPEATED)]
     _, nul = Shape(Sample).examine(b'{"text":"\\u0000"}')
     assert [problem.code for problem in nul] == ["null_characters_not_allowed"]
 

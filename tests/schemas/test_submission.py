@@ -13,9 +13,9 @@ def test_a_wrapped_account_is_the_bare_one() -> None:
 
 
 def test_a_field_that_a_stand_in_says_is_not_stated() -> None:
-    misfit = read_submission(encoded(changed(an_account(), 5, "import_supplier")))
-    assert not misfit.states("import_supplier")
-    assert misfit.states("external_account_number")
+    shape_error = read_submission(encoded(changed(an_account(), 5, "import_supplier")))
+    assert not shape_error.states("import_supplier")
+    assert shape_error.states("external_account_number")
 
 
 def test_a_place_names_no_undocumented_field_and_no_index() -> None:

@@ -65,7 +65,7 @@ def test_a_request_of_so_much_is_refused(kind: str) -> None:
 def test_the_same_from_the_log_is_read_by_workers_mails_rebuilds_and_replays(kind: str) -> None:
     body = large(kind)
     submission = stored_submission(body)
-    assert submission.misfits == ()
+    assert submission.shape_errors == ()
     assert canonical_json(submission.account) == canonical_json(stored_account(body))
     process = IMPORT_PROCESS.evolve(IMPORT_PROCESS.initial, staged())
     account = account_of(body, process, Terms(), NOON)
@@ -80,7 +80,7 @@ def test_a_walk_over_what_is_stored_has_no_end_in_time() -> None:
     body = json.dumps(an_account() | {"notes": notes}).encode()
     with pytest.raises(TooMuchWork):
         read_submission(body, Bounds(walk_s=0))
-    assert len(read_submission(body, STORED).misfits) >= 1_000
+    assert len(read_submission(body, STORED).shape_errors) >= 1_000
 
 
 def test_a_stored_record_of_so_much_is_made_anew() -> None:

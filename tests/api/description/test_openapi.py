@@ -52,10 +52,10 @@ def test_an_example_conforms_and_is_accepted_by_its_shape(operation: Operation) 
     assert all(jsonschema_rs.validator_for(schema).is_valid(example) for example in examples)
     body = encoded(operation.example)
     if operation.body is WrappedAccount:
-        assert read_submission(body).misfits == ()
+        assert read_submission(body).shape_errors == ()
     elif operation.body in POST_ACCOUNT_BOOKS:
-        envelope, misfits = Shape(operation.body).examine(body)
-        assert [*misfits, *POST_ACCOUNT_BOOKS[operation.body].breaches(envelope, NOON)] == []
+        envelope, shape_errors = Shape(operation.body).examine(body)
+        assert [*shape_errors, *POST_ACCOUNT_BOOKS[operation.body].breaches(envelope, NOON)] == []
     elif operation.roles:
         assert operation.body is not None
         assert Shape(operation.body).examine(body)[1] == ()

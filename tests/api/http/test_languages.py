@@ -15,7 +15,7 @@ from market import RULES
 from market.judging import Occasion, Terms, judge
 from market.participant import PARTICIPANT, PRICE_SHEETS
 from market.post_account import DELIVERY_NOTE, ENERGY_AMOUNT, INVOICE
-from schemas.reading import misfits
+from schemas.reading import shape_errors as sentences
 from schemas.reading.shape import derived_checks
 from schemas.sentence import Sentence, german_of
 from schemas.submission import read_submission
@@ -72,13 +72,20 @@ def test_every_code_has_a_german_sentence_and_a_meaning_of_its_own(entry: Any) -
 def sentences_of_the_shape() -> list[Sentence]:
     """Sentences for bodies that do not have their shape."""
     whole = [
-        sentence for sentence in vars(misfits).values() if isinstance(sentence, Sentence) and sentence.endswith(".")
+        sentence for sentence in vars(sentences).values() if isinstance(sentence, Sentence) and sentence.endswith(".")
     ]
-    many = [function(3) for name, function in vars(misfits).items() if name.startswith("too_")]
-    made = [misfits.expected(misfits.DATE, 5), misfits.not_valid(misfits.DATETIME), misfits.no_choice(["A", "B"])]
-    read = [misfits.malformed("JSON is malformed: invalid character (byte 3)"), misfits.malformed("truncated")]
+    many = [function(3) for name, function in vars(sentences).items() if name.startswith("too_")]
+    made = [
+        sentences.expected(sentences.DATE, 5),
+        sentences.not_valid(sentences.DATETIME),
+        sentences.no_choice(["A", "B"]),
+    ]
+    read = [
+        sentences.malformed("JSON is malformed: invalid character (byte 3)"),
+        sentences.malformed("truncated"),
+    ]
     checks = [check.says for wire_type in wire_types() for check in derived_checks(wire_type)]
-    return [*whole, *many, *made, *read, *checks, misfits.undocumented("name")]
+    return [*whole, *many, *made, *read, *checks, sentences.undocumented("name")]
 
 
 def sentences_of_the_window() -> list[Sentence]:
@@ -92,7 +99,7 @@ def sentences_of_the_window() -> list[Sentence]:
     return [problem.detail for judgement in judged for problem in judgement.problems]  # type: ignore[misc]
 
 
-def test_every_rule_and_every_misfit_says_what_must_hold() -> None:
+def test_every_rule_and_every_shape_error_says_what_must_hold() -> None:
     """A rule as a fact says the opposite of what happened: "At least one customer has a family name."."""
     shape, window = sentences_of_the_shape(), sentences_of_the_window()
     assert len(shape) > 40

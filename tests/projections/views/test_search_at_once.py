@@ -51,7 +51,7 @@ def stage(ledger: Ledger, account: dict[str, Any], *, is_wrapped: bool = False) 
 
 def stage_body(ledger: Ledger, body: bytes) -> str:
     read = sent_submission(body)
-    assert not read.misfits, "the api would refuse it"
+    assert not read.shape_errors, "the api would refuse it"
     payload = Payload.of(body, noted_of(body, read.account))
     digest = payload.sha256.hex()
     command = StageImport(payload_sha256=digest, content_sha256=digest, payload_bytes=len(body))
@@ -97,7 +97,7 @@ def test_what_is_written_at_once_is_what_following_makes(
     place = ("supply_addresses", 0, "supply_points", 0, "melos", 0, "meters", 0, "meter_number")
     account = changed(account, meter, *place)
     body = encoded({"payload": account} if is_wrapped else account)
-    assume(not sent_submission(body).misfits)
+    assume(not sent_submission(body).shape_errors)
     if begins_a_part:
         position = ((log_head(admin) >> PART_BITS) + 1) << PART_BITS
         admin.execute(

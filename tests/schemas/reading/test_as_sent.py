@@ -49,8 +49,8 @@ def below(path: tuple[str | int, ...] | None, step: str | int) -> tuple[str | in
 def test_reading_at_once_says_what_the_exact_way_says(changes: list[tuple[tuple[str | int, ...], Any]]) -> None:
     body = encoded(changed_where_there(an_account(), changes))
     sent, exact = sent_submission(body), read_submission(body)
-    assert sent.misfits == exact.misfits
-    if not exact.misfits:
+    assert sent.shape_errors == exact.shape_errors
+    if not exact.shape_errors:
         assert decode(sent.canonical_json()) == exact.account
         assert sent.canonical_json() == canonical_json(SENT_ACCOUNT.shape.examine(body)[0])
         assert sent_submission(sent.canonical_json()).canonical_json() == sent.canonical_json()
@@ -69,7 +69,7 @@ def test_a_body_that_repeats_a_name_is_not_read_at_once(path: tuple[str | int, .
     body = written(an_account(), path, other).encode()
     assert SENT_ACCOUNT.at_once(written(an_account(), None, other).encode()) is not None
     assert SENT_ACCOUNT.at_once(body) is None
-    assert [problem.code for problem in sent_submission(body).misfits] == ["repeated_field"]
+    assert [problem.code for problem in sent_submission(body).shape_errors] == ["repeated_field"]
 
 
 @given(st.sampled_from(NAMES), st.text('"\\ \nx', min_size=1))
@@ -83,14 +83,14 @@ def test_a_name_that_is_repeated_in_codes_is_found_whatever_quotes_are_sent_in_c
         body = written(changed(an_account(), "NOTE", "notes", 0, "body"), path, 1)
         body = body.replace(f"{name} : 1", f"{other} : 1").replace('"NOTE"', in_codes(text))
         assert SENT_ACCOUNT.at_once(body.encode()) is None
-        assert "repeated_field" in [problem.code for problem in sent_submission(body.encode()).misfits]
+        assert "repeated_field" in [problem.code for problem in sent_submission(body.encode()).shape_errors]
     assert (SENT_ACCOUNT.at_once(once.encode()) is None) == ('"' in text)
 
 
 def test_a_null_character_is_not_read_at_once() -> None:
     body = encoded(changed(an_account(), "NOTE", "notes", 0, "body")).replace(b"NOTE", rb"a\u0000b")
     assert SENT_ACCOUNT.at_once(body) is None
-    assert [problem.code for problem in sent_submission(body).misfits] == ["null_characters_not_allowed"]
+    assert [problem.code for problem in sent_submission(body).shape_errors] == ["null_characters_not_allowed"]
 
 
 def test_letters_in_codes_are_read_at_once() -> None:
@@ -163,6 +163,6 @@ def test_an_integer_that_is_written_with_a_fraction_is_the_same_content(spelling
         marked = encoded(changed(an_account(), "@", *path)).replace(b'"@"', spelling.format(value).encode())
         assert marked != body
         read = sent_submission(marked)
-        assert (read.misfits, read.content_sha256()) == ((), sent_submission(body).content_sha256()), path
+        assert (read.shape_errors, read.content_sha256()) == ((), sent_submission(body).content_sha256()), path
         assert read_submission(marked).account == read_submission(body).account
         assert canonical_json(stored_account(marked)) == canonical_json(read_submission(body).account)

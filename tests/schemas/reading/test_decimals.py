@@ -44,8 +44,8 @@ def test_an_amount_of_too_many_digits_breaks_the_rule_that_says_so(text: str) ->
 
 @pytest.mark.parametrize("text", ["sNaN", "NaN", "-Infinity", " 5 ", "1_0", "١٢", "5.", "+5", ""])
 def test_an_amount_that_is_sent_as_text_has_the_form_of_a_number(text: str) -> None:
-    [misfit] = sent_submission(with_amount(f'"{text}"')).misfits
-    assert (misfit.attr, misfit.code) == ("payment_schedules.0.amount", "invalid")
+    [shape_error] = sent_submission(with_amount(f'"{text}"')).shape_errors
+    assert (shape_error.attr, shape_error.code) == ("payment_schedules.0.amount", "invalid")
 
 
 @pytest.mark.parametrize("text", ["50", ".5", "5.", "+50", " 50 ", "5_0"])
@@ -59,7 +59,7 @@ def test_an_amount_that_is_in_the_log_stays_what_it_was(text: str) -> None:
 @pytest.mark.parametrize("text", ["50", "50.00", "5e1", "-0.10"])
 def test_an_amount_may_be_sent_as_text(text: str) -> None:
     sent = sent_submission(with_amount(f'"{text}"'))
-    assert not sent.misfits
+    assert not sent.shape_errors
     assert sent.account.payment_schedules[0].amount == Decimal(text)
 
 
@@ -135,8 +135,8 @@ def test_no_place_is_forgotten(path: Path) -> None:
     """Other spellings of a number are read the exact way, which makes it what is kept."""
     for text in ("1,5", "1\n2"):
         body = encoded(changed(an_account(), text, *path))
-        [misfit] = sent_submission(body).misfits
-        assert misfit.attr == ".".join(map(str, path))
+        [shape_error] = sent_submission(body).shape_errors
+        assert shape_error.attr == ".".join(map(str, path))
     body = encoded(changed(an_account(), "1e5", *path))
     assert SENT_ACCOUNT.at_once(body) is None
     assert stored_account(body) == stored_submission(body).account

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from schemas.account import Account
 from schemas.base import Problem
-from schemas.reading import duplicate_names, misfits
+from schemas.reading import duplicate_names, shape_errors
 from schemas.reading.duplicate_names import has_larger_object, repeated_names, repeats_names
-from schemas.reading.misfits import MAX_DEPTH
 from schemas.reading.shape import NotJson, Shape, untyped
+from schemas.reading.shape_errors import MAX_DEPTH
 from schemas.reading.work import MAX_NAMES, MAX_VALUES, TooMuchWork, Work
 from schemas.submission import read_submission, stored_submission
 from tests.support.make import an_account, encoded
@@ -47,7 +47,7 @@ def test_a_repeated_name_is_found(body: bytes, places: list[str]) -> None:
     assert [problem.attr for problem in repeated_names(body)] == places
 
 
-def test_an_account_that_repeats_a_field_is_a_misfit() -> None:
+def test_an_account_that_repeats_a_field_is_a_shape_error() -> None:
     account = encoded(an_account())
     body = account.replace(b'"family_name":', b'"family_name":"Lost","family_name":', 1)
     read, problems = Shape(Account).examine(body)
@@ -95,7 +95,7 @@ def test_a_lost_value_is_refused_where_its_name_is_not_found_in_time(monkeypatch
     monkeypatch.setattr(duplicate_names, "MAX_SCAN_S", -1.0)
     with pytest.raises(TooMuchWork):
         read_submission(body)
-    assert read_submission(account).misfits == ()
+    assert read_submission(account).shape_errors == ()
     assert stored_submission(body).account.notes == ()
 
 
@@ -121,9 +121,9 @@ def test_a_lost_value_may_be_as_deep_as_any_other(depth: int, level: tuple[bytes
     if depth + 1 > MAX_DEPTH:
         with pytest.raises(NotJson) as refused:
             Shape(Account).examine(body)
-        assert refused.value.detail == misfits.DEEP_BODY
+        assert refused.value.detail == shape_errors.DEEP_BODY
     else:
-        assert Problem("a", "repeated_field", misfits.REPEATED) in Shape(Account).examine(body)[1]
+        assert Problem("a", "repeated_field", shape_errors.REPEATED) in Shape(Account).examine(body)[1]
 
 
 def test_the_scan_ends_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from schemas.base import AnyJson, Wire
-from schemas.reading.misfits import DEEP_BODY, MAX_DEPTH
 from schemas.reading.nesting import is_read_shallow, is_shallow
 from schemas.reading.shape import NotJson
+from schemas.reading.shape_errors import DEEP_BODY, MAX_DEPTH
 from schemas.submission import read_submission, sent_submission, stored_submission
 from tests.support.make import an_account, changed, encoded
 
@@ -28,22 +28,22 @@ def nested(levels: int, *, objects: bool = False) -> Any:
     return value
 
 
-@pytest.mark.parametrize("misfit", [{}, {"sales_channel": 5}, {"not_documented": 1}], ids=str)
+@pytest.mark.parametrize("shape_error", [{}, {"sales_channel": 5}, {"not_documented": 1}], ids=str)
 @pytest.mark.parametrize(("path", "around", "objects"), PLACES)
 def test_a_body_is_nested_so_deep_at_most(
-    path: tuple[str | int, ...], around: int, objects: bool, misfit: dict[str, Any]
+    path: tuple[str | int, ...], around: int, objects: bool, shape_error: dict[str, Any]
 ) -> None:
     for wrapper, read in ((0, read_submission), (0, sent_submission), (1, read_submission), (1, sent_submission)):
 
         def body(levels: int, wrapper: int = wrapper) -> bytes:
-            account = changed(an_account(), nested(levels - around - wrapper, objects=objects), *path) | misfit
+            account = changed(an_account(), nested(levels - around - wrapper, objects=objects), *path) | shape_error
             return encoded({"payload": account} if wrapper else account)
 
-        assert len(read(body(MAX_DEPTH)).misfits) == len(misfit)
+        assert len(read(body(MAX_DEPTH)).shape_errors) == len(shape_error)
         with pytest.raises(NotJson) as refused:
             read(body(MAX_DEPTH + 1))
         assert refused.value.detail == DEEP_BODY
-        assert len(stored_submission(body(MAX_DEPTH + 8)).misfits) == len(misfit)
+        assert len(stored_submission(body(MAX_DEPTH + 8)).shape_errors) == len(shape_error)
 
 
 def test_depth_is_counted_in_objects_and_arrays() -> None:

@@ -19,7 +19,7 @@ ACCOUNT = Shape(Account)
 LARGE = MAX_VALUES + 10_000
 
 
-def misfits_of(body: dict[str, Any] | bytes) -> list[Problem]:
+def shape_errors_of(body: dict[str, Any] | bytes) -> list[Problem]:
     return list(ACCOUNT.examine(body if isinstance(body, bytes) else encoded(body))[1])
 
 
@@ -43,7 +43,7 @@ def test_the_last_entry_says_how_many_problems_are_left_out() -> None:
 
 @pytest.mark.promise("nearest-name-looked-up")
 def test_every_unknown_name_is_counted_and_only_the_first_are_compared() -> None:
-    problems = misfits_of(an_account() | {f"custome{n}": 1 for n in range(20_000)})
+    problems = shape_errors_of(an_account() | {f"custome{n}": 1 for n in range(20_000)})
     assert len(problems) == MAX_PROBLEMS + 1
     assert isinstance(problems[-1], UnknownLeftOut)
     assert problems[-1].left_out == 19_000
@@ -51,13 +51,13 @@ def test_every_unknown_name_is_counted_and_only_the_first_are_compared() -> None
 
 
 def test_undocumented_names_take_no_room_from_other_problems() -> None:
-    problems = misfits_of({f"name{n}": 1 for n in range(5_000)} | {"customers": [5] * 3})
+    problems = shape_errors_of({f"name{n}": 1 for n in range(5_000)} | {"customers": [5] * 3})
     assert {"import_supplier", "customers.0", "customers.2"} <= {p.attr for p in problems}
 
 
 @pytest.mark.promise("repeated-names-obey-limit")
 def test_repeated_names_obey_the_limit_of_problems() -> None:
-    problems = misfits_of(b"{" + b",".join(b'"n%d":1,"n%d":1' % (n, n) for n in range(5_000)) + b"}")
+    problems = shape_errors_of(b"{" + b",".join(b'"n%d":1,"n%d":1' % (n, n) for n in range(5_000)) + b"}")
     assert sum(problem.code == "repeated_field" for problem in problems) == MAX_PROBLEMS
     assert len(bounded(problems)) == MAX_PROBLEMS
 
@@ -74,14 +74,14 @@ def test_long_names_are_cut_in_paths() -> None:
     assert attr_of(("metadata", "0", "n" * 1_000)) == f"metadata.0.{'n' * (MAX_STEP - 1)}…"
     assert len(attr_of(["n" * 60] * 60)) == 512
     assert attr_of(()) == "non_field_errors"
-    [problem] = misfits_of(an_account() | {"x" * 100_000: 1})
+    [problem] = shape_errors_of(an_account() | {"x" * 100_000: 1})
     assert len(problem.attr) == MAX_STEP
 
 
 @pytest.mark.promise("list-tree-together-2")
 @pytest.mark.parametrize("name", ["n" * 90, "\x01" * 90, "ü" * 90, "." * 90, "a." * 40, '"' * 90])
 def test_an_answer_has_two_megabytes_at_most(name: str) -> None:
-    problems = misfits_of({f"{n}{name}": 1 for n in range(5_000)})
+    problems = shape_errors_of({f"{n}{name}": 1 for n in range(5_000)})
     refusal = NotValid("x", Sentence("x", "x"), [*problems, *problems])
     body = tree_of(refusal.problems) | {"errors": refusal.problems}
     assert all(len(encoder.encode(body)) < 2_000_000 for encoder in JSON.values())
@@ -97,7 +97,7 @@ def test_a_name_that_looks_like_a_path_below_another_has_its_place_in_the_tree()
 @pytest.mark.slow
 def test_a_body_with_too_many_values_is_refused_by_what_its_names_say() -> None:
     body = b"{" + b",".join(b'"a%d":1' % n for n in range(MAX_VALUES + 10)) + b"}"
-    first, *others = misfits_of(body)
+    first, *others = shape_errors_of(body)
     assert (first.attr, first.code) == ("non_field_errors", "max_length")
     assert others[0] == Problem("a0", "unknown_field", "This field is not documented and must be left out.")
     assert isinstance(others[-1], LeftOut)

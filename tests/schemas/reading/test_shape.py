@@ -1,4 +1,4 @@
-"""Every misfit of a body is found, with its path and code; what fits is read the same on both ways."""
+"""Every shape error of a body is found, with its path and code; what fits is read the same on both ways."""
 
 import string
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ import market
 from importledger_client.book import ERRORS, book
 from schemas.account import Account
 from schemas.base import MARKET_TIME
-from schemas.reading import misfits
+from schemas.reading import shape_errors
 from schemas.reading.shape import is_real_moment, shape_problems
 from schemas.sentence import german_of
 from schemas.submission import ACCOUNT, read_submission
@@ -28,12 +28,12 @@ READING = (*POINT, "melos", 0, "meters", 0, "registers", 0, "readings", 0)
 
 
 def problems(account: Any) -> list[tuple[str, str]]:
-    return [(problem.attr, problem.code) for problem in read_submission(encoded(account)).misfits]
+    return [(problem.attr, problem.code) for problem in read_submission(encoded(account)).shape_errors]
 
 
-@pytest.mark.parametrize(("number", "detail"), [("..", misfits.DOT_SEGMENT), (" X", misfits.OUTER_BLANKS)])
+@pytest.mark.parametrize(("number", "detail"), [("..", shape_errors.DOT_SEGMENT), (" X", shape_errors.OUTER_BLANKS)])
 def test_a_number_that_no_address_can_name_has_its_reason(number: str, detail: str) -> None:
-    (problem,) = read_submission(encoded(an_account() | {"external_account_number": number})).misfits
+    (problem,) = read_submission(encoded(an_account() | {"external_account_number": number})).shape_errors
     assert problem.detail == detail
 
 
@@ -58,12 +58,12 @@ def test_a_number_that_no_address_can_name_has_its_reason(number: str, detail: s
         ({"deep": ["a\0b"]}, ("metadata", 0, "value"), "null_characters_not_allowed"),
     ],
 )
-def test_a_misfit_is_named_with_its_path(value: Any, path: tuple[str | int, ...], code: str) -> None:
+def test_a_shape_error_is_named_with_its_path(value: Any, path: tuple[str | int, ...], code: str) -> None:
     attr = ".".join(map(str, path))
     found = problems(changed(an_account(), value, *path))
     assert (attr, code) in [(where[: len(attr)], what) for where, what in found]
     assert len(found) == 1
-    [problem] = read_submission(encoded(changed(an_account(), value, *path))).misfits
+    [problem] = read_submission(encoded(changed(an_account(), value, *path))).shape_errors
     assert problem.detail != german_of(problem.detail)
     assert is_german(german_of(problem.detail))
 
@@ -78,7 +78,7 @@ def test_each_external_number_that_fits_is_named_by_an_address(number: str) -> N
     assert unquote(urlsplit(address).path.removeprefix("/accounts/").removesuffix("/")) == number
 
 
-def test_all_misfits_are_found_at_once() -> None:
+def test_all_shape_errors_are_found_at_once() -> None:
     account = changed(an_account(), 5, "customers", 0, "landline")
     account = changed(account, ..., "import_supplier")
     account = changed(account, "x", *READING, "value")
@@ -93,7 +93,7 @@ def test_all_misfits_are_found_at_once() -> None:
 
 @pytest.mark.promise("only-documented-fields-may")
 def test_an_unknown_field_is_answered_with_the_nearest_name() -> None:
-    [problem] = read_submission(encoded(changed(an_account(), "x", "billing_adress1"))).misfits
+    [problem] = read_submission(encoded(changed(an_account(), "x", "billing_adress1"))).shape_errors
     assert "billing_address1" in problem.detail
 
 
@@ -145,15 +145,15 @@ def test_numbers_of_any_json_keep_their_digits() -> None:
 )
 def test_a_moment_may_leave_out_seconds_and_the_minutes_of_its_offset(short: str, whole: str) -> None:
     submission = read_submission(encoded(changed(an_account(), short, *READING, "read_at")))
-    assert submission.misfits == ()
+    assert submission.shape_errors == ()
     point = submission.account.supply_addresses[0].supply_points[0]
     assert point.melos[0].meters[0].registers[0].readings[0].read_at.isoformat() == whole
 
 
 @pytest.mark.parametrize("wrong", ["2026-07-01T12", "2026-07-01T12:00+1", "2026-07-01T12:00:00:00", "2026-07-01T12:60"])
 def test_what_is_no_moment_is_refused(wrong: str) -> None:
-    [misfit] = read_submission(encoded(changed(an_account(), wrong, *READING, "read_at"))).misfits
-    assert misfit.code == "invalid"
+    [shape_error] = read_submission(encoded(changed(an_account(), wrong, *READING, "read_at"))).shape_errors
+    assert shape_error.code == "invalid"
 
 
 @pytest.mark.promise("dates-datetimes-iso-8601")
@@ -172,8 +172,8 @@ def test_the_doubled_hour_is_the_first() -> None:
 
 
 @pytest.mark.parametrize("body", [b"[]", b"1", b'"x"', b"null", b"true"])
-def test_a_body_that_is_no_object_is_a_misfit(body: bytes) -> None:
-    [problem] = read_submission(body).misfits
+def test_a_body_that_is_no_object_is_a_shape_error(body: bytes) -> None:
+    [problem] = read_submission(body).shape_errors
     assert problem.attr == "non_field_errors"
 
 
