@@ -27,11 +27,14 @@ from importledger_client.book import book
 from importledger_client.comparing import compared
 from importledger_client.contract import ACCOUNT as CONTRACT
 from importledger_client.manifest import Counting, NoAccount, Recount, decoded
-from importledger_client.mapped_source import MappedSource
+from importledger_client.mapped_source import MappedSource, _Store
 from importledger_client.mapping import MappingError, read_mapping
 from importledger_client.sources import Differs, Line, Source, Unreadable, _Counted
+from importledger_client.tables.columnar import Columnar
+from importledger_client.tables.delimited import Delimited
 from importledger_client.tables.reading import Table
 from importledger_client.tables.table import TableSource
+from importledger_client.tables.workbook import Sheet
 from importledger_client.values import converted
 from tests.support.importbook import importbook
 
@@ -729,6 +732,38 @@ def test_a_workbook_that_was_counted_otherwise_gives_no_manifest(tmp_path: Path)
     assert not (tmp_path / "m.json").exists()
     pushed = importbook("push", twice, "--mapping", "m.yaml", at=tmp_path, access=ACCESS)
     assert (pushed.returncode, "nothing is certified" in pushed.stdout) == (1, True)
+
+
+@pytest.mark.parametrize("reader", [Delimited, Sheet, Columnar])
+def test_cells_that_a_reader_loses_are_noticed_by_the_second_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: type[Delimited | Sheet | Columnar]
+) -> None:
+    """The reader is broken on purpose."""
+    rows = [["Nr", "Name"], ["K1", "Groß"], ["K2", "Böhm"]]
+    if reader is Delimited:
+        file = written(tmp_path, "kunden.csv", "".join(";".join(row) + "\n" for row in rows))
+    elif reader is Sheet:
+        file = workbook(tmp_path, ("Kunden", rows))
+    else:
+        file = str(tmp_path / "kunden.parquet")
+        parquet.write_table(pyarrow.table({"Nr": ["K1", "K2"], "Name": ["Groß", "Böhm"]}), file)
+    whole = reader.rows
+    monkeypatch.setattr(reader, "rows", lambda self: ((number, [*cells[:-1], None]) for number, cells in whole(self)))
+    mapped(tmp_path)
+    ended = importbook("manifest", file, "--mapping", "m.yaml", "-o", "m.json", at=tmp_path)
+    assert (ended.returncode, (tmp_path / "m.json").exists()) == (1, False)
+    assert "column Name: 0 filled cells were read and 2 were counted" in ended.stderr
+
+
+def test_cells_that_get_into_no_account_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store of rows is broken on purpose: it loses the last of several."""
+    fill = _Store.fill
+    monkeypatch.setattr(_Store, "fill", lambda self, alias, rows, key: fill(self, alias, iter([*rows][:-1]), key))
+    written(tmp_path, "kunden.csv", "Nr;Name\nK1;Groß\nK2;Böhm\n")
+    mapped(tmp_path)
+    ended = importbook(*COUNT, at=tmp_path)
+    assert (ended.returncode, (tmp_path / "m.json").exists()) == (1, False)
+    assert "Nr: 2 filled cells were counted, 1 are used and 0 are ignored. Nothing is certified." in ended.stderr
 
 
 @pytest.mark.parametrize("content", ["Nr;Name;Saldo\nK1;x;1,50\nK2;y;12.50\n", "Nr;Name;Saldo\nK1;x;1,50\n;y;2,50\n"])

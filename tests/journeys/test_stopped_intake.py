@@ -24,6 +24,7 @@ from projections import INLINE
 from tests.support.folders import temporary_folder
 from tests.support.importing import ImportClient
 from tests.support.make import an_account, encoded, stage
+from tests.support.post_account import RECORDS
 from tests.support.running import Importer, RunningService, cli, free_port, start_role, start_service, wait_for
 
 
@@ -64,6 +65,10 @@ def test_an_older_log_beside_newer_checkpoints_takes_nothing_in_until_it_is_cont
     external = an_account(importer.supplier, 1)["external_account_number"]
     assert importer.client.create(first).status == 201
     wait_for(lambda: importer.client.status(importer.supplier, external).body["status"] == "PROCESSED", "processed")
+    notes = "/v1/data-import/delivery-note"
+    named = {"import_supplier": importer.supplier, "external_account_number": external}
+    note = encoded(named | {"delivery_note": RECORDS["delivery_note"]})
+    assert post(service, importer, f"{notes}/create/", note)[0] == 201
     sign_longer(service)
     wait_for(lambda: code_of(service) == (503, "intake_stopped"), "the relay has compared")
 
@@ -73,6 +78,8 @@ def test_an_older_log_beside_newer_checkpoints_takes_nothing_in_until_it_is_cont
         (f"{accounts}/", first, "application/json"),
         (f"{accounts}/bulk/", second, "application/x-ndjson"),
         (f"{accounts}/bulk/", first, "application/x-ndjson"),
+        (f"{notes}/create/", note, "application/json"),
+        (f"{notes}/bulk/", note, "application/x-ndjson"),
     ):
         status, code, answer_headers = post(service, importer, path, body, media)
         assert (status, code, answer_headers["retry-after"]) == (503, "intake_stopped", "30")
