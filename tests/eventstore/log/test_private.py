@@ -22,9 +22,11 @@ from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload, random_key
 from eventstore.log.private import decrypted, encrypted, has_private, is_private
 from eventstore.replay import Replay
+from market.judging import Terms
 from projections.queries.history import history_entry, read_account_history
 from projections.retention.erasure import erase
-from tests.support.make import NOON
+from tests.support.make import NOON, encoded, staged
+from workers.actors.stored_account import account_of
 
 STREAM, CANARY = "import/S/1", "Vogelsang-Canary"
 PAYLOAD = Payload.of(b"{}")
@@ -96,6 +98,14 @@ def test_names_of_dropped_fields_are_in_the_history_and_not_in_the_log(ledger: L
     process: ImportProcess = ledger.load([STREAM])[STREAM].state
     assert process.staged
     assert process.staged.dropped == 1
+
+
+@pytest.mark.promise("importers-named-undocumented-fields")
+def test_a_field_that_is_no_longer_documented_is_not_named_in_the_log() -> None:
+    process = ImportProcess(status="IN_PROGRESS", staged=staged(), attempt=1)
+    found: Any = account_of(encoded({CANARY: 1, "import_supplier": "S"}), process, Terms(), NOON)
+    assert "unknown_field@*" in found.problems
+    assert CANARY not in str(found)
 
 
 def test_who_was_erased_has_no_reason_left(ledger: Ledger, owner: Ledger) -> None:
