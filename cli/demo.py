@@ -104,10 +104,7 @@ def _prepare(admin_url: str) -> tuple[str, SignInLink]:
             known = find_user_details(connection, USER)
         details = known[0] if known else new_details(USER, "", "Platform")
         if not known:
-            create_user(
-                ledger, details.user_id, organisation="Platform", role="operator", suppliers=("*",),
-                by=caused_by(), details=details,
-            )  # fmt: skip
+            create_user(ledger, details, "operator", ("*",), by=caused_by())
         return fresh.api_key, new_link(ledger, details.user_id, by=caused_by())
 
 

@@ -25,8 +25,7 @@ from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.views.access_key import SELECT_KEYS
 from projections.views.import_supplier import SELECT_SUPPLIERS
-from workers import operations
-from workers.operations import ORGANISATION_NAME, SUPPLIER_CODE
+from workers.operations import ORGANISATION_NAME, SUPPLIER_CODE, operate
 
 RATE = re.compile(r"([1-9][0-9]{0,4}|100000)/s\Z")
 
@@ -90,7 +89,7 @@ def change_status(code: str, status: suppliers.SupplierStatus, reason: str, as_j
     """
     command = suppliers.ChangeSupplierStatus(status=status, reason=reason)
     with open_ledger() as ledger:
-        _require(ledger, code)
+        require_suppliers(ledger, code)
         done = ledger.execute(suppliers.stream_of(code), command, at=now(), by=caused_by())
     sentence = f"{code} is {status}." if done else f"{code} is {status} already."
     print_result(sentence, {"code": code, "status": status, "is_changed": done is not None}, as_json=as_json)
@@ -110,7 +109,7 @@ def list_suppliers(as_json: bool) -> None:
 def set_supplier(code: str, settings: tuple[str, ...], as_json: bool) -> None:
     command = suppliers.ConfigureSupplier(**dict(parsed_setting(text) for text in settings))
     with open_ledger() as ledger:
-        _require(ledger, code)
+        require_suppliers(ledger, code)
         try:
             done = ledger.execute(suppliers.stream_of(code), command, at=now(), by=caused_by())
         except suppliers.DocumentsRootMissing as refusal:
@@ -130,7 +129,7 @@ def set_supplier(code: str, settings: tuple[str, ...], as_json: bool) -> None:
 def show_supplier(code: str, as_json: bool) -> None:
     """Show the status and settings of a supplier."""
     with open_ledger() as ledger:
-        _require(ledger, code)
+        require_suppliers(ledger, code)
     rows = [row for row in _rows(SELECT_SUPPLIERS) if row["code"] == code]
     shown = _shown(rows[0])
     if as_json:
@@ -176,11 +175,11 @@ def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, rate:
     if rate is not None and not RATE.match(rate):
         raise click.BadParameter("A rate must be a whole number of requests a second from 1 to 100000, such as 50/s.")
     fresh = new_api_key()
-    rate_per_s = int(rate.removesuffix("/s")) if rate else 0
     with open_owner_ledger() as ledger:
-        _require(ledger, *(code for code in codes if code != "*"))
-        new = (fresh.key_id, fresh.secret_sha256, role, codes, rate_per_s)
-        operations.create_key(ledger, name, *new, by=caused_by())
+        require_suppliers(ledger, *codes)
+        values = {"organisation": name, "key_id": fresh.key_id, "secret_sha256": fresh.secret_sha256, "role": role}
+        values |= {"suppliers": ",".join(codes), "rate_per_s": (rate or "0").removesuffix("/s")}
+        operate(ledger, "key_create", values, by=caused_by())
     print_line(json.dumps({"api_key": fresh.api_key}) if as_json else fresh.api_key)
 
 
@@ -202,7 +201,7 @@ def revoke_key(key_id: str, reason: str, as_json: bool) -> None:
     The key with this ID is void on every server within a second.
     """
     with _owner_of(key_id) as (ledger, name):
-        done = operations.revoke_key(ledger, name, key_id, reason, by=caused_by())
+        done = operate(ledger, "key_revoke", {"organisation": name, "key_id": key_id}, reason, by=caused_by())
     sentence = f"{key_id} is void." if done else f"{key_id} was void already."
     print_result(sentence, {"key_id": key_id, "is_changed": done}, as_json=as_json)
 
@@ -237,11 +236,12 @@ def _owner_of(key_id: str) -> Iterator[tuple[Ledger, str]]:
             raise click.ClickException(f"{key_id} was revoked: create another key.") from refusal
 
 
-def _require(ledger: Ledger, *codes: str) -> None:
-    """Raises NotThere for a code that no supplier has."""
+def require_suppliers(ledger: Ledger, *codes: str) -> None:
+    """Raises NotThere for a code that no supplier has; * stands for all suppliers."""
     with ledger.connection() as connection:
         for code in codes:
-            require_supplier(connection, code)
+            if code != "*":
+                require_supplier(connection, code)
 
 
 def _rows(query: str, *parameters: int) -> list[dict[str, Any]]:

@@ -27,11 +27,10 @@ from projections.versions.versions import (
     accept_parked,
     alone,
     build_version,
-    drop_versions,
     live_version,
     parked_streams,
+    switched,
 )
-from projections.versions.versions import switch as switch_to
 
 MAX_TOLD = 5
 JOBS = 2
@@ -170,8 +169,7 @@ def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, 
         sentence = f"{name}: {summary}; `projections switch {name} --to {built.version}` makes it live"
         print_result(sentence, result | {"is_switched": False}, as_json=as_json)
         return
-    position = switch_to(connection, projection, built.version)
-    drop_versions(connection, projection, unfinished=False)
+    position = switched(connection, projection, built.version)["position"]
     result |= {"is_switched": True, "position": position, "former": former.version}
     sentence = f"{name}: {summary}; switched at position {position:,}, version {former.version} is kept"
     print_result(sentence, result, as_json=as_json)
@@ -187,18 +185,11 @@ def switch(projection: Projection, version: int, as_json: bool) -> None:
     It is a new version of NAME, or the previous one within seven days.
     """
     with administrator(admin_url()) as connection, alone(connection, projection):
-        former = live_version(connection, projection.name)
-        if former.version == version:
-            result = {"name": projection.name, "version": version, "is_changed": False}
-            print_result(f"{projection.name}: version {version} is live already.", result, as_json=as_json)
-            return
-        position = switch_to(connection, projection, version)
-        drop_versions(connection, projection, unfinished=False)
-    result = {"name": projection.name, "version": version, "position": position, "former": former.version}
-    sentence = (
-        f"{projection.name}: version {version} is live at position {position:,}, version {former.version} is kept"
-    )
-    print_result(sentence, result | {"is_changed": True}, as_json=as_json)
+        result = {"name": projection.name} | switched(connection, projection, version)
+    sentence = "{name}: version {version} is live already."
+    if result["is_changed"]:
+        sentence = "{name}: version {version} is live at position {position:,}, version {former} is kept"
+    print_result(sentence.format(**result), result, as_json=as_json)
 
 
 @projections.command()

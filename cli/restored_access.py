@@ -13,12 +13,12 @@ from psycopg.rows import tuple_row
 from cli.operator import caused_by
 from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.organisation import KeyRevoked, RevokeKey
-from eventstore.aggregates.user import DisableUser, EraseUser, UserDisabled, UserErased, UserRoleChanged
+from eventstore.aggregates.user import ChangeUserRole, DisableUser, EraseUser, UserDisabled, UserErased, UserRoleChanged
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from projections.auxiliary.user_details import delete_passwords
-from workers.operations import change_role, change_user
+from workers.operations import change_user
 
 _REASON = "restored from a backup"
 _SELECT_HOLDERS = "SELECT DISTINCT stream FROM events WHERE topic IN ('key_created.v1', 'user_created.v1') ORDER BY 1"
@@ -57,7 +57,7 @@ def _ended_again(ledger: Ledger, stream: str, event: Event) -> bool:
             case UserDisabled():
                 return change_user(ledger, name, DisableUser(), by=by)
             case UserRoleChanged(role=role, suppliers=suppliers):
-                return change_role(ledger, name, role, suppliers, by=by)
+                return change_user(ledger, name, ChangeUserRole(role=role, suppliers=suppliers), by=by)
             case UserErased():
                 return change_user(ledger, name, EraseUser(), by=by)
     except IllegalTransition:

@@ -7,12 +7,11 @@ import click
 import msgspec
 
 from cli.addresses import answer_of
-from cli.known import require_supplier
-from cli.operator import caused_by, open_owner_ledger
+from cli.operator import caused_by, open_owner_ledger, require_suppliers
 from cli.output import json_option, lines_option, print_result, text_of
 from cli.service.settings import Settings
 from embedded.folder import DataFolder
-from eventstore.aggregates.user import DisableUser, EnableUser, EraseUser, UserRole
+from eventstore.aggregates.user import UserRole
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from projections.auxiliary.user_details import find_user_details
@@ -23,11 +22,10 @@ from workers.operations import (
     ROLES,
     SignInLink,
     UserNotPossible,
-    change_role,
-    change_user,
     create_user,
     new_details,
     new_link,
+    operate,
 )
 
 _PAGE = 1000
@@ -64,15 +62,7 @@ def create(email: str, organisation: str, role: UserRole, codes: tuple[str, ...]
         suppliers = _suppliers(ledger, organisation, codes)
         details = new_details(email, name, organisation)
         user_id = details.user_id
-        create_user(
-            ledger,
-            user_id,
-            organisation=organisation,
-            role=role,
-            suppliers=suppliers,
-            by=caused_by(),
-            details=details,
-        )
+        create_user(ledger, details, role, suppliers, by=caused_by())
         link = new_link(ledger, user_id, by=caused_by())
     sees = "all suppliers" if "*" in suppliers else ", ".join(suppliers)
     _tell_link(f"{email} is {user_id}: {role} of {organisation}, and sees {sees}.", link, as_json=as_json)
@@ -119,7 +109,7 @@ def change(email: str, role: UserRole, codes: tuple[str, ...], as_json: bool) ->
     with _users() as ledger:
         user_id = _id_of(ledger, email)
         if codes:
-            _require(ledger, codes)
+            require_suppliers(ledger, *codes)
         else:
             if (known := answer_of(user_listed, user_id)) is None:
                 raise click.ClickException(
@@ -127,7 +117,8 @@ def change(email: str, role: UserRole, codes: tuple[str, ...], as_json: bool) ->
                     "or * for all."
                 )
             codes = tuple(known.suppliers)
-        done = change_role(ledger, user_id, role, codes, by=caused_by())
+        values = {"user_id": user_id, "role": role, "suppliers": ",".join(codes)}
+        done = operate(ledger, "user_role", values, by=caused_by())
     result = {"user_id": user_id, "role": role, "suppliers": codes, "is_changed": done}
     print_result(f"{email} is {role}{'' if done else ' already'}.", result, as_json=as_json)
 
@@ -137,7 +128,7 @@ def change(email: str, role: UserRole, codes: tuple[str, ...], as_json: bool) ->
 @json_option
 def disable(email: str, as_json: bool) -> None:
     """Disable a user and end their sessions."""
-    _change(email, DisableUser(), "cannot sign in", as_json=as_json)
+    _change(email, "user_disable", "cannot sign in", as_json=as_json)
 
 
 @user.command("enable")
@@ -145,7 +136,7 @@ def disable(email: str, as_json: bool) -> None:
 @json_option
 def enable(email: str, as_json: bool) -> None:
     """Enable a user who was disabled."""
-    _change(email, EnableUser(), "can sign in", as_json=as_json)
+    _change(email, "user_enable", "can sign in", as_json=as_json)
 
 
 @user.command("erase")
@@ -159,15 +150,15 @@ def erase(email: str, as_json: bool) -> None:
     """
     with _users() as ledger:
         user_id = _id_of(ledger, email)
-        change_user(ledger, user_id, EraseUser(), by=caused_by())
+        operate(ledger, "user_erase", {"user_id": user_id}, by=caused_by())
     print_result(f"{user_id} is nobody any more.", {"user_id": user_id, "is_erased": True}, as_json=as_json)
 
 
-def _change(email: str, command: DisableUser | EnableUser, state: str, *, as_json: bool) -> None:
-    """Execute the command, and print the state that the user has from now on."""
+def _change(email: str, kind: str, state: str, *, as_json: bool) -> None:
+    """Carry out the operation, and print the state that the user has from now on."""
     with _users() as ledger:
         user_id = _id_of(ledger, email)
-        is_changed = change_user(ledger, user_id, command, by=caused_by())
+        is_changed = operate(ledger, kind, {"user_id": user_id}, by=caused_by())
     result = {"user_id": user_id, "is_changed": is_changed}
     print_result(f"{email} {state}{'' if is_changed else ', as before'}.", result, as_json=as_json)
 
@@ -206,7 +197,7 @@ def _id_of(ledger: Ledger, email_or_id: str) -> str:
 def _suppliers(ledger: Ledger, organisation: str, codes: tuple[str, ...]) -> tuple[str, ...]:
     """Return those that were named, or those that the organisation's keys may touch. Raises ClickException for none."""
     if codes:
-        _require(ledger, codes)
+        require_suppliers(ledger, *codes)
         return codes
     with ledger.connection() as connection:
         reach = organisation_reach(connection, organisation)
@@ -215,13 +206,6 @@ def _suppliers(ledger: Ledger, organisation: str, codes: tuple[str, ...]) -> tup
             f"{organisation} has no key whose suppliers the user could see: --supplier must name them, or * for all."
         )
     return reach
-
-
-def _require(ledger: Ledger, codes: tuple[str, ...]) -> None:
-    with ledger.connection() as connection:
-        for code in codes:
-            if code != "*":
-                require_supplier(connection, code)
 
 
 def _tell_link(sentence: str, link: SignInLink, *, as_json: bool) -> None:

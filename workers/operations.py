@@ -95,29 +95,10 @@ def keep_details(connection: Connection[Any], details: UserDetails) -> None:
         ) from None
 
 
-def create_user(
-    ledger: Ledger,
-    user_id: str,
-    *,
-    organisation: str,
-    role: UserRole,
-    suppliers: Sequence[str],
-    by: str,
-    details: UserDetails | None = None,
-) -> None:
-    """Create a user, and write `details` unless they were written before. Raises UserNotPossible."""
-
-    def write(connection: Connection[Any]) -> None:
-        if details is not None:
-            keep_details(connection, details)
-
-    command = CreateUser(organisation=organisation, role=role, suppliers=tuple(dict.fromkeys(suppliers)))
-    change_user(ledger, user_id, command, by=by, write=write)
-
-
-def change_role(ledger: Ledger, user_id: str, role: UserRole, suppliers: Sequence[str], *, by: str) -> bool:
-    """Change the role and the suppliers of a user. Return False if they had these already."""
-    return change_user(ledger, user_id, ChangeUserRole(role=role, suppliers=tuple(dict.fromkeys(suppliers))), by=by)
+def create_user(ledger: Ledger, details: UserDetails, role: UserRole, suppliers: Sequence[str], *, by: str) -> None:
+    """Create a user with these details. Raises UserNotPossible."""
+    command = CreateUser(organisation=details.organisation, role=role, suppliers=tuple(dict.fromkeys(suppliers)))
+    change_user(ledger, details.user_id, command, by=by, write=lambda connection: keep_details(connection, details))
 
 
 def change_user(
@@ -159,34 +140,6 @@ def user_of(ledger: Ledger, user_id: str) -> User:
     return user
 
 
-def create_key(
-    ledger: Ledger,
-    name: str,
-    key_id: str,
-    secret_sha256: str,
-    role: str,
-    suppliers: Sequence[str],
-    rate_per_s: int,
-    *,
-    by: str,
-) -> bool:
-    """Create a key of the organisation with this name."""
-    command = organisation.CreateKey(
-        key_id=key_id,
-        secret_sha256=secret_sha256,
-        role=msgspec.convert(role, organisation.Role),
-        suppliers=tuple(dict.fromkeys(suppliers)),
-        rate_per_s=rate_per_s,
-    )
-    return ledger.execute(organisation.stream_of(name), command, at=now(), by=by) is not None
-
-
-def revoke_key(ledger: Ledger, name: str, key_id: str, reason: str, *, by: str) -> bool:
-    """Revoke a key. Return False if it was revoked before."""
-    command = organisation.RevokeKey(key_id=key_id, reason=reason)
-    return ledger.execute(organisation.stream_of(name), command, at=now(), by=by) is not None
-
-
 def erase_person(ledger: Ledger, supplier: str, external: str, reason: str, *, by: str) -> bool:
     """Erase the person of an import, and refused attempts. Return False if the person was erased before."""
     done = erase(ledger, supplier, external, reason=reason, at=now(), by=by)
@@ -195,40 +148,79 @@ def erase_person(ledger: Ledger, supplier: str, external: str, reason: str, *, b
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """Operation that users request: its function, and the roles that may request it."""
+    """Operation that users request: the command on a key or user, and the roles that may request it."""
 
-    carry_out: Callable[[Ledger, OwnerTaskRequested, str], bool] | None
-    """Takes the owner's ledger, the request and the actor. Returns False if nothing changed. None: see `OwnerTasks`."""
+    command: Callable[[Mapping[str, str], str], Command] | None = None
+    """Takes the arguments and the reason. None for an operation that is no command."""
     roles: frozenset[str] = frozenset({"operator"})
 
 
-def _create_key(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
-    values = request.arguments
-    rate, codes = int(values.get("rate_per_s", "0")), _suppliers_in(values)
-    return create_key(
-        ledger, values["organisation"], values["key_id"], values["secret_sha256"], values["role"], codes, rate, by=by
+def _create_key(values: Mapping[str, str], reason: str) -> Command:
+    return organisation.CreateKey(
+        key_id=values["key_id"],
+        secret_sha256=values["secret_sha256"],
+        role=msgspec.convert(values["role"], organisation.Role),
+        suppliers=_suppliers_in(values),
+        rate_per_s=int(values.get("rate_per_s", "0")),
     )
 
 
-def _create_user(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
-    values = request.arguments
-    if user_of(ledger, values["user_id"]).status != "unknown":
-        return False
+def _create_user(values: Mapping[str, str], reason: str) -> Command:
     role = msgspec.convert(values["role"], UserRole)
-    suppliers = _suppliers_in(values)
-    create_user(ledger, values["user_id"], organisation=values["organisation"], role=role, suppliers=suppliers, by=by)
-    return True
+    return CreateUser(organisation=values["organisation"], role=role, suppliers=_suppliers_in(values))
 
 
-def _change_role(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
-    role = msgspec.convert(request.arguments["role"], UserRole)
-    return change_role(ledger, request.arguments["user_id"], role, _suppliers_in(request.arguments), by=by)
+def _change_role(values: Mapping[str, str], reason: str) -> Command:
+    return ChangeUserRole(role=msgspec.convert(values["role"], UserRole), suppliers=_suppliers_in(values))
 
 
-def _take_over(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
-    """Create the user whom an OpenID provider has authenticated, or give them the role that it names."""
-    is_known = user_of(ledger, request.arguments["user_id"]).status != "unknown"
-    return (_change_role if is_known else _create_user)(ledger, request, "openid")
+_LOOKING = frozenset({"auditor", "support", "operator"})
+OPERATIONS = {
+    "erase": Operation(),
+    "heal": Operation(),
+    "projection_verify": Operation(roles=_LOOKING),
+    "projection_rebuild": Operation(),
+    "projection_switch": Operation(),
+    "log_verify": Operation(roles=_LOOKING),
+    "key_create": Operation(_create_key),
+    "key_revoke": Operation(lambda values, reason: organisation.RevokeKey(key_id=values["key_id"], reason=reason)),
+    "user_create": Operation(_create_user),
+    "user_link": Operation(),
+    "user_role": Operation(_change_role),
+    "user_disable": Operation(lambda values, reason: DisableUser()),
+    "user_enable": Operation(lambda values, reason: EnableUser()),
+    "user_sign_out": Operation(lambda values, reason: EndSessions()),
+    "user_erase": Operation(lambda values, reason: EraseUser()),
+    "user_openid": Operation(),
+}
+"""Operations by kind of task."""
+
+
+def operate(ledger: Ledger, kind: str, values: Mapping[str, str], reason: str = "", *, by: str) -> bool:
+    """Execute the command of an operation. Return False if nothing changed."""
+    make = OPERATIONS[kind].command
+    assert make is not None, "the operation is a command"
+    command = make(values, reason)
+    if kind.startswith("key_"):
+        return ledger.execute(organisation.stream_of(values["organisation"]), command, at=now(), by=by) is not None
+    return change_user(ledger, values["user_id"], command, by=by)
+
+
+def carry_out(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
+    """Carry out a requested operation on a person, key or user. Return False if nothing changed."""
+    kind, values = request.kind, request.arguments
+    match kind:
+        case "erase":
+            return erase_person(ledger, values["supplier"], values["external"], request.reason, by=by)
+        case "user_link":
+            return _link(ledger, request, by)
+        case "user_openid":  # the provider has authenticated a user, who may be new
+            is_known = user_of(ledger, values["user_id"]).status != "unknown"
+            return operate(ledger, "user_role" if is_known else "user_create", values, by="openid")
+        case "user_create" if user_of(ledger, values["user_id"]).status != "unknown":
+            return False
+        case _:
+            return operate(ledger, kind, values, request.reason, by=by)
 
 
 def _link(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
@@ -241,40 +233,6 @@ def _link(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
         return False
     _write_link(ledger, user_id, bytes.fromhex(request.arguments["token_sha256"]), at, by)
     return True
-
-
-def _command(command: Command) -> Callable[[Ledger, OwnerTaskRequested, str], bool]:
-    return lambda ledger, request, by: change_user(ledger, request.arguments["user_id"], command, by=by)
-
-
-_LOOKING = frozenset({"auditor", "support", "operator"})
-OPERATIONS = {
-    "erase": Operation(
-        lambda ledger, request, by: erase_person(
-            ledger, request.arguments["supplier"], request.arguments["external"], request.reason, by=by
-        )
-    ),
-    "heal": Operation(None),
-    "projection_verify": Operation(None, _LOOKING),
-    "projection_rebuild": Operation(None),
-    "projection_switch": Operation(None),
-    "log_verify": Operation(None, _LOOKING),
-    "key_create": Operation(_create_key),
-    "key_revoke": Operation(
-        lambda ledger, request, by: revoke_key(
-            ledger, request.arguments["organisation"], request.arguments["key_id"], request.reason, by=by
-        )
-    ),
-    "user_create": Operation(_create_user),
-    "user_link": Operation(_link),
-    "user_role": Operation(_change_role),
-    "user_disable": Operation(_command(DisableUser())),
-    "user_enable": Operation(_command(EnableUser())),
-    "user_sign_out": Operation(_command(EndSessions())),
-    "user_erase": Operation(_command(EraseUser())),
-    "user_openid": Operation(_take_over),
-}
-"""Operations by kind of task."""
 
 
 def may_request(ledger: Ledger, request: OwnerTaskRequested) -> bool:
@@ -314,4 +272,4 @@ def forget_uncreated(ledger: Ledger, user_id: str) -> None:
 
 
 def _suppliers_in(values: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(filter(None, values.get("suppliers", "").split(",")))
+    return tuple(dict.fromkeys(filter(None, values.get("suppliers", "").split(","))))

@@ -234,6 +234,16 @@ def switch(
     raise NotPossible(f"{projection.name} is read or vacuumed all the time: the switch was tried {SWITCH_TRIES} times.")
 
 
+def switched(connection: Connection[Any], projection: Projection, version: int) -> dict[str, Any]:
+    """Switch to a version unless it is live, drop the versions before the former one, and return what has changed."""
+    former = live_version(connection, projection.name)
+    if former.version == version:
+        return {"version": version, "is_changed": False}
+    position = switch(connection, projection, version)
+    drop_versions(connection, projection, unfinished=False)
+    return {"version": version, "is_changed": True, "position": position, "former": former.version}
+
+
 class _Behind(Exception):
     """Too many events were appended while the switch waited for its locks."""
 

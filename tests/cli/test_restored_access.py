@@ -77,9 +77,9 @@ def old(database: PostgresUrls, folder: Path) -> Place:
     place.cli("supplier", "create", "NORDWIND")
     ledger = place.ledger()
     for email, password in USERS.items():
-        details = new_details(email, "Hänfling", "O")
+        details = new_details(email, "Hänfling", "Nordwind")
         user_id = details.user_id
-        create_user(ledger, user_id, organisation="Nordwind", role="support", suppliers=["*"], by="t", details=details)
+        create_user(ledger, details, "support", ["*"], by="t")
         with ledger.connection() as connection:
             set_password_hash(connection, AUTHORITY, user_id, HASHER.hash(password), now())
     token = origin.set(Metadata("request-of-Girlitz"))

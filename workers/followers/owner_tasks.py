@@ -40,16 +40,15 @@ from projections.versions.versions import (
     ProjectionVersion,
     alone,
     build_version,
-    drop_versions,
     live_version,
     parked_streams,
-    switch,
+    switched,
 )
 from projections.views.owner_task import open_tasks
 from redaction.shown import said_by
 from telemetry.supervision import supervision
 from workers.followers.leader import Follower, ends_work
-from workers.operations import OPERATIONS, UserNotPossible, forget_uncreated, may_request
+from workers.operations import UserNotPossible, carry_out, forget_uncreated, may_request
 from workers.row_differences import ROWS, differing_rows
 
 TOLD_EVERY_S = 0.5
@@ -152,13 +151,12 @@ class OwnerTasks(Follower):
             with self._ledger.connection() as connection:
                 total = log_head(connection)
             return self._verify_log(values, self._progress(task_id, total))
-        carry_out = OPERATIONS[request.kind].carry_out
-        if carry_out is not None:
-            with self._owner() as ledger:
-                return {"is_changed": carry_out(ledger, request, f"user:{request.user}")}
         if request.kind == "heal":
             return self._heal(values["supplier"], values["external"])
-        return self._of_projection(task_id, request, _BY_NAME[values["name"]])
+        if request.kind.startswith("projection_"):
+            return self._of_projection(task_id, request, _BY_NAME[values["name"]])
+        with self._owner() as ledger:
+            return {"is_changed": carry_out(ledger, request, f"user:{request.user}")}
 
     @contextmanager
     def _owner(self) -> Iterator[Ledger]:
@@ -184,14 +182,14 @@ class OwnerTasks(Follower):
                 verified = verify(url, connection, projection, limit=ROWS, progress=progress)
                 return differing_rows(verified, projection) | {"parked": verified.parked, "events": total}
             if request.kind == "projection_switch":
-                return _switched(connection, projection, int(request.arguments["version"]))
+                return switched(connection, projection, int(request.arguments["version"]))
             built = build_version(url, connection, projection, jobs=JOBS, progress=progress)
             parked = len(parked_streams(connection, projection.name, built.version))
             outcome = {"version": built.version, "events": total, "parked": parked, "is_switched": False}
             if not live_version(connection, projection.name).is_outdated(projection):
                 outcome |= _compared(url, connection, projection, built)
             if request.arguments.get("switch") == "yes":
-                outcome |= _switched(connection, projection, built.version) | {"is_switched": True}
+                outcome |= switched(connection, projection, built.version) | {"is_switched": True}
             return outcome
 
     def _progress(self, task_id: str, total: int = 0) -> Progress:
@@ -245,12 +243,3 @@ def _compared(
             raise
         logger.warning("versions not compared", projection=projection.name, reason=first_line(error))
         return {}
-
-
-def _switched(connection: Connection[Any], projection: Projection, version: int) -> dict[str, Any]:
-    former = live_version(connection, projection.name)
-    if former.version == version:
-        return {"version": version, "is_changed": False}
-    position = switch(connection, projection, version)
-    drop_versions(connection, projection, unfinished=False)
-    return {"version": version, "is_changed": True, "position": position, "former": former.version}
