@@ -119,3 +119,13 @@ class Services:
             await self.workshop.close()
         await self.limit.close()
         await asyncio.to_thread(self.ledger.close)
+
+
+class Endpoint:
+    """Handlers of some operations, with the objects that they share with others."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._ledger, self._pool, self._lists = services.ledger, services.pool, services.lists
+        self._statuses, self._directory = services.statuses, services.directory
+        self._acknowledgements = services.acknowledgements

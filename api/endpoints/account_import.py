@@ -5,7 +5,7 @@ including an unknown supplier.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Literal, TypeVar
 
@@ -29,7 +29,7 @@ from api.intake.run_names import RUN
 from api.intake.staging import UNKNOWN_SUPPLIER, not_ongoing, staging_of, warnings_of
 from api.intake.typed_names import typed_number
 from api.operation import ACCOUNT_PATH, ACCOUNTS, V2, example_of, operation
-from api.services import Services
+from api.services import Endpoint
 from eventstore.aggregates.import_process import StageImport, stream_of
 from eventstore.aggregates.run import Mode
 from eventstore.clock import now
@@ -56,16 +56,8 @@ _NOT_VALID = Sentence("The account data could not be validated.", "Die Kontodate
 _ACCOUNT = example_of("account")
 
 
-class AccountImport:
+class AccountImport(Endpoint):
     """The handlers of /v2/data-import/accounts/."""
-
-    def __init__(self, services: Services) -> None:
-        self._ledger = services.ledger
-        self._pool = services.pool
-        self._statuses = services.statuses
-        self._directory = services.directory
-        self._runs = services.runs
-        self._acknowledgements = services.acknowledgements
 
     @operation(
         "POST",
@@ -82,7 +74,7 @@ class AccountImport:
     async def create_account(self, request: Request, call: Call) -> Response:
         """Import an account. 201 once it is durably stored; creation follows."""
         staging = await self._accepted(call, Occasion.CREATE, partial(_staging_of, call.body, call.run))
-        await self._runs.names.refuse_new(staging.supplier, call.run)
+        await self._services.runs.names.refuse_new(staging.supplier, call.run)
         is_told = prefers_representation(request)
         return _told(request, 201, await self._staged(request, call, staging, is_told=is_told), is_told=is_told)
 
@@ -102,8 +94,8 @@ class AccountImport:
         """Validate an account: every problem at once, no side effects."""
         warnings = await self._accepted(call, Occasion.VALIDATE, warnings_of)
         if call.subjects:
-            await self._runs.names.refuse_new(call.subjects[-1][0], call.run)
-            self._runs.validate(call.subjects[-1][0], call.run, places_of(warnings))
+            await self._services.runs.names.refuse_new(call.subjects[-1][0], call.run)
+            self._services.runs.validate(call.subjects[-1][0], call.run, places_of(warnings))
         is_told = prefers_representation(request)
         body = _answer(request, "VALID", None, warnings) if is_told else _NOTHING
         return _told(request, 200, body, is_told=is_told)
@@ -156,8 +148,8 @@ class AccountImport:
             call.is_stored = True
             return content
         if command.run:
-            await self._runs.join(staging.supplier, command.run, _mode_of(command), [staging.external])
-            await self._runs.append()
+            await self._services.runs.join(staging.supplier, command.run, _mode_of(command), [staging.external])
+            await self._services.runs.append()
         present = await self._statuses.read((staging.supplier, staging.external))
         return body(present.status if present is not None else "PENDING", "unchanged")
 
@@ -218,8 +210,9 @@ class AccountImport:
             if refusal.external is not None:
                 await self._refuse_if_taken(code, refusal.external)
             if supplier.status != "ongoing":
-                return _not_ongoing(code, supplier.status)
-        return _not_valid(refusal.problems, code)
+                problem, says = not_ongoing(supplier.status)
+                return NotValid(problem.code, says, [problem], supplier=code)
+        return NotValid("account_failed_validation", _NOT_VALID, refusal.problems, supplier=code, with_tree=True)
 
     async def _refuse_if_taken(self, supplier: str, external: str) -> None:
         present = await self._statuses.read((supplier, external))
@@ -272,12 +265,3 @@ def _told(request: Request, status: int, body: bytes, *, is_told: bool) -> Respo
     if not is_told:
         return NothingResponse(status)
     return JsonResponse(body, status, APPLIED | language_headers(language_of(request)))
-
-
-def _not_ongoing(supplier: str, status: str) -> NotValid:
-    problem, says = not_ongoing(status)
-    return NotValid(problem.code, says, [problem], supplier=supplier)
-
-
-def _not_valid(problems: Sequence[Problem], supplier: str = "") -> NotValid:
-    return NotValid("account_failed_validation", _NOT_VALID, problems, supplier=supplier, with_tree=True)

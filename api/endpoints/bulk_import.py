@@ -17,7 +17,7 @@ from api.http.status_codes import ApiError
 from api.intake.record_imports import AMOUNT, INVOICE, NOTE, Kind
 from api.intake.run_names import RUN, named_run
 from api.operation import ACCOUNTS, AFTER, V1, V2, Parameter, example_of, operation
-from api.services import Services
+from api.services import Endpoint
 from eventstore.aggregates.run import Mode
 from schemas.account import WrappedAccount
 from schemas.sentence import Sentence
@@ -52,11 +52,8 @@ def _records(kind: Kind) -> dict[str, Any]:
 _LINES: dict[str, Any] = {"roles": WRITERS, "answers": {200: Receipt}, "is_ndjson": True, "last_line": BulkEnd}
 
 
-class BulkImport:
+class BulkImport(Endpoint):
     """The handlers of …/bulk/. Receipts are durable when they are sent. A body that came whole ends with a summary."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
 
     @operation(
         "POST",

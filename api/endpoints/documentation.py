@@ -32,7 +32,7 @@ _HERE = Path(__file__).parent.parent
 _GUIDE = _HERE / "guide"
 _REFERENCE = (_HERE / "pages", _HERE / "vendor" / "swagger-ui")
 _ASSETS = {file.name: file for folder in _REFERENCE for file in folder.iterdir() if file.suffix in (".js", ".css")}
-_TYPES = {
+TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -87,12 +87,12 @@ class Guide:
         self._files = {
             str(file.relative_to(folder)): file
             for file in folder.rglob("*")
-            if file.is_file() and file.suffix in _TYPES and "_sources" not in file.parts
+            if file.is_file() and file.suffix in TYPES and "_sources" not in file.parts
         }
 
     async def account(self, request: Request) -> Response:
         """Answer an account that the service accepts, for the first steps."""
-        return Response(_content(_HERE / "examples" / "account.json")[0], media_type="application/json")
+        return Response(content_of(_HERE / "examples" / "account.json")[0], media_type="application/json")
 
     async def asset(self, request: Request) -> Response:
         """Answer a script or style sheet of the reference page. Raises ApiError 404."""
@@ -115,7 +115,7 @@ class Guide:
 
 async def _served(request: Request, file: Path) -> Response:
     """Answer with a file, compressed where the client takes that; 304 where it has the file."""
-    plain, compressed, policy, etag = await asyncio.to_thread(_content, file)
+    plain, compressed, policy, etag = await asyncio.to_thread(content_of, file)
     headers = {
         "Cache-Control": "no-cache",
         "Content-Security-Policy": policy,
@@ -127,12 +127,12 @@ async def _served(request: Request, file: Path) -> Response:
     if request.headers.get("if-none-match") == etag:
         return Response(status_code=304, headers=headers)
     if "gzip" in request.headers.get("accept-encoding", ""):
-        return Response(compressed, headers=headers | {"Content-Encoding": "gzip"}, media_type=_TYPES[file.suffix])
-    return Response(plain, headers=headers, media_type=_TYPES[file.suffix])
+        return Response(compressed, headers=headers | {"Content-Encoding": "gzip"}, media_type=TYPES[file.suffix])
+    return Response(plain, headers=headers, media_type=TYPES[file.suffix])
 
 
 @cache
-def _content(file: Path) -> tuple[bytes, bytes, str, str]:
+def content_of(file: Path) -> tuple[bytes, bytes, str, str]:
     """Return a file's bytes, plain and compressed, its Content-Security-Policy, and its entity tag."""
     content = file.read_bytes()
     scripts = _INLINE_SCRIPT.findall(content) if file.suffix == ".html" else []

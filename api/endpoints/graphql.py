@@ -9,7 +9,7 @@ from starlette.responses import Response
 from api.http.responses import STRANGERS, json_response, read_body
 from api.http.status_codes import ApiError
 from api.operation import TOKENS, operation
-from api.services import Services
+from api.services import Endpoint
 from schemas.sentence import Sentence
 
 _NO_QUERY = Sentence(
@@ -40,12 +40,8 @@ class GraphQLAnswer(msgspec.Struct, frozen=True, kw_only=True):
 _decoder = msgspec.json.Decoder(GraphQLRequest)
 
 
-class GraphQL:
+class GraphQL(Endpoint):
     """The handler of POST /v1/graphql/."""
-
-    def __init__(self, services: Services) -> None:
-        self._auth = services.auth
-        self._address_of = services.address_of
 
     @operation(
         "POST",
@@ -62,11 +58,11 @@ class GraphQL:
     async def obtain_token(self, request: Request) -> Response:
         """Obtain a token for a key or a refresh token, by GraphQL. Always 200; errors carry errorCode."""
         try:
-            sent = _decoder.decode(await read_body(request, STRANGERS, address=self._address_of(request)))
+            sent = _decoder.decode(await read_body(request, STRANGERS, address=self._services.address_of(request)))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ApiError(400, _NO_QUERY, code="parse_error") from None
         # Imported here: the library is large, and most processes answer no GraphQL.
         from api.access.token_documents import TokenDocuments
 
-        documents = TokenDocuments(self._auth)
+        documents = TokenDocuments(self._services.auth)
         return json_response(await documents.answer(sent.query, sent.variables, sent.operationName))

@@ -17,7 +17,7 @@ from api.http.errors import RETRY_STOPPED
 from api.http.responses import json_response
 from api.http.status_codes import FAILING, INTAKE_STOPPED, STARTING, STOPPED, ApiError
 from api.operation import SERVICE, operation
-from api.services import Services
+from api.services import Endpoint, Services
 from eventstore.errors import StoreUnavailable, first_line
 from eventstore.log.intake_stop import IS_COMPARED, read_intake_stop
 from eventstore.log.store_errors import is_disk_full
@@ -56,12 +56,11 @@ class Health(Wire, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """Work that fails while creates succeed, such as that of a relay whose Redis does not answer (Störungen)."""
 
 
-class HealthChecks:
+class HealthChecks(Endpoint):
     """The handlers of /livez and /readyz."""
 
     def __init__(self, services: Services) -> None:
-        self._pool = services.pool
-        self._ledger = services.ledger
+        super().__init__(services)
         self._needs_standby = services.durability == "replicated"
         self._roles_file = services.roles_file
         self._says = {"sandbox": True} if services.is_sandbox else {}

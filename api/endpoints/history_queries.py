@@ -15,7 +15,7 @@ from api.http.limits import MAX_ANSWER_BYTES
 from api.http.paths import identifier
 from api.http.responses import JsonResponse
 from api.operation import ACCOUNT_PATH, ACCOUNTS, Parameter, operation
-from api.services import Services
+from api.services import Endpoint
 from eventstore.aggregates.import_process import stream_of
 from projections.queries.history import (
     AHEAD,
@@ -69,13 +69,8 @@ async def as_of(pool: AsyncConnectionPool, request: Request) -> int | None:
         raise query_not_valid(Problem("as_of", "invalid", _NO_MOMENT)) from error
 
 
-class HistoryQueries:
+class HistoryQueries(Endpoint):
     """The handlers of …/history/ and …/history/difference/."""
-
-    def __init__(self, services: Services) -> None:
-        self._ledger = services.ledger
-        self._pool = services.pool
-        self._lists = services.lists
 
     @operation(
         "GET",

@@ -15,7 +15,7 @@ from api.http.paths import identifier
 from api.http.responses import JsonResponse, encoded
 from api.http.status_codes import ApiError
 from api.operation import ACCOUNT_PATH, ACCOUNTS, operation
-from api.services import Services
+from api.services import Endpoint
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
 from eventstore.clock import now
@@ -45,12 +45,8 @@ _CANCEL = _Verb(CancelImport, "CANCELLED", "import_cannot_be_cancelled", _ONLY_P
 _RETRY = _Verb(RetryImport, "PENDING", "import_cannot_be_retried", _ONLY_ERRORED)
 
 
-class ImportVerbs:
+class ImportVerbs(Endpoint):
     """The handlers of …/cancel/ and …/retry/. Both answer the status record as it is afterwards."""
-
-    def __init__(self, services: Services) -> None:
-        self._ledger = services.ledger
-        self._statuses = services.statuses
 
     @operation(
         "POST",

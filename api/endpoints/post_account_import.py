@@ -22,7 +22,7 @@ from api.intake.record_imports import AMOUNT, INVOICE, NOTE, Kind, RecordImports
 from api.intake.staging import UNKNOWN_SUPPLIER
 from api.intake.typed_names import typed_number
 from api.operation import AFTER, V1, example_of, operation
-from api.services import Services
+from api.services import Endpoint, Services
 from eventstore.aggregates.post_account import RecordDiffers
 from eventstore.clock import now
 from eventstore.errors import Refused
@@ -37,14 +37,12 @@ from schemas.reading.problems import is_stated
 from schemas.reading.shape import untyped
 
 
-class PostAccountImport:
+class PostAccountImport(Endpoint):
     """The handlers of the post-account imports. All answer 201 with the validated data."""
 
     def __init__(self, services: Services) -> None:
-        self._ledger = services.ledger
+        super().__init__(services)
         self._imports = RecordImports(services.ledger)
-        self._statuses = services.statuses
-        self._directory = services.directory
 
     @operation(
         "POST",

@@ -23,7 +23,7 @@ from api.http.errors import data_not_valid
 from api.http.responses import JsonResponse, encoded, refuse_large_answer
 from api.http.status_codes import sentence_of
 from api.operation import BEFORE, V1, example_of, operation
-from api.services import Services
+from api.services import Endpoint
 from eventstore.aggregates import participant, price_sheet
 from eventstore.clock import now
 from eventstore.log.answers import Answer
@@ -58,11 +58,8 @@ class PriceSheetsImported(Wire, frozen=True, kw_only=True):
     """Number of imported price sheets (Anzahl der Preisblätter)."""
 
 
-class PreAccountImport:
+class PreAccountImport(Endpoint):
     """The handlers of the pre-account imports."""
-
-    def __init__(self, services: Services) -> None:
-        self._ledger = services.ledger
 
     @operation(
         "POST",

@@ -4,7 +4,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.access.auth import READERS
-from api.access.directory import Directory
 from api.admission import Call
 from api.description.problem_sentences import error_sentence, problem_of
 from api.http.database import in_thread, read
@@ -12,7 +11,7 @@ from api.http.errors import not_found
 from api.http.paths import identifier
 from api.http.responses import json_response, spoken_response
 from api.operation import ACCOUNT_PATH, ACCOUNTS, operation
-from api.services import Services
+from api.services import Endpoint
 from eventstore.aggregates.import_process import (
     DryRunErrored,
     DryRunSucceeded,
@@ -37,13 +36,8 @@ _LEFT_OUT = Sentence(
 )
 
 
-class ProblemQueries:
+class ProblemQueries(Endpoint):
     """The handlers of …/problems/ and …/attempts/."""
-
-    def __init__(self, services: Services) -> None:
-        self._ledger = services.ledger
-        self._pool = services.pool
-        self._directory: Directory = services.directory
 
     @operation("GET", f"{ACCOUNT_PATH}problems/", ACCOUNTS, roles=READERS, answers={200: ImportProblems})
     async def read_import_problems(self, request: Request, call: Call) -> Response:

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from api.access.auth import READERS, WRITERS
 from api.admission import Call
-from api.endpoints.runs import RUN_PATH, KnownRuns, run_not_valid
+from api.endpoints.runs import RUN_PATH, known_run, run_not_valid
 from api.http.beside import beside
 from api.http.database import read
 from api.http.errors import not_found
@@ -24,7 +24,7 @@ from api.http.limits import MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES
 from api.http.responses import JsonResponse, encoded, json_response, refuse_large_answer, spoken_response
 from api.http.status_codes import ApiError
 from api.operation import STATUS, operation
-from api.services import Services
+from api.services import Endpoint
 from eventstore.clock import now
 from eventstore.proof.statement import StatementRefused, signed_statement
 from projections.platform.totals import COMMON, LEFT_OUT, Totals, unequal_totals
@@ -40,7 +40,7 @@ from projections.queries.reconciliation import (
 from projections.queries.reconciliation import (
     request as request_job,
 )
-from projections.views.import_run import RunState
+from projections.views.import_run import RunState, run_state
 from schemas.base import Problem
 from schemas.job_progress import JobProgress
 from schemas.reading.nesting import is_shallow
@@ -86,20 +86,13 @@ _NO_OBJECT = Problem(
 _OTHER_SUPPLIER = Sentence("The source must be of this supplier.", "Das Altsystem muss zu dieser Quelle gehören.")
 
 
-class Reconciling:
+class Reconciling(Endpoint):
     """The handlers of …/totals/ and …/certificate/."""
-
-    def __init__(self, services: Services) -> None:
-        self._runs = KnownRuns(services)
-        self._pool = services.pool
-        self._ledger = services.ledger
-        self._authority = services.authority
-        self._directory = services.directory
 
     @operation("GET", f"{RUN_PATH}totals/", STATUS, roles=READERS, answers={200: RunTotals, 202: JobProgress})
     async def read_run_totals(self, request: Request, call: Call) -> Response:
         """Read the totals of a run's accounts from the platform's tables: counts, sums, and every filled path."""
-        state = await self._runs.known(request)
+        state = await known_run(self._pool, request)
         added = await self._added(state, call)
         if isinstance(added, JobProgress):
             return _underway(request, added)
@@ -108,7 +101,7 @@ class Reconciling:
     @operation("POST", f"{RUN_PATH}totals/cancel/", STATUS, roles=WRITERS, answers={200: JobProgress})
     async def cancel_run_totals(self, request: Request, call: Call) -> Response:
         """Cancel the job that computes a run's totals, and delete its result."""
-        state = await self._runs.known(request)
+        state = await known_run(self._pool, request)
         await call.confirm()
         cancelled = await read(self._pool, cancel, *state.named)
         if cancelled is None:
@@ -127,7 +120,7 @@ class Reconciling:
     )
     async def certify_run(self, request: Request, call: Call) -> Response:
         """Compare a source's manifest with the platform, and sign that they balance."""
-        state = await self._runs.known(request)
+        state = await known_run(self._pool, request)
         manifest = await beside(call.body, source_manifest, call.body)
         added = await self._added(state, call)
         if isinstance(added, JobProgress):
@@ -154,11 +147,12 @@ class Reconciling:
             "totals": totals,
         }
         try:
-            signed = encoded(await signed_statement(self._ledger, self._authority, statement))
+            signed = encoded(await signed_statement(self._ledger, self._services.authority, statement))
         except ValueError as error:
             raise run_not_valid(_NO_FLOATS) from error
         except StatementRefused as refusal:
-            raise ApiError(503, _not_signed(str(refusal)), headers={"Retry-After": "60"}) from refusal
+            says = Sentence(str(refusal), "Das Zertifikat kann im Augenblick nicht signiert werden.")
+            raise ApiError(503, says, headers={"Retry-After": "60"}) from refusal
         refuse_large_answer(signed)
         return JsonResponse(signed)
 
@@ -192,7 +186,7 @@ class Reconciling:
     async def _record(self, state: RunState, totals: Totals) -> dict[str, Any]:
         """Return the totals of the run with its present state."""
         supplier, run = state.named
-        again = await self._runs.state(supplier, run) or state
+        again = await read(self._pool, run_state, supplier, run) or state
         entry = await self._directory.supplier(supplier)
         return {
             "import_supplier": supplier,
@@ -210,10 +204,6 @@ def _progress(job: Reconciliation, why: str = "") -> JobProgress:
 
 def _underway(request: Request, progress: JobProgress) -> Response:
     return spoken_response(request, progress, 202, {"Retry-After": "1"})
-
-
-def _not_signed(reason: str) -> Sentence:
-    return Sentence(reason, "Das Zertifikat kann im Augenblick nicht signiert werden.")
 
 
 def source_manifest(body: bytes) -> dict[str, Any]:

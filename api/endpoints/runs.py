@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from datetime import timedelta
 from functools import partial
 
+from psycopg_pool import AsyncConnectionPool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -25,7 +26,7 @@ from api.http.responses import encoded, json_response
 from api.http.shares import Shares
 from api.http.status_codes import ApiError
 from api.operation import EVENTS, STATUS, V2, Parameter, operation
-from api.services import Services
+from api.services import Endpoint, Services
 from eventstore.aggregates.import_process import STATUSES
 from eventstore.clock import now
 from projections.views.import_run import RunPlace, RunState, is_up, run_imports, run_state, runs_page
@@ -56,29 +57,20 @@ _AFTER = Parameter(
 )
 
 
-class KnownRuns:
-    """Finder of runs by name."""
-
-    def __init__(self, services: Services) -> None:
-        self._pool = services.pool
-
-    async def known(self, request: Request) -> RunState:
-        """Return the run in the path. Raises ApiError 404."""
-        supplier, run = identifier(request, "supplier"), identifier(request, "run")
-        state = await self.state(supplier, run)
-        deadline = time.monotonic() + LATE_S
-        while state is None and time.monotonic() < deadline:  # the run may have just begun
-            if is_late := not await read(self._pool, is_up):
-                await asyncio.sleep(0.1)
-            state = await self.state(supplier, run)
-            if not is_late:
-                break
-        if state is None:
-            raise not_found()
-        return state
-
-    async def state(self, supplier: str, run: str) -> RunState | None:
-        return await read(self._pool, run_state, supplier, run)
+async def known_run(pool: AsyncConnectionPool, request: Request) -> RunState:
+    """Return the run in the path. Raises ApiError 404."""
+    supplier, run = identifier(request, "supplier"), identifier(request, "run")
+    state = await read(pool, run_state, supplier, run)
+    deadline = time.monotonic() + LATE_S
+    while state is None and time.monotonic() < deadline:  # the run may have just begun
+        if is_late := not await read(pool, is_up):
+            await asyncio.sleep(0.1)
+        state = await read(pool, run_state, supplier, run)
+        if not is_late:
+            break
+    if state is None:
+        raise not_found()
+    return state
 
 
 def run_not_valid(*problems: Problem) -> NotValid:
@@ -90,14 +82,11 @@ def run_not_valid(*problems: Problem) -> NotValid:
     )
 
 
-class Runs:
+class Runs(Endpoint):
     """The handlers of …/runs/."""
 
     def __init__(self, services: Services) -> None:
-        self._pool = services.pool
-        self._lists = services.lists
-        self._directory = services.directory
-        self._runs = KnownRuns(services)
+        super().__init__(services)
         self._following = Shares(MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE, _FULL, retry_after_s=5)
 
     @operation(
@@ -120,7 +109,7 @@ class Runs:
     @operation("GET", RUN_PATH, STATUS, roles=READERS, answers={200: RunRecord})
     async def read_run(self, request: Request, call: Call) -> Response:
         """Read the progress of a run; up to a second late, refusals up to a minute."""
-        return json_response((await self._runs.known(request)).record)
+        return json_response((await known_run(self._pool, request)).record)
 
     @operation("GET", f"{RUN_PATH}events/", STATUS, roles=READERS, answers={200: RunRecord}, media=EVENTS)
     async def follow_run(self, request: Request, call: Call) -> Response:
@@ -128,7 +117,7 @@ class Runs:
 
         `refused` ends the stream of a key that was revoked; its data are `detail` and `code`.
         """
-        state = await self._runs.known(request)
+        state = await known_run(self._pool, request)
         self._following.refuse_full(call.organisation)
         return EventStream(self._told(state, request.headers.get("last-event-id", ""), call, language_of(request)))
 
@@ -143,7 +132,7 @@ class Runs:
     )
     async def list_run_imports(self, request: Request, call: Call) -> Response:
         """List the status records of a run's imports, one per line, in the order in which they were sent."""
-        state = await self._runs.known(request)
+        state = await known_run(self._pool, request)
         status = _STATUS.read(request)
         language = language_of(request)
         supplier, run = state.named
@@ -168,7 +157,7 @@ class Runs:
                     seen, silent_since = str(state.position), time.monotonic()
                     yield _event("progress", state)
                 if not state.is_waiting and now() - state.record.last_at > QUIET and await read(self._pool, is_up):
-                    again = await self._runs.state(*state.named)
+                    again = await read(self._pool, run_state, *state.named)
                     if again is not None and again.position == state.position:
                         yield _event("finished", state)
                         return
@@ -176,7 +165,8 @@ class Runs:
                     silent_since = time.monotonic()
                     yield None
                 await asyncio.sleep(EVERY_S)
-                state = await self._runs.state(*state.named) or state
+                later = await read(self._pool, run_state, *state.named)
+                state = later or state
 
 
 def _lines(language: Language, imports: Sequence[RunImport]) -> bytes:

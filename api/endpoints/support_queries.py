@@ -16,7 +16,7 @@ from api.http.errors import data_not_valid, not_found, query_not_valid
 from api.http.paths import identifier
 from api.http.responses import json_response, spoken_response
 from api.operation import STATUS, V1, V2, Parameter, operation
-from api.services import Services
+from api.services import Endpoint
 from eventstore.aggregates.import_process import STATUSES
 from projections.queries.missing_documents import misses_documents, naming_documents
 from projections.views.account_search import MAX_FOUND, found_accounts
@@ -103,16 +103,8 @@ _FOUND_LIMIT = limit_of(MAX_FOUND, MAX_FOUND)
 _V1_LIST: dict[str, Any] = {"roles": READERS, "answers": {200: list[ImportListItem]}, "is_foreign_empty": True}
 
 
-class SupportQueries:
+class SupportQueries(Endpoint):
     """The handlers of …/suppliers/{supplier}/imports/, …/progress/, …/errors/ and …/search/."""
-
-    def __init__(self, services: Services) -> None:
-        self._ledger = services.ledger
-        self._pool = services.pool
-        self._directory = services.directory
-        self._statuses = services.statuses
-        self._lists = services.lists
-        self._acknowledgements = services.acknowledgements
 
     @operation(
         "GET",
