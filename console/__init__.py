@@ -3,7 +3,7 @@
 It reads the queries that the API reads and sends its commands, and has no SQL or rules of its own.
 
 **A screen** is a file in `console/screens/`. A function under `page` or `action` takes a `Visit` and returns a
-response; the file lists its functions in `SCREENS`, and `console/screens/__init__.py` lists the file:
+response; `console/screens/__init__.py` lists the file:
 
     @page("/imports/{supplier}/", roles=EVERYBODY, nav=N_("Imports"))
     async def imports(visit: Visit) -> Response:

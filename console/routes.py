@@ -1,15 +1,13 @@
 """The console's addresses: its screens, the files that its pages load, and a page for all others."""
 
 import asyncio
-import gzip
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from api.endpoints.documentation import TYPES, content_of
 from api.http.errors import not_found
 from api.http.paths import both_forms, only_form
 from api.services import Services
@@ -18,12 +16,6 @@ from console.access.visit import ROOT, Console, Screen, Visit
 from console.presentation.rendering import ASSETS, HEADERS
 from console.screens import SCREENS
 from console.settings import ConsoleSettings
-
-_TYPES = {
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
 
 
 def console_routes(services: Services, *, settings: ConsoleSettings | None = None) -> Iterator[Route]:
@@ -53,10 +45,5 @@ async def _asset_answer(request: Request) -> Response:
     is_compressed = "gzip" in request.headers.get("accept-encoding", "")
     headers = HEADERS | {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
     headers |= {"Content-Encoding": "gzip"} if is_compressed else {}
-    content = await asyncio.to_thread(_content, file, is_compressed)
-    return Response(content, media_type=_TYPES[file.suffix], headers=headers)
-
-
-@cache
-def _content(file: Path, is_compressed: bool) -> bytes:
-    return gzip.compress(file.read_bytes(), 9, mtime=0) if is_compressed else file.read_bytes()
+    plain, compressed, *_ = await asyncio.to_thread(content_of, file)
+    return Response(compressed if is_compressed else plain, media_type=TYPES[file.suffix], headers=headers)

@@ -24,7 +24,6 @@ from console.access import cookies
 from console.access.people import Person
 from console.access.transport import Transport
 from console.presentation.forms import Form
-from console.presentation.names import ROLE_NAMES, STATUS_NAMES, USER_STATES
 from console.presentation.rendering import rendered
 from console.presentation.texts import LANGUAGES, N_, translations
 from console.settings import ConsoleSettings
@@ -243,9 +242,6 @@ class Visit:
             "navigation": [(ROOT + screen.path, self._(screen.nav), screen is current) for screen in shown],
             "notice": notice,
             "csrf": Markup('<input type="hidden" name="csrf" value="{}">').format(self.csrf_token),
-            "status_names": {status: self._(name) for status, name in STATUS_NAMES.items()},
-            "user_states": {state: self._(name) for state, name in USER_STATES.items()},
-            "role_names": {role: self._(name) for role, name in ROLE_NAMES.items()},
         }
 
 

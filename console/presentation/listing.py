@@ -3,16 +3,14 @@
 import csv
 import hmac
 import io
-import os
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Sequence
 from datetime import date
 from urllib.parse import quote, urlencode
 
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.fernet import Fernet, InvalidToken
 
 from api.description.catalogue import CATALOGUE
 from api.http.lists import ListFormat
@@ -22,7 +20,6 @@ from projections.queries.import_list import ListedRow, Narrowed
 _FORMULA = re.compile(r"""^(?=[\t\r\n])|(?:(?<=[;\t\r\n])|^)(?=[\s"']*[=+\-@＝＋－＠])""")
 
 MAX_TEXT = 254
-_NONCE_BYTES = 12
 SEARCH = "search"
 """Parameter of an address that holds the search text, encrypted, since logs keep addresses."""
 NAMES = ("supplier", "status", "code", "path", "fixed", "run", "day", "q")
@@ -106,21 +103,19 @@ def import_address(supplier: str, external: str) -> str:
 
 def hidden(text: str, token: str) -> str:
     """Encrypt the text for the session with this token, since logs and browser histories keep addresses."""
-    nonce = os.urandom(_NONCE_BYTES)
-    return urlsafe_b64encode(nonce + _cipher(token).encrypt(nonce, text.encode(), None)).decode()
+    return _cipher(token).encrypt(text.encode()).decode()
 
 
 def revealed(text: str, token: str) -> str:
     """Decrypt a text of this session. Returns "" for anything else."""
     try:
-        content = urlsafe_b64decode(text.encode())
-        return _cipher(token).decrypt(content[:_NONCE_BYTES], content[_NONCE_BYTES:], None).decode()
-    except (ValueError, InvalidTag):
+        return _cipher(token).decrypt(text.encode()).decode()
+    except (ValueError, InvalidToken):
         return ""
 
 
-def _cipher(token: str) -> AESGCM:
-    return AESGCM(hmac.digest(token.encode(), b"address", "sha256"))
+def _cipher(token: str) -> Fernet:
+    return Fernet(urlsafe_b64encode(hmac.digest(token.encode(), b"address", "sha256")))
 
 
 def neutral(cell: str) -> str:

@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 
 from api.http.languages import Language
 from console.presentation.formats import Formats
+from console.presentation.names import NAMES, TONES
 from console.presentation.texts import LANGUAGES, translations
 
 HERE = Path(__file__).parent.parent
@@ -71,7 +72,9 @@ def environment(language: Language) -> Environment:
     made.policies["ext.i18n.trimmed"] = True
     made.install_gettext_translations(translations(language), newstyle=True)  # type: ignore[attr-defined]
     made.filters.update(Formats(language).filters(), segment=segment, word=shlex.quote)
-    made.globals.update(asset=asset, language=language, languages=LANGUAGES)
+    made.globals.update(asset=asset, language=language, languages=LANGUAGES, tones=TONES)
+    for table, names in NAMES.items():
+        made.globals[table] = {name: translations(language).ugettext(text) for name, text in names.items()}
     return made
 
 

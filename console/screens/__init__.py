@@ -16,8 +16,8 @@ from console.screens import (
     tasks,
 )
 
-SCREENS: tuple[Screen, ...] = (
-    *(*overview.SCREENS, *imports.SCREENS, *errors.SCREENS, *projections.SCREENS, *proof.SCREENS),
-    *(*import_page.SCREENS, *personal_data.SCREENS, *suppliers.SCREENS, *system.SCREENS, *tasks.SCREENS),
-    *(*signing_in.SCREENS, *openid.SCREENS),
+_FILES = (
+    *(overview, imports, errors, projections, proof, import_page, personal_data, suppliers, system),
+    *(tasks, signing_in, openid),
 )
+SCREENS = tuple(screen for file in _FILES for screen in vars(file).values() if isinstance(screen, Screen))

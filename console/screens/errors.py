@@ -95,6 +95,3 @@ async def _suppliers(visit: Visit) -> tuple[list[str], list[str]]:
     codes = await visit.read(supplier_codes, visit.person.listed_reach)
     chosen = visit.query("supplier")
     return codes, [code for code in codes if chosen in ("", code)]
-
-
-SCREENS = (errors, error_code)

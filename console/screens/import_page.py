@@ -1,6 +1,5 @@
 """One import: its status, history, problems, payloads and platform records."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any
@@ -9,16 +8,16 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
+from api.endpoints.history_queries import as_of
 from api.endpoints.problem_queries import import_problems
 from api.http.beside import beside
-from api.http.errors import not_found, query_not_valid
+from api.http.errors import not_found
 from api.http.limits import MAX_ANSWER_BYTES
 from console.access.people import DECIDERS, EVERYBODY, OPERATORS
 from console.access.requests import ask
 from console.access.visit import Visit, action, page
 from console.presentation.formats import Formats
 from console.presentation.listing import import_address
-from console.presentation.names import KIND_NAMES, STATE_NAMES, STATE_TONES
 from console.presentation.payload_tree import PayloadTree, payload_tree, shown_value
 from console.presentation.texts import N_
 from console.presentation.timeline import Step, step_of, waits_for
@@ -43,18 +42,10 @@ from projections.auxiliary.refused_attempts import refused_attempts
 from projections.auxiliary.typed_reasons import reasons_of
 from projections.auxiliary.user_details import details_of
 from projections.queries.account_parts import PAGE, attached_records, platform_records, seal_over
-from projections.queries.history import (
-    AHEAD,
-    AsOf,
-    MomentAhead,
-    TimeLine,
-    account_time_line,
-    newest_of_import,
-    status_record,
-)
+from projections.queries.history import TimeLine, account_time_line, newest_of_import, status_record
 from projections.views.owner_task import owner_tasks
 from redaction.masking import masked_path, masked_tree
-from schemas.base import Problem, code_and_path
+from schemas.base import code_and_path
 from schemas.difference import FieldChange, bounded_difference
 from schemas.reading.work import COMPARED
 
@@ -123,7 +114,7 @@ async def import_page(visit: Visit) -> Response:
 async def _accepted(visit: Visit, whole: Past, supplier_status: str, common: dict[str, Any]) -> Response:
     supplier, external = common["supplier"], common["external"]
     is_clear = await is_shown(visit, supplier, external)
-    upto = await _position_asked(visit)
+    upto = await as_of(visit.services.pool, visit.request) if visit.query("as_of") else None
     past = whole if upto is None else await _past_of(visit, supplier, external, upto)
     record = status_record(past.own)
     if record is None:
@@ -141,8 +132,6 @@ async def _accepted(visit: Visit, whole: Past, supplier_status: str, common: dic
         **await _payloads(visit, past, is_clear=is_clear),
         address=import_address(supplier, external),
         record=record,
-        state_name=visit._(STATE_NAMES[record.status]),
-        tone=STATE_TONES.get(record.status, ""),
         waits=_waits(visit, past.own[-1], record.status, supplier_status),
         attempt=past.last_attempt,
         is_live=is_live,
@@ -153,7 +142,7 @@ async def _accepted(visit: Visit, whole: Past, supplier_status: str, common: dic
         is_erased=past.is_erased,
         is_clear=is_clear,
         tables=await _tables(visit, number, is_clear=is_clear) if number else [],
-        records=[(visit._(KIND_NAMES.get(row.kind, row.kind)), row) for row in records],
+        records=records,
         more_records=more_records,
         seal=await visit.read(seal_over, line.last_then),
         tasks=await shown_tasks(visit, tasks),
@@ -204,17 +193,6 @@ async def _decided(visit: Visit, command: Command, notice: str) -> Response:
     supplier, external = visit.path("supplier"), visit.path("external")
     await visit.execute(stream_of(supplier, external), command)
     return visit.redirect(import_address(supplier, external), notice=notice)
-
-
-async def _position_asked(visit: Visit) -> int | None:
-    """The log position of `?as_of=`, or None. Raises NotValid."""
-    text = visit.query("as_of")
-    try:
-        return await visit.read(AsOf.of(text).position_in) if text else None
-    except MomentAhead as error:
-        raise query_not_valid(Problem("as_of", "invalid", AHEAD)) from error
-    except ValueError as error:
-        raise visit.invalid("as_of", N_("The value must be a position or a time.")) from error
 
 
 async def _past_of(visit: Visit, supplier: str, external: str, upto: int | None) -> Past:
@@ -307,13 +285,7 @@ async def _tree(visit: Visit, staged: Recorded, problems: Any, *, is_clear: bool
         return None
     errors, warnings = (problems.errors, problems.warnings) if problems else ((), ())
     after = place_in(visit, "tree-after", PlaceNumber) or 0
-    return await beside(body, _built, body, errors, warnings, is_clear, after)
-
-
-def _built(
-    body: bytes, errors: Sequence[Problem], warnings: Sequence[Problem], is_clear: bool, after: int
-) -> PayloadTree:
-    return payload_tree(body, errors, warnings, is_clear=is_clear, after=after)
+    return await beside(body, partial(payload_tree, is_clear=is_clear, after=after), body, errors, warnings)
 
 
 async def _body(visit: Visit, staged: Recorded) -> bytes | None:
@@ -348,6 +320,3 @@ def _shown_change(change: FieldChange, *, is_clear: bool) -> FieldChange:
         for name, value in (("before", change.before), ("after", change.after))
     }
     return msgspec.structs.replace(change, path=change.path if is_clear else ".".join(masked_path(path)), **sides)
-
-
-SCREENS = (import_page, retry_import, cancel_import, heal_account, erase_person)

@@ -11,7 +11,6 @@ from api.http.errors import not_found
 from console.access.people import DECIDERS, EVERYBODY
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.listing import CSV, NAMES, SEARCH, Filter, hidden, import_address, revealed
-from console.presentation.names import STATE_NAMES, STATE_TONES
 from console.presentation.texts import N_
 from console.screens.paging import no_place
 from eventstore.aggregates.aggregate import Command
@@ -56,8 +55,6 @@ async def imports(visit: Visit) -> Response:
         chosen=chosen,
         fields=chosen.fields,
         codes=codes,
-        states=[(state, visit._(name)) for state, name in STATE_NAMES.items()],
-        tones=STATE_TONES,
         rows=[(row, import_address(row.supplier, row.external_account_number)) for row in listed.imports],
         attempts=[(row, import_address(row.supplier, row.external_account_number)) for row in attempts.values()],
         run=await _run(visit, suppliers, chosen.run) if chosen.run and not after else None,
@@ -178,6 +175,3 @@ async def _page(visit: Visit, narrowed: Narrowed, after: str) -> ListPage:
 
 async def _codes(visit: Visit) -> list[str]:
     return await visit.read(supplier_codes, visit.person.listed_reach)
-
-
-SCREENS = (imports, find, export_list, preview, decide)

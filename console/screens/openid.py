@@ -113,6 +113,3 @@ def _redirect_uri(visit: Visit) -> str:
 def _failed(visit: Visit, error: Exception) -> ApiError:
     logger.warning("sign-in by OpenID failed", reason=str(error))
     return visit.refusal(403, _FAILED)
-
-
-SCREENS = (to_provider, from_provider)

@@ -8,7 +8,6 @@ from starlette.responses import Response
 from console.access.people import EVERYBODY
 from console.access.requests import shown_reasons
 from console.access.visit import ROOT, Visit, page
-from console.presentation.names import STATE_NAMES, STATE_TONES
 from console.presentation.texts import N_
 from console.screens.paging import PlaceNumber, PlaceText, page_of
 from eventstore.clock import now
@@ -41,8 +40,6 @@ async def overview(visit: Visit) -> Response:
     return visit.render(
         "overview.html",
         standings=standings,
-        state_names={state: visit._(name) for state, name in STATE_NAMES.items()},
-        tones=STATE_TONES,
         more=more,
         reasons=reasons,
         period=period,
@@ -61,6 +58,3 @@ def _address(visit: Visit, period: str, supplier: str) -> str:
     """Address of this page with the chart of another period."""
     parameters = {"period": period, "supplier": supplier, "after": visit.query("after")}
     return f"{ROOT}/?{urlencode({name: value for name, value in parameters.items() if value})}"
-
-
-SCREENS = (overview,)

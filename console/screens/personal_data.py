@@ -1,11 +1,8 @@
 """Access to personal data: the form that requests it, and for auditors the list of accesses."""
 
-from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
-from psycopg import Connection
 from starlette.responses import Response
 
 from api.http.database import in_thread
@@ -19,7 +16,6 @@ from console.screens.paging import PlaceNumber, page_of
 from eventstore.aggregates import import_process
 from eventstore.aggregates.disclosure import ShowPersonalData, stream_of
 from eventstore.clock import now
-from eventstore.events import Recorded
 from projections.auxiliary.typed_reasons import MAX_REASON, reasons_of, write_reason
 from projections.auxiliary.user_details import details_of
 from projections.views.disclosure import newest_disclosures, was_shown
@@ -48,17 +44,6 @@ async def show_personal_data(visit: Visit) -> Response:
     loaded = await in_thread(visit.services.ledger.look_at, [stream])
     if not getattr(loaded[stream], "version", 1):
         raise not_found()
-    await _show(visit, supplier, external)
-    return visit.redirect(visit.form.text("next") or import_address(supplier, external))
-
-
-async def is_shown(visit: Visit, supplier: str, external: str) -> bool:
-    """Return True if the user has asked for the account's personal data within the last half hour."""
-    return await visit.read(was_shown, supplier, external, visit.person.user_id, now() - SHOWN_FOR)
-
-
-async def _show(visit: Visit, supplier: str, external: str) -> None:
-    """Show the account's personal data from now on. Raises ApiError 400 without a reason."""
     content = visit.form.text("reason")
     if not MIN_REASON <= len(content) <= MAX_REASON:
         raise visit.refusal(
@@ -68,13 +53,14 @@ async def _show(visit: Visit, supplier: str, external: str) -> None:
             most=MAX_REASON,
         )
     user_id = visit.person.user_id
-    reason = typed_reason(user_id, import_process.stream_of(supplier, external), content, now())
-
-    def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
-        write_reason(connection, reason)
-
+    reason = typed_reason(user_id, stream, content, now())
     command = ShowPersonalData(user=user_id, what=("account",), reason=reason.reason)
-    await visit.execute(stream_of(supplier, external), command, beside=beside)
+    await visit.execute(
+        stream_of(supplier, external), command, beside=lambda connection, events: write_reason(connection, reason)
+    )
+    return visit.redirect(visit.form.text("next") or import_address(supplier, external))
 
 
-SCREENS = (disclosures, show_personal_data)
+async def is_shown(visit: Visit, supplier: str, external: str) -> bool:
+    """Return True if the user has asked for the account's personal data within the last half hour."""
+    return await visit.read(was_shown, supplier, external, visit.person.user_id, now() - SHOWN_FOR)

@@ -11,7 +11,6 @@ from console.access.people import EVERYBODY, OPERATORS
 from console.access.requests import ask
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.listing import import_address
-from console.presentation.names import OUTCOMES, VERSION_STATES, VERSION_TONES
 from console.presentation.texts import N_
 from console.screens.paging import PlaceNumber, page_of
 from console.screens.tasks import shown_tasks
@@ -40,8 +39,6 @@ async def projection_list(visit: Visit) -> Response:
     return visit.render(
         "projections.html",
         standings=await _standings(visit),
-        state_names={state: visit._(name) for state, name in VERSION_STATES.items()},
-        tones=VERSION_TONES,
         tasks=await shown_tasks(visit, await _tasks(visit, "")),
     )
 
@@ -62,13 +59,12 @@ async def projection(visit: Visit) -> Response:
         name=name,
         standings=standings,
         others=[row for row in standings if row.can_be_live],
-        state_names={state: visit._(text) for state, text in VERSION_STATES.items()},
-        tones=VERSION_TONES,
         parked=[(row, _address(row.stream)) for row in parked],
         more_parked=more,
         tasks=shown,
-        outcomes=[(row.name, outcome) for row in shown if (outcome := msgspec.json.decode(row.task.outcome or "{}"))],
-        outcome_names=[(key, visit._(text)) for key, text in OUTCOMES.items()],
+        outcomes=[
+            (row.task.kind, outcome) for row in shown if (outcome := msgspec.json.decode(row.task.outcome or "{}"))
+        ],
         may_ask=person.reach is None,
         may_operate=person.may(OPERATORS) and person.reach is None,
     )
@@ -127,6 +123,3 @@ def _name(visit: Visit) -> str:
 def _address(stream: str) -> str:
     """The page of an import's stream; "" for other streams."""
     return import_address(*identity_of(stream)) if stream.startswith("import/") else ""
-
-
-SCREENS = (projection_list, projection, verify_projection, rebuild_projection, switch_projection)

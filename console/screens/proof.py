@@ -10,7 +10,6 @@ from starlette.responses import Response
 from console.access.people import EVERYBODY
 from console.access.requests import ask
 from console.access.visit import ROOT, Visit, action, page
-from console.presentation.names import OUTCOMES
 from console.presentation.texts import N_
 from console.screens.paging import PlaceNumber, pages, place_in
 from console.screens.tasks import shown_tasks
@@ -131,7 +130,6 @@ async def _shown(visit: Visit, comparison: Compared | None, note: str) -> Respon
         verdict=(verdict[0], visit._(verdict[1])) if verdict else None,
         note=note,
         may_ask=reach is None,
-        outcome_names=[(key, visit._(name)) for key, name in OUTCOMES.items()],
         stop=await visit.read(read_intake_stop),
         kept_at=_moment(comparison.time) if comparison else None,
     )
@@ -144,6 +142,3 @@ def _moment(text: str) -> datetime | None:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-
-
-SCREENS = (proof, compare_checkpoint, verify_log, download_proof)

@@ -222,6 +222,3 @@ async def choose_language(visit: Visit) -> Response:
     if language in LANGUAGES:
         visit.set_cookie(cookies.LANGUAGE, language, cookies.YEAR)
     return visit.redirect(visit.form.text("next"))
-
-
-SCREENS = (choose_language, sign_in_page, sign_in, link_page, enter_by_link, password_page, choose_password, sign_out)

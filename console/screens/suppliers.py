@@ -314,18 +314,3 @@ async def _codes(visit: Visit) -> list[str]:
 
 def _address(kind: str, name: str) -> str:
     return f"{ROOT}/{kind}/{quote(name, safe='')}/"
-
-
-SCREENS = (
-    everything,
-    one_supplier,
-    create_supplier,
-    change_status,
-    change_settings,
-    create_key,
-    one_key,
-    revoke_key,
-    add_user,
-    one_user,
-    change_user,
-)

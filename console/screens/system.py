@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from starlette.responses import Response
 
+from api.endpoints.health import dying_roles
 from api.http.database import in_thread
 from api.http.errors import not_found
 from api.http.limits import LIMITS
@@ -51,7 +51,7 @@ async def system(visit: Visit) -> Response:
         followers=sorted({**state.lags, **state.projection_lags}.items()),
         waiting=sum(number for _, status, number in state.imports if status in WAITING),
         tasks=await shown_tasks(visit, await visit.read(open_owner_tasks, 20)),
-        dying=_dying(visit),
+        dying=dying_roles(visit.services.roles_file),
         troubles=await visit.read(read_troubles),
         disk=disk,
         settings=visit.console.settings.shown,
@@ -77,15 +77,3 @@ def _disk(folder: Path) -> Any:
         return shutil.disk_usage(folder)
     except OSError:
         return None
-
-
-def _dying(visit: Visit) -> dict[str, str]:
-    """Roles that end after each start, as the supervisor reports them, with the last line of their logs."""
-    file = visit.services.roles_file
-    try:
-        return {} if file is None else msgspec.json.decode(file.read_bytes(), type=dict[str, str])
-    except (OSError, msgspec.DecodeError):
-        return {}
-
-
-SCREENS = (system,)

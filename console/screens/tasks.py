@@ -10,7 +10,6 @@ from starlette.responses import Response
 from console.access.people import EVERYBODY, OPERATORS
 from console.access.visit import ROOT, Visit, page
 from console.presentation.listing import import_address
-from console.presentation.names import TASK_NAMES, TASK_STATES
 from console.screens.paging import PlaceText, page_of
 from projections.auxiliary.typed_reasons import reasons_of
 from projections.auxiliary.user_details import details_of
@@ -28,11 +27,9 @@ async def tasks(visit: Visit) -> Response:
 
 
 class ShownTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task with the names that a page shows."""
+    """A task with the subject, user and reason that a page shows."""
 
     task: OwnerTask
-    name: str
-    state: str
     subject: str
     address: str
     """Address of the subject's page; "" for none."""
@@ -42,7 +39,7 @@ class ShownTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def shown_tasks(visit: Visit, tasks: Sequence[OwnerTask]) -> list[ShownTask]:
-    """Add the names that a page shows."""
+    """Add what a page shows beside the tasks."""
     people = await visit.read(details_of, {task.user_id for task in tasks}) if tasks else {}
     ids = {task.reason for task in tasks if task.reason}
     reasons = await visit.read(reasons_of, ids) if ids else {}
@@ -53,8 +50,6 @@ async def shown_tasks(visit: Visit, tasks: Sequence[OwnerTask]) -> list[ShownTas
         shown.append(
             ShownTask(
                 task=task,
-                name=visit._(TASK_NAMES.get(task.kind, task.kind)),
-                state=visit._(TASK_STATES.get(task.status, task.status)),
                 subject=subject,
                 address=address,
                 who=people[task.user_id].shown if task.user_id in people else task.user_id,
@@ -80,6 +75,3 @@ def _subject(task: OwnerTask, *, may_operate: bool) -> tuple[str, str]:
             return key_id, f"{ROOT}/keys/{key_id}/" if may_operate else ""
         case _:
             return "", f"{ROOT}/proof/" if task.kind == "log_verify" else ""
-
-
-SCREENS = (tasks,)

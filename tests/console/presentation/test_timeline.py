@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from console.presentation.names import STATE_NAMES
+from console.presentation.names import NAMES
 from console.presentation.texts import translations
 from console.presentation.timeline import actor, step_of, waits_for
 from eventstore.aggregates.aggregate import Event
@@ -69,7 +69,7 @@ def test_who_caused_an_event_is_named(caused_by: str, shown: str) -> None:
 
 
 def test_every_state_has_a_name_and_a_sentence() -> None:
-    assert set(STATE_NAMES) == set(STATUSES)
+    assert set(NAMES["state_names"]) == set(STATUSES)
     for status in STATUSES:
         assert waits_for(status, "ongoing", "", "", english) != waits_for(status, "ongoing", "", "", german) != ""
     assert "paused" in waits_for("PENDING", "paused", "", "", english)
