@@ -44,7 +44,6 @@ GROUPS = {
         "archive": "cli.archive:archive",
         "erase": "cli.decide:erase",
         "user": "cli.users:user",
-        "completion": "cli.completion:completion",
     },
 }
 """The file and function of each verb, by the groups of `--help` and in its order."""
@@ -97,7 +96,6 @@ EXAMPLES = {
     "backup": "importledger backup /backups/monday --keys /keys/monday",
     "restore": "importledger restore /backups/monday --keys /keys/monday --data-dir /srv/ledger --verify",
     "doctor": "importledger doctor --backups /backups",
-    "completion": "importledger completion bash > ~/.local/share/bash-completion/completions/importledger",
     "projections": "importledger projections --json",
     "projections verify": "importledger projections verify import_status",
     "projections rebuild": "importledger projections rebuild account_search --jobs 2",

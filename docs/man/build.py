@@ -1,7 +1,8 @@
 """Writes the manual pages and the completions of the command `importledger`, as they lie on a system: `… FOLDER`.
 
-The pages are made by click-man from the same texts as `--help`, the completions are those of
-`importledger completion`. They come from the code, so no build of them is kept in the repository.
+The pages are made by click-man from the same texts as `--help`, the completions by click, as for
+`_IMPORTLEDGER_COMPLETE=bash_source importledger`. They come from the code, so no build of them is kept in the
+repository.
 """
 
 import os
@@ -11,13 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
+from click.shell_completion import get_completion_class
 from click_man.core import write_man_pages
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from cli.completion import SHELLS, script  # noqa: E402 - a build need not have the package installed
-from cli.main import importledger  # noqa: E402
+from cli.main import importledger  # noqa: E402 - a build need not have the package installed
 from cli.verbs import EXAMPLES  # noqa: E402
 
 PLACES = {
@@ -39,11 +40,19 @@ def build(target: Path, version: str) -> list[Path]:
         page = manuals / f"{' '.join(['importledger', verb]).strip().replace(' ', '-')}.1"
         with page.open("a") as file:
             file.write(f".SH EXAMPLES\n.nf\n{roff(example)}\n.fi\n")
-    for shell in SHELLS:
-        file_of_shell = target / PLACES[shell]
+    for shell, place in PLACES.items():
+        file_of_shell = target / place
         file_of_shell.parent.mkdir(parents=True, exist_ok=True)
         file_of_shell.write_text(script(shell))
     return sorted(path for path in target.rglob("*") if path.is_file())
+
+
+def script(shell: str) -> str:
+    """Return the completion script. It runs the command itself, so that both always agree."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    maker = kind(importledger, {}, "importledger", "_IMPORTLEDGER_COMPLETE")
+    return maker.source_template % maker.source_vars()
 
 
 def tell_whole(command: click.Command) -> None:

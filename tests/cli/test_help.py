@@ -22,7 +22,7 @@ VERBS = {
     "Erase", "Export", "Import", "List", "Make", "Manage", "Migrate", "Open", "Print", "Process", "Rebuild", "Replay",
     "Restore", "Revoke", "Run", "Seal", "Search", "Show", "Verify", "Write",
 }  # fmt: skip
-SILENT = {"", "up", "demo", "api", "relay", "worker", "completion"}
+SILENT = {"", "up", "demo", "api", "relay", "worker"}
 """Verbs that run until they are stopped, or print what a shell reads."""
 
 
