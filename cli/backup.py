@@ -1,13 +1,10 @@
 """The verb `backup`, which writes a backup while the service runs, and the checkpoint that is signed with it."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
 import psycopg
-from psycopg import Connection
 
 from cli.addresses import admin_url
 from cli.output import json_option, print_result
@@ -15,7 +12,7 @@ from cli.service.sealing import known_key, outside
 from cli.service.settings import Settings
 from eventstore.clock import now
 from eventstore.operations.backup import MANIFEST, BackupError, Sign, back_up, manifest_text, unsigned
-from eventstore.proof.checkpoints import LogKey, OutsideUnavailable
+from eventstore.proof.checkpoints import OutsideUnavailable
 from eventstore.proof.sealing import SealRefused, seal, sealing_lock, sign_snapshot
 from eventstore.proof.statement import check_statement, sign_statement
 from eventstore.proof.verifier import Invalid, read_statement
@@ -66,15 +63,13 @@ def _signing(database_url: str, settings: Settings) -> tuple[Sign, str | None]:
         except (SealRefused, OutsideUnavailable) as error:
             reason = str(error)
         else:
-            return lambda connection, manifest: _signed(connection, manifest, key), None
+            return lambda connection, manifest: sign_statement(
+                manifest, key, sign_snapshot(connection, key, at=now()), at=now()
+            ), None
     return (
         unsigned,
         f"NOT SIGNED: the backup has no checkpoint of its own. {reason} `restore --verify` will need --against.",
     )
-
-
-def _signed(connection: Connection[Any], manifest: Mapping[str, Any], key: LogKey) -> Mapping[str, Any]:
-    return sign_statement(manifest, key, sign_snapshot(connection, key, at=now()), at=now())
 
 
 class OwnCheckpoint(msgspec.Struct, frozen=True):

@@ -113,9 +113,9 @@ def masked_tree(value: Any, shown: Collection[str] = (), *, path: tuple[str, ...
     if ".".join(path) in shown:
         return value
     if isinstance(value, Mapping):
-        is_free = not _is_documented(path)
+        is_free = not _is_documented(path)  # the number distinguishes members whose names begin alike
         return {
-            _masked_member(name, number) if is_free else name: masked_tree(below, shown, path=(*path, str(name)))
+            f"{mask_text(name)} ({number})" if is_free else name: masked_tree(below, shown, path=(*path, str(name)))
             for number, (name, below) in enumerate(value.items(), 1)
         }
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
@@ -130,11 +130,6 @@ def masked_path(path: Sequence[str]) -> tuple[str, ...]:
     return tuple(
         step if _is_documented(path[:index]) or _is_index(step) else mask_text(step) for index, step in enumerate(path)
     )
-
-
-def _masked_member(name: str, number: int) -> str:
-    """Mask a name. The number distinguishes members whose names begin alike."""
-    return f"{mask_text(name)} ({number})"
 
 
 def _is_documented(path: Sequence[str]) -> bool:

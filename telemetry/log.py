@@ -229,9 +229,5 @@ def begin_process(level: str, form: str = "auto", *, is_role: bool = False) -> N
     root.setLevel(max(threshold, logging.WARNING))
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     logging.captureWarnings(True)
-    trace_without_values(_log_uncaught)
+    trace_without_values(lambda where, error: structlog.get_logger().critical(where, exc_info=error))
     sys.stderr = cast(TextIO, JsonLines(stream)) if is_role and form == "json" else stream
-
-
-def _log_uncaught(where: str, error: BaseException) -> None:
-    structlog.get_logger().critical(where, exc_info=error)

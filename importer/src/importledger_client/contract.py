@@ -90,10 +90,6 @@ def _decimal(value: Any) -> str:
     return "0" if plain == "-0" else plain
 
 
-def _boolean(value: Any) -> str:
-    return {True: "true", False: "false"}[bool(value)] if isinstance(value, bool) else _text(value)
-
-
 @functools.lru_cache(20_000)
 def _moment(value: str) -> str:
     moment = datetime.fromisoformat(value)
@@ -106,7 +102,7 @@ _WRITTEN: dict[str, Callable[[Any], str]] = {
     "text": _text,
     "decimal": _decimal,
     "integer": lambda value: str(int(value)),
-    "boolean": _boolean,
+    "boolean": lambda value: str(value).lower() if isinstance(value, bool) else _text(value),
     "date": _text,
     "moment": _moment,
     "texts": lambda value: "\x1f".join(map(_text, value)),
