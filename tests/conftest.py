@@ -26,7 +26,7 @@ from tests.support.databases import Admin, cloned, drop
 from tests.support.distance import distance, is_fast, rank
 from tests.support.folders import temporary_folder
 from tests.support.prepared import begin_sharing, end_sharing, prepare
-from tests.support.running import RunningService, listens, start_service, wait_for
+from tests.support.running import Importer, RunningService, listens, start_service, wait_for
 from tests.support.sealed_log import filled_log, log
 from tests.support.verbs import logging_as_before
 
@@ -159,6 +159,12 @@ def service() -> Iterator[RunningService]:
     """`importledger up` in a process tree of its own, for all tests that only talk to it."""
     with temporary_folder() as path, start_service(path) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def importer(service: RunningService) -> Importer:
+    """A new supplier's importer, for all tests of a file."""
+    return service.importer()
 
 
 @pytest.fixture

@@ -299,7 +299,7 @@ class World:
     def _account(self) -> Findings:
         client = ImportClient(self.api_url("2"), self.api_key)
         with contextlib.closing(client), self.connection() as connection:
-            importer = Importer(SUPPLIER, self.api_key, client)
+            importer = Importer(SUPPLIER, self.api_key, client, self.service)
             self._wait_until_at_rest(connection)
             connection.execute("SET statement_timeout = 0")
             return findings_of(

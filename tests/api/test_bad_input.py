@@ -19,16 +19,6 @@ from tests.support.running import Importer, RunningService
 ACCOUNTS = "/v2/data-import/accounts/"
 
 
-@pytest.fixture(scope="module")
-def importer(service: RunningService) -> Importer:
-    return service.importer()
-
-
-@pytest.fixture(scope="module")
-def token(importer: Importer) -> dict[str, str]:
-    return {"Authorization": f"Token {importer.client.token()}", "Content-Type": "application/json"}
-
-
 @pytest.mark.asvs("V2.2.1", "V15.3.3")
 @pytest.mark.parametrize(
     ("body", "code"),
@@ -56,10 +46,8 @@ def token(importer: Importer) -> dict[str, str]:
     ],
 )
 @pytest.mark.parametrize("path", [ACCOUNTS, ACCOUNTS + "validate/"])
-def test_a_bad_body_is_refused_with_its_code(
-    service: RunningService, token: dict[str, str], path: str, body: bytes, code: str
-) -> None:
-    answer, _ = service.request("POST", path, body, token)
+def test_a_bad_body_is_refused_with_its_code(importer: Importer, path: str, body: bytes, code: str) -> None:
+    answer, _ = importer.request("POST", path, body)
     assert (answer.status, answer.body["code"]) == (400, code)
     assert answer.body["detail"]
 
@@ -149,26 +137,26 @@ def test_a_query_of_many_names_takes_no_time_and_a_bounded_answer(service: Runni
     "operation", [operation for operation in OPERATIONS if operation.body], ids=lambda operation: operation.name
 )
 def test_a_byte_order_mark_before_a_body_is_skipped_by_every_operation(
-    service: RunningService, importer: Importer, token: dict[str, str], operation: Operation
+    importer: Importer, operation: Operation
 ) -> None:
     path = path_of(operation, importer)
     for body in (b"{}", b"[", b"\xef"):
-        plain, _ = service.request(operation.method, path, body, token)
-        marked, _ = service.request(operation.method, path, BOM_UTF8 + body, token)
+        plain, _ = importer.request(operation.method, path, body)
+        marked, _ = importer.request(operation.method, path, BOM_UTF8 + body)
         assert marked == plain
 
 
 @pytest.mark.asvs("V5.2.1")
-def test_a_body_that_is_too_large_is_refused_before_it_is_read(service: RunningService, token: dict[str, str]) -> None:
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(importer: Importer) -> None:
     body = b" " * (MAX_BODY_BYTES + 1)
-    answer, headers = service.request("POST", ACCOUNTS, body, token)
+    answer, headers = importer.request("POST", ACCOUNTS, body)
     assert (answer.status, answer.body["code"]) == (413, "request_too_large")
     assert headers["content-type"] == "application/json"
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
-def test_another_content_type_is_refused(service: RunningService, token: dict[str, str], content_type: str) -> None:
-    answer, _ = service.request("POST", ACCOUNTS, b"{}", token | {"Content-Type": content_type})
+def test_another_content_type_is_refused(importer: Importer, content_type: str) -> None:
+    answer, _ = importer.request("POST", ACCOUNTS, b"{}", {"Content-Type": content_type})
     assert (answer.status, answer.body["code"]) == (415, "unsupported_media_type")
 
 
@@ -189,18 +177,16 @@ def test_another_content_type_is_refused(service: RunningService, token: dict[st
     ],
 )
 def test_an_unknown_path_or_method_is_answered_as_json(
-    service: RunningService, token: dict[str, str], method: str, path: str, status: int, code: str
+    importer: Importer, method: str, path: str, status: int, code: str
 ) -> None:
-    answer, headers = service.request(method, path, headers=token)
+    answer, headers = importer.request(method, path)
     assert (answer.status, answer.body["code"]) == (status, code)
     assert (status == 405) == ("allow" in headers)
 
 
 @pytest.mark.parametrize("part", ["%ff", "%00", "%C3", "a%2500"])
-def test_an_identifier_that_is_no_text_does_not_exist(
-    service: RunningService, importer: Importer, token: dict[str, str], part: str
-) -> None:
-    answer, _ = service.request("GET", f"{ACCOUNTS}{importer.supplier}/{part}/", headers=token)
+def test_an_identifier_that_is_no_text_does_not_exist(importer: Importer, part: str) -> None:
+    answer, _ = importer.request("GET", f"{ACCOUNTS}{importer.supplier}/{part}/")
     assert (answer.status, answer.body["code"]) == (404, "not_found")
 
 
@@ -217,8 +203,8 @@ JUNK: st.SearchStrategy[Any] = st.recursive(
     | JUNK.map(encoded)
     | st.dictionaries(st.sampled_from(sorted(an_account())), JUNK).map(encoded)
 )
-def test_no_body_is_answered_with_500(service: RunningService, token: dict[str, str], body: bytes) -> None:
-    answer, _ = service.request("POST", ACCOUNTS + "validate/", body, token)
+def test_no_body_is_answered_with_500(importer: Importer, body: bytes) -> None:
+    answer, _ = importer.request("POST", ACCOUNTS + "validate/", body)
     assert answer.status == 400
     assert answer.body["code"] in ("parse_error", "account_failed_validation")
 
@@ -233,11 +219,9 @@ def test_nothing_of_a_refused_request_is_stored(service: RunningService) -> None
     assert found.returncode == 1
 
 
-def test_null_characters_are_named_where_they_are(
-    service: RunningService, importer: Importer, token: dict[str, str]
-) -> None:
+def test_null_characters_are_named_where_they_are(importer: Importer) -> None:
     account = changed(an_account(importer.supplier), "a\0b", "notes", 0, "body")
-    answer, _ = service.request("POST", ACCOUNTS, encoded(account), token)
+    answer, _ = importer.request("POST", ACCOUNTS, account)
     assert [(e["attr"], e["code"]) for e in answer.body["errors"]] == [("notes.0.body", "null_characters_not_allowed")]
     external = changed(an_account(importer.supplier), "a\0b", "external_account_number")
-    assert service.request("POST", ACCOUNTS, encoded(external), token)[0].status == 400
+    assert importer.request("POST", ACCOUNTS, external)[0].status == 400

@@ -42,13 +42,13 @@ def begun(
 def test_a_revoked_key_reads_nothing_more_on_an_open_event_stream(database: PostgresUrls, ledger: Ledger) -> None:
     with running(database) as service:
         importer = service.importer()
-        bulk(service, importer, ndjson(an_account(importer.supplier, 1)), "?run=open")
+        bulk(importer, ndjson(an_account(importer.supplier, 1)), "?run=open")
         follow(ledger)
-        token = {"Authorization": f"Token {importer.api_key}"}
-        connection = begun(service, "GET", f"/v2/data-import/runs/{importer.supplier}/open/events/", token)
+        path = f"/v2/data-import/runs/{importer.supplier}/open/events/"
+        connection = begun(service, "GET", path, importer.fields)
         response = connection.getresponse()
         assert response.readline() == b"event: progress\n"
-        importer.revoke(service)
+        importer.revoke()
         *_, last = response.read().decode().strip().split("\n\n")
         connection.close()
     event = dict(line.split(": ", 1) for line in last.splitlines())
@@ -61,9 +61,8 @@ def test_a_key_that_is_revoked_while_its_body_arrives_writes_nothing(database: P
     with running(database) as service:
         importer = service.importer()
         body = encoded(an_account(importer.supplier, 1))
-        fields = {"Authorization": f"Token {importer.api_key}", "Content-Type": "application/json"}
-        connection = begun(service, "POST", CREATE, fields, body)
-        importer.revoke(service)
+        connection = begun(service, "POST", CREATE, importer.fields, body)
+        importer.revoke()
         connection.send(body[len(body) // 2 :])
         response = connection.getresponse()
         assert (response.status, json.loads(response.read())["code"]) == (401, "authentication_failed")

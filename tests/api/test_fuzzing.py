@@ -14,7 +14,7 @@ from api.operation import EVENTS, Operation
 from api.operations import OPERATIONS
 from schemas.account import WrappedAccount
 from schemas.run import RunRecord
-from tests.support.make import an_account, encoded
+from tests.support.make import an_account
 from tests.support.running import Importer, RunningService, processed, wait_for
 
 IS_WHOLE = "FUZZ_REQUESTS" in os.environ
@@ -44,8 +44,8 @@ def examples_of(operation: Operation) -> int:
 def importer(service: RunningService) -> Importer:
     """An importer whose account 1 exists, and whose run, so that requests which name them come far."""
     made = service.importer()
-    body, headers = encoded(an_account(made.supplier, 1)), {"Authorization": f"Token {made.api_key}"}
-    assert service.request("POST", f"/v2/data-import/accounts/?run={RUN}", body, headers)[0].status == 201
+    path = f"/v2/data-import/accounts/?run={RUN}"
+    assert made.request("POST", path, an_account(made.supplier, 1))[0].status == 201
     wait_for(lambda: processed(made) == 1, "the account exists")
     return made
 

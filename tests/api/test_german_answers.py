@@ -16,19 +16,12 @@ ACCOUNTS = "/v2/data-import/accounts/"
 GERMAN = {"Accept-Language": "de-DE,de;q=0.9,en;q=0.5"}
 
 
-@pytest.fixture(scope="module")
-def importer(service: RunningService) -> Importer:
-    return service.importer()
-
-
 def request(
-    service: RunningService, importer: Importer | None, method: str, path: str, body: Any = None, **headers: str
+    caller: Importer | RunningService, method: str, path: str, body: Any = None, **headers: str
 ) -> tuple[Answer, Mapping[str, str]]:
-    """The answer in German."""
-    token = {"Authorization": f"Token {importer.api_key}"} if importer else {}
+    """The answer in German; a stranger asks the service itself."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    sent = body if isinstance(body, bytes | None) else encoded(body)
-    return service.request(method, path, sent, {"Content-Type": "application/json"} | GERMAN | token | named)
+    return caller.request(method, path, body, GERMAN | named)
 
 
 def details(body: Any) -> Iterator[str]:
@@ -68,12 +61,12 @@ def spoilt(importer: Importer) -> dict[str, Any]:
     return account | {"sales_chanel": "x", "transfer_balance": "1e"}
 
 
-def test_all_problems_of_an_account_are_german_as_list_and_as_tree(service: RunningService, importer: Importer) -> None:
-    answer, headers = request(service, importer, "POST", f"{ACCOUNTS}validate/", spoilt(importer))
+def test_all_problems_of_an_account_are_german_as_list_and_as_tree(importer: Importer) -> None:
+    answer, headers = request(importer, "POST", f"{ACCOUNTS}validate/", spoilt(importer))
     assert_german(answer, headers, 400)
     assert answer.body["customers"]["0"]["email"] == ["Die E-Mail-Adresse muss gültig sein."]
     english, headers = request(
-        service, importer, "POST", f"{ACCOUNTS}validate/", spoilt(importer), Accept_Language="en, de;q=0.5"
+        importer, "POST", f"{ACCOUNTS}validate/", spoilt(importer), Accept_Language="en, de;q=0.5"
     )
     assert [(e["code"], e["attr"]) for e in english.body["errors"]] == [
         (e["code"], e["attr"]) for e in answer.body["errors"]
@@ -105,58 +98,50 @@ def test_all_problems_of_an_account_are_german_as_list_and_as_tree(service: Runn
     ],
 )
 def test_a_refusal_is_german(
-    service: RunningService,
-    importer: Importer,
-    method: str,
-    path: str,
-    body: Any,
-    headers: dict[str, str],
-    status: int,
+    importer: Importer, method: str, path: str, body: Any, headers: dict[str, str], status: int
 ) -> None:
-    assert_german(*request(service, importer, method, path, body, **headers), status)
+    assert_german(*request(importer, method, path, body, **headers), status)
 
 
 def test_strangers_and_odd_heads_are_refused_in_german(service: RunningService) -> None:
-    assert_german(*request(service, None, "GET", f"{ACCOUNTS}X/Y/"), 401)
-    assert_german(*request(service, None, "GET", f"{ACCOUNTS}X/Y/", Authorization="Token x"), 401)
-    assert_german(*request(service, None, "GET", f"/{'x' * 20_000}"), 414)
-    assert_german(*request(service, None, "GET", "/livez/", X_Long="x" * 40_000), 431)
+    assert_german(*request(service, "GET", f"{ACCOUNTS}X/Y/"), 401)
+    assert_german(*request(service, "GET", f"{ACCOUNTS}X/Y/", Authorization="Token x"), 401)
+    assert_german(*request(service, "GET", f"/{'x' * 20_000}"), 414)
+    assert_german(*request(service, "GET", "/livez/", X_Long="x" * 40_000), 431)
 
 
-def test_warnings_of_a_representation_are_german_and_a_repeat_is_told_as_at_first(
-    service: RunningService, importer: Importer
-) -> None:
+def test_warnings_of_a_representation_are_german_and_a_repeat_is_told_as_at_first(importer: Importer) -> None:
     account = changed(an_account(importer.supplier, 2), "4109", "billing_postcode")
     named = {"Prefer": "return=representation", "Idempotency_Key": f"german-{importer.supplier}"}
-    assert_german(*request(service, importer, "POST", f"{ACCOUNTS}validate/", account, Prefer=named["Prefer"]), 200)
-    first, _ = request(service, importer, "POST", ACCOUNTS, account, **named)
+    assert_german(*request(importer, "POST", f"{ACCOUNTS}validate/", account, Prefer=named["Prefer"]), 200)
+    first, _ = request(importer, "POST", ACCOUNTS, account, **named)
     assert first.body["warnings"][0]["detail"] == "Eine deutsche Postleitzahl muss fünf Ziffern haben."
-    again, _ = request(service, importer, "POST", ACCOUNTS, account, **named, Accept_Language="en")
+    again, _ = request(importer, "POST", ACCOUNTS, account, **named, Accept_Language="en")
     assert again.body == first.body
     problems = f"{ACCOUNTS}{importer.supplier}/{account['external_account_number']}/problems/"
-    assert_german(*request(service, importer, "GET", problems), 200)
+    assert_german(*request(importer, "GET", problems), 200)
 
 
-def test_an_import_that_is_there_already_is_refused_in_german(service: RunningService, importer: Importer) -> None:
+def test_an_import_that_is_there_already_is_refused_in_german(importer: Importer) -> None:
     account = an_account(importer.supplier, 3)
     assert importer.client.create(encoded(account)).status == 201
     number = account["external_account_number"]
     wait_for(lambda: importer.client.status(importer.supplier, number).body["status"] == "PROCESSED", "it exists")
-    answer, headers = request(service, importer, "POST", ACCOUNTS, changed(account, "9.00", "transfer_balance"))
+    answer, headers = request(importer, "POST", ACCOUNTS, changed(account, "9.00", "transfer_balance"))
     assert_german(answer, headers, 400)
     assert answer.body["non_field_errors"]["detail"] == "Dieses Konto wurde bereits importiert."
-    answer, headers = request(service, importer, "POST", f"{ACCOUNTS}{importer.supplier}/{number}/cancel/")
+    answer, headers = request(importer, "POST", f"{ACCOUNTS}{importer.supplier}/{number}/cancel/")
     assert_german(answer, headers, 400)
 
 
-def test_receipts_are_german(service: RunningService, importer: Importer) -> None:
+def test_receipts_are_german(importer: Importer) -> None:
     """Helper processes judge them."""
-    wait_for_helpers(service, importer)
+    wait_for_helpers(importer)
     lines = [encoded(spoilt(importer) | {"external_account_number": f"G-{n}"}) for n in range(3 * MAX_BATCH_LINES)]
     lines += [b"{", encoded({"import_supplier": "NOBODY"}), b"[]"]
     body = b"\n".join(lines)
     answer, headers = request(
-        service, importer, "POST", f"{ACCOUNTS}bulk/?mode=validate", body, Content_Type="application/x-ndjson"
+        importer, "POST", f"{ACCOUNTS}bulk/?mode=validate", body, Content_Type="application/x-ndjson"
     )
     assert answer.status == 200
     assert headers["content-language"] == "de"

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from tests.support.importing import Answer
-from tests.support.make import an_account, changed, encoded
+from tests.support.make import an_account, changed
 from tests.support.post_account import PATHS, RECORDS
 from tests.support.pre_account import a_participant, a_sheet
 from tests.support.running import Importer, RunningService, processed, wait_for
@@ -22,82 +22,76 @@ PARTICIPANTS = "/v1/data-import/market-participant/import/"
 FEES = "/v1/data-import/market-participant-fees/import/"
 
 
-@pytest.fixture(scope="module")
-def importer(service: RunningService) -> Importer:
-    return service.importer()
+def post(importer: Importer, path: str, body: Any, key: str) -> Answer:
+    return importer.request("POST", path, body, {"Idempotency-Key": key})[0]
 
 
-def post(service: RunningService, importer: Importer, path: str, body: Any, key: str) -> Answer:
-    headers = {"Authorization": f"Token {importer.api_key}", "Idempotency-Key": key}
-    return service.request("POST", path, encoded(body), headers)[0]
+def history(importer: Importer, external: str) -> list[str]:
+    return importer.service.cli("history", importer.supplier, external, "--json").stdout.splitlines()
 
 
-def history(service: RunningService, importer: Importer, external: str) -> list[str]:
-    return service.cli("history", importer.supplier, external, "--json").stdout.splitlines()
-
-
-def test_a_create_is_answered_the_same_after_the_account_exists(service: RunningService, importer: Importer) -> None:
+def test_a_create_is_answered_the_same_after_the_account_exists(importer: Importer) -> None:
     account = an_account(importer.supplier, 1)
-    assert post(service, importer, ACCOUNTS, account, "create-1") == Answer(201, {})
+    assert post(importer, ACCOUNTS, account, "create-1") == Answer(201, {})
     wait_for(lambda: processed(importer) == 1, "the account exists")
-    assert post(service, importer, ACCOUNTS, account, '"create-1"') == Answer(201, {})
-    assert post(service, importer, ACCOUNTS.rstrip("/"), account, "create-1") == Answer(201, {})
-    answer = post(service, importer, ACCOUNTS, account, "create-2")
+    assert post(importer, ACCOUNTS, account, '"create-1"') == Answer(201, {})
+    assert post(importer, ACCOUNTS.rstrip("/"), account, "create-1") == Answer(201, {})
+    answer = post(importer, ACCOUNTS, account, "create-2")
     assert answer.body["non_field_errors"]["code"] == "account_import_process_already_imported"
 
 
-def test_another_body_under_the_same_key_is_refused_and_not_stored(service: RunningService, importer: Importer) -> None:
-    assert post(service, importer, ACCOUNTS, an_account(importer.supplier, 2), "create-3").status == 201
+def test_another_body_under_the_same_key_is_refused_and_not_stored(importer: Importer) -> None:
+    assert post(importer, ACCOUNTS, an_account(importer.supplier, 2), "create-3").status == 201
     other = an_account(importer.supplier, 3)
-    answer = post(service, importer, ACCOUNTS, other, "create-3")
+    answer = post(importer, ACCOUNTS, other, "create-3")
     assert (answer.status, answer.body["code"]) == (422, "idempotency_key_reused")
     assert importer.client.status(importer.supplier, other["external_account_number"]).status == 404
 
 
-def test_a_refused_request_is_judged_anew(service: RunningService, importer: Importer) -> None:
+def test_a_refused_request_is_judged_anew(importer: Importer) -> None:
     account = an_account(importer.supplier, 4)
-    assert post(service, importer, ACCOUNTS, changed(account, "x", "loyalty_tier"), "create-4").status == 400
-    assert post(service, importer, ACCOUNTS, account, "create-4").status == 201
+    assert post(importer, ACCOUNTS, changed(account, "x", "loyalty_tier"), "create-4").status == 400
+    assert post(importer, ACCOUNTS, account, "create-4").status == 201
 
 
-def test_the_key_counts_within_its_path(service: RunningService, importer: Importer) -> None:
+def test_the_key_counts_within_its_path(importer: Importer) -> None:
     account = an_account(importer.supplier, 5)
-    assert post(service, importer, ACCOUNTS + "validate/", account, "one") == Answer(200, {})
-    assert post(service, importer, ACCOUNTS, account, "one") == Answer(201, {})
+    assert post(importer, ACCOUNTS + "validate/", account, "one") == Answer(200, {})
+    assert post(importer, ACCOUNTS, account, "one") == Answer(201, {})
 
 
-def test_a_participant_is_answered_with_201_again(service: RunningService, importer: Importer) -> None:
+def test_a_participant_is_answered_with_201_again(importer: Importer) -> None:
     participant = a_participant()
     for _ in range(2):
-        assert post(service, importer, PARTICIPANTS, participant, "p-1") == Answer(201, participant)
-    assert post(service, importer, PARTICIPANTS, participant, "p-2") == Answer(200, participant)
+        assert post(importer, PARTICIPANTS, participant, "p-1") == Answer(201, participant)
+    assert post(importer, PARTICIPANTS, participant, "p-2") == Answer(200, participant)
 
 
-def test_sheets_and_records_are_answered_the_same(service: RunningService, importer: Importer) -> None:
+def test_sheets_and_records_are_answered_the_same(importer: Importer) -> None:
     participant = a_participant()
-    assert post(service, importer, PARTICIPANTS, participant, "p-3").status == 201
+    assert post(importer, PARTICIPANTS, participant, "p-3").status == 201
     sheets = {"price_sheets": [a_sheet(participant["code"], f"D-{number}") for number in range(3)]}
     for _ in range(2):
-        assert post(service, importer, FEES, sheets, "f-1") == Answer(201, {"price_sheets_imported": 3})
+        assert post(importer, FEES, sheets, "f-1") == Answer(201, {"price_sheets_imported": 3})
     account = an_account(importer.supplier, 8)
     external = account["external_account_number"]
-    assert post(service, importer, ACCOUNTS, account, "create-8").status == 201
+    assert post(importer, ACCOUNTS, account, "create-8").status == 201
     wait_for(lambda: importer.client.status(importer.supplier, external).body["status"] == "PROCESSED", "it exists")
     for kind, record in RECORDS.items():
         body = {"import_supplier": importer.supplier, "external_account_number": external, kind: record}
         for _ in range(2):
-            assert post(service, importer, PATHS[kind], body, "r-1") == Answer(201, body)
+            assert post(importer, PATHS[kind], body, "r-1") == Answer(201, body)
 
 
-def test_a_decision_is_answered_with_the_record_as_it_was_then(service: RunningService, importer: Importer) -> None:
+def test_a_decision_is_answered_with_the_record_as_it_was_then(importer: Importer) -> None:
     waiting = {"payload": an_account(importer.supplier, 6), "task_params": {"schedule_window_start": in_an_hour()}}
     external = waiting["payload"]["external_account_number"]
-    assert post(service, importer, ACCOUNTS, waiting, "create-6").status == 201
+    assert post(importer, ACCOUNTS, waiting, "create-6").status == 201
     path = f"{ACCOUNTS}{importer.supplier}/{external}/cancel/"
-    first = post(service, importer, path, {"reason": "duplicate"}, "cancel-6")
+    first = post(importer, path, {"reason": "duplicate"}, "cancel-6")
     assert (first.status, first.body["status"]) == (200, "CANCELLED")
-    assert post(service, importer, ACCOUNTS, waiting, "create-6b").status == 201
-    assert post(service, importer, path, {"reason": "duplicate"}, "cancel-6") == first
+    assert post(importer, ACCOUNTS, waiting, "create-6b").status == 201
+    assert post(importer, path, {"reason": "duplicate"}, "cancel-6") == first
     assert importer.client.status(importer.supplier, external).body["status"] == "PENDING"
 
 
@@ -110,16 +104,16 @@ def together(*sends: Callable[[], T]) -> list[T]:
         return [sent.result() for sent in [pool.submit(send) for send in sends]]
 
 
-def test_twins_in_flight_get_one_answer_and_make_one_event(service: RunningService, importer: Importer) -> None:
+def test_twins_in_flight_get_one_answer_and_make_one_event(importer: Importer) -> None:
     waiting = {"payload": an_account(importer.supplier, 7), "task_params": {"schedule_window_start": in_an_hour()}}
-    twin = partial(post, service, importer, ACCOUNTS, waiting, "twin")
+    twin = partial(post, importer, ACCOUNTS, waiting, "twin")
     assert together(*[twin] * 12) == [Answer(201, {})] * 12
-    assert len(history(service, importer, waiting["payload"]["external_account_number"])) == 1
+    assert len(history(importer, waiting["payload"]["external_account_number"])) == 1
 
 
-def test_twins_with_different_bodies_make_one_import(service: RunningService, importer: Importer) -> None:
+def test_twins_with_different_bodies_make_one_import(importer: Importer) -> None:
     accounts = [an_account(importer.supplier, number) for number in range(20, 32)]
-    sends = [partial(post, service, importer, ACCOUNTS, account, "contested") for account in accounts]
+    sends = [partial(post, importer, ACCOUNTS, account, "contested") for account in accounts]
     statuses = [answer.status for answer in together(*sends)]
     assert sorted(statuses) == [201] + [422] * 11
     for account, status in zip(accounts, statuses, strict=True):
@@ -128,16 +122,15 @@ def test_twins_with_different_bodies_make_one_import(service: RunningService, im
 
 
 @pytest.mark.parametrize("key", ["", '""', "x" * 256, "ä"])
-def test_a_key_that_cannot_be_is_refused(service: RunningService, importer: Importer, key: str) -> None:
-    headers = {"Authorization": f"Token {importer.api_key}", "Idempotency-Key": key}
-    answer, _ = service.request("POST", ACCOUNTS, encoded(an_account(importer.supplier, 40)), headers)
+def test_a_key_that_cannot_be_is_refused(importer: Importer, key: str) -> None:
+    answer = post(importer, ACCOUNTS, an_account(importer.supplier, 40), key)
     assert (answer.status, answer.body["code"]) == (400, "invalid_idempotency_key")
 
 
 @pytest.mark.promise("importers-named-undocumented-fields")
 def test_the_log_keeps_no_key_of_importers(service: RunningService, importer: Importer) -> None:
     account, key = an_account(importer.supplier, 60), "canary-key-of-vogelsang"
-    assert post(service, importer, ACCOUNTS, account, key).status == 201
+    assert post(importer, ACCOUNTS, account, key).status == 201
     with psycopg.connect(admin_url(service)) as connection:
         stored = str(connection.execute("SELECT command_id FROM events WHERE command_id IS NOT NULL").fetchall())
         stored += str(connection.execute("SELECT command_id FROM remembered_answers").fetchall())

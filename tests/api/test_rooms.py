@@ -40,9 +40,9 @@ def slow_body(service: RunningService, address: str, forwarded: str = "") -> soc
     return connection
 
 
-def token_status(service: RunningService, importer: Importer, address: str) -> int:
+def token_status(importer: Importer, address: str) -> int:
     """The answer to somebody who buys a token from this address."""
-    host, port = service.base_url.removeprefix("http://").split(":")
+    host, port = importer.service.base_url.removeprefix("http://").split(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=30, source_address=(address, 0))
     body = encoded({"query": OBTAIN, "variables": {"key": importer.api_key}})
     connection.request("POST", TOKENS, body, {"Content-Type": "application/json"})
@@ -62,7 +62,7 @@ def test_slow_bodies_of_strangers_keep_nobody_from_tokens(database: PostgresUrls
         assert slow[0].recv(1_000).startswith(b"HTTP/1.1 503 "), "the slowest is cut"
         for address in (addresses[0], "127.0.99.1"):
             for _ in range(20):
-                assert token_status(service, importer, address) == 200
+                assert token_status(importer, address) == 200
 
 
 def test_bodies_that_a_trusted_proxy_forwards_have_the_share_of_their_client(database: PostgresUrls) -> None:

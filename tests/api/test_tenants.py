@@ -195,7 +195,7 @@ def keys(service: RunningService, own: Tenant) -> dict[str, Keys]:
 
 def keys_of(service: RunningService, own: Tenant, role: str) -> Keys:
     key, revoked = (service.importer(role=role, organisation=own.organisation, supplier=own.supplier) for _ in range(2))
-    revoked.revoke(service)
+    revoked.revoke()
     query = "mutation($input: ObtainTokenInput!) { obtainToken(input: $input) { token refreshToken } }"
     body = encoded({"query": query, "variables": {"input": {"organizationSecretKey": key.api_key}}})
     tokens = json.loads(send(service, "POST", "/v1/graphql/", "", body).text)["data"]["obtainToken"]

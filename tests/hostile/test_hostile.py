@@ -37,11 +37,6 @@ SEVERAL = ("an ordinary account of 10 MiB", "400 lines of many unknown names", "
 
 
 @pytest.fixture(scope="module")
-def importer(service: RunningService) -> Importer:
-    return service.importer()
-
-
-@pytest.fixture(scope="module")
 def other(service: RunningService) -> Importer:
     return service.importer()
 
@@ -55,7 +50,7 @@ def process(service: RunningService) -> psutil.Process:
 @pytest.fixture(scope="module")
 def keys(service: RunningService, importer: Importer) -> dict[str, str]:
     """A key of each role that the catalogue has, for the same supplier, which has a run of the name `hostile`."""
-    assert bulk(service, importer, ndjson(an_account(importer.supplier, 9_999)), "?run=hostile").status == 200
+    assert bulk(importer, ndjson(an_account(importer.supplier, 9_999)), "?run=hostile").status == 200
     made = service.cli("key", "create", "Testers", "--supplier", importer.supplier, "--role", "support", "--json")
     return {"importer": importer.api_key, "support": json.loads(made.stdout)["api_key"]}
 
@@ -63,7 +58,7 @@ def keys(service: RunningService, importer: Importer) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def watched(service: RunningService, importer: Importer, process: psutil.Process) -> Processes:
     """The api process with its helpers, which have started, and all other processes of the service but its servers."""
-    wait_for_helpers(service, importer)
+    wait_for_helpers(importer)
     return Processes([process], service.processes("relay") + service.processes("worker"))
 
 
@@ -75,14 +70,12 @@ def assert_harmless(seen: Harm, statuses: tuple[int, ...] = (), lines: int = 1) 
     assert seen.answered_bytes <= MAX_ANSWER_BYTES
 
 
-def harm(
-    service: RunningService, watched: Processes, importer: Importer, other: Importer, key: str, *sent: Hostile
-) -> Harm:
+def harm(watched: Processes, importer: Importer, other: Importer, key: str, *sent: Hostile) -> Harm:
     def measured() -> Harm:
         connections = [hostile.sent(importer.supplier, key) for hostile in sent]
-        return harm_of_all(service.base_url, watched, connections, other.api_key)
+        return harm_of_all(importer.service.base_url, watched, connections, other.api_key)
 
-    return least_harm(service.base_url, measured, other.api_key, bearable_s=MAX_WAIT_S * SLACK)
+    return least_harm(importer.service.base_url, measured, other.api_key, bearable_s=MAX_WAIT_S * SLACK)
 
 
 EACH = [hostile for hostile in (*HOSTILE, *STREAMS) if hostile.is_quick or IS_WHOLE]
@@ -93,15 +86,10 @@ EACH = [hostile for hostile in (*HOSTILE, *STREAMS) if hostile.is_quick or IS_WH
 @pytest.mark.api_top_10("API4")
 @pytest.mark.parametrize("hostile", EACH, ids=lambda hostile: hostile.name)
 def test_one_connection_cannot_stop_the_others(
-    service: RunningService,
-    watched: Processes,
-    importer: Importer,
-    other: Importer,
-    keys: dict[str, str],
-    hostile: Hostile,
+    watched: Processes, importer: Importer, other: Importer, keys: dict[str, str], hostile: Hostile
 ) -> None:
     """Each line may cost as much as a request. Memory and the wait of others are limited for all lines together."""
-    seen = harm(service, watched, importer, other, keys[hostile.role], hostile)
+    seen = harm(watched, importer, other, keys[hostile.role], hostile)
     assert_harmless(seen, hostile.statuses, hostile.lines)
 
 
@@ -110,17 +98,17 @@ def test_one_connection_cannot_stop_the_others(
 @pytest.mark.api_top_10("API4")
 @pytest.mark.parametrize("name", SEVERAL if IS_WHOLE else SEVERAL[:1])
 def test_several_connections_of_one_key_cannot_stop_the_others(
-    service: RunningService, watched: Processes, importer: Importer, other: Importer, name: str
+    watched: Processes, importer: Importer, other: Importer, name: str
 ) -> None:
     """Each may cost what one may; another caller waits for the interpreter among more of them."""
     [hostile] = [hostile for hostile in (*HOSTILE, *STREAMS) if hostile.name == name]
-    seen = harm(service, watched, importer, other, importer.api_key, *[hostile] * CONNECTIONS)
+    seen = harm(watched, importer, other, importer.api_key, *[hostile] * CONNECTIONS)
     assert seen.waited_s <= MAX_WAIT_S * 2
     assert seen.memory_bytes <= MAX_MEMORY_BYTES * CONNECTIONS
 
 
 @pytest.mark.promise("judging-stops-when-answer")
-def test_many_unknown_names_are_counted_in_the_answer(service: RunningService, importer: Importer) -> None:
+def test_many_unknown_names_are_counted_in_the_answer(importer: Importer) -> None:
     account = an_account(importer.supplier) | {f"unknown_field_{n:08}": "x" for n in range(312_165)}
     answer = importer.client.validate(encoded(account))
     assert (answer.status, answer.body["errors_truncated"]) == (400, True)
@@ -130,7 +118,7 @@ def test_many_unknown_names_are_counted_in_the_answer(service: RunningService, i
 
 
 @pytest.mark.promise("keys-paths-cut-looks", "undocumented-names-look-like")
-def test_a_name_that_is_a_path_is_a_problem_and_no_error(service: RunningService, importer: Importer) -> None:
+def test_a_name_that_is_a_path_is_a_problem_and_no_error(importer: Importer) -> None:
     answer = importer.client.validate(b'{"x": 1, "x.non_field_errors.y": 1}')
     assert answer.status == 400
     assert {"x", "x.non_field_errors.y"} <= {problem["attr"] for problem in answer.body["errors"]}
@@ -139,15 +127,12 @@ def test_a_name_that_is_a_path_is_a_problem_and_no_error(service: RunningService
 
 @pytest.mark.promise("gzip-where-supported-415")
 @pytest.mark.asvs("V5.2.2")
-def test_a_compressed_body_is_of_no_supported_kind(service: RunningService, importer: Importer) -> None:
-    token = {"Authorization": f"Token {importer.api_key}", "Content-Type": "application/json"}
+def test_a_compressed_body_is_of_no_supported_kind(importer: Importer) -> None:
     path = "/v2/data-import/accounts/validate/"
-    answer, headers = service.request("POST", path, b"\x1f\x8b", token | {"Content-Encoding": "gzip"})
+    answer, headers = importer.request("POST", path, b"\x1f\x8b", {"Content-Encoding": "gzip"})
     assert (answer.status, answer.body["code"]) == (415, "unsupported_media_type")
     assert {name.lower(): value for name, value in headers.items()}["accept-encoding"] == "identity"
-    plain, _ = service.request(
-        "POST", path, encoded(an_account(importer.supplier)), token | {"Content-Encoding": "identity"}
-    )
+    plain, _ = importer.request("POST", path, an_account(importer.supplier), {"Content-Encoding": "identity"})
     assert plain.status == 200
 
 

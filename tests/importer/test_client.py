@@ -47,7 +47,7 @@ def test_an_account_is_created_followed_and_not_created_twice(
     service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     importer = service.importer()
-    for name, value in access_to(service, importer).items():
+    for name, value in access_to(importer).items():
         monkeypatch.setenv(name, value)
     account = an_account(importer.supplier)
     number = account["external_account_number"]
@@ -154,7 +154,7 @@ def test_a_service_that_answers_late_holds_few_bytes_of_a_book() -> None:
 def test_programs_get_totals_and_certificates_with_progress_and_can_cancel(service: RunningService) -> None:
     importer, heard = service.importer(), list[JobProgress]()
     accounts = [an_account(importer.supplier, number) for number in (1, 2)]
-    bulk(service, importer, ndjson(*accounts), "?run=p")
+    bulk(importer, ndjson(*accounts), "?run=p")
     wait_until_processed(importer, *accounts)
     with (
         Client(service.base_url, importer.api_key) as client,

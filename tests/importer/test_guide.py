@@ -33,7 +33,7 @@ def test_the_scripts_do_what_they_say(service: RunningService, tmp_path: Path) -
         ran = subprocess.run(
             [sys.executable, "-W", "ignore::ResourceWarning", "-c", script.replace("NORDWIND", importer.supplier)],
             cwd=tmp_path,
-            env=environment(access_to(service, importer)) | {"PATH": paths},
+            env=environment(access_to(importer)) | {"PATH": paths},
             capture_output=True,
             text=True,
             timeout=120,

@@ -34,8 +34,8 @@ def importer(service: RunningService) -> Importer:
 
 
 @pytest.fixture
-def access(service: RunningService, importer: Importer) -> Mapping[str, str]:
-    return access_to(service, importer)
+def access(importer: Importer) -> Mapping[str, str]:
+    return access_to(importer)
 
 
 @pytest.fixture

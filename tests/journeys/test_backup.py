@@ -85,7 +85,7 @@ def test_what_was_acknowledged_before_the_backup_is_there_and_goes_on(
     refused = cli("restore", str(backup), environment=environment, check=False)
     assert (refused.returncode, "holds events already" in refused.stderr) == (1, True)
     with start_service(folder / "second") as service:
-        moved = Importer(importer.supplier, importer.api_key, type(importer.client)(service.base_url, importer.api_key))
+        moved = service.with_key(importer.supplier, importer.api_key)
         assert_whole(service, moved, acknowledged)
         answer = moved.client.create(encoded(an_account(importer.supplier, 1)))
         assert answer.codes == ("account_import_process_already_imported",)

@@ -71,7 +71,7 @@ def test_a_run_loses_no_member_when_the_api_is_killed_after_its_receipts(running
     """The body is still open, so nothing was stored at its end."""
     importer = running.importer()
     accounts = [an_account(importer.supplier, number) for number in range(1, 41)]
-    assert bulk(running, importer, ndjson(*accounts)).statuses == ["PENDING"] * len(accounts)
+    assert bulk(importer, ndjson(*accounts)).statuses == ["PENDING"] * len(accounts)
     [process] = running.processes("api")
     connection = http.client.HTTPConnection(running.base_url.removeprefix("http://"), timeout=60)
 
@@ -112,7 +112,7 @@ def test_lines_whose_counts_are_stored_slowly_count_once(running: RunningService
     answers = []
 
     def validate() -> None:
-        answers.append(bulk(running, importer, ndjson(*accounts), "?mode=validate&run=slow"))
+        answers.append(bulk(importer, ndjson(*accounts), "?mode=validate&run=slow"))
 
     validating = threading.Thread(target=validate)
     with psycopg.connect(admin_url(running)) as connection:

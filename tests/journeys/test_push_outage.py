@@ -25,7 +25,7 @@ def test_a_push_outlives_a_service_that_goes_away_and_its_tokens() -> None:
             pushing = subprocess.Popen(
                 [*COMMAND, "push", "book.ndjson", "--rate", "20/s", "--json"],
                 cwd=folder,
-                env=environment(access_to(service, importer)),
+                env=environment(access_to(importer)),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,

@@ -21,7 +21,7 @@ def test_a_suppliers_account_is_processed_before_most_that_another_has_sent_earl
         worker.suspend()
         try:
             many = ndjson(*(an_account(first.supplier, number) for number in range(1, MANY + 1)))
-            assert len(bulk(service, first, many).receipts) == MANY
+            assert len(bulk(first, many).receipts) == MANY
             assert second.client.create(encoded(an_account(second.supplier, 1))).status == 201
         finally:
             worker.resume()

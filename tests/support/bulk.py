@@ -7,7 +7,7 @@ from typing import Any
 
 from api.bulk.workshop import HELPERS
 from tests.support.make import encoded
-from tests.support.running import Importer, RunningService, wait_for
+from tests.support.running import Importer, wait_for
 
 BULK = "/v2/data-import/accounts/bulk/"
 
@@ -29,28 +29,22 @@ class Answered:
 
 
 def bulk(
-    service: RunningService,
-    importer: Importer,
-    body: bytes | Iterable[bytes],
-    query: str = "",
-    *,
-    path: str = BULK,
-    **headers: str,
+    importer: Importer, body: bytes | Iterable[bytes], query: str = "", *, path: str = BULK, **headers: str
 ) -> Answered:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    with contextlib.closing(service.connection(60)) as connection:
+    with contextlib.closing(importer.service.connection(60)) as connection:
         connection.request("POST", path + query, body, {"Authorization": f"Token {importer.api_key}"} | named)
         response = connection.getresponse()
         return Answered(response.status, response.read(), {n.lower(): v for n, v in response.headers.items()})
 
 
-def wait_for_helpers(service: RunningService, importer: Importer) -> None:
+def wait_for_helpers(importer: Importer) -> None:
     """Let the api process judge so much that it starts its helpers."""
-    [process] = service.processes("api")
+    [process] = importer.service.processes("api")
     for _ in range(100):
         if len(process.children()) >= HELPERS:
             return
-        bulk(service, importer, ndjson(*[{}] * 1_000), "?mode=validate")
+        bulk(importer, ndjson(*[{}] * 1_000), "?mode=validate")
     raise AssertionError("the api process starts no helpers")
 
 

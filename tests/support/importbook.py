@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from importledger_client.commands.main import run
-from tests.support.running import Importer, RunningService
+from tests.support.running import Importer
 from tests.support.verbs import run_here
 
 COMMAND = [sys.executable, "-m", "importledger_client"]
@@ -28,6 +28,6 @@ def environment(access: Mapping[str, str] | None = None) -> dict[str, str]:
     return inherited | dict(access or {})
 
 
-def access_to(service: RunningService, importer: Importer) -> dict[str, str]:
+def access_to(importer: Importer) -> dict[str, str]:
     """The environment in which importbook and the client find the service."""
-    return {"IMPORTLEDGER_URL": service.base_url, "IMPORTLEDGER_KEY": importer.api_key}
+    return {"IMPORTLEDGER_URL": importer.service.base_url, "IMPORTLEDGER_KEY": importer.api_key}

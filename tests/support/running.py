@@ -22,6 +22,7 @@ import msgspec
 import psutil
 
 from tests.support.importing import Answer, ImportClient
+from tests.support.make import encoded
 from tests.support.prepared import prepare
 from tests.support.verbs import run_verb
 
@@ -85,13 +86,25 @@ class Importer(msgspec.Struct, frozen=True):
     supplier: str
     api_key: str
     client: ImportClient
+    service: "RunningService"
 
-    def revoke(self, service: "RunningService") -> None:
+    @property
+    def fields(self) -> dict[str, str]:
+        """Header fields of a request with the key."""
+        return {"Authorization": f"Token {self.api_key}", "Content-Type": "application/json"}
+
+    def request(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[Answer, Mapping[str, str]]:
+        """One raw request with the key: no retries. A body that is not bytes is sent as JSON."""
+        sent = body if isinstance(body, bytes | None) else encoded(body)
+        return self.service.request(method, path, sent, self.fields | dict(headers or {}))
+
+    def revoke(self) -> None:
         """Revoke the key, and wait until the api knows that."""
-        service.cli("key", "revoke", self.api_key.split("_")[1], "--reason", "lost")
-        headers = {"Authorization": f"Token {self.api_key}"}
+        self.service.cli("key", "revoke", self.api_key.split("_")[1], "--reason", "lost")
         path = f"/v2/data-import/runs/{self.supplier}/"
-        wait_for(lambda: service.request("GET", path, None, headers)[0].status == 401, "the key is refused")
+        wait_for(lambda: self.request("GET", path)[0].status == 401, "the key is refused")
 
 
 class RunningService:
@@ -121,9 +134,12 @@ class RunningService:
             self.cli("supplier", "create", supplier)
         made = self.cli("key", "create", organisation, "--supplier", supplier, "--role", role, "--json")
         api_key = json.loads(made.stdout)["api_key"]
+        return self.with_key(supplier, api_key)
+
+    def with_key(self, supplier: str, api_key: str) -> Importer:
         client = ImportClient(self.base_url, api_key)
         self._clients.append(client)
-        return Importer(supplier, api_key, client)
+        return Importer(supplier, api_key, client, self)
 
     def operator(self) -> dict[str, str]:
         """The header field with a key that may read the metrics."""

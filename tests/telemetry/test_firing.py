@@ -96,10 +96,7 @@ def test_creates_that_are_slow_and_creates_that_fail(service: RunningService, fo
     with psycopg.connect(connections["database_url"]) as holder:
         holder.execute("SELECT pg_advisory_xact_lock(%s)", (locks.LOG,))
         body = encoded(an_account(importer.supplier, 2))
-        status, _ = service.request(
-            "POST", "/v2/data-import/accounts/", body,
-            {"Authorization": f"Token {importer.api_key}", "Content-Type": "application/json"},
-        )  # fmt: skip
+        status, _ = importer.request("POST", "/v2/data-import/accounts/", body)
     assert status.status == 503
     slow = scrape()
     assert fires("ImportledgerCreatesSlow", folder, quick, slow)

@@ -109,7 +109,7 @@ def test_a_trace_leads_from_the_importer_through_the_event_to_the_worker(folder:
         environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": received.url, "OTEL_BSP_SCHEDULE_DELAY": "100"}
         with start_service(folder, environment=environment) as running:
             importer = running.importer()
-            access = access_to(running, importer)
+            access = access_to(importer)
             account = an_account(importer.supplier)
             url, key = access["IMPORTLEDGER_URL"], access["IMPORTLEDGER_KEY"]
             with Client(url, key, traceparent=SAMPLED) as client:

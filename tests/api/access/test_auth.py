@@ -16,11 +16,6 @@ from tests.support.serving import running
 STATUS = "/v1/data-import/all-account-import-processes/{}/"
 
 
-@pytest.fixture(scope="module")
-def importer(service: RunningService) -> Importer:
-    return service.importer()
-
-
 def graphql(service: RunningService, query: str, **variables: Any) -> dict[str, Any]:
     body = encoded({"query": query, "variables": variables})
     answer, _ = service.request("POST", "/v1/graphql/", body, {"Content-Type": "application/json"})

@@ -13,12 +13,6 @@ from tests.support.bulk import BULK, bulk, ndjson, number_of, wait_until_process
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import Importer, RunningService, wait_for
 
-
-@pytest.fixture(scope="module")
-def importer(service: RunningService) -> Importer:
-    return service.importer()
-
-
 _numbers = itertools.count(1)
 PACK = {"gzip": gzip.compress, "zstd": zstandard.ZstdCompressor().compress}
 each_coding = pytest.mark.parametrize("kind", PACK)
@@ -31,12 +25,10 @@ def accounts(importer: Importer) -> list[dict[str, Any]]:
 
 
 @pytest.mark.promise("post-v2-data-import-accounts-bulk")
-def test_each_line_has_a_receipt_and_the_end_a_summary(
-    service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
-) -> None:
+def test_each_line_has_a_receipt_and_the_end_a_summary(importer: Importer, accounts: list[dict[str, Any]]) -> None:
     first, second, third = accounts
     spoilt = changed(second, "+49 12", "customers", 0, "landline")
-    answer = bulk(service, importer, ndjson(first, spoilt) + b"\n  \r\n{broken\n" + encoded({"payload": third}))
+    answer = bulk(importer, ndjson(first, spoilt) + b"\n  \r\n{broken\n" + encoded({"payload": third}))
     assert (answer.status, answer.headers["content-type"]) == (200, "application/x-ndjson")
     assert all(set(receipt) == set(answer.receipts[0]) for receipt in answer.receipts)
     assert answer.statuses == ["PENDING", "REFUSED", "REFUSED", "PENDING"]
@@ -65,18 +57,18 @@ def test_sending_again_gives_replayed_receipts_in_every_state(
     service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
 ) -> None:
     body = ndjson(*accounts)
-    assert bulk(service, importer, body).summary == {"lines": 3, "accepted": 3, "replayed": 0, "refused": 0}
-    again = bulk(service, importer, body)
+    assert bulk(importer, body).summary == {"lines": 3, "accepted": 3, "replayed": 0, "refused": 0}
+    again = bulk(importer, body)
     assert again.summary == {"lines": 3, "accepted": 0, "replayed": 3, "refused": 0}
     wait_until_processed(importer, *accounts)
-    done = bulk(service, importer, body)
+    done = bulk(importer, body)
     assert [(r["status"], r["replayed"]) for r in done.receipts] == [("PENDING", True)] * 3
     assert all(receipt["service_identifier"].startswith("A-") for receipt in done.receipts)
     other_spelling = b"".join(
         json.dumps(account, indent=None, separators=(" ,", " : ")).encode() + b"\n" for account in accounts
     )
-    assert bulk(service, importer, other_spelling).summary == {"lines": 3, "accepted": 0, "replayed": 3, "refused": 0}
-    [refused] = bulk(service, importer, ndjson(changed(accounts[0], "Other", "customers", 0, "given_name"))).receipts
+    assert bulk(importer, other_spelling).summary == {"lines": 3, "accepted": 0, "replayed": 3, "refused": 0}
+    [refused] = bulk(importer, ndjson(changed(accounts[0], "Other", "customers", 0, "given_name"))).receipts
     assert (refused["status"], refused["code"]) == ("REFUSED", "account_import_process_already_imported")
     assert refused["service_identifier"].startswith("A-")
     for account in accounts:
@@ -84,18 +76,16 @@ def test_sending_again_gives_replayed_receipts_in_every_state(
         assert [json.loads(line)["event"] for line in history].count("ImportStaged") == 1
 
 
-def test_validating_keeps_nothing(service: RunningService, importer: Importer, accounts: list[dict[str, Any]]) -> None:
+def test_validating_keeps_nothing(importer: Importer, accounts: list[dict[str, Any]]) -> None:
     spoilt = changed(accounts[1], "x", "customers", 0, "landline")
-    answer = bulk(service, importer, ndjson(accounts[0], spoilt), "?mode=validate")
+    answer = bulk(importer, ndjson(accounts[0], spoilt), "?mode=validate")
     assert answer.statuses == ["VALID", "REFUSED"]
     assert answer.summary == {"lines": 2, "accepted": 1, "replayed": 0, "refused": 1}
     assert importer.client.status(importer.supplier, number_of(accounts[0])).status == 404
 
 
-def test_dry_run_makes_every_line_a_dry_run(
-    service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
-) -> None:
-    assert bulk(service, importer, ndjson(*accounts), "?mode=dry_run").statuses == ["PENDING"] * 3
+def test_dry_run_makes_every_line_a_dry_run(importer: Importer, accounts: list[dict[str, Any]]) -> None:
+    assert bulk(importer, ndjson(*accounts), "?mode=dry_run").statuses == ["PENDING"] * 3
     number = number_of(accounts[0])
     ended = "DRY_RUN_SUCCEEDED"
     wait_for(lambda: importer.client.status(importer.supplier, number).body["status"] == ended, "the dry run has ended")
@@ -103,57 +93,53 @@ def test_dry_run_makes_every_line_a_dry_run(
 
 @pytest.mark.promise("gzip-members-zstd-frames")
 @each_coding
-def test_members_and_frames_are_one_body(
-    service: RunningService, importer: Importer, accounts: list[dict[str, Any]], kind: str
-) -> None:
+def test_members_and_frames_are_one_body(importer: Importer, accounts: list[dict[str, Any]], kind: str) -> None:
     pack = PACK[kind]
     body = ndjson(*accounts)
     sent = pack(body[:5_000]) + pack(body[5_000:])
-    answer = bulk(service, importer, sent, "?mode=validate", Content_Encoding=kind)
+    answer = bulk(importer, sent, "?mode=validate", Content_Encoding=kind)
     assert answer.statuses == ["VALID"] * 3
 
 
 @each_coding
 def test_a_compressed_body_that_ends_early_is_refused_after_the_receipts_of_its_lines(
-    service: RunningService, importer: Importer, accounts: list[dict[str, Any]], kind: str
+    importer: Importer, accounts: list[dict[str, Any]], kind: str
 ) -> None:
     pack = PACK[kind]
     first, second = (pack(ndjson(account)) for account in accounts[:2])
-    cut = bulk(service, importer, first + second[:10], "?mode=validate", Content_Encoding=kind)
+    cut = bulk(importer, first + second[:10], "?mode=validate", Content_Encoding=kind)
     assert cut.status == 200
     assert [line.get("status", line["code"]) for line in cut.receipts] == ["VALID", "parse_error"]
     assert cut.summary is None
-    assert bulk(service, importer, first[:10], "?mode=validate", Content_Encoding=kind).status == 400
+    assert bulk(importer, first[:10], "?mode=validate", Content_Encoding=kind).status == 400
 
 
 @pytest.mark.promise("gzip-members-zstd-frames", "ndjson-limits-hold-each")
 @pytest.mark.asvs("V5.2.3")
-def test_a_bomb_is_refused(service: RunningService, importer: Importer) -> None:
+def test_a_bomb_is_refused(importer: Importer) -> None:
     bomb = zstandard.ZstdCompressor().compress(b"\0" * 300_000_000)
-    answer = bulk(service, importer, bomb, Content_Encoding="zstd")
+    answer = bulk(importer, bomb, Content_Encoding="zstd")
     assert answer.status == 413
-    assert bulk(service, importer, b"{}", Content_Encoding="gzip").status == 400
-    assert bulk(service, importer, b"{}", Content_Encoding="br").status == 415
-    assert bulk(service, importer, b"{}", Content_Type="text/csv").status == 415
+    assert bulk(importer, b"{}", Content_Encoding="gzip").status == 400
+    assert bulk(importer, b"{}", Content_Encoding="br").status == 415
+    assert bulk(importer, b"{}", Content_Type="text/csv").status == 415
 
 
 def test_the_lines_of_a_client_that_asks_for_http_2_are_read(
-    service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
+    importer: Importer, accounts: list[dict[str, Any]]
 ) -> None:
     """Java's HttpClient and `curl --http2` ask so; the answer was 200 with no lines."""
     body = ndjson(*accounts)
     upgrade = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2_Settings": "AAEAAEAAAAIAAAABAAMAAABk"}
     for sent in (body, iter([body[:100], body[100:]])):
-        answer = bulk(service, importer, sent, "?mode=validate", **upgrade)
+        answer = bulk(importer, sent, "?mode=validate", **upgrade)
         assert answer.statuses == ["VALID"] * len(accounts)
 
 
 @pytest.mark.promise("ndjson-limits-hold-each")
-def test_a_line_that_is_too_long_is_refused_alone(
-    service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
-) -> None:
+def test_a_line_that_is_too_long_is_refused_alone(importer: Importer, accounts: list[dict[str, Any]]) -> None:
     long = b'{"import_supplier": "' + b"x" * (10 * 1024 * 1024) + b'"}\n'
-    answer = bulk(service, importer, ndjson(accounts[0]) + long + ndjson(accounts[1]), "?mode=validate")
+    answer = bulk(importer, ndjson(accounts[0]) + long + ndjson(accounts[1]), "?mode=validate")
     assert answer.statuses == ["VALID", "REFUSED", "VALID"]
     assert answer.receipts[1]["code"] == "request_too_large"
 
@@ -177,23 +163,23 @@ def nested(levels: int) -> Any:
     ids=["supplier", "unknown", "many problems", "too large", "too deep", "outer blanks", "wrapped"],
 )
 def test_a_receipt_keeps_its_account_number_whenever_the_line_can_be_parsed(
-    service: RunningService, importer: Importer, spoilt: dict[str, Any], path: str
+    importer: Importer, spoilt: dict[str, Any], path: str
 ) -> None:
     line = {"external_account_number": "F-1", "import_supplier": importer.supplier} | spoilt
-    [receipt] = bulk(service, importer, ndjson(line), path=path).receipts
+    [receipt] = bulk(importer, ndjson(line), path=path).receipts
     assert (receipt["status"], receipt["external_account_number"]) == ("REFUSED", "F-1")
 
 
 @pytest.mark.parametrize("query", ["?mode=nonsense", "?mode=", "?run=", "?run=a%20b", "?run=" + "x" * 65, "?run=ä"])
-def test_an_unknown_mode_or_a_malformed_run_is_400(service: RunningService, importer: Importer, query: str) -> None:
-    assert bulk(service, importer, b"{}", query.replace("ä", "%C3%A4")).status == 400
+def test_an_unknown_mode_or_a_malformed_run_is_400(importer: Importer, query: str) -> None:
+    assert bulk(importer, b"{}", query.replace("ä", "%C3%A4")).status == 400
 
 
 @pytest.mark.parametrize("path", [BULK, "/v1/data-import/delivery-note/bulk/"])
 @pytest.mark.parametrize("body", [b"", b"\n", b" \r\n\n \t", b"\xef\xbb\xbf\n"])
-def test_a_body_without_a_line_is_refused(service: RunningService, importer: Importer, path: str, body: bytes) -> None:
+def test_a_body_without_a_line_is_refused(importer: Importer, path: str, body: bytes) -> None:
     for coding, sent in (("identity", body), ("gzip", gzip.compress(body)), ("gzip", b"")):
-        answer = bulk(service, importer, sent, path=path, Content_Encoding=coding)
+        answer = bulk(importer, sent, path=path, Content_Encoding=coding)
         assert (answer.status, json.loads(answer.text)["code"]) == (400, "parse_error")
 
 
@@ -203,29 +189,29 @@ def test_suppliers_are_judged_line_by_line(
     other = service.importer()
     foreign = changed(accounts[0], other.supplier, "import_supplier")
     unknown = changed(accounts[1], "NOBODY", "import_supplier")
-    answer = bulk(service, importer, ndjson(foreign, unknown, accounts[2]), "?mode=validate")
+    answer = bulk(importer, ndjson(foreign, unknown, accounts[2]), "?mode=validate")
     assert answer.statuses == ["REFUSED", "REFUSED", "VALID"]
     for receipt in answer.receipts[:2]:
         assert receipt["errors"][0]["code"] == "invalid_choice"
         assert receipt["errors"][0]["attr"] == "import_supplier"
     paused = service.importer()
     account = an_account(paused.supplier)
-    assert bulk(service, paused, ndjson(account)).statuses == ["PENDING"]
+    assert bulk(paused, ndjson(account)).statuses == ["PENDING"]
     wait_until_processed(paused, account)
     service.cli("supplier", "status", paused.supplier, "paused")
 
     def is_refused() -> bool:
-        [first, second] = bulk(service, paused, ndjson(account, an_account(paused.supplier, next(_numbers)))).receipts
+        [first, second] = bulk(paused, ndjson(account, an_account(paused.supplier, next(_numbers)))).receipts
         return bool(first["replayed"] and second["code"] == "import_supplier_migration_not_ongoing")
 
     wait_for(is_refused, "a paused supplier takes replays only")
 
 
 def opened(
-    service: RunningService, importer: Importer, line: bytes, path: str = BULK
+    importer: Importer, line: bytes, path: str = BULK
 ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
     """A bulk request whose first line has been sent, and its answer."""
-    connection = service.connection()
+    connection = importer.service.connection()
     connection.putrequest("POST", path)
     connection.putheader("Authorization", f"Token {importer.api_key}")
     connection.putheader("Transfer-Encoding", "chunked")
@@ -241,9 +227,9 @@ def opened(
 def test_a_revoked_key_writes_nothing_more_on_an_open_bulk_body(service: RunningService, path: str) -> None:
     importer = service.importer()
     first, second = an_account(importer.supplier, 1), an_account(importer.supplier, 2)
-    connection, response = opened(service, importer, ndjson(first), path)
+    connection, response = opened(importer, ndjson(first), path)
     assert json.loads(response.readline())["line"] == 1
-    importer.revoke(service)
+    importer.revoke()
     line = ndjson(second)
     connection.send(b"%x\r\n%s\r\n" % (len(line), line))
     [last] = [json.loads(line) for line in response.read().splitlines()]
@@ -253,10 +239,10 @@ def test_a_revoked_key_writes_nothing_more_on_an_open_bulk_body(service: Running
 
 
 def test_a_body_that_is_refused_after_its_beginning_ends_with_the_reason(
-    service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
+    importer: Importer, accounts: list[dict[str, Any]]
 ) -> None:
     whole = zstandard.ZstdCompressor().compress(ndjson(accounts[0]))
-    answer = bulk(service, importer, [whole, b"no zstd"], Content_Encoding="zstd")
+    answer = bulk(importer, [whole, b"no zstd"], Content_Encoding="zstd")
     assert [(line.get("status"), line["code"]) for line in answer.receipts] == [
         ("PENDING", None),
         (None, "parse_error"),
@@ -265,10 +251,8 @@ def test_a_body_that_is_refused_after_its_beginning_ends_with_the_reason(
 
 
 @pytest.mark.promise("post-v2-data-import-accounts-bulk")
-def test_receipts_come_while_the_body_is_still_coming(
-    service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
-) -> None:
-    connection, response = opened(service, importer, ndjson(accounts[0]))
+def test_receipts_come_while_the_body_is_still_coming(importer: Importer, accounts: list[dict[str, Any]]) -> None:
+    connection, response = opened(importer, ndjson(accounts[0]))
     assert json.loads(response.readline())["status"] == "PENDING"
     assert importer.client.status(importer.supplier, number_of(accounts[0])).status == 200
     line = ndjson(accounts[1])

@@ -13,11 +13,6 @@ from tests.support.make import an_account, changed, encoded
 from tests.support.running import Importer, RunningService, wait_for
 
 
-@pytest.fixture(scope="module")
-def importer(service: RunningService) -> Importer:
-    return service.importer()
-
-
 @pytest.fixture
 def account(importer: Importer, request: pytest.FixtureRequest) -> dict[str, Any]:
     """A fresh account of the importer's supplier."""
@@ -248,8 +243,7 @@ def test_the_lists_and_the_transfer_status_agree_with_the_v2_status(service: Run
 
     def listed(kind: str) -> list[dict[str, Any]]:
         path = f"/v1/data-import/{kind}-account-import-processes/{lister.supplier}"
-        headers = {"Authorization": f"Token {lister.client.token()}"}
-        bare, slashed = (service.request("GET", path + end, headers=headers)[0] for end in ("", "/"))
+        bare, slashed = (lister.request("GET", path + end)[0] for end in ("", "/"))
         assert bare == slashed
         body: list[dict[str, Any]] = bare.body
         return body
@@ -263,17 +257,13 @@ def test_the_lists_and_the_transfer_status_agree_with_the_v2_status(service: Run
         assert (
             item["service_account_number"] == lister.client.status(lister.supplier, external).body["service_identifier"]
         )
-        transfer = transfer_status(service, lister, external)
+        transfer = transfer_status(lister, external)
         assert transfer == (200, {"status": "COMPLETED", "service_account_number": item["service_account_number"]})
     for external in numbers[3:]:
-        assert transfer_status(service, lister, external) == (200, {"status": "UNKNOWN", "service_account_number": ""})
-    assert transfer_status(service, lister, "none")[0] == 404
+        assert transfer_status(lister, external) == (200, {"status": "UNKNOWN", "service_account_number": ""})
+    assert transfer_status(lister, "none")[0] == 404
 
 
-def transfer_status(service: RunningService, importer: Importer, external: str) -> tuple[int, Any]:
-    answer, _ = service.request(
-        "GET",
-        f"/v1/data-import/account-transfer-status/{importer.supplier}/{external}/",
-        headers={"Authorization": f"Token {importer.client.token()}"},
-    )
+def transfer_status(importer: Importer, external: str) -> tuple[int, Any]:
+    answer, _ = importer.request("GET", f"/v1/data-import/account-transfer-status/{importer.supplier}/{external}/")
     return answer.status, answer.body

@@ -22,7 +22,7 @@ def importer(service: RunningService) -> Importer:
     """An importer whose accounts 1 and 2 exist."""
     made = service.importer()
     accounts = [an_account(made.supplier, number) for number in (1, 2)]
-    bulk(service, made, ndjson(*accounts))
+    bulk(made, ndjson(*accounts))
     wait_until_processed(made, *accounts)
     return made
 
@@ -40,12 +40,10 @@ def lines_of(importer: Importer, field: str, *numbers: int) -> list[dict[str, An
 
 @pytest.mark.promise("post-v1-data-import-delivery-note")
 @pytest.mark.parametrize("field", PATHS)
-def test_records_are_attached_once_and_replayed_afterwards(
-    service: RunningService, importer: Importer, field: str
-) -> None:
+def test_records_are_attached_once_and_replayed_afterwards(importer: Importer, field: str) -> None:
     first, second, missing = lines_of(importer, field, 1, 2, 99)
     body = ndjson(first, second, first, missing) + b"{\n\n" + ndjson({"import_supplier": "NOBODY"})
-    answer = bulk(service, importer, body, path=PATHS[field])
+    answer = bulk(importer, body, path=PATHS[field])
     assert answer.statuses == ["IMPORTED", "IMPORTED", "IMPORTED", "REFUSED", "REFUSED", "REFUSED"]
     assert [receipt["replayed"] for receipt in answer.receipts] == [False, False, True, False, False, False]
     assert all(receipt["service_identifier"].startswith("A-") for receipt in answer.receipts[:3])
@@ -53,10 +51,10 @@ def test_records_are_attached_once_and_replayed_afterwards(
     assert answer.receipts[4]["code"] == "parse_error"
     assert answer.receipts[5]["errors"][0]["code"] == "invalid_choice"
     assert answer.summary == {"lines": 7, "accepted": 2, "replayed": 1, "refused": 3}
-    again = bulk(service, importer, ndjson(first, second), path=PATHS[field])
+    again = bulk(importer, ndjson(first, second), path=PATHS[field])
     assert again.summary == {"lines": 2, "accepted": 0, "replayed": 2, "refused": 0}
     spelt = json.dumps(first, indent=None, separators=(" ,", " : ")).encode()
-    assert bulk(service, importer, spelt, path=PATHS[field]).summary == {
+    assert bulk(importer, spelt, path=PATHS[field]).summary == {
         "lines": 1,
         "accepted": 0,
         "replayed": 1,
@@ -64,11 +62,11 @@ def test_records_are_attached_once_and_replayed_afterwards(
     }
 
 
-def test_other_content_under_the_same_reference_is_refused(service: RunningService, importer: Importer) -> None:
+def test_other_content_under_the_same_reference_is_refused(importer: Importer) -> None:
     [line] = lines_of(importer, "market_participant_invoice", 1)
-    bulk(service, importer, ndjson(line), path=PATHS["market_participant_invoice"])
+    bulk(importer, ndjson(line), path=PATHS["market_participant_invoice"])
     other = changed(line, "9.99", "market_participant_invoice", "line_items", 0, "price")
-    [receipt] = bulk(service, importer, ndjson(other), path=PATHS["market_participant_invoice"]).receipts
+    [receipt] = bulk(importer, ndjson(other), path=PATHS["market_participant_invoice"]).receipts
     assert receipt["status"] == "REFUSED"
     errors = [(error["attr"], error["code"]) for error in receipt["errors"]]
     assert errors == [("market_participant_invoice.non_field_errors", "unique")]

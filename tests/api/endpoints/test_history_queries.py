@@ -40,8 +40,8 @@ def external(importer: Importer) -> str:
     return str(an_account(importer.supplier, 1)["external_account_number"])
 
 
-def get(service: RunningService, importer: Importer, headers: dict[str, str], rest: str) -> Answer:
-    return service.request("GET", f"{ACCOUNTS}/{importer.supplier}/{external(importer)}/{rest}", None, headers)[0]
+def get(importer: Importer, headers: dict[str, str], rest: str) -> Answer:
+    return importer.request("GET", f"{ACCOUNTS}/{importer.supplier}/{external(importer)}/{rest}", None, headers)[0]
 
 
 def names(events: list[Any]) -> list[str]:
@@ -51,7 +51,7 @@ def names(events: list[Any]) -> list[str]:
 def test_an_auditor_reads_everything_that_happened(
     service: RunningService, importer: Importer, auditor: dict[str, str]
 ) -> None:
-    answer = get(service, importer, auditor, "history/")
+    answer = get(importer, auditor, "history/")
     assert answer.status == 200
     assert names(answer.body) == ["ImportStaged", "ImportStaged", "ImportStarted", "ImportProcessed"]
     first = answer.body[0]
@@ -68,13 +68,13 @@ def test_what_differs_between_two_payloads(
 ) -> None:
     before = an_account(importer.supplier, 1)["notes"][0]["body"]
     expected = [{"path": "payload.notes.0.body", "kind": "changed", "before": before, "after": "Another note."}]
-    assert get(service, importer, auditor, "history/difference/?from=1&to=2") == Answer(200, expected)
+    assert get(importer, auditor, "history/difference/?from=1&to=2") == Answer(200, expected)
     shown = service.cli(
         "history", importer.supplier, external(importer), "--difference", "1", "2", "--json"
     ).stdout.splitlines()
     assert [json.loads(line) for line in shown] == expected
     for query in ("", "?from=1&to=3", "?from=x&to=1"):
-        answer = get(service, importer, auditor, f"history/difference/{query}")
+        answer = get(importer, auditor, f"history/difference/{query}")
         assert (answer.status, answer.body["code"]) == (400, "validation_error")
 
 
@@ -85,24 +85,24 @@ def test_payloads_are_shown_as_they_were_received(service: RunningService, impor
 
 
 def test_what_was_known_at_a_moment(service: RunningService, importer: Importer, auditor: dict[str, str]) -> None:
-    events = get(service, importer, auditor, "history/").body
+    events = get(importer, auditor, "history/").body
     expected = ["PENDING", "PENDING", "IN_PROGRESS", "PROCESSED"]
     for event, status in zip(events, expected, strict=True):
         for moment in (str(event["position"]), event["at"]):
-            known = get(service, importer, auditor, f"?as_of={moment}").body
+            known = get(importer, auditor, f"?as_of={moment}").body
             assert known["status"] == status
             assert known["modified_at"] == event["at"]
             assert known["created_at"] == events[0]["at"]
-    assert get(service, importer, auditor, f"?as_of={events[-1]['position']}") == get(service, importer, auditor, "")
-    assert len(get(service, importer, auditor, f"history/?as_of={events[1]['position']}").body) == 2
-    before = get(service, importer, auditor, f"?as_of={events[0]['position'] - 1}")
+    assert get(importer, auditor, f"?as_of={events[-1]['position']}") == get(importer, auditor, "")
+    assert len(get(importer, auditor, f"history/?as_of={events[1]['position']}").body) == 2
+    before = get(importer, auditor, f"?as_of={events[0]['position'] - 1}")
     assert (before.status, before.body["code"]) == (404, "not_found")
     shown = service.cli("status", importer.supplier, external(importer), "--as-of", events[2]["at"], "--json").stdout
     assert json.loads(shown)["status"] == "IN_PROGRESS"
 
 
 def test_counts_and_lists_of_a_moment(service: RunningService, importer: Importer, auditor: dict[str, str]) -> None:
-    events = get(service, importer, auditor, "history/").body
+    events = get(importer, auditor, "history/").body
     then = str(events[2]["position"])
     assert json.loads(service.cli("status", importer.supplier, "--json").stdout) == {"PENDING": 1, "PROCESSED": 1}
     assert json.loads(service.cli("status", importer.supplier, "--as-of", then, "--json").stdout) == {"IN_PROGRESS": 1}
@@ -115,7 +115,7 @@ def test_a_moment_that_is_not_over_is_refused_everywhere(
 ) -> None:
     for moment in ("2099-01-01", "2099-01-01T00:00:00Z", str(10**17)):
         for query in (f"?as_of={moment}", f"history/?as_of={moment}"):
-            answer = get(service, importer, auditor, query)
+            answer = get(importer, auditor, query)
             assert (answer.status, answer.body["errors"][0]["attr"]) == (400, "as_of")
             assert "must have passed" in answer.body["errors"][0]["detail"]
         for words in (
@@ -128,8 +128,6 @@ def test_a_moment_that_is_not_over_is_refused_everywhere(
 
 
 @pytest.mark.parametrize("moment", ["yesterday", "-1", "2023-02-29", "9" * 30, "2023-01-01T00:00:00%00"])
-def test_a_moment_that_cannot_be_is_refused(
-    service: RunningService, importer: Importer, auditor: dict[str, str], moment: str
-) -> None:
-    answer = get(service, importer, auditor, f"?as_of={moment}")
+def test_a_moment_that_cannot_be_is_refused(importer: Importer, auditor: dict[str, str], moment: str) -> None:
+    answer = get(importer, auditor, f"?as_of={moment}")
     assert (answer.status, answer.body["errors"][0]["attr"]) == (400, "as_of")

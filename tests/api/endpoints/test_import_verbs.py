@@ -12,11 +12,6 @@ from tests.support.running import Importer, RunningService, wait_for
 from tests.support.whole import admin_url
 
 
-@pytest.fixture(scope="module")
-def importer(service: RunningService) -> Importer:
-    return service.importer()
-
-
 def stage_for_later(importer: Importer, number: int) -> str:
     account = an_account(importer.supplier, number)
     later = {"schedule_window_start": (datetime.now(UTC) + timedelta(hours=1)).isoformat()}
@@ -24,24 +19,23 @@ def stage_for_later(importer: Importer, number: int) -> str:
     return str(account["external_account_number"])
 
 
-def post(service: RunningService, importer: Importer, external: str, verb: str, body: bytes = b"") -> tuple[int, Any]:
+def post(importer: Importer, external: str, verb: str, body: bytes = b"") -> tuple[int, Any]:
     path = f"/v2/data-import/accounts/{importer.supplier}/{external}/{verb}/"
-    headers = {"Authorization": f"Token {importer.client.token()}", "Content-Type": "application/json"}
-    answer, _ = service.request("POST", path, body, headers)
+    answer, _ = importer.request("POST", path, body)
     return answer.status, answer.body
 
 
-def history(service: RunningService, importer: Importer, external: str) -> list[dict[str, Any]]:
-    lines = service.cli("history", importer.supplier, external, "--json").stdout.splitlines()
+def history(importer: Importer, external: str) -> list[dict[str, Any]]:
+    lines = importer.service.cli("history", importer.supplier, external, "--json").stdout.splitlines()
     return [json.loads(line) for line in lines]
 
 
-def test_a_pending_import_is_cancelled_with_who_and_why(service: RunningService, importer: Importer) -> None:
+def test_a_pending_import_is_cancelled_with_who_and_why(importer: Importer) -> None:
     external = stage_for_later(importer, 1)
     for _ in range(2):
-        status, body = post(service, importer, external, "cancel", b'{"reason": "sent twice"}')
+        status, body = post(importer, external, "cancel", b'{"reason": "sent twice"}')
         assert (status, body["status"]) == (200, "CANCELLED")
-    events = history(service, importer, external)
+    events = history(importer, external)
     assert [event["event"] for event in events] == ["ImportStaged", "ImportCancelled"]
     assert events[1]["data"] == {"reason": "sent twice"}
     assert events[1]["by"].startswith("Testers:")
@@ -55,7 +49,7 @@ def test_other_states_are_refused_with_their_own_code(service: RunningService, i
     importer.client.create(encoded(account))
     wait_for(lambda: importer.client.status(importer.supplier, external).body["status"] == "PROCESSED", "processed")
     for verb, code in (("cancel", "import_cannot_be_cancelled"), ("retry", "import_cannot_be_retried")):
-        status, body = post(service, importer, external, verb)
+        status, body = post(importer, external, verb)
         assert (status, body["code"]) == (400, code)
         assert "PROCESSED" in body["detail"]
     refused = service.cli("cancel", importer.supplier, external, check=False)
@@ -66,7 +60,7 @@ def test_nobody_is_erased_without_a_reason(service: RunningService, importer: Im
     external = stage_for_later(importer, 4)
     refused = service.cli("erase", importer.supplier, external, "--reason", " ", "--yes", check=False)
     assert (refused.returncode, "A reason must be given" in refused.stderr) == (1, True)
-    assert [event["event"] for event in history(service, importer, external)] == ["ImportStaged"]
+    assert [event["event"] for event in history(importer, external)] == ["ImportStaged"]
 
 
 def test_an_errored_import_is_retried(service: RunningService) -> None:
@@ -87,11 +81,11 @@ def test_an_errored_import_is_retried(service: RunningService) -> None:
     error = importer.client.status(importer.supplier, external).body["latest_error"]
     assert (error["code"], error["domain"]) == ("account_not_accepted_by_platform", "account_import")
     assert "0 of 0" in service.cli("retry", importer.supplier, "--code", "something_else").stdout
-    status, body = post(service, importer, external, "retry", b'{"reason": "fixed"}')
+    status, body = post(importer, external, "retry", b'{"reason": "fixed"}')
     assert status == 200
     assert body["latest_error"] is None
     wait_for(lambda: importer.client.status(importer.supplier, external).body["status"] == "PROCESSED", "processed")
-    events = [event["event"] for event in history(service, importer, external)]
+    events = [event["event"] for event in history(importer, external)]
     assert events[3:] == ["ImportRetried", "ImportStarted", "ImportProcessed"]
 
 

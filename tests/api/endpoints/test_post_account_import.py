@@ -37,12 +37,8 @@ def envelope(importer: Importer, kind: str, **fields: Any) -> dict[str, Any]:
     return {"import_supplier": importer.supplier, "external_account_number": external, kind: record}
 
 
-def post(
-    service: RunningService, importer: Importer, kind: str, body: Any, headers: dict[str, str] | None = None
-) -> Answer:
-    raw = body if isinstance(body, bytes) else encoded(body)
-    authorized = {"Authorization": f"Token {importer.api_key}"} | (headers or {})
-    return service.request("POST", PATHS[kind], raw, authorized)[0]
+def post(importer: Importer, kind: str, body: Any, headers: dict[str, str] | None = None) -> Answer:
+    return importer.request("POST", PATHS[kind], body, headers)[0]
 
 
 def codes(answer: Answer) -> list[tuple[str, str]]:
@@ -58,22 +54,20 @@ def rows(service: RunningService, query: str, *parameters: str) -> list[Any]:
     "post-v1-data-import-delivery", "post-v1-data-import-energy", "post-v1-data-import-market-participant"
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_record_is_answered_with_its_validated_data(service: RunningService, importer: Importer, kind: str) -> None:
+def test_a_record_is_answered_with_its_validated_data(importer: Importer, kind: str) -> None:
     body = envelope(importer, kind)
     for _ in range(2):
-        answer = post(service, importer, kind, body)
+        answer = post(importer, kind, body)
         assert (answer.status, answer.body) == (201, body)
 
 
 @pytest.mark.promise("post-v1-data-import-energy")
-def test_numbers_come_back_as_text_in_their_scale_and_datetimes_as_they_were_sent(
-    service: RunningService, importer: Importer
-) -> None:
+def test_numbers_come_back_as_text_in_their_scale_and_datetimes_as_they_were_sent(importer: Importer) -> None:
     body = envelope(
         importer, "energy_amount", edifact_reference_number="NUMBERS", period_start_at="2023-01-01T00:00:00"
     )
     raw = encoded(body).replace(b'"123.456789000"', b"123.4500")
-    answer = post(service, importer, "energy_amount", raw)
+    answer = post(importer, "energy_amount", raw)
     assert answer.status == 201
     assert answer.body == changed(body, "123.4500", "energy_amount", "quantity")
 
@@ -88,7 +82,7 @@ def test_the_same_request_twice_at_once_is_answered_twice_alike(
     for number in range(5):
         body = envelope(importer, kind, **{name: f"AT-ONCE-{number}"})
         with ThreadPoolExecutor(8) as pool:
-            answers = list(pool.map(lambda sent: post(service, importer, kind, sent), [body] * 8))
+            answers = list(pool.map(lambda sent: post(importer, kind, sent), [body] * 8))
         assert [answer.status for answer in answers] == [201] * 8
         assert all(answer.body == body for answer in answers)
         query = f"SELECT count(*) FROM platform.{kind} WHERE {name} = %s"
@@ -98,16 +92,14 @@ def test_the_same_request_twice_at_once_is_answered_twice_alike(
 @pytest.mark.promise("post-account-posts-idempotent")
 @pytest.mark.asvs("V2.3.4")
 @pytest.mark.parametrize("kind", KINDS)
-def test_two_contents_at_once_leave_one_and_refuse_the_other(
-    service: RunningService, importer: Importer, kind: str
-) -> None:
+def test_two_contents_at_once_leave_one_and_refuse_the_other(importer: Importer, kind: str) -> None:
     name = "external_id" if kind == KINDS[2] else "edifact_reference_number"
     places: dict[str, tuple[str | int, ...]] = {KINDS[0]: ("amounts", 0, "quantity_unit"), KINDS[1]: ("qualifier",)}
     place = places.get(kind, ("invoice_type",))
     body = envelope(importer, kind, **{name: "TWO-AT-ONCE"})
     bodies = [body, changed(body, "other", kind, *place)]
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda sent: post(service, importer, kind, sent), bodies * 4))
+        answers = list(pool.map(lambda sent: post(importer, kind, sent), bodies * 4))
     assert sorted(answer.status for answer in answers) == [201] * 4 + [400] * 4
     assert {code for answer in answers if answer.status == 400 for _, code in codes(answer)} == {"unique"}
 
@@ -119,33 +111,33 @@ def test_the_same_record_in_another_spelling_is_the_same(
 ) -> None:
     name = "external_id" if kind == KINDS[2] else "edifact_reference_number"
     body = envelope(importer, kind, **{name: "SPELT"})
-    assert post(service, importer, kind, body).status == 201
+    assert post(importer, kind, body).status == 201
     text = encoded(body)
     other = text.replace(b"2023-01-01T00:00:00+01:00", b"2022-12-31T23:00:00Z")
     other = other.replace(b'"123.456789000"', b"123.456789").replace(b'"0.1000"', b'"0.1"')
     other = re.sub(rb'":(\d+)([,}])', rb'":\1.0\2', other)  # an integer, as JSON Schema has it
     assert other != text
-    answer = post(service, importer, kind, other)
+    answer = post(importer, kind, other)
     assert (answer.status, answer.body.get("code")) == (201, None)
-    assert post(service, importer, kind, body).status == 201
+    assert post(importer, kind, body).status == 201
     query = "SELECT count(*) FROM account_record WHERE supplier = %s AND kind = %s"
     before = rows(service, query, importer.supplier, kind.replace("_", "-").replace("market-participant-", ""))
-    assert post(service, importer, kind, other).status == 201
+    assert post(importer, kind, other).status == 201
     assert rows(service, query, importer.supplier, kind.replace("_", "-").replace("market-participant-", "")) == before
 
 
 def test_a_cancellation_in_another_spelling_is_recorded_once(service: RunningService) -> None:
     importer = with_account(service)
     body = envelope(importer, "energy_amount", edifact_reference_number="CANCEL-SPELT")
-    assert post(service, importer, "energy_amount", body).status == 201
+    assert post(importer, "energy_amount", body).status == 201
     cancelled = changed(body, True, "energy_amount", "cancelled")
     cancelled = changed(cancelled, "2023-03-01T00:00:00Z", "energy_amount", "cancelled_at")
     other = changed(cancelled, "2023-03-01T01:00:00+01:00", "energy_amount", "cancelled_at")
     other = changed(other, "123.456789", "energy_amount", "quantity")
     for sent in (other, cancelled, other):
-        assert post(service, importer, "energy_amount", sent).status == 201
+        assert post(importer, "energy_amount", sent).status == 201
     later = changed(cancelled, "2023-03-02T00:00:00Z", "energy_amount", "cancelled_at")
-    assert codes(post(service, importer, "energy_amount", later)) == [("energy_amount.non_field_errors", "unique")]
+    assert codes(post(importer, "energy_amount", later)) == [("energy_amount.non_field_errors", "unique")]
     query = "SELECT cancelled, cancelled_at::text FROM platform.energy_amount WHERE edifact_reference_number = %s"
     [(is_cancelled, at)] = rows(service, query, "CANCEL-SPELT")
     assert (is_cancelled, at[:10]) == (True, "2023-03-01")
@@ -162,13 +154,13 @@ def test_undocumented_fields_of_records_are_dropped_where_the_supplier_says_so(
     account = an_account(importer.supplier, 1)
     body = envelope(importer, kind)
     sent = changed(changed(body, "red", kind, "colour"), 5, "size")
-    assert sorted(codes(post(service, importer, kind, sent))) == [
+    assert sorted(codes(post(importer, kind, sent))) == [
         (f"{kind}.colour", "unknown_field"),
         ("size", "unknown_field"),
     ]
     service.cli("supplier", "set", importer.supplier, "unknown-fields=ignore")
-    wait_for(lambda: post(service, importer, kind, sent).status == 201, "the setting is in force")
-    assert post(service, importer, kind, sent).body == body
+    wait_for(lambda: post(importer, kind, sent).status == 201, "the setting is in force")
+    assert post(importer, kind, sent).body == body
     shown = service.cli("history", importer.supplier, account["external_account_number"], "--json").stdout.splitlines()
     [dropped] = [
         entry["data"]["dropped_fields"] for entry in map(json.loads, shown) if entry["event"] == "RecordImported"
@@ -182,11 +174,11 @@ def test_a_cancellation_is_recorded_and_shown_in_the_platform_and_the_history(
     service: RunningService, importer: Importer
 ) -> None:
     body = envelope(importer, "energy_amount", edifact_reference_number="CANCEL")
-    assert post(service, importer, "energy_amount", body).status == 201
+    assert post(importer, "energy_amount", body).status == 201
     cancelled = changed(body, True, "energy_amount", "cancelled")
     cancelled = changed(cancelled, "2023-03-01T00:00:00Z", "energy_amount", "cancelled_at")
     for _ in range(2):
-        answer = post(service, importer, "energy_amount", cancelled)
+        answer = post(importer, "energy_amount", cancelled)
         assert (answer.status, answer.body) == (201, cancelled)
     query = "SELECT cancelled, quantity::text FROM platform.energy_amount WHERE edifact_reference_number = %s"
     assert rows(service, query, "CANCEL") == [(True, "123.456789000")]
@@ -199,7 +191,7 @@ def test_a_cancellation_is_recorded_and_shown_in_the_platform_and_the_history(
 
 def test_records_become_rows_that_join_the_account(service: RunningService, importer: Importer) -> None:
     for kind in KINDS:
-        assert post(service, importer, kind, envelope(importer, kind)).status == 201
+        assert post(importer, kind, envelope(importer, kind)).status == 201
     query = """
         SELECT a.quantity::text, n.validation_status
         FROM platform.service_account AS s
@@ -221,22 +213,20 @@ def test_records_become_rows_that_join_the_account(service: RunningService, impo
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_record_without_an_account_is_refused(service: RunningService, importer: Importer, kind: str) -> None:
+def test_a_record_without_an_account_is_refused(importer: Importer, kind: str) -> None:
     unknown = changed(envelope(importer, kind), "nowhere", "external_account_number")
-    answer = post(service, importer, kind, unknown)
+    answer = post(importer, kind, unknown)
     assert codes(answer) == [("external_account_number", "import_process_does_not_exist")]
     dry_run = {"payload": an_account(importer.supplier, 3), "task_params": {"is_dry_run": True}}
     importer.client.create(encoded(dry_run))
     external = an_account(importer.supplier, 3)["external_account_number"]
-    answer = post(service, importer, kind, changed(envelope(importer, kind), external, "external_account_number"))
+    answer = post(importer, kind, changed(envelope(importer, kind), external, "external_account_number"))
     assert codes(answer) == [("external_account_number", "account_not_found")]
 
 
 @pytest.mark.promise("post-v1-data-import-market-participant")
 @pytest.mark.parametrize("kind", KINDS)
-def test_other_content_under_the_same_reference_is_refused(
-    service: RunningService, importer: Importer, kind: str
-) -> None:
+def test_other_content_under_the_same_reference_is_refused(importer: Importer, kind: str) -> None:
     place = {
         "delivery_note": ("amounts", 0, "quantity"),
         "energy_amount": ("quantity",),
@@ -244,15 +234,15 @@ def test_other_content_under_the_same_reference_is_refused(
     }[kind]
     reference = {"external_id": "R-9"} if kind == KINDS[2] else {"edifact_reference_number": "R-9"}
     body = envelope(importer, kind, **reference)
-    assert post(service, importer, kind, body).status == 201
-    answer = post(service, importer, kind, changed(body, "9.9", kind, *place))
+    assert post(importer, kind, body).status == 201
+    answer = post(importer, kind, changed(body, "9.9", kind, *place))
     assert answer.status == 400
     assert codes(answer) == [(f"{kind}.non_field_errors", "unique")]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_foreign_supplier_is_no_choice(service: RunningService, importer: Importer, kind: str) -> None:
-    answer = post(service, importer, kind, changed(envelope(importer, kind), "FOREIGN", "import_supplier"))
+def test_a_foreign_supplier_is_no_choice(importer: Importer, kind: str) -> None:
+    answer = post(importer, kind, changed(envelope(importer, kind), "FOREIGN", "import_supplier"))
     assert codes(answer) == [("import_supplier", "invalid_choice")]
 
 
@@ -278,9 +268,9 @@ def test_a_foreign_supplier_is_no_choice(service: RunningService, importer: Impo
     ],
 )
 def test_bad_records_are_refused_with_a_code_at_their_place(
-    service: RunningService, importer: Importer, kind: str, path: tuple[str | int, ...], value: Any, code: str
+    importer: Importer, kind: str, path: tuple[str | int, ...], value: Any, code: str
 ) -> None:
-    answer = post(service, importer, kind, changed(envelope(importer, kind), value, kind, *path))
+    answer = post(importer, kind, changed(envelope(importer, kind), value, kind, *path))
     assert answer.status == 400
     assert answer.body["code"] == "validation_error"
     [(attr, found)] = codes(answer)

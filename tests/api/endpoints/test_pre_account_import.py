@@ -13,26 +13,19 @@ from tests.support.running import Importer, RunningService
 from tests.support.whole import admin_url
 
 
-@pytest.fixture(scope="module")
-def importer(service: RunningService) -> Importer:
-    return service.importer()
-
-
-def post(service: RunningService, importer: Importer, path: str, body: Any) -> tuple[int, Any]:
-    headers = {"Authorization": f"Token {importer.client.token()}", "Content-Type": "application/json"}
-    sent = body if isinstance(body, bytes) else encoded(body)
-    answer, _ = service.request("POST", f"/v1/data-import/{path}/import/", sent, headers)
+def post(importer: Importer, path: str, body: Any) -> tuple[int, Any]:
+    answer, _ = importer.request("POST", f"/v1/data-import/{path}/import/", body)
     return answer.status, answer.body
 
 
-def import_participant(service: RunningService, importer: Importer) -> int:
+def import_participant(importer: Importer) -> int:
     participant = a_participant()
-    assert post(service, importer, "market-participant", participant)[0] == 201
+    assert post(importer, "market-participant", participant)[0] == 201
     return int(participant["code"])
 
 
-def fees(service: RunningService, importer: Importer, *sheets: Any) -> tuple[int, Any]:
-    return post(service, importer, "market-participant-fees", {"price_sheets": list(sheets)})
+def fees(importer: Importer, *sheets: Any) -> tuple[int, Any]:
+    return post(importer, "market-participant-fees", {"price_sheets": list(sheets)})
 
 
 def sheets_stored(service: RunningService, participant: int) -> int:
@@ -45,14 +38,12 @@ def sheets_stored(service: RunningService, participant: int) -> int:
 
 
 @pytest.mark.promise("post-v1-data-import")
-def test_a_participant_is_imported_once_and_never_changed_by_a_repeat(
-    service: RunningService, importer: Importer
-) -> None:
+def test_a_participant_is_imported_once_and_never_changed_by_a_repeat(importer: Importer) -> None:
     participant = a_participant()
-    assert post(service, importer, "market-participant", participant) == (201, participant)
+    assert post(importer, "market-participant", participant) == (201, participant)
     other = changed(participant, "Other", "name")
-    assert post(service, importer, "market-participant", other) == (200, participant)
-    assert post(service, importer, "market-participant", participant) == (200, participant)
+    assert post(importer, "market-participant", other) == (200, participant)
+    assert post(importer, "market-participant", participant) == (200, participant)
 
 
 @pytest.mark.promise("post-v1-data-import")
@@ -71,9 +62,9 @@ def test_a_participant_is_imported_once_and_never_changed_by_a_repeat(
     ],
 )
 def test_a_wrong_participant_is_refused_with_a_list_alone(
-    service: RunningService, importer: Importer, value: Any, path: tuple[str | int, ...], attr: str, code: str
+    importer: Importer, value: Any, path: tuple[str | int, ...], attr: str, code: str
 ) -> None:
-    status, body = post(service, importer, "market-participant", changed(a_participant(), value, *path))
+    status, body = post(importer, "market-participant", changed(a_participant(), value, *path))
     assert status == 400
     assert set(body) == {"detail", "code", "errors"}
     assert body["code"] == "validation_error"
@@ -82,20 +73,20 @@ def test_a_wrong_participant_is_refused_with_a_list_alone(
 
 @pytest.mark.promise("post-v1-data-import-market")
 def test_sheets_are_imported_once(service: RunningService, importer: Importer) -> None:
-    participant = import_participant(service, importer)
+    participant = import_participant(importer)
     first, second = a_sheet(participant), a_sheet(participant, "D-2/ä")
-    assert fees(service, importer, first, second) == (201, {"price_sheets_imported": 2})
-    assert fees(service, importer, first, second) == (201, {"price_sheets_imported": 2})
+    assert fees(importer, first, second) == (201, {"price_sheets_imported": 2})
+    assert fees(importer, first, second) == (201, {"price_sheets_imported": 2})
     assert sheets_stored(service, participant) == 2
 
 
 def test_the_same_document_with_other_content_is_refused_and_nothing_is_imported(
     service: RunningService, importer: Importer
 ) -> None:
-    participant = import_participant(service, importer)
-    fees(service, importer, a_sheet(participant))
+    participant = import_participant(importer)
+    fees(importer, a_sheet(participant))
     differing = changed(a_sheet(participant), "99", "article_prices", 0, "price_cents")
-    status, body = fees(service, importer, a_sheet(participant, "D-2"), differing)
+    status, body = fees(importer, a_sheet(participant, "D-2"), differing)
     assert status == 400
     assert [(e["attr"], e["code"]) for e in body["errors"]] == [("price_sheets.1.document_number", "unique")]
     assert sheets_stored(service, participant) == 1
@@ -105,8 +96,8 @@ def test_the_same_document_with_other_content_is_refused_and_nothing_is_imported
 def test_an_unknown_participant_is_named_by_index_and_nothing_is_imported(
     service: RunningService, importer: Importer
 ) -> None:
-    participant = import_participant(service, importer)
-    status, body = fees(service, importer, a_sheet(participant), a_sheet(next(_codes)))
+    participant = import_participant(importer)
+    status, body = fees(importer, a_sheet(participant), a_sheet(next(_codes)))
     assert status == 400
     assert [(e["attr"], e["code"]) for e in body["errors"]] == [
         ("price_sheets.1.market_participant_code", "market_participant_not_found")
@@ -128,49 +119,47 @@ def test_an_unknown_participant_is_named_by_index_and_nothing_is_imported(
         ([{"article_id": "1", "price_cents": "1"}] * 2, ("article_prices",), "children_with_duplicate_values"),
     ],
 )
-def test_a_wrong_sheet_is_refused(
-    service: RunningService, importer: Importer, value: Any, path: tuple[str | int, ...], code: str
-) -> None:
-    status, body = fees(service, importer, changed(a_sheet(1), value, *path))
+def test_a_wrong_sheet_is_refused(importer: Importer, value: Any, path: tuple[str | int, ...], code: str) -> None:
+    status, body = fees(importer, changed(a_sheet(1), value, *path))
     assert status == 400
     assert [error["code"] for error in body["errors"]] == [code]
 
 
-def test_an_unused_sheet_has_no_prices(service: RunningService, importer: Importer) -> None:
-    participant = import_participant(service, importer)
+def test_an_unused_sheet_has_no_prices(importer: Importer) -> None:
+    participant = import_participant(importer)
     unused = changed(changed(a_sheet(participant), True, "is_price_sheet_unused"), [], "article_prices")
-    assert fees(service, importer, unused) == (201, {"price_sheets_imported": 1})
+    assert fees(importer, unused) == (201, {"price_sheets_imported": 1})
 
 
-def test_an_empty_list_imports_nothing(service: RunningService, importer: Importer) -> None:
-    assert fees(service, importer) == (201, {"price_sheets_imported": 0})
+def test_an_empty_list_imports_nothing(importer: Importer) -> None:
+    assert fees(importer) == (201, {"price_sheets_imported": 0})
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"price_sheets": 5}', b'{"price_sheets": [5]}', b"\xff"])
-def test_a_bad_body_is_refused(service: RunningService, importer: Importer, body: bytes) -> None:
+def test_a_bad_body_is_refused(importer: Importer, body: bytes) -> None:
     for path in ("market-participant", "market-participant-fees"):
-        status, answer = post(service, importer, path, body)
+        status, answer = post(importer, path, body)
         assert status == 400
         assert answer["code"] in ("parse_error", "validation_error")
 
 
 def test_a_role_that_only_reads_may_not_import(service: RunningService) -> None:
     auditor = service.importer(role="auditor")
-    assert post(service, auditor, "market-participant", a_participant())[0] == 403
-    assert fees(service, auditor)[0] == 403
+    assert post(auditor, "market-participant", a_participant())[0] == 403
+    assert fees(auditor)[0] == 403
 
 
-def test_a_document_that_one_request_names_twice_is_refused(service: RunningService, importer: Importer) -> None:
-    participant = import_participant(service, importer)
-    status, body = fees(service, importer, a_sheet(participant), a_sheet(participant))
+def test_a_document_that_one_request_names_twice_is_refused(importer: Importer) -> None:
+    participant = import_participant(importer)
+    status, body = fees(importer, a_sheet(participant), a_sheet(participant))
     assert (status, body["errors"][0]["attr"]) == (400, "price_sheets.1.document_number")
 
 
 def test_ten_thousand_sheets_are_one_request(service: RunningService, importer: Importer) -> None:
-    participant = import_participant(service, importer)
+    participant = import_participant(importer)
     prices = [{"article_id": "2-01-7-001", "price_cents": "12.5"}]
     sheets = [changed(a_sheet(participant, f"D-{n}"), prices, "article_prices") for n in range(10_000)]
-    assert fees(service, importer, *sheets) == (201, {"price_sheets_imported": 10_000})
+    assert fees(importer, *sheets) == (201, {"price_sheets_imported": 10_000})
     assert sheets_stored(service, participant) == 10_000
 
 
@@ -181,8 +170,8 @@ def rows(service: RunningService, query: str, *parameters: Any) -> list[Any]:
 
 @pytest.mark.promise("accounts-market-data-become", "accounts-market-data-become-platform")
 def test_a_participant_and_its_sheets_become_platform_records(service: RunningService, importer: Importer) -> None:
-    code = import_participant(service, importer)
-    assert fees(service, importer, a_sheet(code), a_sheet(code, "D-2"))[0] == 201
+    code = import_participant(importer)
+    assert fees(importer, a_sheet(code), a_sheet(code, "D-2"))[0] == 201
     query = """
         SELECT p.name, p.role, c.category, c.email, c.valid_from = '2023-12-31T23:00:00Z'
         FROM platform.market_participant AS p
@@ -208,7 +197,7 @@ def test_a_participant_sent_at_once_is_imported_once(service: RunningService, im
     for _ in range(5):
         body = a_participant()
         with ThreadPoolExecutor(8) as pool:
-            answers = list(pool.map(lambda sent: post(service, importer, "market-participant", sent), [body] * 8))
+            answers = list(pool.map(lambda sent: post(importer, "market-participant", sent), [body] * 8))
         assert sorted(status for status, _ in answers) == [200] * 7 + [201]
         assert all(stored == body for _, stored in answers)
         assert rows(service, "SELECT count(*) FROM platform.market_participant WHERE code = %s", body["code"]) == [(1,)]
@@ -216,12 +205,12 @@ def test_a_participant_sent_at_once_is_imported_once(service: RunningService, im
 
 @pytest.mark.promise("pre-account-data-too")
 def test_sheets_sent_at_once_are_imported_once_in_any_order(service: RunningService, importer: Importer) -> None:
-    code = import_participant(service, importer)
+    code = import_participant(importer)
     for turn in range(3):
         sheets = [a_sheet(code, f"{turn}-{number}") for number in range(20)]
         orders = [sheets, sheets[::-1]] * 4
         with ThreadPoolExecutor(8) as pool:
-            answers = list(pool.map(lambda sent: fees(service, importer, *sent), orders))
+            answers = list(pool.map(lambda sent: fees(importer, *sent), orders))
         assert answers == [(201, {"price_sheets_imported": 20})] * 8
         assert sheets_stored(service, code) == 20 * (turn + 1)
     assert rows(service, "SELECT count(*) FROM platform.price_sheet WHERE market_participant_code = %s", code) == [
@@ -231,22 +220,22 @@ def test_sheets_sent_at_once_are_imported_once_in_any_order(service: RunningServ
 
 @pytest.mark.promise("same-record-another-spelling")
 def test_a_sheet_in_another_spelling_is_the_same(service: RunningService, importer: Importer) -> None:
-    code = import_participant(service, importer)
-    assert fees(service, importer, a_sheet(code))[0] == 201
+    code = import_participant(importer)
+    assert fees(importer, a_sheet(code))[0] == 201
     other = changed(a_sheet(code), "2023-12-31T23:00:00Z", "active_from")
     other = changed(other, "12.50", "article_prices", 0, "price_cents")
-    assert fees(service, importer, other) == (201, {"price_sheets_imported": 1})
+    assert fees(importer, other) == (201, {"price_sheets_imported": 1})
     assert sheets_stored(service, code) == 1
     later = changed(other, "2024-01-01T00:00:00Z", "active_from")
-    assert fees(service, importer, later)[1]["errors"][0]["code"] == "unique"
+    assert fees(importer, later)[1]["errors"][0]["code"] == "unique"
 
 
 @pytest.mark.promise("accounts-market-data-become-platform")
 def test_the_history_of_a_market_record_can_be_read_and_it_can_be_healed(
     service: RunningService, importer: Importer
 ) -> None:
-    code = import_participant(service, importer)
-    assert fees(service, importer, a_sheet(code))[0] == 201
+    code = import_participant(importer)
+    assert fees(importer, a_sheet(code))[0] == 201
     for stream, event in (
         (f"participant/Testers/{code}", "ParticipantImported"),
         (f"price-sheet/Testers/{code}/D-1", "PriceSheetImported"),
@@ -280,13 +269,13 @@ def test_two_organisations_hold_the_same_market_partner_code_each(
     mine = a_participant()
     theirs = changed(mine, "somebody.else@example.com", "contact_details", 0, "email")
     for caller, record in ((importer, mine), (other, theirs)):
-        assert post(service, caller, "market-participant", record) == (201, record)
+        assert post(caller, "market-participant", record) == (201, record)
     for caller, record in ((importer, mine), (other, theirs)):
-        assert post(service, caller, "market-participant", changed(mine, "x", "name")) == (200, record)
+        assert post(caller, "market-participant", changed(mine, "x", "name")) == (200, record)
     code = mine["code"]
     for caller, price in ((importer, "1"), (other, "2")):
         sheet = changed(a_sheet(code), price, "article_prices", 2, "price_cents")
-        assert fees(service, caller, sheet) == (201, {"price_sheets_imported": 1})
+        assert fees(caller, sheet) == (201, {"price_sheets_imported": 1})
     query = """
         SELECT organisation, a.price_cents::text, c.email
         FROM platform.price_sheet_article_price AS a
@@ -301,11 +290,9 @@ def test_two_organisations_hold_the_same_market_partner_code_each(
 
 
 @pytest.mark.promise("market-participants-price-sheets")
-def test_price_sheets_refer_to_no_participant_of_another_organisation(
-    service: RunningService, importer: Importer, other: Importer
-) -> None:
-    code = import_participant(service, importer)
-    status, body = fees(service, other, a_sheet(code))
+def test_price_sheets_refer_to_no_participant_of_another_organisation(importer: Importer, other: Importer) -> None:
+    code = import_participant(importer)
+    status, body = fees(other, a_sheet(code))
     assert (status, body["errors"][0]["code"]) == (400, "market_participant_not_found")
 
 
@@ -314,13 +301,13 @@ def test_what_the_operator_has_sent_is_read_by_all_and_changed_by_none(
     service: RunningService, importer: Importer, operator: Importer
 ) -> None:
     shared = a_participant()
-    assert post(service, operator, "market-participant", shared) == (201, shared)
-    assert post(service, importer, "market-participant", changed(shared, "x", "name")) == (200, shared)
+    assert post(operator, "market-participant", shared) == (201, shared)
+    assert post(importer, "market-participant", changed(shared, "x", "name")) == (200, shared)
     code = shared["code"]
-    assert fees(service, importer, a_sheet(code, "own")) == (201, {"price_sheets_imported": 1})
-    assert fees(service, operator, a_sheet(code)) == (201, {"price_sheets_imported": 1})
-    assert fees(service, importer, a_sheet(code)) == (201, {"price_sheets_imported": 1})
-    status, body = fees(service, importer, changed(a_sheet(code), "99", "article_prices", 0, "price_cents"))
+    assert fees(importer, a_sheet(code, "own")) == (201, {"price_sheets_imported": 1})
+    assert fees(operator, a_sheet(code)) == (201, {"price_sheets_imported": 1})
+    assert fees(importer, a_sheet(code)) == (201, {"price_sheets_imported": 1})
+    status, body = fees(importer, changed(a_sheet(code), "99", "article_prices", 0, "price_cents"))
     assert (status, body["errors"][0]["code"]) == (400, "unique")
     query = "SELECT organisation, document_number FROM platform.price_sheet WHERE market_participant_code = %s"
     assert sorted(rows(service, query, code)) == [("", "D-1"), ("Testers", "own")]
@@ -332,22 +319,22 @@ def test_an_operator_of_one_organisation_sends_for_that_organisation(
 ) -> None:
     some = service.importer(role="operator", organisation="Some")
     shared = a_participant()
-    assert post(service, some, "market-participant", shared) == (201, shared)
-    assert post(service, importer, "market-participant", shared) == (201, shared)
+    assert post(some, "market-participant", shared) == (201, shared)
+    assert post(importer, "market-participant", shared) == (201, shared)
 
 
 @pytest.mark.promise("contacts-market-participants-erased")
 def test_contacts_are_erased_and_the_rest_of_the_record_stays(service: RunningService, importer: Importer) -> None:
     participant = a_participant()
-    headers = {"Authorization": f"Token {importer.api_key}", "Idempotency-Key": f"erased-{participant['code']}"}
+    headers = {"Idempotency-Key": f"erased-{participant['code']}"}
     path = "/v1/data-import/market-participant/import/"
-    assert service.request("POST", path, encoded(participant), headers)[0].status == 201
+    assert importer.request("POST", path, participant, headers)[0].status == 201
     stream = f"participant/Testers/{participant['code']}"
     for is_new in (True, False):
         erased = service.cli("erase", stream, "--reason", "DSR-1", "--yes", "--json")
         assert json.loads(erased.stdout) == {"participant": stream, "is_erased": True, "is_new": is_new}
     left = {name: value for name, value in participant.items() if name != "contact_details"}
-    assert post(service, importer, "market-participant", participant) == (200, left)
+    assert post(importer, "market-participant", participant) == (200, left)
     shown = service.cli("history", stream, "--payloads").stdout
     assert "ContactsErased" in shown
     assert "Leitstelle" not in shown
@@ -372,11 +359,11 @@ def test_a_record_whose_key_was_not_restored_is_answered_by_its_code_and_can_be_
     service: RunningService, importer: Importer, operator: Importer
 ) -> None:
     participant = a_participant()
-    assert post(service, operator, "market-participant", participant)[0] == 201
+    assert post(operator, "market-participant", participant)[0] == 201
     code, stream = participant["code"], f"participant//{participant['code']}"
     with psycopg.connect(admin_url(service)) as connection:
         connection.execute("UPDATE payload_keys SET key = NULL, erased_at = now() WHERE stream = %s", (stream,))
     for _ in range(2):
-        assert post(service, importer, "market-participant", participant) == (200, {"code": code})
+        assert post(importer, "market-participant", participant) == (200, {"code": code})
         service.cli("erase", stream, "--reason", "r", "--yes")
     assert rows(service, "SELECT name FROM platform.market_participant WHERE code = %s", code) == [("",)]

@@ -37,22 +37,14 @@ ROLES = ("importer", "auditor", "support", "operator")
 
 
 @pytest.fixture(scope="module")
-def importer(service: RunningService) -> Importer:
-    return service.importer()
-
-
-@pytest.fixture(scope="module")
 def keys(service: RunningService, importer: Importer) -> dict[str, str]:
     """A key of each role."""
     return {role: key_of(service, importer.supplier, role) for role in ROLES}
 
 
-def post(
-    service: RunningService, importer: Importer, path: str, account: Any, **headers: str
-) -> tuple[int, Any, dict[str, str]]:
-    sent = {"Authorization": f"Token {importer.api_key}", "Content-Type": "application/json"}
-    sent |= {name.replace("_", "-"): value for name, value in headers.items()}
-    answer, got = service.request("POST", f"/v2/data-import/accounts/{path}", encoded(account), sent)
+def post(importer: Importer, path: str, account: Any, **headers: str) -> tuple[int, Any, dict[str, str]]:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    answer, got = importer.request("POST", f"/v2/data-import/accounts/{path}", account, named)
     return answer.status, answer.body, {name.lower(): value for name, value in got.items()}
 
 
@@ -72,26 +64,26 @@ def account_of(importer: Importer, number: int) -> dict[str, Any]:
 
 
 @pytest.mark.promise("prefer-return-representation-create")
-def test_a_validation_tells_its_warnings_when_it_is_asked_to(service: RunningService, importer: Importer) -> None:
+def test_a_validation_tells_its_warnings_when_it_is_asked_to(importer: Importer) -> None:
     account = account_of(importer, 1)
-    assert post(service, importer, "validate/", account)[:2] == (200, {})
-    status, body, headers = post(service, importer, "validate/", account, **TOLD)
+    assert post(importer, "validate/", account)[:2] == (200, {})
+    status, body, headers = post(importer, "validate/", account, **TOLD)
     assert (status, body) == (200, {"status": "VALID", "outcome": None, "warnings": [WRONG_POSTCODE]})
     assert headers["preference-applied"] == "return=representation"
 
 
 @pytest.mark.promise("prefer-return-representation-create")
-def test_a_create_tells_what_became_of_it_when_it_is_asked_to(service: RunningService, importer: Importer) -> None:
+def test_a_create_tells_what_became_of_it_when_it_is_asked_to(importer: Importer) -> None:
     window = {"schedule_window_start": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))}
     body = {"payload": account_of(importer, 2), "task_params": window}
     told_of = {"status": "PENDING", "warnings": [WRONG_POSTCODE]}
-    assert post(service, importer, "", body, **TOLD)[:2] == (201, told_of | {"outcome": "staged"})
-    assert post(service, importer, "", body, **TOLD)[:2] == (201, told_of | {"outcome": "unchanged"})
+    assert post(importer, "", body, **TOLD)[:2] == (201, told_of | {"outcome": "staged"})
+    assert post(importer, "", body, **TOLD)[:2] == (201, told_of | {"outcome": "unchanged"})
     other = changed(body, "Other", "payload", "sales_channel")
-    status, answer, headers = post(service, importer, "", other, **TOLD)
+    status, answer, headers = post(importer, "", other, **TOLD)
     assert (status, answer) == (201, told_of | {"outcome": "replaced"})
     assert headers["preference-applied"] == "return=representation"
-    status, answer, headers = post(service, importer, "", other)
+    status, answer, headers = post(importer, "", other)
     assert (status, answer) == (201, {})
     assert "preference-applied" not in headers
 
@@ -107,24 +99,22 @@ def test_a_create_tells_what_became_of_it_when_it_is_asked_to(service: RunningSe
         ("", False),
     ],
 )
-def test_other_preferences_are_passed_over(
-    service: RunningService, importer: Importer, header: str, is_told: bool
-) -> None:
-    status, body, headers = post(service, importer, "validate/", account_of(importer, 1), Prefer=header)
+def test_other_preferences_are_passed_over(importer: Importer, header: str, is_told: bool) -> None:
+    status, body, headers = post(importer, "validate/", account_of(importer, 1), Prefer=header)
     assert status == 200
     assert (body != {}) == is_told == ("preference-applied" in headers)
 
 
-def test_a_repeat_gets_the_first_answer_whatever_it_prefers(service: RunningService, importer: Importer) -> None:
-    first = post(service, importer, "", account_of(importer, 3), Idempotency_Key="told", **TOLD)
-    again = post(service, importer, "", account_of(importer, 3), Idempotency_Key="told", **TOLD)
-    plain = post(service, importer, "", account_of(importer, 3), Idempotency_Key="told")
+def test_a_repeat_gets_the_first_answer_whatever_it_prefers(importer: Importer) -> None:
+    first = post(importer, "", account_of(importer, 3), Idempotency_Key="told", **TOLD)
+    again = post(importer, "", account_of(importer, 3), Idempotency_Key="told", **TOLD)
+    plain = post(importer, "", account_of(importer, 3), Idempotency_Key="told")
     assert first[:2] == again[:2] == plain[:2]
     assert first[1]["outcome"] == "staged"
     assert again[2]["preference-applied"] == "return=representation"
     assert "preference-applied" not in plain[2]
-    quiet = post(service, importer, "", account_of(importer, 4), Idempotency_Key="quiet")
-    later = post(service, importer, "", account_of(importer, 4), Idempotency_Key="quiet", **TOLD)
+    quiet = post(importer, "", account_of(importer, 4), Idempotency_Key="quiet")
+    later = post(importer, "", account_of(importer, 4), Idempotency_Key="quiet", **TOLD)
     assert quiet[:2] == later[:2] == (201, {})
     assert "preference-applied" not in later[2]
 
@@ -134,7 +124,7 @@ def test_every_role_sees_the_problems_of_an_import(
     service: RunningService, importer: Importer, keys: dict[str, str]
 ) -> None:
     account = account_of(importer, 5)
-    assert post(service, importer, "", account)[0] == 201
+    assert post(importer, "", account)[0] == 201
     external = account["external_account_number"]
     for role in ROLES:
         status, body = get(service, keys[role], importer.supplier, external, "problems")
@@ -152,7 +142,7 @@ def test_a_failed_import_tells_all_its_errors_and_names_the_documents(service: R
     importer = service.importer()
     root = f"documents-root=file://{folder}"
     service.cli("supplier", "set", importer.supplier, root, "documents-check=require")
-    wait_for(lambda: fails(service, importer), "the setting is in force")
+    wait_for(lambda: fails(importer), "the setting is in force")
     account = an_account(importer.supplier, 1)
     path = account["statements"][0]["statement_path"]
     external = account["external_account_number"]
@@ -171,7 +161,7 @@ def test_a_failed_import_tells_all_its_errors_and_names_the_documents(service: R
     assert path not in json.dumps(body)
 
 
-def fails(service: RunningService, importer: Importer) -> bool:
+def fails(importer: Importer) -> bool:
     account = an_account(importer.supplier, 1)
     importer.client.create(encoded(account))
     external = account["external_account_number"]
@@ -233,8 +223,8 @@ def test_refused_attempts_are_found_by_number(
     account = changed(an_account(importer.supplier, 70), "Mustermann-Canary", "customers", 0, "landline")
     account["customers"][0]["Erika Canary"] = 1
     external = account["external_account_number"]
-    assert post(service, importer, "", account)[0] == 400
-    assert post(service, importer, "validate/", account)[0] == 400
+    assert post(importer, "", account)[0] == 400
+    assert post(importer, "validate/", account)[0] == 400
 
     def attempts(key: str) -> tuple[int, Any]:
         return get(service, key, importer.supplier, external, "attempts")
@@ -269,7 +259,7 @@ def test_a_malformed_number_or_an_unknown_supplier_leaves_an_attempt(
     importer = service.importer()
     account = an_account(importer.supplier, 1) | {"external_account_number": typed}
     account["import_supplier"] = supplier or importer.supplier
-    assert post(service, importer, "", {"payload": account})[0] == 400
+    assert post(importer, "", {"payload": account})[0] == 400
     record = {name: account[name] for name in ("import_supplier", "external_account_number")}
     kind = "delivery_note"
     headers = {"Authorization": f"Token {importer.api_key}"}
@@ -295,7 +285,7 @@ def test_a_number_that_no_table_takes_keeps_no_others_from_being_stored(ledger: 
 def test_erasing_deletes_refused_attempts_even_without_an_import(service: RunningService, importer: Importer) -> None:
     account = changed(an_account(importer.supplier, 72), "x", "customers", 0, "landline")
     external = account["external_account_number"]
-    assert post(service, importer, "", account)[0] == 400
+    assert post(importer, "", account)[0] == 400
     wait_for(lambda: bool(get(service, importer.api_key, importer.supplier, external, "attempts")[1]), "it is stored")
     erased = service.cli("erase", importer.supplier, external, "--reason", "R", "--yes")
     assert "1 refused attempts are deleted" in erased.stdout
@@ -346,9 +336,9 @@ def test_what_one_process_keeps_of_a_flood_is_bounded(ledger: Any) -> None:
 def test_refusals_for_what_is_there_already_are_attempts_too(service: RunningService, importer: Importer) -> None:
     account = an_account(importer.supplier, 71)
     external = account["external_account_number"]
-    assert post(service, importer, "", account)[0] == 201
+    assert post(importer, "", account)[0] == 201
     wait_for(lambda: importer.client.status(importer.supplier, external).body["status"] == "PROCESSED", "it is created")
-    assert post(service, importer, "", account)[0] == 400
+    assert post(importer, "", account)[0] == 400
     wait_for(lambda: bool(get(service, importer.api_key, importer.supplier, external, "attempts")[1]), "it is stored")
     [attempt] = get(service, importer.api_key, importer.supplier, external, "attempts")[1]
     assert (attempt["code"], attempt["problems"]) == ("account_import_process_already_imported", [])

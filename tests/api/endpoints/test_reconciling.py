@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.bulk import bulk, ndjson, wait_until_processed
 from tests.support.importing import Answer
-from tests.support.make import an_account, encoded
+from tests.support.make import an_account
 from tests.support.running import Importer, RunningService, wait_for
 from tests.support.whole import admin_url
 
@@ -22,29 +22,27 @@ def importer(service: RunningService) -> Importer:
     """With three accounts in the run `book`."""
     importer = service.importer()
     accounts = [an_account(importer.supplier, number) for number in range(1, 4)]
-    bulk(service, importer, ndjson(*accounts), "?run=book")
+    bulk(importer, ndjson(*accounts), "?run=book")
     wait_until_processed(importer, *accounts)
 
     def is_counted() -> bool:
-        answer, _ = ask(service, importer, "GET", "")
+        answer, _ = ask(importer, "GET", "")
         return (answer.status, answer.body.get("by_status")) == (200, {"PROCESSED": 3})
 
     wait_for(is_counted, "the run has its accounts")
     return importer
 
 
-def ask(service: RunningService, importer: Importer, method: str, path: str, body: Any = None) -> Asked:
-    headers = {"Authorization": f"Token {importer.api_key}", "Content-Type": "application/json"}
-    content = None if body is None else encoded(body)
-    return service.request(method, f"{RUNS}/{importer.supplier}/book/{path}", content, headers)
+def ask(importer: Importer, method: str, path: str, body: Any = None) -> Asked:
+    return importer.request(method, f"{RUNS}/{importer.supplier}/book/{path}", body)
 
 
-def asked_again(service: RunningService, importer: Importer, method: str, path: str, body: Any = None) -> Answer:
+def asked_again(importer: Importer, method: str, path: str, body: Any = None) -> Answer:
     """The first answer that is no 202; each of those says how far it is, and when to ask again."""
     answers: list[Answer] = []
 
     def is_answered() -> bool:
-        answer, headers = ask(service, importer, method, path, body)
+        answer, headers = ask(importer, method, path, body)
         if answer.status == 202:
             assert set(answer.body) == PROGRESS
             assert headers["retry-after"] == "1"
@@ -57,32 +55,30 @@ def asked_again(service: RunningService, importer: Importer, method: str, path: 
 
 
 @pytest.mark.promise("get-run-totals-post", "get-run-totals-post-run")
-def test_a_certificate_is_signed_or_refused_and_its_totals_are_those_of_the_tables(
-    service: RunningService, importer: Importer
-) -> None:
-    totals = asked_again(service, importer, "GET", "totals/").body
+def test_a_certificate_is_signed_or_refused_and_its_totals_are_those_of_the_tables(importer: Importer) -> None:
+    totals = asked_again(importer, "GET", "totals/").body
     assert totals["accounts"] == 3
-    certified = asked_again(service, importer, "POST", "certificate/", totals | {"source": {"name": "b"}})
+    certified = asked_again(importer, "POST", "certificate/", totals | {"source": {"name": "b"}})
     assert certified.status == 200
     assert certified.body["totals"] == totals
     assert certified.body["signature"]
-    refused = asked_again(service, importer, "POST", "certificate/", totals | {"customers": 0})
+    refused = asked_again(importer, "POST", "certificate/", totals | {"customers": 0})
     assert (refused.status, refused.body["code"]) == (409, "not_balanced")
     assert [error["attr"] for error in refused.body["errors"]] == ["customers"]
 
 
 @pytest.mark.promise("worker-adds-up-run")
 def test_an_account_that_was_deleted_by_hand_is_missed(service: RunningService, importer: Importer) -> None:
-    totals = asked_again(service, importer, "GET", "totals/").body
+    totals = asked_again(importer, "GET", "totals/").body
     with psycopg.connect(admin_url(service)) as connection:
         connection.execute(
             "DELETE FROM platform.service_account WHERE account_number = (SELECT min(account_number)"
             " FROM platform.service_account WHERE import_supplier = %s)",
             (importer.supplier,),
         )
-    cancelled, _ = ask(service, importer, "POST", "totals/cancel/")
+    cancelled, _ = ask(importer, "POST", "totals/cancel/")
     assert (cancelled.status, set(cancelled.body)) == (200, PROGRESS)
-    refused = asked_again(service, importer, "POST", "certificate/", totals)
+    refused = asked_again(importer, "POST", "certificate/", totals)
     assert refused.status == 409
     assert {"accounts", "paths.external_account_number"} <= {error["attr"] for error in refused.body["errors"]}
 
@@ -94,10 +90,9 @@ def test_a_job_that_takes_longer_than_a_request_waits_says_how_far_it_is_and_can
     """A job that seems to be another worker's, which lives: nobody works on it."""
     run = "held"
     account = an_account(importer.supplier, 4)
-    bulk(service, importer, ndjson(account), f"?run={run}")
+    bulk(importer, ndjson(account), f"?run={run}")
     wait_until_processed(importer, account)
     path = f"{RUNS}/{importer.supplier}/{run}"
-    headers = {"Authorization": f"Token {importer.api_key}"}
     with psycopg.connect(admin_url(service), autocommit=True) as connection:
         connection.execute("SELECT pg_advisory_lock(7015, 77)")
         connection.execute(
@@ -106,21 +101,20 @@ def test_a_job_that_takes_longer_than_a_request_waits_says_how_far_it_is_and_can
             " clock_timestamp() - interval '30 s', clock_timestamp() - interval '20 s')",
             (importer.supplier, run),
         )
-        answer, response_headers = service.request("GET", f"{path}/totals/", None, headers)
+        answer, response_headers = importer.request("GET", f"{path}/totals/")
         assert (answer.status, response_headers["retry-after"]) == (202, "1")
         assert (answer.body["accounts"], answer.body["accounts_done"]) == (100, 25)
         assert 90 <= answer.body["eta_s"] <= 120
-        cancelled, _ = service.request("POST", f"{path}/totals/cancel/", None, headers)
+        cancelled, _ = importer.request("POST", f"{path}/totals/cancel/")
         assert (cancelled.status, cancelled.body["accounts_done"]) == (200, 25)
         assert connection.execute("SELECT FROM reconciliations WHERE job = 'held'").fetchall() == []
-        assert service.request("POST", f"{path}/totals/cancel/", None, headers)[0].status == 404
+        assert importer.request("POST", f"{path}/totals/cancel/")[0].status == 404
 
 
 @pytest.mark.promise("run-cannot-added-up")
 def test_a_job_that_has_failed_is_said_once_and_the_next_request_tries_again(
     service: RunningService, importer: Importer
 ) -> None:
-    headers = {"Authorization": f"Token {importer.api_key}"}
     path = f"{RUNS}/{importer.supplier}/book/totals/"
     with psycopg.connect(admin_url(service), autocommit=True) as connection:
         connection.execute("DELETE FROM reconciliations")
@@ -129,26 +123,26 @@ def test_a_job_that_has_failed_is_said_once_and_the_next_request_tries_again(
             " VALUES (%s, 'book', 'failed', 0, 3, clock_timestamp(), 'a secret of the database')",
             (importer.supplier,),
         )
-    answer, response_headers = service.request("GET", path, None, headers)
+    answer, response_headers = importer.request("GET", path)
     assert (answer.status, response_headers["retry-after"]) == (503, "60")
     assert "secret" not in str(answer.body)
-    assert asked_again(service, importer, "GET", "totals/").status == 200
+    assert asked_again(importer, "GET", "totals/").status == 200
 
 
 @pytest.mark.promise("get-run-totals-post-run")
 @pytest.mark.parametrize("query", ["spread=true", "part=1"])
-def test_a_parameter_that_does_not_exist_is_refused(service: RunningService, importer: Importer, query: str) -> None:
+def test_a_parameter_that_does_not_exist_is_refused(importer: Importer, query: str) -> None:
     for method, path, body in (
         ("GET", "totals/", None),
         ("POST", "totals/cancel/", None),
         ("POST", "certificate/", {}),
     ):
-        answer, _ = ask(service, importer, method, f"{path}?{query}", body)
+        answer, _ = ask(importer, method, f"{path}?{query}", body)
         assert answer.status == 400
         assert answer.body["errors"][0]["attr"] == query.split("=")[0]
 
 
-def test_what_is_no_manifest_starts_no_job(service: RunningService, importer: Importer) -> None:
-    assert ask(service, importer, "POST", "certificate/", [])[0].status == 400
+def test_what_is_no_manifest_starts_no_job(importer: Importer) -> None:
+    assert ask(importer, "POST", "certificate/", [])[0].status == 400
     unknown = f"{RUNS}/{importer.supplier}/none/totals/"
-    assert service.request("GET", unknown, None, {"Authorization": f"Token {importer.api_key}"})[0].status == 404
+    assert importer.request("GET", unknown)[0].status == 404

@@ -18,18 +18,18 @@ def with_wrong_check_digit(importer: Importer) -> dict[str, Any]:
     return changed(account, ["12345678901"], "ledgers", 0, "identifiers")
 
 
-def set_to(service: RunningService, importer: Importer, *settings: str) -> None:
-    assert "is set" in service.cli("supplier", "set", importer.supplier, *settings).stdout
+def set_to(importer: Importer, *settings: str) -> None:
+    assert "is set" in importer.service.cli("supplier", "set", importer.supplier, *settings).stdout
 
 
 def test_a_warning_is_recorded_and_refused_for_a_strict_supplier(service: RunningService) -> None:
     importer = service.importer()
     account = with_wrong_check_digit(importer)
     warning = f"invalid_supply_point_identifier@{'.'.join(map(str, IDENTIFIER))}"
-    set_to(service, importer, "strictness=strict")
+    set_to(importer, "strictness=strict")
     wait_for(lambda: importer.client.validate(encoded(account)).status == 400, "strictness is in force")
     assert importer.client.create(encoded(account)).codes == ("invalid_supply_point_identifier",)
-    set_to(service, importer, "strictness=standard")
+    set_to(importer, "strictness=standard")
     wait_for(lambda: importer.client.create(encoded(account)).status == 201, "the standard is in force")
     history = service.cli("history", importer.supplier, account["external_account_number"], "--json").stdout
     assert json.loads(history.splitlines()[0])["data"]["warnings"] == [warning]
@@ -42,9 +42,9 @@ def test_undocumented_fields_are_dropped_and_each_drop_is_recorded(service: Runn
     account = changed(account, 1, "customers", 0, "shoe_size")
     external = account["external_account_number"]
     assert sorted(importer.client.create(encoded(account)).codes) == ["unknown_field", "unknown_field"]
-    set_to(service, importer, "unknown-fields=ignore")
+    set_to(importer, "unknown-fields=ignore")
     wait_for(lambda: importer.client.create(encoded(account)).status == 201, "the setting is in force")
-    set_to(service, importer, "unknown-fields=refuse")
+    set_to(importer, "unknown-fields=refuse")
     wait_for(lambda: importer.client.status(importer.supplier, external).body["status"] == "PROCESSED", "processed")
     history = service.cli("history", importer.supplier, external, "--json").stdout
     dropped = json.loads(history.splitlines()[0])["data"]["dropped_fields"]
@@ -53,7 +53,7 @@ def test_undocumented_fields_are_dropped_and_each_drop_is_recorded(service: Runn
 
 def test_what_is_wrong_beside_a_dropped_field_is_still_refused(service: RunningService) -> None:
     importer = service.importer()
-    set_to(service, importer, "unknown-fields=ignore")
+    set_to(importer, "unknown-fields=ignore")
     account = changed(an_account(importer.supplier), "x", "loyalty_tier")
     account = changed(account, "999999.99", "transfer_balance")
     expected = ("ledger_balances_not_equal_to_transfer_balance",)
@@ -63,7 +63,7 @@ def test_what_is_wrong_beside_a_dropped_field_is_still_refused(service: RunningS
 def test_a_supplier_for_dry_runs_takes_nothing_else(service: RunningService) -> None:
     importer = service.importer()
     account = an_account(importer.supplier)
-    set_to(service, importer, "dry-run-only=yes")
+    set_to(importer, "dry-run-only=yes")
     fresh = (encoded(changed(account, f"WHILE {n}", "external_account_number")) for n in itertools.count())
     wait_for(lambda: importer.client.create(next(fresh)).codes == ("dry_run_only",), "the setting is in force")
     assert importer.client.create(encoded(account)).codes == ("dry_run_only",)
@@ -97,7 +97,7 @@ def test_documents_are_not_checked_without_a_root(service: RunningService) -> No
     refused = service.cli("supplier", "set", importer.supplier, "documents-check=require", check=False)
     assert refused.returncode == 1
     assert "documents-root" in refused.stderr
-    set_to(service, importer, "documents-root=s3://bucket/nord", "documents-check=require", "customer-emails=on")
+    set_to(importer, "documents-root=s3://bucket/nord", "documents-check=require", "customer-emails=on")
     shown = json.loads(service.cli("supplier", "show", importer.supplier, "--json").stdout)
     assert (shown["documents-root"], shown["documents-check"]) == ("s3://bucket/nord", "require")
     assert (shown["customer-emails"], shown["email-language"]) == ("on", "de")

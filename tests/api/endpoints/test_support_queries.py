@@ -20,12 +20,12 @@ def importer(service: RunningService) -> Importer:
     for number, name in ((1, "Müller-Lüdenscheidt"), (2, "Dvořák"), (3, "O'Neill 100%")):
         account = changed(an_account(importer.supplier, number), name, "customers", 0, "family_name")
         assert importer.client.create(encoded(account)).status == 201
-    wait_for(lambda: get(service, importer, "progress").get("by_status") == {"PROCESSED": 3}, "all are processed")
+    wait_for(lambda: get(importer, "progress").get("by_status") == {"PROCESSED": 3}, "all are processed")
     return importer
 
 
-def get(service: RunningService, importer: Importer, what: str, **query: str) -> Any:
-    return ask(service, importer.api_key, f"/v2/data-import/suppliers/{importer.supplier}/{what}/", **query)[1]
+def get(importer: Importer, what: str, **query: str) -> Any:
+    return ask(importer.service, importer.api_key, f"/v2/data-import/suppliers/{importer.supplier}/{what}/", **query)[1]
 
 
 def ask(service: RunningService, api_key: str, path: str, **query: str) -> tuple[int, Any]:
@@ -44,16 +44,16 @@ def supporter(service: RunningService, supplier: str) -> str:
     return str(json.loads(made.stdout)["api_key"])
 
 
-def test_progress_is_what_the_status_of_each_says(service: RunningService, importer: Importer) -> None:
-    found = get(service, importer, "progress")
+def test_progress_is_what_the_status_of_each_says(importer: Importer) -> None:
+    found = get(importer, "progress")
     assert found == {"import_supplier": importer.supplier, "total": 3, "by_status": {"PROCESSED": 3}}
 
 
-def test_errors_are_counted_by_day_code_and_path(service: RunningService, importer: Importer) -> None:
-    assert get(service, importer, "errors") == []
-    assert get(service, importer, "errors", from_day="2026-01-01", to_day="2026-01-02") == []
-    assert get(service, importer, "errors", form_day="2026-01-01")["errors"][0]["code"] == "unknown_field"
-    assert get(service, importer, "errors", from_day="yesterday")["errors"][0]["attr"] == "from_day"
+def test_errors_are_counted_by_day_code_and_path(importer: Importer) -> None:
+    assert get(importer, "errors") == []
+    assert get(importer, "errors", from_day="2026-01-01", to_day="2026-01-02") == []
+    assert get(importer, "errors", form_day="2026-01-01")["errors"][0]["code"] == "unknown_field"
+    assert get(importer, "errors", from_day="yesterday")["errors"][0]["attr"] == "from_day"
 
 
 @pytest.mark.parametrize(

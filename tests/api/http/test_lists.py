@@ -49,8 +49,8 @@ def filled(service: RunningService, database: PostgresUrls, imports: int = IMPOR
 class SlowReader:
     """A client that asks for a list, by default of all imports, and has read the answer's head."""
 
-    def __init__(self, service: RunningService, importer: Importer, path: str = "", field: str = "") -> None:
-        host, port = service.base_url.removeprefix("http://").split(":")
+    def __init__(self, importer: Importer, path: str = "", field: str = "") -> None:
+        host, port = importer.service.base_url.removeprefix("http://").split(":")
         self.socket = socket.socket()
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
         self.socket.settimeout(30)
@@ -105,7 +105,7 @@ def test_a_slow_reader_gets_all_of_a_list_though_no_statement_may_take_so_long(
     database: PostgresUrls, hasty: None
 ) -> None:
     with running(database) as service:
-        reader = SlowReader(service, filled(service, database))
+        reader = SlowReader(filled(service, database))
         time.sleep(1.0)
         assert len(reader.rest()) == IMPORTS
         reader.close()
@@ -115,7 +115,7 @@ def test_a_slow_reader_gets_all_of_a_list_though_no_statement_may_take_so_long(
 def test_a_list_goes_on_after_its_connections_are_lost(database: PostgresUrls, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lists, "PAUSE_S", 0.05)
     with running(database) as service:
-        reader = SlowReader(service, filled(service, database))
+        reader = SlowReader(filled(service, database))
         with psycopg.connect(database.admin, autocommit=True) as connection:
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -130,7 +130,7 @@ def test_a_list_goes_on_after_its_connections_are_lost(database: PostgresUrls, m
 def test_many_slow_readers_leave_connections_to_others(database: PostgresUrls) -> None:
     with running(database) as service, ExitStack() as held:
         importer = filled(service, database)
-        slow = [SlowReader(service, importer) for _ in range(24)]
+        slow = [SlowReader(importer) for _ in range(24)]
         for reader in slow:
             held.callback(reader.close)
             assert reader.status == 200
@@ -151,13 +151,13 @@ def test_one_organisation_leaves_lists_to_others_and_gets_its_places_back(
     monkeypatch.setattr(lists, "MAX_LISTS_OF_ONE", 2)
     with running(database) as service:
         importer = filled(service, database)
-        slow = [SlowReader(service, importer) for _ in range(3)]
+        slow = [SlowReader(importer) for _ in range(3)]
         assert [reader.status for reader in slow] == [200, 200, 503]
         for reader in slow:
             reader.close()
 
         def is_free() -> bool:
-            reader = SlowReader(service, importer)
+            reader = SlowReader(importer)
             reader.close()
             return reader.status == 200
 
@@ -171,12 +171,12 @@ def test_nobody_keeps_a_place_by_reading_slowly_for_ever(
     monkeypatch.setattr(lists, "MAX_LIST_S", 0.5)
     with running(database) as service:
         importer = filled(service, database)
-        slow = SlowReader(service, importer)
+        slow = SlowReader(importer)
         time.sleep(0.6)
         with pytest.raises(ValueError, match=r"Expecting|invalid literal"):
             slow.rest()
         monkeypatch.setattr(lists, "MAX_LIST_S", 30.0)
-        again = SlowReader(service, importer)
+        again = SlowReader(importer)
         assert len(again.rest()) == IMPORTS
         slow.close()
         again.close()
@@ -190,9 +190,9 @@ END = b"\r\n0\r\n\r\n"
 def test_a_revoked_key_reads_no_further_page_of_a_list(database: PostgresUrls) -> None:
     with running(database) as service:
         importer = filled(service, database)
-        reader, other = SlowReader(service, importer), SlowReader(service, importer)
+        reader, other = SlowReader(importer), SlowReader(importer)
         assert other.text().endswith(END)
-        importer.revoke(service)
+        importer.revoke()
         assert not reader.text().endswith(END)
         reader.close()
         other.close()
@@ -216,7 +216,7 @@ def test_a_user_whose_powers_have_ended_reads_no_further_page_of_a_list(
         user_id = new_user(ledger)
         field = f"Cookie: {COOKIE}={new_session(ledger, user_id)}"
         path = "/console/imports/export/"
-        reader, other = (SlowReader(service, importer, path, field) for _ in range(2))
+        reader, other = (SlowReader(importer, path, field) for _ in range(2))
         assert other.text().endswith(END)
         with closing(owner_of(ledger)) as owner:
             if command is None:

@@ -63,11 +63,6 @@ def test_answer_line_and_work_have_the_same_id(*, raises: bool) -> None:
     assert ([line.request_id for line in lines], origin.get().request_id) == ([UUID], "")
 
 
-@pytest.fixture(scope="module")
-def importer(service: RunningService) -> Importer:
-    return service.importer()
-
-
 @pytest.mark.parametrize("path", ["/livez", "/nowhere", "/v2/data-import/accounts/S/1/"])
 def test_every_answer_carries_an_id(service: RunningService, path: str) -> None:
     _, taken = service.raw("GET", path, {"X-Request-Id": UUID})
@@ -87,14 +82,13 @@ def test_what_cannot_be_read_as_http_carries_one_too(service: RunningService) ->
 
 @pytest.mark.promise("x-request-id-taken")
 def test_the_events_of_a_request_name_it(service: RunningService, importer: Importer) -> None:
-    token = {"Authorization": f"Token {importer.api_key}", "Content-Type": "application/json"}
     account = an_account(importer.supplier, 1)
     path = "/v2/data-import/accounts/"
-    answer, fields = service.request("POST", path, encoded(account), token | {"X-Request-Id": UUID})
+    answer, fields = importer.request("POST", path, account, {"X-Request-Id": UUID})
     assert (answer.status, fields["x-request-id"]) == (201, UUID)
     lines = b"\n".join(encoded(an_account(importer.supplier, n)) for n in (2, 3))
-    bulk = token | {"Content-Type": "application/x-ndjson", "X-Request-Id": BULK}
-    assert service.request("POST", f"{path}bulk/", lines, bulk)[0].status == 200
+    named = {"Content-Type": "application/x-ndjson", "X-Request-Id": BULK}
+    assert importer.request("POST", f"{path}bulk/", lines, named)[0].status == 200
     for number, called in ((1, UUID), (2, BULK), (3, BULK)):
         external = str(an_account(importer.supplier, number)["external_account_number"])
         history = service.cli("history", importer.supplier, external, "--json").stdout.splitlines()
