@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.access.directory import Key
-from api.http.database import read
+from api.http.database import held, read
 from api.http.errors import NotValid, not_found, query_not_valid, unknown_parameter
 from api.http.fields import APPLIED, field, prefers_representation
 from api.http.paths import identifier
@@ -194,7 +194,7 @@ class Admission:
 
         Raises ApiError 422 if the first request was another one.
         """
-        first = await read(self._pool, remembered_answer, call.name)
+        first = await held(read, self._pool, remembered_answer, call.name)
         if first is None:
             return None
         if first.request_sha256 != call.request_sha256:

@@ -18,7 +18,7 @@ from api.admission import Call
 from api.description.problem_sentences import with_sentence
 from api.endpoints.history_queries import AS_OF, as_of
 from api.http.beside import in_steps
-from api.http.database import in_thread, in_time, read
+from api.http.database import held, in_thread, in_time, read
 from api.http.errors import NotValid, not_found
 from api.http.fields import APPLIED, prefers_representation
 from api.http.languages import language_headers, language_of
@@ -74,9 +74,10 @@ class AccountImport(Endpoint):
     async def create_account(self, request: Request, call: Call) -> Response:
         """Import an account. 201 once it is durably stored; creation follows."""
         staging = await self._accepted(call, Occasion.CREATE, partial(_staging_of, call.body, call.run))
-        await self._services.runs.names.refuse_new(staging.supplier, call.run)
+        await held(self._services.runs.names.refuse_new, staging.supplier, call.run)
         is_told = prefers_representation(request)
-        return _told(request, 201, await self._staged(request, call, staging, is_told=is_told), is_told=is_told)
+        content = await held(self._staged, request, call, staging, is_told=is_told)
+        return _told(request, 201, content, is_told=is_told)
 
     @operation(
         "POST",

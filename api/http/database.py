@@ -1,6 +1,7 @@
 """Read from the database in the event loop: pools, and a limit on the wait for an answer."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Self, TypeVar
 
@@ -8,9 +9,11 @@ from psycopg import AsyncConnection
 from psycopg.errors import UndefinedTable
 from psycopg_pool import AsyncConnectionPool
 
-from eventstore.errors import StoreUnavailable
+from eventstore.errors import IntakeStopped, StoreUnavailable
 from eventstore.log.connecting import (
+    SWITCHOVER_S,
     check_writable_async,
+    is_switching_over,
     last_host_first,
     note_host,
     noted_failures,
@@ -61,6 +64,27 @@ async def in_time(work: Awaitable[T], *, within_s: float = ANSWER_TIMEOUT_S) -> 
     task.add_done_callback(_forget)
     task.cancel()
     raise StoreUnavailable("the database does not answer in time")
+
+
+RETRY_S = 0.1
+"""Pause between two tries, in seconds."""
+
+
+async def held(work: Callable[..., Awaitable[T]], *arguments: Any, **named: Any) -> T:
+    """Return what the work returns. Repeat it during a planned switchover, within SWITCHOVER_S.
+
+    Raises StoreUnavailable. The work must be safe to repeat.
+    """
+    last = time.monotonic() + SWITCHOVER_S - ANSWER_TIMEOUT_S
+    while True:
+        try:
+            return await work(*arguments, **named)
+        except IntakeStopped:
+            raise
+        except StoreUnavailable:
+            if time.monotonic() > last or not is_switching_over():
+                raise
+        await asyncio.sleep(RETRY_S)
 
 
 async def in_thread(work: Callable[..., T], *arguments: Any, **named: Any) -> T:

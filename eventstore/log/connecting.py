@@ -4,14 +4,16 @@ After a failover, a connection may lead to a dead machine or to a standby. The f
 (`guarded`). The second is closed by its pool (`check_writable`).
 """
 
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 from typing import Any, Self, TypeVar
 
 from psycopg import AsyncConnection, Connection, OperationalError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.errors import Diagnostic, ReadOnlySqlTransaction
+from psycopg.errors import AdminShutdown, Diagnostic, ReadOnlySqlTransaction
 from psycopg.rows import Row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
@@ -38,6 +40,26 @@ def guarded(url: str) -> str:
     given = conninfo_to_dict(url)
     added = "&".join(f"{name}={value}" for name, value in GUARDS.items() if name not in given)
     return f"{url}{'&' if '?' in url else '?'}{added}" if added else url
+
+
+SWITCHOVER_S = 5.0
+"""Time for which a planned switchover is expected to last, after a session was ended on purpose, in seconds."""
+
+
+class _Ended:
+    at = -inf
+    """When a server last ended a session of this process on purpose."""
+
+
+def note_switchover(error: Exception) -> None:
+    """Record an error with which a server ends a session on purpose, as in a planned switchover. A crash sends none."""
+    if isinstance(error, AdminShutdown):
+        _Ended.at = time.monotonic()
+
+
+def is_switching_over() -> bool:
+    """Return whether a server has ended a session on purpose a moment ago."""
+    return time.monotonic() - _Ended.at < SWITCHOVER_S
 
 
 class PooledConnection(Connection[Row]):
@@ -152,7 +174,11 @@ def check_writable(connection: PooledConnection[Any]) -> None:
 
     The pool then connects again, at growing intervals, while its caller waits.
     """
-    ConnectionPool.check_connection(connection)
+    try:
+        ConnectionPool.check_connection(connection)
+    except OperationalError as error:
+        note_switchover(error)
+        raise
     if is_read_only(connection):
         connection.close()
         raise ReadOnlySqlTransaction("the database is read-only")
@@ -160,7 +186,11 @@ def check_writable(connection: PooledConnection[Any]) -> None:
 
 async def check_writable_async(connection: AsyncConnection[Any]) -> None:
     """Check the same for a pool in the event loop."""
-    await AsyncConnectionPool.check_connection(connection)
+    try:
+        await AsyncConnectionPool.check_connection(connection)
+    except OperationalError as error:
+        note_switchover(error)
+        raise
     if is_read_only(connection):
         await connection.close()
         raise ReadOnlySqlTransaction("the database is read-only")

@@ -20,7 +20,7 @@ from psycopg.errors import (
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from eventstore.errors import IntakeStopped, NotCompared, StoreUnavailable, VersionConflict
-from eventstore.log.connecting import why_no_connection
+from eventstore.log.connecting import note_switchover, why_no_connection
 from eventstore.log.intake_stop import NOT_COMPARED, STOPPED
 
 VERSION_CONFLICT = "LG001"
@@ -81,6 +81,7 @@ def store_errors() -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
+        note_switchover(error)
         if error.sqlstate == VERSION_CONFLICT:
             numbers = (error.diag.message_detail or "").split(",")
             raise VersionConflict(numbers=[int(number) for number in numbers if number]) from error
