@@ -75,7 +75,7 @@ SETTINGS = (
             "Place of checkpoints outside the database: `file:///…`, `s3://…`, `gs://…` or `az://…`. Choose one that "
             "the administrators of the database cannot write to."),
     Variable("seal_every_s", "IMPORTLEDGER_SEAL_EVERY_S", "plain", readers.seconds, 60.0, "60",
-            "Seconds between two seals of the relay, from 1 to 86400."),
+            "Seconds between two checkpoints that the relay signs, from 1 to 86400."),
     Variable("documents_places", "IMPORTLEDGER_DOCUMENTS_PLACES", "private", readers.places, {}, "none",
             "Places where operators of an organisation may set the documents root of a supplier, for api and workers: "
             "`ORGANISATION=URL,URL`, with semicolons between organisations. Documents are no longer checked at a place "
