@@ -1,9 +1,9 @@
-"""Following the log: batches of events after a checkpoint, and the bell that wakes followers after commits.
+"""Following the log: batches of events after a checkpoint, and notifications that wake followers after commits.
 
 Positions are dense and in commit order, so one integer is a complete checkpoint. Listening is for speed. A poll every
 half second is for safety, since the first notification after LISTEN can be lost.
 
-The bell is NOTIFY outside of any append: inside a transaction it takes a lock over the whole cluster until the commit's
+NOTIFY is sent outside of any append: inside a transaction it takes a lock over the whole cluster until the commit's
 flush. A lost notification delays a follower by half a second and loses no event.
 """
 
@@ -55,7 +55,7 @@ def listen(connection: Connection[Any]) -> None:
 
 
 def wait(connection: Connection[Any], timeout_s: float = POLL_S) -> None:
-    """Return when the bell rings, or after the timeout."""
+    """Return after a notification or the timeout."""
     for _ in connection.notifies(timeout=timeout_s, stop_after=1):
         pass
 
@@ -85,16 +85,16 @@ def set_checkpoint(connection: Connection[Any], follower: str, position: int) ->
     connection.execute(_UPSERT_CHECKPOINT, (follower, position))
 
 
-class CommitBell:
-    """Rings from a thread of its own, at most once per interval."""
+class CommitNotifier:
+    """Sends NOTIFY from a thread of its own, at most once per interval."""
 
     def __init__(self, datastore: LedgerDatastore) -> None:
         self._datastore = datastore
         self._wanted = threading.Event()
         self._closed = threading.Event()
-        self._thread = supervision.thread("bell", self._ring_on_demand, self._closed)
+        self._thread = supervision.thread("notifier", self._notify_on_demand, self._closed)
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Request a notification; returns at once."""
         self._wanted.set()
 
@@ -104,7 +104,7 @@ class CommitBell:
         self._wanted.set()
         self._thread.join()
 
-    def _ring_on_demand(self) -> None:
+    def _notify_on_demand(self) -> None:
         while True:
             self._wanted.wait()
             self._wanted.clear()

@@ -31,7 +31,7 @@ from eventstore.events import (
 from eventstore.log.answers import Answer
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.connecting import wait_for_standby, waiting_for_standbys
-from eventstore.log.follow import CommitBell
+from eventstore.log.follow import CommitNotifier
 from eventstore.log.group_commit import GroupCommitter, LoopCommitter
 from eventstore.log.intake_stop import require_intake
 from eventstore.log.payloads import Payload, keys_for, read_payloads, refuse_erased
@@ -90,8 +90,8 @@ class Ledger:
     ) -> None:
         self._datastore = LedgerDatastore(database_url, connections=connections, is_open=is_open)
         self._recorder = LedgerRecorder(self._datastore, views)
-        self._bell = CommitBell(self._datastore)
-        self._committer = GroupCommitter(self._recorder, self._bell.ring)
+        self._notifier = CommitNotifier(self._datastore)
+        self._committer = GroupCommitter(self._recorder, self._notifier.notify)
         self._loop_committer = LoopCommitter(self._committer)
 
     def open(self) -> None:
@@ -110,7 +110,7 @@ class Ledger:
 
     def close(self) -> None:
         self._committer.close()
-        self._bell.close()
+        self._notifier.close()
         self._datastore.close()
 
     @contextmanager
@@ -417,7 +417,7 @@ class Ledger:
                 if isinstance(error, (*ROLLED_BACK, UniqueViolation)) and _is_outrun(connection, append, error):
                     raise VersionConflict(append.events[0].stream) from error
                 raise
-        self._bell.ring()
+        self._notifier.notify()
         return _positioned(append.events, base + 1)
 
 

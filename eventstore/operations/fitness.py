@@ -24,7 +24,7 @@ Durability = Literal["local", "replicated"]
 
 MAX_BEHIND = timedelta(seconds=60)
 """Most time that a clock may be behind the newest event."""
-RING_S = 2.0
+NOTIFICATION_S = 2.0
 """Longest time for a notification, in seconds."""
 ROUNDS = 3
 """Number of looks at a session while another one works: a pooler alternates servers."""
@@ -144,7 +144,7 @@ def _refuse_silence(connection: Connection[Any], other: Connection[Any]) -> None
     channel = f"importledger_probe_{secrets.token_hex(8)}"
     connection.execute(SQL("LISTEN {}").format(Identifier(channel)))
     other.execute(SQL("NOTIFY {}").format(Identifier(channel)))
-    heard = any(True for _ in connection.notifies(timeout=RING_S, stop_after=1))
+    heard = any(True for _ in connection.notifies(timeout=NOTIFICATION_S, stop_after=1))
     connection.execute(SQL("UNLISTEN {}").format(Identifier(channel)))
     if not heard:
         raise UnsafeStore("The database does not pass on notifications (LISTEN, NOTIFY). Use Postgres itself.")

@@ -141,8 +141,8 @@ class _Scan:
             self._open[-1].step = str(int(self._open[-1].step) + 1)
 
     def _note(self, code: str, detail: Sentence) -> None:
-        room = self._found.room(code)
-        if room.is_full:
-            room.left_out += 1
+        capacity = self._found.capacity(code)
+        if capacity.is_full:
+            capacity.left_out += 1
         else:  # the path of a problem that is not listed is not made: that would take most of the time
             self._found.note(attr_of([container.step for container in self._open]), code, detail)

@@ -42,21 +42,21 @@ class ProblemList:
 
     def __init__(self) -> None:
         self._listed: list[Problem] = []
-        self._fields = _Room()
-        self._others = _Room()
+        self._fields = _Capacity()
+        self._others = _Capacity()
 
-    def room(self, code: str) -> "_Room":
-        """Return the room that is left for problems of this code."""
+    def capacity(self, code: str) -> "_Capacity":
+        """Return what the list can still take of problems with this code."""
         return self._fields if code == UNKNOWN_FIELD else self._others
 
     def note(self, attr: str, code: str, detail: str) -> None:
         """List a problem, or count it where the list is full."""
-        room = self.room(code)
-        if room.is_full:
-            room.left_out += 1
+        capacity = self.capacity(code)
+        if capacity.is_full:
+            capacity.left_out += 1
         else:
             problem = Problem(attr, code, detail)
-            room.take(_size(problem))
+            capacity.take(_size(problem))
             self._listed.append(problem)
 
     def problems(self) -> list[Problem]:
@@ -68,8 +68,8 @@ class ProblemList:
         return self._listed
 
 
-class _Room:
-    """Room of a list for problems of one kind, and the number that was left out."""
+class _Capacity:
+    """What a list can still take of one kind of problems, and the number that was left out."""
 
     def __init__(self, most: int = MAX_PROBLEMS) -> None:
         self.left_out = 0
@@ -89,14 +89,14 @@ class _Room:
 def bounded(problems: Iterable[Problem], most: int = MAX_PROBLEMS) -> list[Problem]:
     """Return at most `most` problems for an answer. The last one is a `LeftOut` if some are not listed."""
     listed: list[Problem] = []
-    room, more = _Room(most), 0
+    capacity, more = _Capacity(most), 0
     for problem in problems:
         if isinstance(problem, LeftOut):
             more += problem.left_out
-        elif room.is_full:
+        elif capacity.is_full:
             more += 1
         else:
-            room.take(_size(problem))
+            capacity.take(_size(problem))
             listed.append(problem)
     if more and len(listed) == most:
         listed.pop()

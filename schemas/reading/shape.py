@@ -304,8 +304,8 @@ class _Walk:
 
     def note(self, path: tuple[str, ...], code: str, detail: Sentence) -> None:
         self.noted += 1
-        if self.shape_errors.room(code).is_full:
-            self.shape_errors.room(code).left_out += 1
+        if self.shape_errors.capacity(code).is_full:
+            self.shape_errors.capacity(code).left_out += 1
         else:
             self.shape_errors.note(attr_of(path), code, detail)
 
@@ -374,10 +374,10 @@ class _Walk:
     def unknown(self, value: dict[str, Any], names: list[str], path: tuple[str, ...]) -> None:
         """Note each undocumented name, and for the first few of them the nearest documented name."""
         strange = [name for name in value if name not in names]
-        room = self.shape_errors.room(UNKNOWN_FIELD)
+        capacity = self.shape_errors.capacity(UNKNOWN_FIELD)
         for index, name in enumerate(strange):
-            if room.is_full:
-                room.left_out += len(strange) - index
+            if capacity.is_full:
+                capacity.left_out += len(strange) - index
                 return
             self.note((*path, name), UNKNOWN_FIELD, self.undocumented(name, names))
 

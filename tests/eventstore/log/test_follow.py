@@ -33,9 +33,9 @@ def test_a_follower_keeps_its_place(database: PostgresUrls) -> None:
         assert (follow.checkpoint(connection, "one"), follow.checkpoint(connection, "other")) == (9, 0)
 
 
-def test_an_append_rings_for_those_who_listen(ledger: Ledger, database: PostgresUrls) -> None:
+def test_an_append_notifies_those_who_listen(ledger: Ledger, database: PostgresUrls) -> None:
     with psycopg.connect(database.service, autocommit=True) as connection:
         follow.listen(connection)
         ledger.execute("import/S/1", stage(), at=NOON, by="t")
-        rung = next(iter(connection.notifies(timeout=30, stop_after=1)))
-    assert (rung.channel, rung.payload) == (follow.CHANNEL, "")
+        notification = next(iter(connection.notifies(timeout=30, stop_after=1)))
+    assert (notification.channel, notification.payload) == (follow.CHANNEL, "")
