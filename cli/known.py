@@ -5,10 +5,10 @@ from difflib import get_close_matches
 from typing import Any
 
 from psycopg import Connection
-from psycopg.rows import tuple_row
 
 from eventstore.aggregates import import_process, supplier
 from eventstore.errors import OperatorError
+from eventstore.log.rows import rows_of
 
 _SELECT_EVENT = "SELECT FROM events WHERE stream = %s AND version = 1"
 _SELECT_SUPPLIERS = "SELECT code FROM import_supplier ORDER BY code"
@@ -26,28 +26,25 @@ class NotThere(OperatorError):
 
 def require_supplier(connection: Connection[Any], code: str) -> None:
     """Raises NotThere for a code that no supplier has."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        if cursor.execute(_SELECT_EVENT, (supplier.stream_of(code),)).rowcount:
-            return
-        codes = [name for (name,) in cursor.execute(_SELECT_SUPPLIERS)]
+    if connection.execute(_SELECT_EVENT, (supplier.stream_of(code),)).rowcount:
+        return
+    codes = [name for (name,) in rows_of(connection, _SELECT_SUPPLIERS)]
     raise NotThere(f"There is no import supplier {code}{nearest(code, codes)}.")
 
 
 def require_import(connection: Connection[Any], code: str, external: str) -> None:
     """Raises NotThere for an unknown supplier, and for an external account number that it never sent."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        if cursor.execute(_SELECT_EVENT, (import_process.stream_of(code, external),)).rowcount:
-            return
-        require_supplier(connection, code)
-        alike = [name for (name,) in cursor.execute(_SELECT_ALIKE, (code, external))]
+    if connection.execute(_SELECT_EVENT, (import_process.stream_of(code, external),)).rowcount:
+        return
+    require_supplier(connection, code)
+    alike = [name for (name,) in rows_of(connection, _SELECT_ALIKE, code, external)]
     raise NotThere(f"There is no import of {external} for {code}{nearest(external, alike)}.")
 
 
 def require_stream(connection: Connection[Any], stream: str) -> None:
     """Raises NotThere for a stream that has no event."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        if not cursor.execute(_SELECT_EVENT, (stream,)).rowcount:
-            raise NotThere(f"There is no event of {stream}.")
+    if not connection.execute(_SELECT_EVENT, (stream,)).rowcount:
+        raise NotThere(f"There is no event of {stream}.")
 
 
 def nearest(typed: str, present: Iterable[str]) -> str:

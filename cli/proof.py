@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 from psycopg import Connection
-from psycopg.rows import tuple_row
 
 from cli.addresses import connected
 from cli.known import require_import
@@ -15,6 +14,7 @@ from cli.service.sealing import sealing_key
 from cli.service.settings import Settings
 from cli.verify import against_option
 from eventstore.log.payloads import detached_payloads
+from eventstore.log.rows import rows_of
 from eventstore.proof.checkpoints import LogKey, read_note, read_signed
 from eventstore.proof.proof import write_proof
 from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of
@@ -59,8 +59,7 @@ def proof(
 
 def _continuations(connection: Connection[Any], key: LogKey) -> list[Continued]:
     """The losses that the checkpoints in the database name."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        notes = cursor.execute("SELECT note FROM log_checkpoints WHERE continues IS NOT NULL").fetchall()
+    notes = rows_of(connection, "SELECT note FROM log_checkpoints WHERE continues IS NOT NULL")
     signed = [read_signed(note, [key.verifier]) for (note,) in notes if note.startswith(f"{key.name}\n")]
     return [checkpoint.continued for checkpoint in signed if checkpoint.continued]
 

@@ -8,7 +8,6 @@ from typing import Any
 import click
 import msgspec
 import psycopg
-from psycopg.rows import tuple_row
 
 from cli.backup import FOLDER, OwnCheckpoint, own_checkpoint
 from cli.operator import caused_by
@@ -235,8 +234,8 @@ def _erased_again(admin_url: str, report: Report) -> Iterator[dict[str, str]]:
 def _missing_key(database_url: str, target: Settings, own: OwnCheckpoint | None) -> str | None:
     """Instructions where the key that signed the restored log is missing; None where it is not needed."""
     key = known_key(target)
-    with psycopg.connect(database_url) as connection, connection.cursor(row_factory=tuple_row) as cursor:
-        newest = cursor.execute(_SELECT_SIGNER).fetchone()
+    with psycopg.connect(database_url) as connection:
+        newest = connection.execute(_SELECT_SIGNER).fetchone()
     if newest is None or (key is not None and key.name == newest[0]):
         return None
     missing = "The sealing key is not here" if key is None else "The sealing key here is not the one of this log"

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from psycopg.rows import tuple_row
 
 from cli.operator import caused_by
 from eventstore.aggregates.aggregate import Event
@@ -17,6 +16,7 @@ from eventstore.aggregates.user import ChangeUserRole, DisableUser, EraseUser, U
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
+from eventstore.log.rows import rows_of
 from projections.auxiliary.user_details import delete_passwords
 from workers.operations import change_user
 
@@ -66,8 +66,8 @@ def _ended_again(ledger: Ledger, stream: str, event: Event) -> bool:
 
 
 def _held(ledger: Ledger) -> tuple[dict[str, str], dict[str, str]]:
-    with ledger.connection() as connection, connection.cursor(row_factory=tuple_row) as cursor:
-        streams = [stream for (stream,) in cursor.execute(_SELECT_HOLDERS)]
+    with ledger.connection() as connection:
+        streams = [stream for (stream,) in rows_of(connection, _SELECT_HOLDERS)]
         delete_passwords(connection)
     keys: dict[str, str] = {}
     users: dict[str, str] = {}

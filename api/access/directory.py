@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 from psycopg import AsyncConnection, Error
-from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from api.http.database import read
 from api.http.shared_turns import SharedTurns
 from eventstore.errors import StoreUnavailable
+from eventstore.log.rows import fetch_structs
 from projections.views.access_key import SELECT_KEYS
 from projections.views.import_supplier import SELECT_CHANGED, KnownSupplier
 from telemetry.supervision import supervision
@@ -111,8 +111,5 @@ class Directory:
 async def _news(
     connection: AsyncConnection[Any], supplier_position: int, key_position: int
 ) -> tuple[Sequence[KnownSupplier], Sequence[Key]]:
-    async with connection.cursor(row_factory=class_row(KnownSupplier)) as cursor:
-        suppliers = await (await cursor.execute(SELECT_CHANGED, (supplier_position,))).fetchall()
-    async with connection.cursor(row_factory=class_row(Key)) as cursor:
-        keys = await (await cursor.execute(SELECT_KEYS, (key_position,))).fetchall()
-    return suppliers, keys
+    suppliers = await fetch_structs(connection, KnownSupplier, SELECT_CHANGED, supplier_position)
+    return suppliers, await fetch_structs(connection, Key, SELECT_KEYS, key_position)

@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 import msgspec
 from psycopg import Connection
-from psycopg.rows import tuple_row
 
 from cli.service.settings import Settings
+from eventstore.log.rows import rows_of
 from projections import FOLLOWING
 from projections.queries.vitals import Vitals, read_part
 
@@ -58,8 +58,7 @@ class Looked(Around, frozen=True, kw_only=True):
         return self.parts[part]
 
     def rows(self, query: Any, *parameters: Any) -> list[tuple[Any, ...]]:
-        with self.connection.cursor(row_factory=tuple_row) as cursor:
-            return cursor.execute(query, parameters or None).fetchall()
+        return rows_of(self.connection, query, *parameters)
 
     def value(self, query: Any, *parameters: Any) -> Any:
         """The one value that a query returns; None where there is no row."""

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import psycopg
 from psycopg import Connection
-from psycopg.rows import tuple_row
 
 from cli.service.settings import SettingError, Settings
 from embedded.folder import DataFolder
+from eventstore.log.rows import rows_of
 from eventstore.operations.guards import guards_off
 from eventstore.proof.checkpoints import LogKey, Outside
 from eventstore.proof.payload_verification import VerifiedPayloads, verifying_payloads
@@ -51,9 +51,8 @@ def outside(settings: Settings) -> Outside:
 
 def kept_inside(connection: Connection[Any]) -> Iterator[Kept]:
     """The checkpoints in the database, oldest first."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        for size, note in cursor.execute("SELECT size, note FROM log_checkpoints ORDER BY size, branch").fetchall():
-            yield Kept(f"in the database, of {size} events", note)
+    for size, note in rows_of(connection, "SELECT size, note FROM log_checkpoints ORDER BY size, branch"):
+        yield Kept(f"in the database, of {size} events", note)
 
 
 class LogCheck(msgspec.Struct):

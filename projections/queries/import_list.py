@@ -10,7 +10,6 @@ from typing import Any, LiteralString
 
 import msgspec
 from psycopg import AsyncConnection
-from psycopg.rows import class_row
 
 from eventstore.log.rows import fetch_rows, fetch_structs
 from projections.views.account_search import MAX_FOUND, found_accounts
@@ -185,8 +184,7 @@ async def list_imports(
     before = min(before, parameters["end"])
     parameters |= {"before": before, "last": last, "candidates": candidates, "limit": limit + 1}
     query = _query_of(narrowed)
-    async with connection.cursor(row_factory=class_row(ListedRow)) as cursor:
-        rows = await (await cursor.execute(_page_of(query), parameters)).fetchall()
+    rows = await fetch_structs(connection, ListedRow, _page_of(query), **parameters)
     listed = rows[:limit]
     if len(rows) > limit:
         return ListPage(listed, _after(listed[-1], narrowed))

@@ -12,12 +12,11 @@ from typing import Any, LiteralString
 import msgspec
 import psycopg
 from psycopg import Connection
-from psycopg.rows import tuple_row
 
 from eventstore.log import locks
 from eventstore.log.columns import SELECT_HEAD
 from eventstore.log.intake_stop import intake_stop
-from eventstore.log.rows import structs_of
+from eventstore.log.rows import rows_of, structs_of
 from eventstore.proof.sealing import signed_size
 from projections.auxiliary.troubles import reported_troubles
 
@@ -230,9 +229,8 @@ class _Asking:
         self.connection = connection
         self.projections = projections
 
-    def rows(self, query: LiteralString, **parameters: Any) -> list[tuple[Any, ...]]:
-        with self.connection.cursor(row_factory=tuple_row) as cursor:
-            return cursor.execute(query, parameters or None).fetchall()
+    def rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        return rows_of(self.connection, query, **parameters)
 
 
 def _events(asking: _Asking, overview: Vitals) -> None:

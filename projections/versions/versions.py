@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 import psycopg
 from psycopg import Connection
-from psycopg.rows import class_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.clock import now
@@ -94,10 +93,9 @@ def _live(connection: Connection[Any], name: str) -> ProjectionVersion | None:
 
 def held(connection: Connection[Any], name: str) -> ProjectionVersion:
     """Return the live version and lock it until the transaction ends: followers, switches and healing wait."""
-    with connection.cursor(row_factory=class_row(ProjectionVersion)) as cursor:
-        for _ in range(_HOLD_TRIES):  # no row if another version was switched in meanwhile
-            if (live := cursor.execute(_HOLD, (name,)).fetchone()) is not None:
-                return live
+    for _ in range(_HOLD_TRIES):  # no row if another version was switched in meanwhile
+        for live in structs_of(connection, ProjectionVersion, _HOLD, name):
+            return live
     raise NotPossible(_NOT_SET_UP.format(name))
 
 

@@ -1,8 +1,8 @@
 """Reader of JSON bodies as wire shapes. It finds every shape error of a body that does not fit.
 
 The fast path is msgspec's typed decoder. It stops at the first shape error, so a body that it refuses is decoded
-untyped and walked against the shape: `shape_problems` gives each shape error its exact path and one of the codes
-that Django REST framework uses. The walk also accepts what the fast path does not: JSON numbers for decimals.
+untyped and walked against the shape: `Shape.fit` gives each shape error its exact path and one of the codes that
+Django REST framework uses. The walk also accepts what the fast path does not: JSON numbers for decimals.
 The result of the walk goes through `msgspec.convert`, so the walk cannot add anything invalid.
 """
 
@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cache, lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 from msgspec import inspect
@@ -141,8 +141,9 @@ class Shape(Generic[T]):
 
     def fit(self, value: Any, besides: Sequence[Problem] = (), bounds: Bounds = ASKED) -> tuple[T, Sequence[Problem]]:
         """Return a decoded value and its shape errors, with the problems `besides` at the end."""
-        fitted, problems = _fitted(value, self.wire_type, bounds)
-        return msgspec.convert(fitted, self.wire_type), [*problems, *besides]
+        walk = _Walk(bounds)
+        fitted = walk.fitted(value, _type_info(cast(type, self.wire_type)), ())
+        return msgspec.convert(fitted, self.wire_type), [*walk.shape_errors.problems(), *besides]
 
 
 def untyped(body: bytes, bounds: Bounds = ASKED) -> Any:
@@ -203,11 +204,6 @@ def _refuse_deep(beginning: bytes) -> None:
             msgspec.json.decode(beginning)
         except RecursionError:
             raise NotJson(shape_errors.DEEP_BODY) from None
-
-
-def shape_problems(value: Any, wire_type: type) -> list[Problem]:
-    """Return every shape error of an untyped value, in the order of the shape's fields."""
-    return _fitted(value, wire_type, ASKED)[1]
 
 
 def is_in_calendar(moment: datetime) -> bool:
@@ -285,12 +281,6 @@ def _derived(node: inspect.Type, at: str) -> Iterator[Check]:
 @cache
 def _type_info(wire_type: type) -> inspect.Type:
     return inspect.type_info(wire_type)
-
-
-def _fitted(value: Any, wire_type: type, bounds: Bounds) -> tuple[Any, list[Problem]]:
-    walk = _Walk(bounds)
-    fitted = walk.fitted(value, _type_info(wire_type), ())
-    return fitted, walk.shape_errors.problems()
 
 
 class _Walk:

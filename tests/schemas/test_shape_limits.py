@@ -21,7 +21,6 @@ from schemas.reading.shape import (
     fits_decimal,
     is_in_calendar,
     is_real_moment,
-    shape_problems,
     untyped,
 )
 from schemas.reading.shape_errors import MAX_DEPTH
@@ -160,8 +159,8 @@ SHAPE_ERRORS: list[tuple[str, Any, str, str, str]] = [
 
 @pytest.mark.parametrize(("field", "value"), FITS)
 def test_what_just_fits_is_taken(field: str, value: Any) -> None:
-    assert shape_problems({field: value}, Sample) == []
-    assert isinstance(Shape(Sample).fit({field: value})[0], Sample)
+    fitted, problems = Shape(Sample).fit({field: value})
+    assert (type(fitted), problems) == (Sample, [])
 
 
 SEEN_AT_ONCE: list[tuple[str, Any]] = [
@@ -184,7 +183,7 @@ def test_what_is_sent_most_often_fits_at_the_first_look(field: str, value: Any) 
     """The walk says the same of it, and takes longer."""
     _, fits = _fields(Sample)[field]
     assert fits(value) is True
-    assert shape_problems({field: value}, Sample) == []
+    assert Shape(Sample).fit({field: value})[1] == []
 
 
 @pytest.mark.parametrize(("field", "value"), [row[:2] for row in SHAPE_ERRORS if hasattr(Sample, row[0])])
@@ -197,7 +196,7 @@ def test_no_first_look_takes_what_does_not_fit(field: str, value: Any) -> None:
 def test_what_just_does_not_fit_is_told_with_its_limit(
     field: str, value: Any, attr: str, code: str, detail: str
 ) -> None:
-    assert shape_problems({field: value}, Sample) == [Problem(attr, code, detail)]
+    assert Shape(Sample).fit({field: value})[1] == [Problem(attr, code, detail)]
 
 
 class Needed(Wire, frozen=True):
@@ -242,7 +241,7 @@ def test_something_harmless_stands_in_for_what_is_missing() -> None:
 
 def test_hints_are_given_for_the_first_names_and_none_for_long_ones() -> None:
     strange = {f"tex{number}": 1 for number in range(MAX_HINTS + 1)}
-    told = [problem.detail for problem in shape_problems(strange, Sample)]
+    told = [problem.detail for problem in Shape(Sample).fit(strange)[1]]
     assert told == [shape_errors.undocumented("text")] * MAX_HINTS + [shape_errors.UNDOCUMENTED]
     for length, is_hinted in ((MAX_STEP, True), (MAX_STEP + 1, False)):
         name = "n" * length
@@ -250,7 +249,7 @@ def test_hints_are_given_for_the_first_names_and_none_for_long_ones() -> None:
         class Long(Wire, frozen=True, rename={"one": name[:-1] + "m"}):
             one: int = 1
 
-        [problem] = shape_problems({name: 1}, Long)
+        [problem] = Shape(Long).fit({name: 1})[1]
         assert ("Did you mean" in problem.detail) is is_hinted
 
 
@@ -436,11 +435,11 @@ def test_what_is_left_out_is_counted() -> None:
     class Many(Wire, frozen=True):
         items: tuple[int, ...]
 
-    *listed, rest = shape_problems({"items": ["x"] * (MAX_PROBLEMS + 7)}, Many)
+    *listed, rest = Shape(Many).fit({"items": ["x"] * (MAX_PROBLEMS + 7)})[1]
     assert len(listed) == MAX_PROBLEMS
     assert isinstance(rest, LeftOut)
     assert rest.left_out == 7
-    *listed, rest = shape_problems({"items": [], **{f"name{n}": 1 for n in range(MAX_PROBLEMS + 7)}}, Many)
+    *listed, rest = Shape(Many).fit({"items": [], **{f"name{n}": 1 for n in range(MAX_PROBLEMS + 7)}})[1]
     assert len(listed) == MAX_PROBLEMS
     assert isinstance(rest, LeftOut)
     assert rest.left_out == 7
@@ -448,12 +447,12 @@ def test_what_is_left_out_is_counted() -> None:
 
 def test_undocumented_names_of_all_objects_are_counted_together() -> None:
     names = {f"name{n}": 1 for n in range(MAX_PROBLEMS)}
-    *listed, rest = shape_problems({"inner": {"one": 1, **names}, **names, "zzz": 1}, Sample)
+    *listed, rest = Shape(Sample).fit({"inner": {"one": 1, **names}, **names, "zzz": 1})[1]
     assert len(listed) == MAX_PROBLEMS
     assert isinstance(rest, LeftOut)
     assert rest.left_out == MAX_PROBLEMS + 1
     inner = {f"name{n}": 1 for n in range(MAX_PROBLEMS + 2)}
-    *_, rest = shape_problems({"inner": {"one": 1, **inner}, **names}, Sample)
+    *_, rest = Shape(Sample).fit({"inner": {"one": 1, **inner}, **names})[1]
     assert isinstance(rest, LeftOut)
     assert rest.left_out == MAX_PROBLEMS + 2
 
@@ -462,7 +461,7 @@ def test_undocumented_names_have_room_of_their_own() -> None:
     class Many(Wire, frozen=True):
         items: tuple[int, ...]
 
-    problems = shape_problems({"items": ["x"] * MAX_PROBLEMS, "zzzz": 1, "yyyy": 2}, Many)
+    problems = Shape(Many).fit({"items": ["x"] * MAX_PROBLEMS, "zzzz": 1, "yyyy": 2})[1]
     assert [problem.attr for problem in problems[-2:]] == ["zzzz", "yyyy"]
     assert len(problems) == MAX_PROBLEMS + 2
 

@@ -18,11 +18,11 @@ from typing import Any
 
 import msgspec
 import structlog
-from psycopg.rows import class_row
 
 from eventstore.aggregates import participant
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
+from eventstore.log.rows import structs_of
 from market.plausibility import today_in_germany
 from projections.views.import_supplier import SELECT_NAMED, KnownSupplier
 from schemas.account import Account
@@ -115,8 +115,8 @@ class References:
 
     def treatments(self, suppliers: set[str]) -> dict[str, KnownSupplier]:
         """Settings of each supplier, by its code; the defaults of the contract for an unknown supplier."""
-        with self._ledger.connection() as connection, connection.cursor(row_factory=class_row(KnownSupplier)) as cursor:
-            known = cursor.execute(SELECT_NAMED, (list(suppliers),)).fetchall()
+        with self._ledger.connection() as connection:
+            known = structs_of(connection, KnownSupplier, SELECT_NAMED, list(suppliers))
         return {code: KnownSupplier(code=code) for code in suppliers} | {supplier.code: supplier for supplier in known}
 
     def findings(self, accounts: Sequence[Referring], treatments: Treatments) -> list[Findings]:
