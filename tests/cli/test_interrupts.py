@@ -67,17 +67,17 @@ def silent() -> Iterator[socket.socket]:
 
 
 def interrupted(command: list[str], listening: socket.socket, environment: dict[str, str]) -> tuple[int, str]:
-    """Exit code and standard error of a process that gets SIGINT as soon as it has connected."""
+    """Exit code and output of a process that gets SIGINT as soon as it has connected."""
     with subprocess.Popen(
-        command, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
         try:
             assert select.select([listening], [], [], 30)[0]
             process.send_signal(signal.SIGINT)
-            _, complained = process.communicate(timeout=30)
+            shown, _ = process.communicate(timeout=30)
         finally:
             process.kill()
-    return process.returncode, complained
+    return process.returncode, shown
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,15 @@ def test_an_interrupted_verb_says_so(verb: str, silent: socket.socket, folder: P
     assert (code, complained.strip().splitlines()[-1]) == (130, "importledger: Interrupted.")
 
 
-def test_an_interrupted_importbook_says_so(silent: socket.socket) -> None:
+@pytest.mark.parametrize("verb", ["push", "watch", "errors", "reconcile"])
+def test_an_interrupted_importbook_says_so(
+    verb: str, silent: socket.socket, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "book.ndjson").write_text('{"external_account_number": "1", "import_supplier": "NORDWIND"}\n')
+    (folder / "m.json").write_text('{"accounts": 1, "paths": {}}')
+    words = {"push": ["book.ndjson"], "reconcile": ["a-run", "--manifest", "m.json"]}.get(verb, ["a-run"])
     access = {"IMPORTLEDGER_URL": f"http://127.0.0.1:{silent.getsockname()[1]}", "IMPORTLEDGER_KEY": "none"}
-    code, complained = interrupted([*COMMAND, "watch", "a-run", "--supplier", "NORDWIND"], silent, access)
-    assert (code, complained.strip().splitlines()[-1]) == (130, "importbook: Interrupted.")
+    code, shown = interrupted([*COMMAND, verb, *words, "--supplier", "NORDWIND"], silent, access)
+    assert code == 130
+    assert "Interrupted." in shown

@@ -88,12 +88,32 @@ def test_a_wrong_key_or_address_is_named(service: RunningService) -> None:
     assert not isinstance(refused.value, NotFound)
 
 
+@pytest.mark.parametrize("place", ["localhost:99999", "localhost:0", "localhost:port", "localhost:1 x", ":8000"])
+def test_an_address_that_no_request_can_reach_is_refused(place: str) -> None:
+    with pytest.raises(Misconfigured, match="must have a host, and a port must be between 1 and 65535"):
+        Client(f"https://{place}", "k")
+
+
+def test_a_port_of_another_program_is_named() -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)  # it answers 501
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        with (
+            Client(f"http://127.0.0.1:{server.server_port}", "k") as client,
+            pytest.raises(ImportLedgerError, match="not one of an import ledger: is the address right"),
+        ):
+            client.runs("X")
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 def test_a_service_that_is_not_there_is_unavailable() -> None:
     waits: list[str] = []
     client = Client(
         f"http://127.0.0.1:{free_port()}", "k", first_patience_s=0.5, on_wait=lambda why, _: waits.append(why)
     )
-    with client, pytest.raises(Unavailable, match="cannot be used"):
+    with client, pytest.raises(Unavailable, match=r"cannot be used: .* Is the address right"):
         client.runs("X")
     assert waits
 
@@ -209,7 +229,8 @@ def test_a_key_is_not_sent_over_plain_http_to_another_machine(url: str, *, is_ac
         return
     with pytest.raises(Misconfigured, match="must begin with https://"):
         Client(url, "ilk_x")
-    Client(url, "ilk_x", insecure_http=True)
+    if url != "http://":
+        Client(url, "ilk_x", insecure_http=True)
     refused = importbook("errors", "r", "--supplier", "S", access={"IMPORTLEDGER_URL": url, "IMPORTLEDGER_KEY": "k"})
     assert (refused.returncode, "--insecure-http" in refused.stderr) == (2, True)
 

@@ -157,9 +157,9 @@ def test_columns_values_and_rows_that_a_mapping_drops_keep_a_book_from_balancing
     shown = importbook(*count, at=tmp_path)
     assert shown.returncode == 1
     for sentence in (
-        "column Name: in 1 accounts rows have a value that gets into no account; the first is 'Klein' of account K1.",
-        "column zaehler.Ort: in 1 accounts rows have a value",
-        "table zaehler: 1 rows belong to no account; the first is row 3.",
+        "column Name: a value gets into no account, in 1 account; the first is 'Klein' of account K1.",
+        "column zaehler.Ort: a value gets into no account, in 1 account",
+        "table zaehler: 1 row belongs to no account; the first is row 3.",
     ):
         assert sentence in shown.stdout
     manifest = msgspec.json.decode((tmp_path / "m.json").read_bytes())

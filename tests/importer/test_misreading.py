@@ -3,6 +3,7 @@
 import contextlib
 import io
 import itertools
+import random
 import re
 import shutil
 import subprocess
@@ -515,7 +516,11 @@ LINE = '{"external_account_number":"K1"}'
         (b'{"customers": [\n  {}\n]}', "has an account on several lines. It must be NDJSON"),
         (LINE.encode("utf-16"), "is UTF-16: it must be UTF-8. This writes it so"),
         (LINE.encode("utf-16-le"), "is UTF-16: it must be UTF-8. This writes it so"),
+        (f"\ufeff{LINE}".encode("utf-16-be"), "is UTF-16: it must be UTF-8. This writes it so"),
         (b"PK\x03\x04", "is a binary file, not NDJSON"),
+        (random.Random(7).randbytes(5_000), "is a binary file, not NDJSON"),
+        (b"\x8c\xe1\x02\xf0 no text", "is a binary file, not NDJSON"),
+        (b"\0" * 80, "is a binary file, not NDJSON"),
         (b"<html>", "is an HTML or XML page"),
     ],
 )
@@ -585,7 +590,7 @@ def test_each_row_of_a_further_table_is_in_one_place_or_named(
 def test_a_row_used_for_several_parents_or_none_is_an_error(tmp_path: Path) -> None:
     written(tmp_path, "z.csv", "Nr;Zähler\nK1;Z1\n;Z2\n")
     further = FURTHER["z"] | {"unmatched": "ignore"}
-    sentence = "table z: 1 rows are used more than once; the first is row 2."  # no column names the place of a meter
+    sentence = "table z: 1 row is used more than once; the first is row 2."  # no column names the place of a meter
     assert sentence in refusal(tmp_path, PLACES, account=places_with(), files={"z": further})
     counted = importbook(*COUNT, at=tmp_path)
     assert (counted.returncode, sentence in counted.stdout) == (1, True)
@@ -598,7 +603,7 @@ def test_a_row_used_for_several_parents_or_none_is_an_error(tmp_path: Path) -> N
     assert [address["supply_points"] for address in made["supply_addresses"]] == [[{"identifier": "Z1"}]] * 2
     written(tmp_path, "z.csv", "Nr;LS;Zähler\nK1;Ulm;Z1\nK1;nowhere;Z2\n")
     account = places_with(on={"LS": "Ort"})
-    sentence = "table z: 1 rows belong to no account; the first is row 3."
+    sentence = "table z: 1 row belongs to no account; the first is row 3."
     assert sentence in refusal(tmp_path, PLACES, account=account, files=FURTHER)
     (made,) = accounts(tmp_path, file, account, files={"z": further})
     assert [address.get("supply_points") for address in made["supply_addresses"]] == [[{"identifier": "Z1"}], None]
@@ -610,7 +615,7 @@ def test_rows_that_differ_in_a_column_read_with_and_without_each_are_an_error(tm
         "supply_addresses": [{"each": ["Ort"], "supply_address1": "Straße", "supply_address4": "Ort"}],
     }
     content = "Nr;Name;Ort;Straße;Stand\nK1;Groß;Ulm;Ringweg;02.01.2024\nK1;Groß;Bonn;Am Markt;31.12.2023\n"
-    sentence = "column Straße: in 1 accounts rows have a value that gets into no account"
+    sentence = "column Straße: a value gets into no account, in 1 account"
     assert sentence in refusal(tmp_path, content, account=account, ignore=["Stand"])
     account["billing_address1"] = {"column": "Straße", "first": "by Stand"}
     file = written(tmp_path, "kunden.csv", content)
@@ -718,7 +723,7 @@ def test_a_file_that_was_counted_otherwise_gives_no_manifest(tmp_path: Path) -> 
     rows = Table([file], TableSource()).rows()
     next(rows)
     Path(written(tmp_path, "new.csv", "Nr;Name\nK1;Groß\nK2;Böhm\nK3;Weiß\n")).replace(file)
-    with pytest.raises(Differs, match="2 rows were read and 3 were counted"):
+    with pytest.raises(Differs, match="2 rows were read, and 3 counted"):
         list(rows)
 
 
@@ -728,7 +733,7 @@ def test_a_workbook_that_was_counted_otherwise_gives_no_manifest(tmp_path: Path)
     twice = with_sheet_changed(file, row, (b'<c r="B3"', b'<c r="B2"'))
     mapped(tmp_path)
     shown = importbook("manifest", twice, "--mapping", "m.yaml", "-o", "m.json", at=tmp_path)
-    assert (shown.returncode, "1 rows were read and 2 were counted" in shown.stderr) == (1, True)
+    assert (shown.returncode, "1 row was read, and 2 counted" in shown.stderr) == (1, True)
     assert not (tmp_path / "m.json").exists()
     pushed = importbook("push", twice, "--mapping", "m.yaml", at=tmp_path, access=ACCESS)
     assert (pushed.returncode, "nothing is certified" in pushed.stdout) == (1, True)
@@ -785,7 +790,7 @@ def test_lines_that_a_reader_loses_are_noticed_by_the_second_count(
     monkeypatch.setattr(Source, "_numbered", lambda self, stream: itertools.islice(whole(self, stream), 2))
     ended = importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path)
     assert (ended.returncode, (tmp_path / "m.json").exists()) == (1, False)
-    assert "2 lines were read and 3 were counted. Nothing is certified." in ended.stderr
+    assert "2 lines were read, and 3 counted. Nothing is certified." in ended.stderr
 
 
 @pytest.mark.parametrize("name", ["ledgers", "transfer_balance", "customers"])
@@ -806,7 +811,7 @@ def test_values_that_a_reader_loses_are_noticed_by_the_second_count(
     monkeypatch.setattr(manifest, "decoded", losing)
     ended = importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path)
     assert (ended.returncode, (tmp_path / "m.json").exists()) == (1, False)
-    assert f"{name}: 2 values were read and 3 were counted. Nothing is certified." in ended.stderr
+    assert f"{name}: 2 values were read, and 3 counted. Nothing is certified." in ended.stderr
 
 
 @given(

@@ -185,6 +185,60 @@ def test_an_unknown_run_is_named_and_a_run_is_no_place_in_the_file_system(
         assert f"The service has no run none of {importer.supplier}." in unknown.stderr
 
 
+@pytest.mark.parametrize("why", ["unknown", "paused"])
+def test_a_wrong_supplier_moves_neither_note_nor_failures_of_a_run(
+    tmp_path: Path, service: RunningService, importer: Importer, verb: Verb, why: str
+) -> None:
+    write_book(tmp_path, "SOMEBODY", 3, spoilt=(1, 2, 3))
+    words = ("push", "book.ndjson", "--run", "go", "--supplier")
+    assert verb(*words, importer.supplier).returncode == 1
+    files = [tmp_path / ".importbook" / "go.json", tmp_path / "go.failures.ndjson", tmp_path / "go.failures.csv"]
+    before = [file.read_bytes() for file in files]
+    if why == "paused":
+        service.cli("supplier", "status", importer.supplier, "paused")
+        wait_for(lambda: "not_ongoing" in verb(*words, importer.supplier).stdout, "the supplier is paused")
+    write_book(tmp_path, "SOMEBODY", 5, spoilt=(2,))
+    refused = verb(*words, importer.supplier if why == "paused" else "NORDWNID")
+    assert refused.returncode == 1
+    sentence = "must be ongoing to accept accounts" if why == "paused" else "must be one of your import suppliers"
+    assert sentence in refused.stdout.partition("Refused for the supplier: ")[2]
+    assert "Fix these accounts" not in refused.stdout
+    assert steps(refused.stdout) == []
+    assert [file.read_bytes() for file in files] == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        [".importbook", "book.ndjson", "go.failures.csv", "go.failures.ndjson"]
+    )
+
+
+def test_a_book_of_one_wrong_line_needs_no_supplier_for_its_errors(
+    tmp_path: Path, importer: Importer, verb: Verb
+) -> None:
+    (tmp_path / "book.ndjson").write_text("hello\n")
+    pushed = verb("push", "book.ndjson")
+    assert (pushed.returncode, "1 line in" in pushed.stdout) == (1, True)
+    shown = verb("errors", "book")
+    assert shown.returncode == 0
+    assert "run book: 1 account with errors" in shown.stdout
+    assert "note" not in shown.stdout
+    unknown = verb("watch", "book")
+    assert (unknown.returncode, "No line of the run book named a supplier" in unknown.stderr) == (2, True)
+
+
+def test_watch_counts_validations_apart_from_accounts(tmp_path: Path, importer: Importer, verb: Verb) -> None:
+    write_book(tmp_path, importer.supplier, 3)
+    for _ in range(2):
+        assert verb("push", "book.ndjson", "--run", "reh", "--mode", "validate").returncode == 0
+    wait_for(lambda: "6 validations" in verb("watch", "reh").stdout, "both rehearsals are counted")
+    assert verb("push", "book.ndjson", "--run", "reh", "--wait").returncode == 0
+    assert "3 accounts · 6 validations · " in verb("watch", "reh").stdout
+
+
+def test_a_book_without_accounts_is_named(tmp_path: Path, verb: Verb) -> None:
+    (tmp_path / "empty.ndjson").write_text("\n")
+    pushed = verb("push", "empty.ndjson")
+    assert (pushed.returncode, "empty.ndjson must have an account." in pushed.stdout) == (2, True)
+
+
 @pytest.mark.parametrize("share", ["1%", "1"])
 def test_too_many_errors_stop_a_push(tmp_path: Path, importer: Importer, verb: Verb, share: str) -> None:
     write_book(tmp_path, importer.supplier, spoilt=(1, 2, 3))
@@ -201,7 +255,7 @@ def test_lines_that_a_reader_loses_end_a_push_with_a_difference(
     monkeypatch.setattr(Source, "_numbered", lambda self, stream: itertools.islice(whole(self, stream), 2))
     ended = verb("push", "book.ndjson", "--mode", "validate")
     assert ended.returncode == 1
-    assert f"2 lines were read and {ACCOUNTS} were counted. Nothing is certified." in ended.stdout
+    assert f"2 lines were read, and {ACCOUNTS} counted. Nothing is certified." in ended.stdout
 
 
 def test_wrong_use_and_nothing_done_are_2(tmp_path: Path, access: Mapping[str, str], verb: Verb) -> None:

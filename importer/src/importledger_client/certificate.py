@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from importledger_client.display import counted
 from importledger_client.manifest import COUNTS, sums_filled
 
 _WIDTH, _HEIGHT, _LEFT, _TOP = 595, 842, 60, 780
@@ -44,9 +45,9 @@ def _lines(certificate: Mapping[str, Any], manifest: Mapping[str, Any], paths: i
     for code in [*ledgers][:MOST_LEDGERS]:
         yield "F3", 9, f"{('ledger ' + code)[:28]:<28}{ledgers[code]['balance_sum']:>28}"
     if len(ledgers) > MOST_LEDGERS:
-        yield "F3", 9, f"and {len(ledgers) - MOST_LEDGERS} more ledgers, see the JSON"
+        yield "F3", 9, f"and {counted(len(ledgers) - MOST_LEDGERS, 'more ledger')}, see the JSON"
     yield "F1", 11, ""
-    yield "F1", 11, f"{paths:,} payload paths, each with the same values on both sides; none is unaccounted for."
+    yield "F1", 11, f"{counted(paths, 'payload path')}, with the same values on both sides; none is unaccounted for."
     yield "F1", 11, ""
     yield "F2", 11, "Signed with the ledger's key, over a sealed checkpoint"
     for name in ("checkpoint", "signature"):

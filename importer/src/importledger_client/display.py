@@ -21,6 +21,11 @@ def number(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def counted(value: float, one: str, many: str = "") -> str:
+    """Return a number with its noun: "1 line", "2 lines". `many` is the plural unless it is the noun with an s."""
+    return f"{number(value)} {one if value == 1 else many or one + 's'}"
+
+
 def duration(seconds: float) -> str:
     """Return 1h02m, 3m07s or 12s."""
     whole = int(seconds + 0.5)

@@ -102,12 +102,15 @@ class FailureFiles:
                 row = (str(line), number or "", severity, problem.code, problem.attr, problem.detail, value)
                 self._rows.writerow([neutral(cell) for cell in row])
 
-    def close(self, *, is_whole: bool, keep: frozenset[Path]) -> None:
-        """Rename the files. An empty one is removed. Files in `keep`, which were pushed, stay unless `is_whole`."""
+    def close(self, *, is_whole: bool, keep: frozenset[Path], is_void: bool = False) -> None:
+        """Rename the files. An empty one is removed. Files in `keep`, which were pushed, stay unless `is_whole`.
+
+        `is_void` leaves the files of the last push as they are.
+        """
         self._lines.close()
         self._table.close()
         for part, path, count in zip(self._parts, (self.ndjson, self.csv), self._counts, strict=True):
-            if count and (is_whole or path.resolve() not in keep):
+            if count and not is_void and (is_whole or path.resolve() not in keep):
                 part.replace(path)
             else:
                 part.unlink()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from importledger_client.display import counted
 from importledger_client.mapping import Plan, columns_read, named
 from importledger_client.tables.table import Row
 
@@ -115,17 +116,17 @@ class Losses:
         """Yield sentences on all losses. `place` names a row of a table."""
         for column, lost in sorted(self.values.items()):
             yield (
-                f"column {column}: in {lost.accounts:,} accounts rows have a value that gets into no account; the first"
+                f"column {column}: a value gets into no account, in {counted(lost.accounts, 'account')}; the first"
                 f" is {lost.value!r} of account {lost.account}. It is in {place(*lost.place)}: put the column under"
                 " `each`, say `first: by COLUMN`, or name it in `ignore`."
             )
         for table, strays in sorted(self.rows.items()):
             yield (
-                f"table {table}: {strays.rows:,} rows belong to no account; the first is {place(table, strays.first)}."
-                " Correct the rows or `on`, or say `unmatched: ignore`."
+                f"table {table}: {counted(strays.rows, 'row belongs', 'rows belong')} to no account; the first is"
+                f" {place(table, strays.first)}. Correct the rows or `on`, or say `unmatched: ignore`."
             )
         for table, strays in sorted(self.repeated.items()):
             yield (
-                f"table {table}: {strays.rows:,} rows are used more than once; the first is"
+                f"table {table}: {counted(strays.rows, 'row is', 'rows are')} used more than once; the first is"
                 f" {place(table, strays.first)}. Say with `on` which parent a row belongs to, or `repeated: allow`."
             )

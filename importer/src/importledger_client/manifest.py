@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from importledger_client.contract import ACCOUNT, EXACT, Field, comparable, exact, is_filled
+from importledger_client.display import counted
 from importledger_client.sources import Differs
 
 FORMAT = "importledger-manifest/1"
@@ -92,7 +93,8 @@ class Recount:
         for name in sorted({*first, *second}):
             read, again = first.get(name, 0), second.get(name, 0)
             if read != again:
-                raise Differs(f"{name}: {read:,} values were read and {again:,} were counted. Nothing is certified.")
+                values = counted(read, "value was", "values were")
+                raise Differs(f"{name}: {values} read, and {again:,} counted. Nothing is certified.")
 
 
 class Counting:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from importledger_client.answers import FieldError
+from importledger_client.display import counted
 from importledger_client.losses import Numbered
 from importledger_client.mapped import Mapped, key_of
 from importledger_client.mapping import Plan, check_columns, named, text_columns
@@ -75,7 +76,7 @@ class MappedSource(Source):
             cells = sum(table.filled.values()) + table.skipped
             used = sum(number for (name, _), number in self.mapped.losses.used.items() if name == alias)
             ignored = f", {cells - used:,} of them ignored" if cells != used else ""
-            yield f"{alias or table.name}: {table.rows_read:,} rows, {cells:,} filled cells{ignored}"
+            yield f"{alias or table.name}: {counted(table.rows_read, 'row')}, {counted(cells, 'filled cell')}{ignored}"
 
     def left_open(self) -> list[str]:
         """Return sentences on all points that the mapping must decide before anything is sent."""
@@ -191,9 +192,10 @@ class MappedSource(Source):
                 place = (alias, column)
                 used, ignored = losses.used[place], losses.named[place] + self._emptied[place]
                 if table.filled[column] != used + ignored:
+                    filled = counted(table.filled[column], "filled cell was", "filled cells were")
                     raise Differs(
-                        f"{named(alias, column)}: {table.filled[column]:,} filled cells were counted, {used:,} are used"
-                        f" and {ignored:,} are ignored. Nothing is certified."
+                        f"{named(alias, column)}: {filled} counted, {used:,} used and {ignored:,} ignored. Nothing is"
+                        " certified."
                     )
 
     def _place(self, alias: str, number: int) -> str:

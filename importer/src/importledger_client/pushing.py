@@ -17,6 +17,8 @@ from importledger_client.protocol import is_blank
 from importledger_client.sources import Line, Source, account_in, for_supplier, supplier_of
 from importledger_client.tally import Tally, kinds_of
 
+_OF_SUPPLIER = frozenset({"invalid_choice", "import_supplier_migration_not_ongoing"})
+"""Codes of a supplier that the service does not know, or that takes no accounts now."""
 JUDGED_FROM = 100
 """Receipts after which a share of refusals is judged. A smaller push is judged at its end."""
 
@@ -47,6 +49,9 @@ class Pushing:
         self.pace = Pace()
         self.ending = ""
         """Sentence on why the push has ended, "" after a complete push."""
+        self.of_supplier = 0
+        """Accounts that were refused because of their supplier, whatever they contain."""
+        self.why_of_supplier = ""
         self._waiting_for_receipt = collections.deque[Line]()
 
     def lines_to_send(self, files: FailureFiles) -> Iterator[bytes]:
@@ -97,6 +102,8 @@ class Pushing:
         if receipt.is_refused:
             errors = errors or (FieldError("", receipt.code or "refused", "The account was refused."),)
             self.tally.add(kinds_of(external, line.content, errors))
+            if sentences := [error.detail for error in errors if _is_of_supplier(error)]:
+                self.of_supplier, self.why_of_supplier = self.of_supplier + 1, sentences[0]
         if receipt.warnings:
             self.warned.add(kinds_of(external, line.content, receipt.warnings))
         if errors or receipt.warnings:
@@ -107,6 +114,12 @@ class Pushing:
         """Number of lines with a result: all but the empty ones."""
         return self.summary.accepted + self.summary.replayed + self.summary.refused
 
+    @property
+    def has_no_supplier(self) -> bool:
+        """True if a supplier was refused and nothing accepted: nothing of the run is with the service."""
+        is_of_all = self.of_supplier == self.receipts or len(self.suppliers) < 2
+        return self.of_supplier > 0 and self.summary.refused == self.receipts and is_of_all
+
     def share(self) -> float | None:
         """Return the share of the files that has been read, or None if the size is unknown."""
         if any(source.size is None for source in self.sources):
@@ -115,9 +128,15 @@ class Pushing:
         return sum(source.read or 0 for source in self.sources) / total if total else None
 
     def remember(self) -> None:
+        if self.has_no_supplier:  # a wrong --supplier must not move the run
+            return
         files, mapping, supplier = self.files, self.sources[0].mapping, self.supplier or ""
         before = notes.recall(self.run, Path.cwd())
         if before is not None and all(map(is_of_failures, files)):  # the first push of the run had the whole book
             files, mapping, supplier = before.files, before.mapping, supplier or before.supplier
         note = Note(self.run, sorted(self.suppliers), self.mode, files, mapping, supplier)
         notes.remember(note, Path.cwd())
+
+
+def _is_of_supplier(error: FieldError) -> bool:
+    return error.attr == "import_supplier" and error.code in _OF_SUPPLIER

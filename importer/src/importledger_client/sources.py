@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import io
+import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import msgspec
 import zstandard
 
 from importledger_client.answers import FieldError
+from importledger_client.display import counted
 from importledger_client.protocol import is_blank
 
 LONGEST_LINE = 10 * 2**20
@@ -23,6 +25,7 @@ _READ_BYTES = 2**14
 """Bytes of Zstandard that are decompressed at once. Their content, up to hundreds of times as much, is in memory."""
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_CONTROL = re.compile(rb"[\0-\x08\x0e-\x1f]")
 _WRITE_LINES = "It must be NDJSON, one account a line. This writes it so: jq -c . FILE > book.ndjson"
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _encode = msgspec.json.Encoder().encode
@@ -79,14 +82,14 @@ class Source:
         """Yield every line that is not empty. Raises Unreadable, and Differs if a second count differs."""
         read = 0
         with damage_named(self.name), opened(self.name, self) as stream:
-            counted = _Counted(stream)
-            for line in self._numbered(io.BufferedReader(counted, 2**17)):
+            again = _Counted(stream)
+            for line in self._numbered(io.BufferedReader(again, 2**17)):
                 read += 1
                 yield line
-            while counted.read(2**17):  # count what a reader that ended too early has not read
+            while again.read(2**17):  # count what a reader that ended too early has not read
                 pass
-        if read != counted.lines:
-            counts = f"{read:,} lines were read and {counted.lines:,} were counted"
+        if read != again.lines:
+            counts = f"{counted(read, 'line was', 'lines were')} read, and {again.lines:,} counted"
             raise Differs(f"{self.name}: {counts}. Nothing is certified.")
 
     def _numbered(self, stream: BinaryIO) -> Iterator[Line]:
@@ -145,9 +148,9 @@ class _Counted(io.RawIOBase):
 
 def _no_lines(first: bytes) -> str:
     """Return a sentence for a file that is not NDJSON, by its first line that is not empty, or ""."""
-    if first.startswith(_UTF16) or b"\0" in first[:64]:
+    if first.startswith(_UTF16) or _is_ascii_in_utf16(first[:64]):
         return "is UTF-16: it must be UTF-8. This writes it so: iconv -f UTF-16 -t UTF-8 FILE > book.ndjson"
-    if first.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"PAR1", b"%PDF")):
+    if first.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"PAR1", b"%PDF")) or _CONTROL.search(first[:512]):
         return "is a binary file, not NDJSON: a workbook must end with .xlsx, a Parquet file with .parquet."
     if first.startswith(b"<"):
         return "is an HTML or XML page, not NDJSON."
@@ -156,6 +159,12 @@ def _no_lines(first: bytes) -> str:
     if first.startswith(b"{") and first.endswith((b"{", b"[", b",", b":")):
         return "has an account on several lines. " + _WRITE_LINES
     return ""
+
+
+def _is_ascii_in_utf16(start: bytes) -> bool:
+    """Return True for text whose every other byte is null, as in UTF-16 without a byte order mark."""
+    halves = start[::2], start[1::2]
+    return any(nulls and not any(nulls) and any(text) and b"\0" not in text for nulls, text in (halves, halves[::-1]))
 
 
 @contextlib.contextmanager

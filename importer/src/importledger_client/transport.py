@@ -178,7 +178,8 @@ class Attempts:
         patience_s = transport._patience_s if self._was_known else transport._first_patience_s
         why = f"{str(problem).rstrip('.') or type(problem).__name__}."
         if time.monotonic() + pause_s >= self._began + patience_s or transport._closing.is_set():
-            raise Unavailable(f"The service at {transport.url} cannot be used: {why}")
+            hint = "" if transport._is_known else " Is the address right?"
+            raise Unavailable(f"The service at {transport.url} cannot be used: {why}{hint}")
         if transport._on_wait:
             transport._on_wait(why, pause_s)
         transport._closing.wait(pause_s)
@@ -186,10 +187,11 @@ class Attempts:
 
 def _token_of(status: int, content: bytes) -> tuple[str, float]:
     """Return a token and when it expires [seconds since 1970]. Raises NotAllowed for a key that is refused."""
-    if status in (404, 405):
-        raise ImportLedgerError(NOT_UNDERSTOOD, status=status)
     if status != 200:
-        raise protocol.fault(status, content, None)
+        error = protocol.fault(status, content, None)
+        if status in (404, 405) or (isinstance(error, ImportLedgerError) and not error.code):
+            raise ImportLedgerError(NOT_UNDERSTOOD, status=status)
+        raise error
     answer = understood(_TOKEN_ANSWER, content)
     if answer.errors:
         raise NotAllowed(
@@ -216,7 +218,16 @@ def _address(url: str | None, *, insecure_http: bool) -> str:
             "The address of the service must begin with https://, because others can read the key and the accounts "
             "on their way. For http:// to another machine, pass --insecure-http, or insecure_http=True in Python."
         )
+    if not _can_be_called(url):
+        raise Misconfigured("The address of the service must have a host, and a port must be between 1 and 65535.")
     return url.rstrip("/")
+
+
+def _can_be_called(url: str) -> bool:
+    try:
+        return bool(httpx.URL(url).host) and urlsplit(url).port != 0
+    except (ValueError, httpx.InvalidURL):
+        return False
 
 
 def _key(key: str | None) -> str:

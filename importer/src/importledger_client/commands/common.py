@@ -14,7 +14,7 @@ from rich.console import Console
 
 from importledger_client import notes
 from importledger_client.commands import NOTHING_DONE
-from importledger_client.display import EVERY_S, number, visible
+from importledger_client.display import EVERY_S, counted, number, visible
 from importledger_client.errors import NotFound
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import read_mapping
@@ -158,7 +158,7 @@ def report_kinds(console: Console, title: str, tally: Tally) -> None:
         say(console, f"  {number(tally.numbers[code, path]):>9}  {code}  {path}".rstrip())
     rest = len(tally.numbers) - SHOWN_KINDS
     if rest > 0:
-        say(console, f"  and {rest} more kinds")
+        say(console, f"  and {counted(rest, 'more kind')}")
 
 
 def command(*words: str) -> str:
@@ -187,6 +187,8 @@ def supplier_of(run: str, given: str | None, *others: str | None) -> str:
         return known[0]
     if known:
         raise Stop(f"The run {run} has accounts of {', '.join(known)}: choose one with --supplier.")
+    if note:
+        raise Stop(f"No line of the run {run} named a supplier: name it with --supplier.")
     raise Stop(f"This folder has no note on the run {run}: name its supplier with --supplier.")
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from importledger_client.answers import FieldError
 from importledger_client.commands import OK, common
-from importledger_client.display import number
+from importledger_client.display import counted, number
 from importledger_client.errors import ImportLedgerError, Misconfigured, NotFound
 from importledger_client.failures import (
     csv_path,
@@ -39,7 +39,7 @@ class Found(msgspec.Struct):
     def show(self, console: Console, run: str, noun: str) -> None:
         numbers = self.numbers()
         accounts = self.tally.accounts or self.accounts_of_service or sum(numbers.values())
-        common.say(console, f"run {run}: {number(accounts)} accounts with {noun}")
+        common.say(console, f"run {run}: {counted(accounts, 'account')} with {noun}")
         for kind in sorted(numbers, key=lambda k: (-numbers[k], k)):
             common.say(console, f"{number(numbers[kind]):>9}  {kind[0]}  {kind[1]}".rstrip())
             if sample := self.tally.samples.get(kind):
@@ -95,6 +95,9 @@ def _found(run: str, supplier: str | None, access: common.Access) -> tuple[Found
     for _, rows in itertools.groupby(read_warnings(run, Path.cwd()), key=lambda row: row["line"]):
         warned.tally.add(map(_warning, rows))
     is_known = ndjson_path(run, Path.cwd()).exists() or recall(run, Path.cwd()) is not None
+    note = recall(run, Path.cwd())
+    if note is not None and not note.suppliers and not supplier:  # no line had a supplier, so the service has none
+        return found, warned
     try:
         _ask_service(found, warned, run, common.supplier_of(run, supplier), access, is_known=is_known)
     except (common.Stop, ImportLedgerError) as error:

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from importledger_client.commands import NOTHING_DONE, OK, SOMETHING_WRONG, common
-from importledger_client.display import number
+from importledger_client.display import counted, number
 from importledger_client.manifest import FORMAT, Counting, NoAccount, Recount, sums_filled
 from importledger_client.mapped_source import MappedSource
 from importledger_client.notes import run_named_after, run_of_files
@@ -44,14 +44,14 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
     output.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
     common.say(common.out(), " · ".join(f"{name.replace('_', ' ')} {number(counts[name])}" for name in SHOWN))
     sums = (f"sum of {name.replace('_', ' ')} {counts['sums'][name]}" for name in sums_filled(counts))
-    common.say(common.out(), " · ".join([*sums, f"{number(len(counts['paths']))} payload paths, in {output}"]))
+    common.say(common.out(), " · ".join([*sums, f"{counted(len(counts['paths']), 'payload path')}, in {output}"]))
     for source in tables:
         for sentence in source.written():
             common.say(common.out(), sentence)
     if counting.repeated:
         common.say(
             common.out(),
-            f"{number(counting.repeated)} accounts are there more than once: the platform will have each once.",
+            f"Repeated: {counted(counting.repeated, 'account')}. The platform will have each once.",
         )
     left_open = [sentence for source in tables for sentence in source.left_open()]
     for sentence in left_open:

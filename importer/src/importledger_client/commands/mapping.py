@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from importledger_client.commands import OK, SOMETHING_WRONG, common
+from importledger_client.display import counted
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import read_mapping
 from importledger_client.proposing import gaps, proposed
@@ -65,12 +66,12 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
     open_ = [*source.left_open(), *(f"{gap.name}: {gap.sentence}" for gap in gaps(plan))]
     open_ += [f"column {column}: {value}" for column, value in sorted(unfit.items())]
     if without_number:
-        open_.append(f"{without_number:,} rows must have a value in column {plan.key}.")
+        open_.append(f"{counted(without_number, 'row')} must have a value in column {plan.key}.")
     if not accounts:
         open_.append(f"{file} must have at least one row below its header.")
     for sentence in open_:
         common.say(console, sentence)
-    common.say(console, f"{accounts:,} accounts · open: {len(open_)}")
+    common.say(console, f"{counted(accounts, 'account')} · open: {len(open_)}")
     if open_:
         return SOMETHING_WRONG
     words = [] if "import_supplier" in plan.account and not supplier else ["--supplier", supplier or "CODE"]

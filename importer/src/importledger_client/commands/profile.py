@@ -9,7 +9,7 @@ from rich.console import Console
 
 from importledger_client.answers import FieldError
 from importledger_client.commands import NOTHING_DONE, OK, SOMETHING_WRONG, common
-from importledger_client.display import number
+from importledger_client.display import counted, number
 from importledger_client.errors import ImportLedgerError
 from importledger_client.failures import neutral, shown
 from importledger_client.manifest import NoAccount
@@ -87,7 +87,7 @@ def _check(lines: Iterator[bytes], access: common.Access, refused: Tally, warned
 
 
 def _show(console: Console, found: Profile) -> None:
-    common.say(console, f"{number(found.accounts)} accounts · {number(len(found.paths))} paths")
+    common.say(console, f"{counted(found.accounts, 'account')} · {counted(len(found.paths), 'path')}")
     for path in sorted(found.paths):
         common.say(console, _line(found.paths[path], found.accounts))
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from importledger_client import notes
 from importledger_client.commands import INTERRUPTED, NOTHING_DONE, OK, SOMETHING_WRONG, common
 from importledger_client.commands.watch import watch_runs
-from importledger_client.display import EVERY_S, Progress, duration, number
+from importledger_client.display import EVERY_S, Progress, counted, duration, number
 from importledger_client.errors import ImportLedgerError
 from importledger_client.failures import FailureFiles, csv_path, is_of_failures, ndjson_path
 from importledger_client.memory import keep_memory_flat
@@ -130,10 +130,11 @@ def _pushed(pushing: Pushing, client: "Client", progress: Progress, limit: Limit
         pushing.ending = str(error)
         return SOMETHING_WRONG if pushing.receipts or isinstance(error, Differs) else NOTHING_DONE
     finally:
-        files.close(is_whole=is_whole, keep=frozenset(Path(name).resolve() for name in pushing.files))
+        keep = frozenset(Path(name).resolve() for name in pushing.files)
+        files.close(is_whole=is_whole, keep=keep, is_void=pushing.has_no_supplier)
         pushing.remember()
     if not pushing.receipts:
-        pushing.ending = "There was nothing to send."
+        pushing.ending = f"There was nothing to send: {', '.join(pushing.files)} must have an account."
         return NOTHING_DONE
     if limit.is_passed(pushing.summary.refused, pushing.receipts, is_end=True):
         pushing.ending = "Too many accounts were refused."
@@ -145,7 +146,7 @@ def _report(console: Console, pushing: Pushing) -> None:
     summary, seconds = pushing.summary, pushing.pace.seconds
     common.say(
         console,
-        f"run {pushing.run} · {pushing.mode} · {number(summary.lines)} lines in {duration(seconds)}"
+        f"run {pushing.run} · {pushing.mode} · {counted(summary.lines, 'line')} in {duration(seconds)}"
         f" ({number(pushing.pace.rate(pushing.receipts))}/s)",
     )
     counts = {"accepted": summary.accepted, "replayed": summary.replayed, "refused": summary.refused}
@@ -159,7 +160,9 @@ def _report(console: Console, pushing: Pushing) -> None:
     is_corrected = pushing.receipts and not summary.refused and is_of_failures(pushing.files[0])
     if is_corrected and pushing.mode != "create":
         common.say(console, "These accounts would be accepted. Fix them in the whole book, too, before you send it.")
-    if pushing.tally.accounts:
+    if pushing.has_no_supplier:
+        common.say(console, f"Refused for the supplier: {pushing.why_of_supplier} Files of the run stay as they are.")
+    elif pushing.tally.accounts:
         common.say(console, f"Fix these accounts in {failures}; {table} lists every error.")
     common.report_kinds(console, "Most frequent warnings:", pushing.warned)
     if pushing.warned.accounts:
@@ -179,6 +182,8 @@ def _next_command(pushing: Pushing, code: int) -> list[str]:
     if code == INTERRUPTED or (pushing.ending and not pushing.summary.refused):
         words = common.words_of(mapping=mapping, supplier=pushing.supplier, mode=pushing.mode)
         return ["push", *files, *words, "--run", pushing.run] if files != [STDIN] else []
+    if pushing.has_no_supplier:
+        return []
     if pushing.summary.refused:
         return ["errors", pushing.run, *of_supplier]
     if pushing.mode == "create":

@@ -13,7 +13,7 @@ from importledger_client.answers import JobProgress
 from importledger_client.certificate import pdf_of
 from importledger_client.commands import INTERRUPTED, OK, SOMETHING_WRONG, common
 from importledger_client.comparing import Comparison, compared
-from importledger_client.display import Progress, duration, number
+from importledger_client.display import Progress, counted, duration, number
 from importledger_client.errors import ImportLedgerError, NotFound, Refused
 from importledger_client.manifest import COUNTS, sums_filled
 from importledger_client.protocol import NOT_UNDERSTOOD
@@ -46,7 +46,7 @@ def reconcile(run: str, path: Path, supplier: str | None, access: common.Access)
     try:
         record = client.run(supplier, run)
         if record.waiting:
-            common.say(console, f"{number(record.waiting)} accounts have not ended yet.")
+            common.say(console, f"Still to end: {counted(record.waiting, 'account')}.")
         # The certificate first: a run that balances is then added up once.
         with _shown(run) as progress:
             try:
@@ -93,7 +93,7 @@ def _shown(run: str) -> Iterator[Callable[[JobProgress], None]]:
 
 def line_of(title: str, job: JobProgress) -> str:
     """Return the progress of the job as a line."""
-    parts = [title, f"{number(job.accounts_done)} of {number(job.accounts)} accounts added up"]
+    parts = [title, f"{number(job.accounts_done)} of {counted(job.accounts, 'account')} added up"]
     if job.eta_s is not None and job.accounts_done < job.accounts:
         parts.append(f"ETA {duration(job.eta_s)}")
     return " · ".join([*parts, job.why] if job.why else parts)

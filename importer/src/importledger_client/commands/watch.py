@@ -10,7 +10,7 @@ from rich.console import Console
 
 from importledger_client.answers import Run
 from importledger_client.commands import OK, SOMETHING_WRONG, common
-from importledger_client.display import Progress, duration, number
+from importledger_client.display import Progress, counted, duration, number
 from importledger_client.errors import NotFound
 from importledger_client.notes import recall
 from importledger_client.sources import STDIN
@@ -56,7 +56,7 @@ def watch_runs(
             common.no_such_run(run, supplier, error)
         counts = " · ".join(_counts(ended)) or "nothing was accepted"
         warned = f" · with warnings {number(ended.warned)}" if ended.warned else ""
-        common.say(out, f"run {run} · {supplier} · {number(ended.total)} accounts · {counts}{warned}")
+        common.say(out, f"run {run} · {supplier} · {_total(ended)} · {counts}{warned}")
         if ended.failed and code == OK:
             code, words = SOMETHING_WRONG, ["errors", run, "--supplier", supplier]
         elif ended.by_status.get("PROCESSED") and not words:
@@ -95,10 +95,17 @@ def _counts(run: Run) -> list[str]:
     return [f"{status} {number(count)}" for status, count in sorted(run.by_status.items())]
 
 
+def _total(run: Run) -> str:
+    """Return the number of accounts. Of validations the service counts requests, and not whose account it was."""
+    validated = run.by_status.get("VALID", 0)
+    accounts = counted(run.total - validated, "account")
+    return f"{accounts} · {counted(validated, 'validation')}" if validated else accounts
+
+
 def _line(run: Run) -> str:
     parts = [run.run, *_counts(run)]
     if run.refused:
-        parts.append(f"refused {number(run.refused)}")
+        parts.append(f"refused attempts {number(run.refused)}")
     if run.processed_per_s:
         parts.append(f"{run.processed_per_s:,.1f}/s")
     if run.eta_s and run.waiting:

@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Iterator
 
+from importledger_client.display import counted
 from importledger_client.sources import Unreadable, opened
 from importledger_client.tables.recount import open_quote, recounted
 from importledger_client.tables.table import Cell, Count, Doubts, TableSource
@@ -76,7 +77,8 @@ class Delimited:
                 continue
             if len(cells) != len(names):
                 raise Unreadable(
-                    f"{self.name}, row {number} must have {len(names)} cells like the header; it has {len(cells)}."
+                    f"{self.name}, row {number} must have {counted(len(names), 'cell')} like the header; it has"
+                    f" {len(cells)}."
                 )
             for place, cell in enumerate(cells):
                 if self._line_end in cell and self._looks_like_rows(cell, len(names)):

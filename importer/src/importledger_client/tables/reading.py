@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
+from importledger_client.display import counted
 from importledger_client.sources import Differs, Unreadable, damage_named, file_at
 from importledger_client.tables.columnar import Columnar
 from importledger_client.tables.delimited import Delimited
@@ -155,18 +156,19 @@ class Table:
 
     def _check(self, part: Part, header: list[str], read: Count) -> None:
         """Raise Differs if the second count of a part differs."""
-        counted = part.count()
-        if counted.rows != read.rows:
+        again = part.count()
+        if again.rows != read.rows:
+            rows = counted(read.rows, "row was", "rows were")
             raise Differs(
-                f"{part.label}: {read.rows:,} rows were read and {counted.rows:,} were counted. Both must be the same;"
-                " nothing is certified."
+                f"{part.label}: {rows} read, and {again.rows:,} counted. Both must be the same; nothing is certified."
             )
-        for place in sorted({*counted.filled, *read.filled}):
-            if counted.filled[place] != read.filled[place]:
+        for place in sorted({*again.filled, *read.filled}):
+            if again.filled[place] != read.filled[place]:
+                cells = counted(read.filled[place], "filled cell was", "filled cells were")
                 column = header[place] if place < len(header) and header[place] else f"number {place + 1}"
                 raise Differs(
-                    f"{part.label}, column {column}: {read.filled[place]:,} filled cells were read and"
-                    f" {counted.filled[place]:,} were counted. Both must be the same; nothing is certified."
+                    f"{part.label}, column {column}: {cells} read, and"
+                    f" {again.filled[place]:,} counted. Both must be the same; nothing is certified."
                 )
 
 

@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from importledger_client.display import counted
+
 Cell = str | int | Any
 """Text, int, Decimal or bool; dates and datetimes as ISO 8601 text; None for an empty cell."""
 Row = dict[str, Cell]
@@ -40,7 +42,7 @@ class Doubts:
         """Yield (position of the column, word, sentence on the first cell, with the number of cells)."""
         for (position, word), sentence in self._first.items():
             cells = self._cells[position, word]
-            yield position, word, f"{sentence} ({cells:,} cells)" if cells > 1 else sentence
+            yield position, word, f"{sentence} ({counted(cells, 'cell')})" if cells > 1 else sentence
 
 
 class Count(msgspec.Struct):
