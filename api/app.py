@@ -64,6 +64,7 @@ def _pages(services: Services, expose: Expose | None) -> Iterator[Route]:
     """Yield the routes of pages and their files, which the description leaves out."""
     guide = Guide()
     yield from both_forms("/docs/assets/{name}", guide.asset, "GET")
+    yield from only_form("/", guide.to_guide, "GET")
     yield from only_form("/docs/account.json", guide.account, "GET")
     yield from only_form("/docs/guide", guide.to_first_page, "GET")
     yield from only_form("/docs/guide/{path:path}", guide.file, "GET")

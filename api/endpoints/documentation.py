@@ -105,6 +105,10 @@ class Guide:
         """Redirect to the guide's first page."""
         return RedirectResponse("/docs/guide/", status_code=308)
 
+    async def to_guide(self, request: Request) -> Response:
+        """Redirect somebody who has the service's address only to the guide, or to the API's page without one."""
+        return RedirectResponse("/docs/guide/" if self._files else "/docs/", status_code=307)
+
     async def file(self, request: Request) -> Response:
         """Answer a page of the guide, or a file that belongs to one. Raises ApiError 404."""
         file = self._files.get(request.path_params["path"] or "index.html")

@@ -166,7 +166,7 @@ def test_another_content_type_is_refused(importer: Importer, content_type: str) 
 @pytest.mark.parametrize(
     ("method", "path", "status", "code"),
     [
-        ("GET", "/", 404, "not_found"),
+        ("GET", "/anything/", 404, "not_found"),
         ("GET", "/v3/anything/", 404, "not_found"),
         ("POST", "/v2/data-import/accounts/a/b/c/d/", 404, "not_found"),
         ("GET", ACCOUNTS, 405, "method_not_allowed"),

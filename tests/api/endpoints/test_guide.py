@@ -18,6 +18,7 @@ from api.endpoints.documentation import Guide
 from api.http.errors import HANDLERS
 from api.http.paths import only_form
 from tests.support.folders import temporary_folder
+from tests.support.running import RunningService
 
 ROOT = Path(__file__).parents[3]
 
@@ -56,6 +57,23 @@ def test_every_document_is_a_page_of_the_guide(pages: Path) -> None:
     for document in ROOT.glob("docs/**/*.md"):
         page = document.relative_to(ROOT / "docs").with_suffix(".html")
         assert client.get(f"/docs/guide/{page}").status_code == 200, page
+
+
+def test_the_address_of_the_service_leads_to_a_page(service: RunningService) -> None:
+    answer, headers = service.request("GET", "/")
+    assert answer.status == 307
+    with httpx.Client(base_url=service.base_url) as client:
+        page = client.get(headers["location"])
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+
+
+@pytest.mark.parametrize(("has_guide", "place"), [(True, "/docs/guide/"), (False, "/docs/")])
+def test_a_service_without_a_guide_leads_to_its_reference(
+    pages: Path, tmp_path: Path, *, has_guide: bool, place: str
+) -> None:
+    guide = Guide(pages if has_guide else tmp_path)
+    client = Client(Starlette(routes=list(only_form("/", guide.to_guide, "GET"))))
+    assert client.get("/").headers["location"] == place
 
 
 @pytest.mark.asvs("V1.2.3", "V14.2.3")
