@@ -27,6 +27,7 @@ from projections.retention.archiving import (
     refuse_unfinished,
 )
 from projections.versions.build import administrator
+from redaction.shown import counted
 
 _SCHEMES = ("file", "s3", "gs", "az")
 _READERS = [view.name for view in PROJECTIONS if view.reads_payloads and not view.is_inline]
@@ -96,8 +97,9 @@ def archive_one(code: str, url: str, as_json: bool) -> None:
         )  # fmt: skip
     result = {"supplier": code, "url": archived.url, "sha256": archived.sha256, "position": archived.position}
     sentence = (
-        f"{code} is archived in {archived.url}, up to position {archived.position:,}; {archived.payloads:,} payloads "
-        f"lie there, {detached:,} were detached now."
+        f"{code} is archived in {archived.url}, up to position {archived.position:,}; "
+        f"{counted(archived.payloads, 'payload lies', 'payloads lie')} there,"
+        f" {counted(detached, 'was', 'were')} detached now."
     )
     print_result(sentence, result | {"payloads": archived.payloads, "detached": detached}, as_json=as_json)
 
@@ -118,8 +120,10 @@ def verify_archive(code: str, as_json: bool) -> None:
     contents = checked.contents
     result = {"supplier": code, "url": archived.url, "position": contents.position, "events": contents.events}
     sentence = (
-        f"{archived.url} is as it was signed: {contents.events:,} events proved up to position {contents.position:,}, "
-        f"{checked.opened:,} payloads match their digests, {checked.erased:,} are of persons who were erased."
+        f"{archived.url} is as it was signed: {counted(contents.events, 'event')} proved up to position "
+        f"{contents.position:,},"
+        f" {counted(checked.opened, 'payload matches its digest', 'payloads match their digests')}, "
+        f"{counted(checked.erased, 'is of a person who was', 'are of persons who were')} erased."
     )
     print_result(sentence, result | {"payloads": checked.opened, "erased": checked.erased}, as_json=as_json)
 
@@ -142,4 +146,5 @@ def attach(code: str, as_json: bool) -> None:
         with archiving_alone(connection, code), read_back(archived, [sealing_key(settings).verifier]) as opened:
             inserted = attach_archive(connection, ledger, code, opened, at=now(), by=caused_by())
     result = {"supplier": code, "url": archived.url, "payloads": inserted, "is_changed": True}
-    print_result(f"{inserted:,} payloads of {code} are back from {archived.url}.", result, as_json=as_json)
+    back = counted(inserted, f"payload of {code} is", f"payloads of {code} are")
+    print_result(f"{back} back from {archived.url}.", result, as_json=as_json)

@@ -17,6 +17,7 @@ from eventstore.proof.sealing import SealRefused, seal, sealing_lock, sign_snaps
 from eventstore.proof.statement import check_statement, sign_statement
 from eventstore.proof.verifier import Invalid, read_statement
 from redaction.private_files import open_private
+from redaction.shown import counted
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 CHECKPOINT = "checkpoint.note"
@@ -37,7 +38,7 @@ def backup(folder: Path, keys: Path | None, without_keys: bool, as_json: bool) -
     sign, why_unsigned = _signing(url, Settings.from_environment())
     manifest = back_up(url, folder, keys=keys, has_keys=not without_keys, sign=sign)
     counts = {name: part.rows for name, part in manifest.parts.items()}
-    rows = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
+    rows = ", ".join(counted(count, name.replace("_", " ").removesuffix("s")) for name, count in counts.items())
     result = {"folder": str(folder), "position": manifest.position, "rows": counts, "warning": why_unsigned}
     print_result(f"{folder} holds the log up to position {manifest.position}: {rows}.", result, as_json=as_json)
     if why_unsigned and not as_json:
@@ -90,7 +91,7 @@ def own_checkpoint(folder: Path) -> OwnCheckpoint | None:
     try:
         size = check_statement(text, [own.key]).size
         if size != statement["position"]:
-            raise Invalid(f"its checkpoint speaks of {size} events, and it of {statement['position']}")
+            raise Invalid(f"its checkpoint speaks of {counted(size, 'event')}, and it of {statement['position']}")
     except Invalid as error:
         raise BackupError(f"{folder / MANIFEST} is not as it was signed: {error}. Take another backup.") from error
     return own

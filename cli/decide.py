@@ -6,14 +6,16 @@ import click
 
 from cli.known import require_import, require_stream, require_supplier
 from cli.operator import caused_by, open_ledger
-from cli.output import json_option, print_result
+from cli.output import ShortText, json_option, print_result
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition, Refused
 from eventstore.log.ledger import Ledger
+from projections.auxiliary.typed_reasons import MAX_REASON
 from projections.retention.erasure import erase_contacts, forget_attempts
 from projections.views.import_status import SELECT_EXTERNALS
+from redaction.shown import counted
 from workers.operations import erase_person
 
 IMPORTS_AT_ONCE = 500
@@ -29,7 +31,7 @@ def _given(context: click.Context, parameter: click.Parameter, reason: str) -> s
 @click.argument("supplier")
 @click.argument("external", required=False)
 @click.option("--all", "is_all", is_flag=True, help="All pending imports of the supplier.")
-@click.option("--reason", default="", help="Reason, kept in the log: no personal data.")
+@click.option("--reason", default="", type=ShortText(MAX_REASON), help="Reason, kept in the log: no personal data.")
 @json_option
 def cancel(supplier: str, external: str | None, is_all: bool, reason: str, as_json: bool) -> None:
     """Cancel one or all pending imports of a supplier.
@@ -48,7 +50,7 @@ def cancel(supplier: str, external: str | None, is_all: bool, reason: str, as_js
 @click.argument("external", required=False)
 @click.option("--all", "is_all", is_flag=True, help="All errored imports of the supplier.")
 @click.option("--code", help="Code of errored imports, or of one of their problems.")
-@click.option("--reason", default="", help="Reason, kept in the log: no personal data.")
+@click.option("--reason", default="", type=ShortText(MAX_REASON), help="Reason, kept in the log: no personal data.")
 @json_option
 def retry(supplier: str, external: str | None, is_all: bool, code: str | None, reason: str, as_json: bool) -> None:
     """Process errored imports of a supplier again.
@@ -68,6 +70,7 @@ def retry(supplier: str, external: str | None, is_all: bool, code: str | None, r
 @click.option(
     "--reason",
     required=True,
+    type=ShortText(MAX_REASON),
     callback=_given,
     help="Reason, such as the number of the request, kept in the log: no personal data.",
 )
@@ -97,7 +100,8 @@ def erase(supplier: str, external: str | None, reason: str, as_json: bool) -> No
             number = forget_attempts(ledger, supplier, external)
             if not number:
                 _require(ledger, supplier, external)
-            sentence = f"There is no import of {external} for {supplier}; {number} refused attempts are deleted."
+            deleted = counted(number, "refused attempt is", "refused attempts are")
+            sentence = f"There is no import of {external} for {supplier}; {deleted} deleted."
             print_result(sentence, named | {"is_erased": False, "refused_attempts": number}, as_json=as_json)
             return
     sentence = f"{external} of {supplier} is erased." if done else f"{external} of {supplier} was erased already."
@@ -147,7 +151,7 @@ def _decide(
             if outcome.refusal:
                 refusals.append(_why(outcome.refusal, done))
     result = {"imports": len(externals), "changed": changed, "refused": len(refusals)}
-    print_result(f"{changed} of {len(externals)} imports {done}.", result, as_json=as_json)
+    print_result(f"{changed} of {counted(len(externals), 'import')} {done}.", result, as_json=as_json)
     if refusals:
         raise click.ClickException(f"{len(refusals)} refused: {refusals[0]}")
 

@@ -15,6 +15,7 @@ from eventstore.log.payloads import detached_payloads
 from eventstore.operations.export import export as write_export
 from eventstore.operations.export import header_of
 from projections.queries.history import AsOf
+from redaction.shown import counted
 
 
 @click.command("export")
@@ -45,7 +46,9 @@ def export_history(
         end = write_export(connection, output, header, bounds, payloads=payloads)
         more, elsewhere = detached_payloads(connection, supplier_code, end.detached)
     result = {"file": str(output), "supplier": supplier_code, "events": end.events, "payloads": end.payloads}
-    sentence = f"{output} has {end.events} events and {end.payloads} payloads of {supplier_code}.{more}"
+    sentence = (
+        f"{output} has {counted(end.events, 'event')} and {counted(end.payloads, 'payload')} of {supplier_code}.{more}"
+    )
     print_result(sentence, result | elsewhere, as_json=as_json)
 
 

@@ -1,10 +1,12 @@
 """The verb `history`: every event of an account or of a record of the market, and differences between payloads."""
 
+from collections.abc import Mapping
+
 import click
 import msgspec
 
 from cli.addresses import answer_of
-from cli.known import require_import, require_stream
+from cli.known import reason_texts, require_import, require_stream
 from cli.operator import open_ledger
 from cli.output import lines_option, print_result, text_of
 from eventstore.aggregates.import_process import ImportStaged
@@ -100,8 +102,9 @@ def history(
         if versions is not None:
             _print_difference(ledger, of_import(events), versions, as_json=as_json)
             return
+        texts = reason_texts(reason for recorded in events if (reason := getattr(recorded.event, "reason", "")))
         for recorded in events:
-            _print_event(recorded, as_json=as_json)
+            _print_event(recorded, texts, as_json=as_json)
             if payloads:
                 _print_payload(ledger, recorded)
 
@@ -115,8 +118,11 @@ def market_stream(name: str) -> str:
     return name
 
 
-def _print_event(recorded: Recorded, *, as_json: bool) -> None:
+def _print_event(recorded: Recorded, texts: Mapping[str, str], *, as_json: bool) -> None:
+    """Print an event. A reason that was typed in the console is its text instead of its id."""
     entry = history_entry(recorded)
+    if (reason := entry.data.get("reason", "")) in texts:
+        entry = msgspec.structs.replace(entry, data=entry.data | {"reason": texts[reason]})
     fields = " ".join(f"{name}={text_of(value)}" for name, value in entry.data.items())
     kind, at = entry.stream.split("/", 1)[0], text_of(entry.at)
     line = f"{entry.position:>8}  {at}  {kind} {entry.event:<18} {entry.by}  {fields}"
@@ -153,4 +159,8 @@ def _print_difference(ledger: Ledger, events: list[Recorded], versions: tuple[in
         if as_json:
             click.echo(_encoder.encode(change))
         else:
-            click.echo(f"{change.kind:<8} {text_of(change.path)}: {change.before!r} → {change.after!r}")
+            click.echo(f"{change.kind:<8} {text_of(change.path)}: {_shown(change.before)} → {_shown(change.after)}")
+
+
+def _shown(value: object) -> str:
+    return text_of(_encoder.encode(value).decode())

@@ -1,4 +1,4 @@
-"""Checks that a supplier or import exists; an error names one with a similar spelling."""
+"""What verbs look up by a name or an id: suppliers and imports, with similar spellings, and typed reasons."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -6,9 +6,11 @@ from typing import Any
 
 from psycopg import Connection
 
+from cli.addresses import answer_of
 from eventstore.aggregates import import_process, supplier
 from eventstore.errors import OperatorError
 from eventstore.log.rows import rows_of
+from projections.auxiliary.typed_reasons import is_reason_id, texts_of
 
 _SELECT_EVENT = "SELECT FROM events WHERE stream = %s AND version = 1"
 _SELECT_SUPPLIERS = "SELECT code FROM import_supplier ORDER BY code"
@@ -52,3 +54,9 @@ def nearest(typed: str, present: Iterable[str]) -> str:
     by_lower = {name.lower(): name for name in present}
     matches = get_close_matches(typed.lower(), by_lower, n=1, cutoff=0.8)
     return f", but there is {by_lower[matches[0]]}" if matches else ""
+
+
+def reason_texts(reasons: Iterable[str]) -> dict[str, str]:
+    """The text of each reason, also of one that a user of the console has typed; "" for an erased one."""
+    wanted = set(reasons)
+    return answer_of(texts_of, wanted) if any(map(is_reason_id, wanted)) else {reason: reason for reason in wanted}

@@ -13,8 +13,8 @@ import msgspec
 from api.access.api_key import new_api_key
 from api.endpoints.supplier_settings import SUPPLIER_SETTINGS
 from cli.addresses import admin_url
-from cli.known import nearest, require_supplier
-from cli.output import json_option, lines_option, print_line, print_result, text_of
+from cli.known import nearest, reason_texts, require_supplier
+from cli.output import ShortText, json_option, lines_option, print_line, print_result, text_of
 from cli.service.settings import SettingError
 from cli.supplier_settings import HELP, parsed_setting
 from eventstore.aggregates import organisation
@@ -23,11 +23,20 @@ from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from projections import INLINE
+from projections.auxiliary.typed_reasons import MAX_REASON
 from projections.views.access_key import SELECT_KEYS
 from projections.views.import_supplier import SELECT_SUPPLIERS
 from workers.operations import ORGANISATION_NAME, SUPPLIER_CODE, operate
 
 RATE = re.compile(r"([1-9][0-9]{0,4}|100000)/s\Z")
+
+
+_reason = click.option(
+    "--reason",
+    default="",
+    type=ShortText(MAX_REASON),
+    help="Reason, kept in the log permanently: no personal data.",
+)
 
 
 @contextlib.contextmanager
@@ -79,7 +88,7 @@ def create_supplier(code: str, as_json: bool) -> None:
 @supplier.command("status")
 @click.argument("code")
 @click.argument("status", type=click.Choice(["ongoing", "paused", "complete"]))
-@click.option("--reason", default="", help="Reason, kept in the log permanently: no personal data.")
+@_reason
 @json_option
 def change_status(code: str, status: suppliers.SupplierStatus, reason: str, as_json: bool) -> None:
     """Open, pause or close an import supplier.
@@ -99,7 +108,10 @@ def change_status(code: str, status: suppliers.SupplierStatus, reason: str, as_j
 @lines_option
 def list_suppliers(as_json: bool) -> None:
     """List the import suppliers."""
-    _print(_rows(SELECT_SUPPLIERS), ("code", "status", "reason", "modified_at"), as_json=as_json)
+    rows = _rows(SELECT_SUPPLIERS)
+    texts = reason_texts(row["reason"] for row in rows)
+    rows = [row | {"reason": texts[row["reason"]]} for row in rows]
+    _print(rows, ("code", "status", "reason", "modified_at"), as_json=as_json)
 
 
 @supplier.command("set", help=HELP)
@@ -114,7 +126,8 @@ def set_supplier(code: str, settings: tuple[str, ...], as_json: bool) -> None:
             done = ledger.execute(suppliers.stream_of(code), command, at=now(), by=caused_by())
         except suppliers.DocumentsRootMissing as refusal:
             raise click.ClickException(str(refusal)) from refusal
-        root = ledger.load([suppliers.stream_of(code)])[suppliers.stream_of(code)].state.documents_root
+        state = ledger.load([suppliers.stream_of(code)])[suppliers.stream_of(code)].state
+        root = state.documents_root if state.documents_check != "off" else ""
     sentence = f"{code} is set." if done else f"{code} is set so already."
     print_result(sentence, {"code": code, "is_changed": done is not None}, as_json=as_json)
     from workers.actors.documents import why_unreachable  # it brings the market's rules, which take a while to compile
@@ -131,7 +144,8 @@ def show_supplier(code: str, as_json: bool) -> None:
     with open_ledger() as ledger:
         require_suppliers(ledger, code)
     rows = [row for row in _rows(SELECT_SUPPLIERS) if row["code"] == code]
-    shown = _shown(rows[0])
+    reason = rows[0]["reason"]
+    shown = _shown(rows[0] | {"reason": reason_texts([reason])[reason]})
     if as_json:
         print_line(msgspec.json.encode(shown))
     else:
@@ -193,7 +207,7 @@ def list_keys(as_json: bool) -> None:
 
 @key.command("revoke")
 @click.argument("key_id", metavar="ID")
-@click.option("--reason", default="", help="Reason, kept in the log permanently: no personal data.")
+@_reason
 @json_option
 def revoke_key(key_id: str, reason: str, as_json: bool) -> None:
     """Revoke a key and every token made with it.

@@ -48,6 +48,8 @@ def text_of(value: Any) -> str:
             return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
         case list() | tuple():
             return ",".join(map(text_of, value)) or "-"
+        case dict():
+            return shown(msgspec.json.encode(value).decode())
     return shown(value)
 
 
@@ -62,6 +64,20 @@ class NewFile(click.Path):
         if path.is_symlink() or path.exists():
             self.fail(f"{path} must be a new file. It exists, and its content would be lost.", param, ctx)
         return path
+
+
+class ShortText(click.ParamType[str]):
+    """A text that may not be longer than on a page of the console."""
+
+    name = "text"
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if len(value) > self._most:
+            self.fail(f"A text must have at most {self._most} characters. This one has {len(value):,}.", param, ctx)
+        return value
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Output as one JSON object.")

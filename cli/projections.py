@@ -31,6 +31,7 @@ from projections.versions.versions import (
     parked_streams,
     switched,
 )
+from redaction.shown import counted
 
 MAX_TOLD = 5
 JOBS = 2
@@ -108,14 +109,15 @@ def verify(projection: Projection | None, is_all: bool, show: int, as_json: bool
             ):
                 comparison = verify_projection(admin_url(), connection, view, limit=show, progress=progress)
             wrong += comparison.count > 0
-            parked = f", {comparison.parked} streams are parked" if comparison.parked else ""
+            parked = f", {counted(comparison.parked, 'stream is', 'streams are')} parked" if comparison.parked else ""
             result = {"name": view.name, **_counts(comparison), "parked": comparison.parked, "first": comparison.first}
             sentence = f"{view.name}: {_summary(comparison) if comparison.count else 'is what the log says'}{parked}"
             print_result(sentence, result, as_json=as_json)
             for difference in () if as_json else comparison.first:
                 _print_difference(difference)
     if wrong:
-        raise click.ClickException(f"{wrong} projections differ from the log. `projections rebuild` repairs them.")
+        differ = counted(wrong, "projection differs", "projections differ")
+        raise click.ClickException(f"{differ} from the log. `projections rebuild` repairs them.")
 
 
 @projections.command()
@@ -155,9 +157,10 @@ def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, 
     parked = parked_streams(connection, name, built.version)
     result = {"name": name, "version": built.version, "events": total, "seconds": took_s, "parked": len(parked)}
     if not as_json:
-        print_line(f"{name}: version {built.version} built, {total:,} events, {total / took_s:,.0f} a second")
+        print_line(f"{name}: version {built.version} built, {counted(total, 'event')}, {total / took_s:,.0f} a second")
         if parked:
-            print_line(f"{name}: {len(parked)} streams could not be taken in and are parked: {text_of(parked[0])} …")
+            are = counted(len(parked), "stream could not be taken in and is", "streams could not be taken in and are")
+            print_line(f"{name}: {are} parked: {text_of(parked[0])} …")
     former, summary = live_version(connection, name), "the previous version had another definition"
     if not former.is_outdated(projection):
         # Compare as of one moment: the new version catches up with the live one, and that is rolled back.
@@ -235,7 +238,7 @@ def heal(supplier: str, external: str | None, as_json: bool) -> None:
             print_result(f"{healed.name}: {healed.says}", result, as_json=as_json)
     if failed:
         record = "record" if external is None else "account"
-        raise click.ClickException(f"{failed} projections cannot take the {record} in.")
+        raise click.ClickException(f"{counted(failed, 'projection')} cannot take the {record} in.")
 
 
 def _counts(comparison: Comparison) -> dict[str, int]:
@@ -243,7 +246,7 @@ def _counts(comparison: Comparison) -> dict[str, int]:
 
 
 def _summary(comparison: Comparison) -> str:
-    return f"{comparison.changed:,} rows changed, {comparison.added:,} added, {comparison.removed:,} removed"
+    return f"{counted(comparison.changed, 'row')} changed, {comparison.added:,} added, {comparison.removed:,} removed"
 
 
 def _print_difference(difference: Difference) -> None:

@@ -19,6 +19,7 @@ from eventstore.proof.checkpoints import LogKey, read_note, read_signed
 from eventstore.proof.proof import write_proof
 from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of
 from projections.queries.history import account_streams
+from redaction.shown import counted
 
 
 @click.command()
@@ -52,7 +53,8 @@ def proof(
         made = write_proof(connection, output, streams, newest, key.verifier, kept=consistent, payloads=payloads)
         more, elsewhere = detached_payloads(connection, supplier_code, made.detached)
     result = {"file": str(output), "events": made.events, "payloads": made.payloads, "size": made.size}
-    sentence = f"{output} proves {made.events} events in a log of {made.size:,}, with {made.payloads} payloads.{more}"
+    events, payloads_made = counted(made.events, "event"), counted(made.payloads, "payload")
+    sentence = f"{output} proves {events} in a log of {made.size:,}, with {payloads_made}.{more}"
     check = f"Check it anywhere: importledger-verify {output.name} --key '{key.verifier}'"
     print_result(f"{sentence}\n{check}", result | elsewhere | {"key": key.verifier}, as_json=as_json)
 

@@ -15,6 +15,7 @@ from eventstore.events import Recorded
 from eventstore.operations.export import PayloadLine, body_of, read_export
 from eventstore.replay import Replay
 from market.judging import Terms
+from redaction.shown import counted
 from workers.actors.stored_account import judged_account
 
 MAX_TOLD = 100
@@ -48,10 +49,11 @@ def replay(file: Path, as_json: bool) -> None:
     Each event in FILE that would be decided differently is named; exit code 1 then.
     """
     replayed = _replayed(file, as_json=as_json)
-    partial = f", {replayed.partial_streams} streams begin before the file" if replayed.partial_streams else ""
+    begin = counted(replayed.partial_streams, "stream begins", "streams begin")
+    partial = f", {begin} before the file" if replayed.partial_streams else ""
     sentence = (
-        f"{replayed.events} events of {replayed.streams} streams replayed, {replayed.payloads} payloads judged again"
-        f"{partial}: {replayed.different} would end differently."
+        f"{counted(replayed.events, 'event')} of {counted(replayed.streams, 'stream')} replayed, "
+        f"{counted(replayed.payloads, 'payload')} judged again{partial}: {replayed.different} would end differently."
     )
     print_result(sentence, msgspec.to_builtins(replayed), as_json=as_json)
     if replayed.different:

@@ -41,6 +41,7 @@ from projections.versions.build import administrator
 from projections.versions.compare import verify as verify_projection
 from projections.versions.install import migrate_all
 from projections.versions.versions import make_anew
+from redaction.shown import counted
 
 FEW_EVENTS = 10_000
 """Events up to which this process builds the views faster than new processes would."""
@@ -191,14 +192,16 @@ def _refuse_unsigned(
 def _tell_access(access: RestoredAccess, report: Report) -> None:
     report.result["access"] = msgspec.to_builtins(access)
     if access.ended_again:
-        report.say(f"{access.ended_again} powers that ended after the backup are ended again.")
+        ended = "power that ended after the backup is", "powers that ended after the backup are"
+        report.say(f"{counted(access.ended_again, *ended)} ended again.")
     keys, users = access.unconfirmed_keys, access.disabled_users
     for kind, held in (("key", keys), ("user", users)):
         for name, organisation in held.items():
             report.say(f"{kind} {name} of {text_of(organisation)} waits.")
     if keys or users:
         report.say(
-            f"ACCESS IS HELD  {len(keys)} keys and {len(users)} users wait: any may have been revoked after the backup."
+            f"ACCESS IS HELD  {counted(len(keys), 'key')} and {counted(len(users), 'user')} wait: any may have"
+            " been revoked after the backup."
             "\nMake those valid that still are: importledger key confirm ID…; user enable ID, and user link ID for a"
             " new password."
         )
@@ -244,7 +247,8 @@ def _missing_key(database_url: str, target: Settings, own: OwnCheckpoint | None)
         f"{missing}: the log was signed by {newest[0]}.\n"
         f"Before you start the service, copy secrets/sealing_key of the old service to {target.data_dir}/secrets/, or "
         "set IMPORTLEDGER_SEALING_KEY to it.\n"
-        f"Otherwise `verify` calls its {newest[1]} checkpoints NOT SIGNED, and nothing is sealed. If the key is lost, "
+        f"Otherwise `verify` calls its {counted(newest[1], 'checkpoint')} NOT SIGNED, and nothing is sealed. If"
+        " the key is lost, "
         f"go on openly when there is a new event: importledger seal --former-key{former}"
     )
 
@@ -275,17 +279,18 @@ def _problems(service_url: str, kept: Sequence[Kept], keys: Sequence[str], posit
             problems += events.problems
             if left := max(0, position - events.anchored):
                 problems.append(
-                    f"NOT ANCHORED  no checkpoint covers the {left} events after position {events.anchored}"
+                    f"NOT ANCHORED  no checkpoint covers the {counted(left, 'event')} after position {events.anchored}"
                 )
         payloads, answers = verify_payloads(connection), verify_answers(connection)
         problems += payloads.problems + answers.problems + guards_off(connection)
-    return problems, f"{position:,} events, {payloads.matching:,} payloads, {answers.matching:,} remembered answers"
+    events_here, payloads_here = counted(position, "event"), counted(payloads.matching, "payload")
+    return problems, f"{events_here}, {payloads_here}, {counted(answers.matching, 'remembered answer')}"
 
 
 def _different_views(admin_url: str) -> list[str]:
     with administrator(admin_url) as connection:
         counts = {view.name: verify_projection(admin_url, connection, view, limit=0).count for view in PROJECTIONS}
-    return [f"{name} differs in {count} rows." for name, count in counts.items() if count]
+    return [f"{name} differs in {counted(count, 'row')}." for name, count in counts.items() if count]
 
 
 def _tell_problems(problems: Sequence[str], counts: str, report: Report) -> None:

@@ -16,8 +16,8 @@ from eventstore.log.intake_stop import end_stop, intake_stop, note_comparison
 from eventstore.proof.checkpoints import LogKey, OutsideUnavailable
 from eventstore.proof.sealing import Sealed, continue_from, sealing_lock
 from eventstore.proof.sealing import seal as seal_log
-
-MAX_REASON = 500
+from projections.auxiliary.typed_reasons import MAX_REASON
+from redaction.shown import counted
 
 
 @click.command()
@@ -71,7 +71,7 @@ def _accept(reason: str, *, as_json: bool) -> None:
             raise click.ClickException("Intake is not stopped: there is nothing to accept.")
         else:
             sentence = (
-                f"The log is not sealed while it differs from the checkpoint of {stop.size} events:"
+                f"The log is not sealed while it differs from the checkpoint of {counted(stop.size, 'event')}:"
                 " `importledger seal --continue-from` seals it."
             )
     size, stopped_at = (stop.size, stop.stopped_at) if stop else (None, None)

@@ -61,4 +61,8 @@ def _print_refusals(supplier_code: str, *, as_json: bool) -> None:
 
 
 def _lines(result: Mapping[str, Any]) -> str:
-    return "\n".join(f"{text_of(name):<20} {text_of(said)}" for name, said in result.items())
+    """A line for each value, also of an object in it."""
+    flat = dict[str, Any]()
+    for name, value in result.items():
+        flat |= {f"{name}.{inner}": text for inner, text in value.items()} if isinstance(value, dict) else {name: value}
+    return "\n".join(f"{text_of(name):<20} {text_of(value)}" for name, value in flat.items())

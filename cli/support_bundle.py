@@ -26,7 +26,7 @@ from eventstore.log.recorder import CODE_VERSION
 from projections import FOLLOWING
 from projections.queries.vitals import read_vitals
 from redaction.private_files import open_private
-from redaction.shown import cleaned
+from redaction.shown import cleaned, counted
 
 MAX_TAIL_BYTES = 2_000_000
 """Bytes of the end of each log."""
@@ -126,7 +126,8 @@ def tail_for_support(file: Path) -> str:
         source.seek(max(0, file.stat().st_size - MAX_TAIL_BYTES))
         lines = source.read(MAX_TAIL_BYTES).decode("utf-8", "replace").splitlines()
     kept_lines = [text for text in map(line_for_support, lines) if text is not None]
-    return "\n".join([*kept_lines, f"({len(lines) - len(kept_lines)} lines of another form are left out)", ""])
+    rest = counted(len(lines) - len(kept_lines), "line of another form is", "lines of another form are")
+    return "\n".join([*kept_lines, f"({rest} left out)", ""])
 
 
 def _of_database() -> Iterator[tuple[str, str]]:

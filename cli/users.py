@@ -8,7 +8,7 @@ import msgspec
 
 from cli.addresses import answer_of
 from cli.operator import caused_by, open_owner_ledger, require_suppliers
-from cli.output import json_option, lines_option, print_result, text_of
+from cli.output import ShortText, json_option, lines_option, print_result, text_of
 from cli.service.settings import Settings
 from embedded.folder import DataFolder
 from eventstore.aggregates.user import UserRole
@@ -18,6 +18,7 @@ from projections.auxiliary.user_details import find_user_details
 from projections.views.access_key import organisation_reach
 from projections.views.console_user import UserListed, user_listed, users_page
 from workers.operations import (
+    MAX_NAME,
     ORGANISATION_NAME,
     ROLES,
     SignInLink,
@@ -48,7 +49,7 @@ def user() -> None:
     help="Supplier that the user sees; repeatable; * for all. Required where the organisation has no key "
     "[default: suppliers of its keys]",
 )  # fmt: skip
-@click.option("--name", default="", help="Name that others see [default: the e-mail address]")
+@click.option("--name", default="", type=ShortText(MAX_NAME), help="Name that others see [default: the e-mail address]")
 @json_option
 def create(email: str, organisation: str, role: UserRole, codes: tuple[str, ...], name: str, as_json: bool) -> None:
     """Create a user and print a sign-in link.

@@ -1,7 +1,8 @@
 """The verb `verify`, which compares the log with everything that was signed."""
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from eventstore.proof.checkpoints import OutsideUnavailable, read_note
 from eventstore.proof.statement import check_statement
 from eventstore.proof.verification import Kept
 from eventstore.proof.verifier import Invalid, given_key, read_key, read_statement
+from redaction.shown import counted
 
+_CHECKPOINT = re.compile(r"[^\n]+\n[0-9]+\n[A-Za-z0-9+/=]+\n(?:[^\n]+\n)*\n")
 FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 against_option = click.option(
     "--against",
@@ -74,9 +77,11 @@ def verify(
     settings = Settings.from_environment()
     trusted = keys or (known_verifier(settings),)
     forged, unreadable = list[str](), list[str]()
-    signed = _certificates(certificates, trusted, forged)
+    notes = {file: _read_kind(file, "checkpoint that `seal` has printed", _refuse_other) for file in against}
+    statements = {file: _read_kind(file, "certificate of a run", read_statement) for file in certificates}
+    signed = _certificates(statements, trusted, forged)
     # Read before the snapshot: the log grows and is sealed meanwhile.
-    checkpoints = [*signed, *_kept_outside(settings, against, unreadable)]
+    checkpoints = [*signed, *_kept_outside(settings, notes, unreadable)]
     check = check_log(database_url(), trusted, checkpoints, progress_bar("events"), whole=whole, jobs=jobs)
     problems = unreadable + check.problems
     if as_json:
@@ -103,18 +108,22 @@ def _lines(check: LogCheck) -> Iterator[str]:
     yield from events.continued
     rest = "" if payloads else f" of {events.head:,} (the others as the stored tree has them)"
     rate = events.hashed / max(check.seconds, 0.001)
-    yield f"{events.hashed:,} events{rest} hashed again in {check.seconds:.1f} s, {rate:,.0f} a second"
+    yield f"{counted(events.hashed, 'event')}{rest} hashed again in {check.seconds:.1f} s, {rate:,.0f} a second"
     if payloads and check.answers:
-        yield f"{payloads.matching:,} payloads match their digests, {payloads.erased:,} persons were erased"
+        matching = counted(payloads.matching, "payload matches its digest", "payloads match their digests")
+        yield f"{matching}, {counted(payloads.erased, 'person was', 'persons were')} erased"
         for code, url in payloads.archives.items():
             yield f"DETACHED  payloads of {code} lie in {url}: `importledger archive verify {code}`"
         if payloads.detached:
-            yield f"{payloads.detached:,} payloads are not here, and in archives by the log"
-        yield f"{check.answers.matching:,} remembered answers match their digests"
-    yield f"anchored up to position {events.anchored:,} by {events.checkpoints:,} checkpoints that agree"
+            yield f"{counted(payloads.detached, 'payload is', 'payloads are')} not here, and in archives by the log"
+        answers = "remembered answer matches its digest", "remembered answers match their digests"
+        yield counted(check.answers.matching, *answers)
+    agreeing = counted(events.checkpoints, "checkpoint that agrees", "checkpoints that agree")
+    yield f"anchored up to position {events.anchored:,} by {agreeing}"
     if tail := events.head - events.anchored:
+        after = f"after position {events.anchored:,}"
         yield (
-            f"NOT ANCHORED: {tail:,} events after position {events.anchored:,} are in no checkpoint yet."
+            f"NOT ANCHORED: {counted(tail, f'event {after} is', f'events {after} are')} in no checkpoint yet."
             " `importledger seal` signs one."
         )
 
@@ -133,23 +142,38 @@ def _end_with(problems: Sequence[str], forged: Sequence[str]) -> None:
         raise click.ClickException("the log is not what was signed.")
 
 
-def _kept_outside(settings: Settings, against: tuple[Path, ...], problems: list[str]) -> Iterator[Kept]:
+def _kept_outside(settings: Settings, against: Mapping[Path, str], problems: list[str]) -> Iterator[Kept]:
     """The checkpoints outside the database, and the caller's; a place that cannot be read is a problem."""
     try:
         for source, note in outside(settings).notes():
             yield Kept(source, note)
     except OutsideUnavailable as error:
         problems.append(f"UNREADABLE  the checkpoints that are kept outside cannot be read: {error}")
-    for file in against:
-        yield Kept(str(file), read_note(file))
+    for file, note in against.items():
+        yield Kept(str(file), note)
 
 
-def _certificates(files: Sequence[Path], keys: Sequence[str], problems: list[str]) -> list[Kept]:
+def _refuse_other(note: str) -> None:
+    """Raise Invalid for a text that does not have the form of a checkpoint."""
+    if not _CHECKPOINT.match(note):
+        raise Invalid("this is no signed checkpoint")
+
+
+def _read_kind(file: Path, kind: str, read: Callable[[str], Any]) -> str:
+    """The text of a file. Raises BadParameter for a file of another kind."""
+    try:
+        text = read_note(file)
+        read(text)
+    except Invalid as error:
+        raise click.BadParameter(f"{file} must be a {kind}: {error}.") from error
+    return text
+
+
+def _certificates(files: Mapping[Path, str], keys: Sequence[str], problems: list[str]) -> list[Kept]:
     """The checkpoints that certificates name, which are signed; those that are not are problems."""
     certificates = []
-    for file in files:
+    for file, statement in files.items():
         try:
-            statement = read_note(file)
             check_statement(statement, keys)
             certificates.append(Kept(f"certificate {file}", read_statement(statement)["checkpoint"]))
         except Invalid as error:

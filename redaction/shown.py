@@ -51,6 +51,11 @@ _WITHOUT_VALUES = ("25", "40", "42501", "42703", "42P01", "53", "55", "57", "58"
 _QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`")
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: "1 event", "2 events". `many` is the plural unless it is the noun with an s."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def shown(text: object, *, keeps: frozenset[str] | set[str] = frozenset()) -> str:
     r"""Escape invisible and control characters as \uXXXX.
 

@@ -9,6 +9,7 @@ from eventstore.clock import now
 from eventstore.log.recorder import CODE_VERSION
 from eventstore.operations.fitness import NotJudged, UnsafeStore, refuse_unsafe
 from eventstore.operations.migrate import MIGRATIONS
+from redaction.shown import counted
 
 GIGABYTE = 2**30
 MAX_CLOCK_DIFFERENCE_S = 2.0
@@ -42,11 +43,13 @@ def schema(look: Looked) -> Iterator[Finding]:
     applied = {name for (name,) in look.rows("SELECT name FROM schema_migrations")}
     known = {file.name for file in MIGRATIONS.glob("*.sql")}
     if missing := sorted(known - applied):
-        yield wrong("schema", f"{len(missing)} migrations are not applied.", "importledger migrate")
+        yield wrong(
+            "schema", f"{counted(len(missing), 'migration is', 'migrations are')} not applied.", "importledger migrate"
+        )
     elif newer := sorted(applied - known):
         yield wrong("schema", f"The schema is newer than this version ({newer[-1]}).", "upgrade importledger")
     else:
-        yield good("schema", f"All {len(known)} migrations are applied.")
+        yield good("schema", f"Migrations: all {len(known)} are applied.")
 
 
 def durability(look: Looked) -> Iterator[Finding]:
@@ -141,4 +144,4 @@ def vacuum(look: Looked) -> Iterator[Finding]:
     says = f"The oldest transaction that is not frozen is {age:,} transactions old."
     yield Finding("vacuum", state, says, None if state == "good" else "VACUUM (FREEZE) in the database, as its owner")
     for table, dead in look.rows(_DEAD, WARNED_DEAD_ROWS):
-        yield warned("vacuum", f"{table} has {dead:,} dead rows.", f"VACUUM {table}")
+        yield warned("vacuum", f"{table} has {counted(dead, 'dead row')}.", f"VACUUM {table}")

@@ -20,6 +20,7 @@ from eventstore.proof.sealing import SealRefused, newest_checkpoint, signed_size
 from projections import PROJECTIONS
 from projections.auxiliary.troubles import reported_troubles
 from projections.versions.versions import parked_streams, versions
+from redaction.shown import counted
 from workers.actors.mail_server import MailServer, NotSecure, mail_session
 
 MAX_LAG_S = 300
@@ -39,7 +40,7 @@ def roles(look: Looked) -> Iterator[Finding]:
     if not workers:
         yield wrong("roles", "No worker runs: nothing is created.", "importledger worker")
     if workers and not missing:
-        yield good("roles", f"A relay, a projector and {workers} workers run.")
+        yield good("roles", f"A relay, a projector and {counted(workers, 'worker')} run.")
 
 
 def troubles(look: Looked) -> Iterator[Finding]:
@@ -67,14 +68,16 @@ def projections(look: Looked) -> Iterator[Finding]:
             if parked := parked_streams(look.connection, name, version.version, is_open=True):
                 heal = f"remove the cause, then {healing(name, parked[0])}"
                 accept = f"or, if it stays unreadable, importledger projections accept {shlex.quote(parked[0])}"
-                findings.append(wrong("projections", f"{name} has {len(parked)} parked streams.", f"{heal}; {accept}"))
+                findings.append(
+                    wrong("projections", f"{name} has {counted(len(parked), 'parked stream')}.", f"{heal}; {accept}")
+                )
             if version.is_outdated(projection):
                 rebuild = f"importledger projections rebuild {name}"
                 findings.append(warned("projections", f"{name} is outdated.", rebuild))
             elif (lag := lags.get(name)) is not None and lag.seconds > MAX_LAG_S:  # inline projections have none
-                says = f"{name} is {lag.events:,} events and {lag.seconds:,.0f} s behind the log."
+                says = f"{name} is {counted(lag.events, 'event')} and {lag.seconds:,.0f} s behind the log."
                 findings.append(warned("projections", says, "look at the relay's log"))
-    yield from findings or [good("projections", f"All {len(PROJECTIONS)} projections are up to date.")]
+    yield from findings or [good("projections", f"Projections: all {len(PROJECTIONS)} are up to date.")]
 
 
 def healing(name: str, stream: str) -> str:
@@ -93,10 +96,10 @@ def lag(look: Looked) -> Iterator[Finding]:
     """The relay's lag behind the log."""
     behind = look.vitals("events").lags["relay"]
     if behind.seconds > MAX_LAG_S:
-        says = f"The relay is {behind.events:,} events and {behind.seconds:,.0f} s behind the log."
+        says = f"The relay is {counted(behind.events, 'event')} and {behind.seconds:,.0f} s behind the log."
         yield warned("lag", says, "look at the relay's log, and whether Redis answers")
     else:
-        yield good("lag", f"The relay is {behind.events:,} events behind the log.")
+        yield good("lag", f"The relay is {counted(behind.events, 'event')} behind the log.")
 
 
 def pending(look: Looked) -> Iterator[Finding]:
@@ -128,10 +131,11 @@ def sealing(look: Looked) -> Iterator[Finding]:
     reached, signed = look.vitals("events").head or 0, signed_size(look.connection)
     recorded_at: datetime | None = look.value("SELECT recorded_at FROM events WHERE position = %s", signed + 1)
     if recorded_at and now() - recorded_at > timedelta(seconds=MAX_LAG_S + look.settings.seal_every_s):
-        says = f"{reached - signed:,} events are not signed, the first since {recorded_at:%Y-%m-%dT%H:%M:%SZ}."
+        unsigned = counted(reached - signed, "event is", "events are")
+        says = f"{unsigned} not signed, the first since {recorded_at:%Y-%m-%dT%H:%M:%SZ}."
         yield warned("sealing", says, "look for `log not sealed` or `sealing waits` in the relay's log")
     else:
-        yield good("sealing", f"{min(reached, signed):,} events are signed.")
+        yield good("sealing", f"{counted(min(reached, signed), 'event is', 'events are')} signed.")
 
 
 def redis(look: Around) -> Iterator[Finding]:
@@ -154,7 +158,8 @@ def documents(look: Looked) -> Iterator[Finding]:
 
     places = look.settings.documents_places
     for code, root, organisation in look.rows(
-        "SELECT code, documents_root, documents_organisation FROM import_supplier WHERE documents_root <> '' ORDER BY 1"
+        "SELECT code, documents_root, documents_organisation FROM import_supplier"
+        " WHERE documents_root <> '' AND documents_check <> 'off' ORDER BY 1"
     ):
         says = ""
         if organisation and not is_allowed(root, places.get(organisation, ())):
@@ -172,12 +177,14 @@ def mail(look: Looked) -> Iterator[Finding]:
     waiting, url = look.vitals("imports").waiting_mails or 0, look.settings.smtp_url
     if url is None and waiting:
         todo = "set IMPORTLEDGER_SMTP_URL and IMPORTLEDGER_MAIL_FROM for the workers"
-        yield warned("mail", f"{waiting:,} e-mails wait, and no mail server is set here.", todo)
+        yield warned(
+            "mail", f"{counted(waiting, 'e-mail waits', 'e-mails wait')}, and no mail server is set here.", todo
+        )
     elif url and (why := why_no_mail_server(MailServer(url, "", is_plain=look.settings.is_smtp_plain))):
-        says = f"The mail server cannot be used: {why}. {waiting:,} e-mails wait."
+        says = f"The mail server cannot be used: {why}. {counted(waiting, 'e-mail waits', 'e-mails wait')}."
         yield warned("mail", says, "correct the mail server, or IMPORTLEDGER_SMTP_URL")
     else:
-        yield good("mail", f"{waiting:,} e-mails wait.")
+        yield good("mail", f"{counted(waiting, 'e-mail waits', 'e-mails wait')}.")
 
 
 def why_no_mail_server(server: MailServer) -> str | None:

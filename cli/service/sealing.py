@@ -18,6 +18,7 @@ from eventstore.proof.checkpoints import LogKey, Outside
 from eventstore.proof.payload_verification import VerifiedPayloads, verifying_payloads
 from eventstore.proof.verification import Kept, Verified, VerifiedAnswers, verify_answers, verify_events, wrong_rows
 from projections.views.access_key import wrong_keys
+from redaction.shown import counted
 
 CHECKPOINTS = "checkpoints"
 SEALING_KEY = "sealing_key"
@@ -52,7 +53,7 @@ def outside(settings: Settings) -> Outside:
 def kept_inside(connection: Connection[Any]) -> Iterator[Kept]:
     """The checkpoints in the database, oldest first."""
     for size, note in rows_of(connection, "SELECT size, note FROM log_checkpoints ORDER BY size, branch"):
-        yield Kept(f"in the database, of {size} events", note)
+        yield Kept(f"in the database, of {counted(size, 'event')}", note)
 
 
 class LogCheck(msgspec.Struct):

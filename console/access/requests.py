@@ -1,7 +1,6 @@
 """Requests to the relay for operations that need the rights of the database's owner, and typed reasons."""
 
 import asyncio
-import re
 import secrets
 import time
 from collections.abc import Iterable, Sequence
@@ -17,7 +16,7 @@ from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.clock import now
 from eventstore.events import Recorded
 from eventstore.log.ledger import Beside
-from projections.auxiliary.typed_reasons import MAX_REASON, TypedReason, new_reason_id, reasons_of, write_reason
+from projections.auxiliary.typed_reasons import MAX_REASON, TypedReason, new_reason_id, texts_of, write_reason
 from projections.views.owner_task import owner_task as read_task
 
 TASK_TIMEOUT_S = 10.0
@@ -27,7 +26,6 @@ _NOT_YET = N_(
     "The relay has not carried out the operation yet. It must be running and needs "
     "DATABASE_ADMIN_URL. Check again later."
 )
-_ID = re.compile(r"r_[0-9a-f]{16}\Z")
 
 
 def typed_reason(user_id: str, subject: str, content: str, at: datetime) -> TypedReason:
@@ -51,11 +49,7 @@ async def write_typed(visit: Visit, content: str, subject: str) -> str:
 
 async def shown_reasons(visit: Visit, reasons: Iterable[str]) -> dict[str, str]:
     """The text of each reason: itself where it was typed on a command line; "" for one that was erased."""
-    wanted = set(reasons)
-    ids = {reason for reason in wanted if _ID.match(reason)}
-    typed = await visit.read(reasons_of, ids) if ids else {}
-    known = {reason: row.content for reason, row in typed.items()}
-    return {reason: known.get(reason, "" if reason in ids else reason) for reason in wanted}
+    return await visit.read(texts_of, set(reasons))
 
 
 async def ask(

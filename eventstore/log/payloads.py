@@ -22,6 +22,7 @@ from eventstore.errors import AccountErased
 from eventstore.events import read_event, subject_of
 from eventstore.log.arrays import ARRAY_OF
 from eventstore.log.compression import compressed, decompressed
+from redaction.shown import counted
 
 T = TypeVar("T")
 PayloadId = tuple[str, str]
@@ -262,10 +263,11 @@ def detached_payloads(connection: Connection[Any], code: str, detached: int) -> 
     members = {"detached": detached, "archive": archived.url if archived else None}
     if not detached:
         return "", members
+    absent = counted(detached, "payload is", "payloads are")
     if archived is None:
-        return f"\n{detached:,} payloads are not in it, nor in an archive: see `importledger verify --all`.", members
+        return f"\n{absent} not in it, nor in an archive: see `importledger verify --all`.", members
     where = f"they lie in {archived.url}; `importledger archive attach {code}` brings them back"
-    return f"\n{detached:,} payloads are not in it: {where}.", members
+    return f"\n{absent} not in it: {where}.", members
 
 
 def archived_place(connection: Connection[Any], code: str | None, stream: str) -> str | None:

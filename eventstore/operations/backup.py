@@ -35,6 +35,7 @@ from eventstore.log.recorder import CODE_VERSION
 from eventstore.log.rows import value_of
 from eventstore.operations.encrypted_file import DecryptingFile, EncryptingFile, FileAltered, file_key
 from redaction.private_files import open_private
+from redaction.shown import counted
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -316,7 +317,7 @@ def _load_part(connection: Connection[Any], home: Path, name: str, part: Part, k
     except FileAltered as error:
         raise BackupError(f"{home} cannot be decrypted: --keys must name a folder of keys of this log.") from error
     if part.rows != rows:
-        raise BackupError(f"{name} has {rows} rows instead of {part.rows}.")
+        raise BackupError(f"{name} has {counted(rows, 'row')} instead of {part.rows}.")
 
 
 def _write(connection: Connection[Any], query: Composed, home: Path, name: str, key: bytes | None) -> Part:

@@ -126,17 +126,21 @@ def header_of(supplier: str, first: str | None, last: str | None) -> Header:
     return Header(format=FORMAT, exported_at=now(), supplier=supplier, first=first, last=last)
 
 
+_OTHER = "{} must be a file that `importledger export` has written."
+
+
 def read_export(file: Path) -> Iterator[EventLine | PayloadLine]:
     """Yield events and payloads of an export. Raises ExportError, possibly at the end."""
     counts = {EventLine: 0, PayloadLine: 0}
     end: End | None = None
+    is_export = False
     try:
         with file.open("rb") as source, zstandard.ZstdDecompressor().stream_reader(source) as reader:
             for number, raw in enumerate(_lines(reader)):
                 line = _decoder.decode(raw)
                 match line:
                     case Header() if number == 0 and line.format == FORMAT:
-                        pass
+                        is_export = True
                     case EventLine() | PayloadLine() if number > 0 and end is None:
                         counts[type(line)] += 1
                         yield line
@@ -145,7 +149,9 @@ def read_export(file: Path) -> Iterator[EventLine | PayloadLine]:
                     case _:
                         raise ExportError(f"{file} is no export of format {FORMAT}.")
     except (msgspec.MsgspecError, zstandard.ZstdError, ValueError, RecursionError) as error:
-        raise ExportError(f"{file} cannot be read: {error}.") from error
+        raise ExportError(f"{file} cannot be read: {error}." if is_export else _OTHER.format(file)) from error
+    if not is_export:
+        raise ExportError(_OTHER.format(file))
     if end is None or (end.events, end.payloads) != (counts[EventLine], counts[PayloadLine]):
         raise ExportError(f"{file} was cut off: its end is missing.")
 

@@ -33,6 +33,7 @@ from eventstore.proof.sealing import tile_reader
 from eventstore.proof.statement import check_statement, sign_statement
 from eventstore.proof.verifier import Checkpoint, Invalid, leaf_hash, leaf_of, root_of_inclusion
 from redaction.private_files import open_private
+from redaction.shown import counted
 
 FORMAT = 1
 STATEMENT, EVENTS, INDEX, PAYLOADS = ("archive.json", "events.ndjson", "payloads.ndjson", "payloads.bin")
@@ -223,7 +224,8 @@ class Archive:
             if digest is not None and (event["stream"], digest) not in present:
                 wanted.append((event["stream"], digest))
         if events != self.contents.events or len(present) != self.contents.payloads:
-            raise ArchiveDamaged(f"it has {events} events and {len(present)} payloads, not the numbers that it states")
+            numbers = f"{counted(events, 'event')} and {counted(len(present), 'payload')}"
+            raise ArchiveDamaged(f"it has {numbers}, not the numbers that it states")
         for stream, digest in wanted:
             if not any(f"{stream.split('/', 1)[1]}/".startswith(f"{subject}/") for subject in erased):
                 raise ArchiveDamaged(f"the payload {digest[:12]}… of {stream} is not in it")

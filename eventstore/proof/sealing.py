@@ -24,6 +24,7 @@ from eventstore.log.rows import rows_of, value_of
 from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable, read_signed
 from eventstore.proof.merkle import HASH_BYTES, TILE, ReadTile, Tree, TreeDamaged, range_root
 from eventstore.proof.verifier import Checkpoint, Invalid, leaf_hash, loss_of
+from redaction.shown import counted
 
 CHUNK = 64 * TILE
 """Events that are read at once: a whole number of tiles."""
@@ -189,7 +190,7 @@ def _compared(
     ends = outside.ends(since=signed)
     if newest and not ends and not is_compared(connection):
         raise NothingOutside(
-            f"{outside.url} keeps no checkpoint, and the log has one of {signed} events. Set"
+            f"{outside.url} keeps no checkpoint, and the log has one of {counted(signed, 'event')}. Set"
             " IMPORTLEDGER_CHECKPOINTS_URL to where they are kept, or put them back there. If they are lost,"
             " `importledger seal --accept --reason TEXT` accepts the log."
         )
@@ -199,7 +200,7 @@ def _compared(
         copied = _read(note, known)
         if (copied.size, copied.branch) != (kept, branch):
             raise SealRefused(
-                f"{outside.url} must keep a checkpoint of {kept} events as such, not one of {copied.size}."
+                f"{outside.url} must keep a checkpoint of {counted(kept, 'event')} as such, not one of {copied.size}."
             )
         _refuse_differing(connection, head, copied, note, outside.url, progress)
         _read(note, keys)
@@ -208,7 +209,8 @@ def _compared(
     before = _read(newest, keys) if newest else None
     tree = tree_size(connection)
     if tree > head:
-        raise LogDiffers(f"TRUNCATED: the log has {head} events, and {tree} were hashed.", tree, f"tree of {tree}")
+        says = f"TRUNCATED: the log has {counted(head, 'event')}, and {tree} were hashed."
+        raise LogDiffers(says, tree, f"tree of {tree}")
     note_comparison(connection)
     return _Compared(head, branch, before, newest, ends)
 
@@ -248,7 +250,7 @@ def continue_from(
                 "The log is empty: restore a backup, or accept accounts with `importledger seal --accept`."
             )
         if not 0 <= position <= head:
-            raise SealRefused(f"The log has {head} events: it cannot continue from position {position}.")
+            raise SealRefused(f"The log has {counted(head, 'event')}: it cannot continue from position {position}.")
         connection.execute("DELETE FROM log_tiles")
         _grow(connection, head, progress)
         read = tile_reader(connection)
@@ -279,12 +281,14 @@ def _lost_upto(read: ReadTile, head: int, position: int, signed: Sequence[Checkp
         )
     if max(kept) > position:
         raise SealRefused(
-            f"The log contains the signed checkpoint of {max(kept)} events: --continue-from must be {max(kept)} or"
+            f"The log contains the signed checkpoint of {counted(max(kept), 'event')}: --continue-from must be"
+            f" {max(kept)} or"
             " later."
         )
     if min(lost) <= position:
         raise SealRefused(
-            f"The log does not contain the signed checkpoint of {min(lost)} events: --continue-from must be less, and"
+            f"The log does not contain the signed checkpoint of {counted(min(lost), 'event')}: --continue-from"
+            " must be less, and"
             f" {max(kept)} or more."
         )
     return max(lost)
@@ -301,7 +305,8 @@ def _refuse_differing(
     """Compare the log with a signed checkpoint; the stored tree grows up to its size. Raises LogDiffers."""
     if signed.size > head:
         raise LogDiffers(
-            f"TRUNCATED: the log has {head} events, and {place} keeps a checkpoint of {signed.size}. If these events"
+            f"TRUNCATED: the log has {counted(head, 'event')}, and {place} keeps a checkpoint of {signed.size}."
+            " If these events"
             " are lost permanently, run `importledger seal --continue-from`.",
             signed.size,
             note,
@@ -309,7 +314,8 @@ def _refuse_differing(
     _grow(connection, signed.size, progress)
     if range_root(tile_reader(connection), 0, signed.size) != signed.root:
         raise LogDiffers(
-            f"The log does not continue the checkpoint of {signed.size} events that was signed at {signed.time}: it was"
+            f"The log does not continue the checkpoint of {counted(signed.size, 'event')} that was signed at"
+            f" {signed.time}: it was"
             " altered, or restored from an older state and continued. Run `importledger verify --all`.",
             signed.size,
             note,
@@ -334,7 +340,8 @@ def _refuse_other_branches(
         if ends[older] > lost:
             raise SealRefused(
                 f"Another server continues the log from before the loss: {outside.url} keeps a checkpoint of"
-                f" {ends[older]} events of branch {older}, and the recorded loss ends at {lost}. Stop the former"
+                f" {counted(ends[older], 'event')} of branch {older}, and the recorded loss ends at {lost}."
+                " Stop the former"
                 " primary."
             )
 

@@ -19,6 +19,7 @@ from eventstore.proof.checkpoints import read_signed
 from eventstore.proof.merkle import TILE, Tree, TreeDamaged, range_root, split
 from eventstore.proof.sealing import CHUNK, read_leaves, tile_reader, tree_size
 from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of
+from redaction.shown import counted
 
 NEWEST_EVENTS = 6 * CHUNK
 """Number of events to hash unless all are to be."""
@@ -113,7 +114,8 @@ def verify_events(
         if size > head:
             checkpoint, source = checkpoints[size][0]
             verified.problems.append(
-                f"TRUNCATED  the log has {head} events, a signed checkpoint of {checkpoint.size} exists ({source})"
+                f"TRUNCATED  the log has {counted(head, 'event')}, a signed checkpoint of {checkpoint.size}"
+                f" exists ({source})"
             )
     return verified
 
@@ -170,7 +172,7 @@ def wrong_rows(connection: Connection[Any], keys: Sequence[str]) -> Iterator[str
             continue  # reported with the other unsigned checkpoints
         loss = (checkpoint.continued.kept, checkpoint.continued.lost) if checkpoint.continued else (None, None)
         if (checkpoint.size, checkpoint.branch, *loss) != (size, branch, continues, lost):
-            yield f"WARNED  the row of the checkpoint of {checkpoint.size} events is not what its note says"
+            yield f"WARNED  the row of the checkpoint of {counted(checkpoint.size, 'event')} is not what its note says"
 
 
 def gaps(connection: Connection[Any]) -> Iterator[str]:
@@ -178,7 +180,7 @@ def gaps(connection: Connection[Any]) -> Iterator[str]:
     count = value_of(connection, "SELECT count(*) FROM events")
     last = log_head(connection)
     if count != last:
-        yield f"GAP  the log has {count} events, and its last position is {last}"
+        yield f"GAP  the log has {counted(count, 'event')}, and its last position is {last}"
     query = "SELECT stream FROM events GROUP BY stream HAVING count(*) <> max(version) OR min(version) <> 1 LIMIT 5"
     yield from (f"GAP  the stream {stream} is not dense" for (stream,) in rows_of(connection, query))
 
@@ -219,7 +221,7 @@ def _without_lost(
     for size, kept in checkpoints.items():
         for checkpoint, source in kept:
             if lost_by := loss_of(checkpoint, continued):
-                lost[lost_by].add(f"{size} events ({source})")
+                lost[lost_by].add(f"{counted(size, 'event')} ({source})")
             else:
                 left.setdefault(size, []).append((checkpoint, source))
     for loss in continued:
@@ -235,9 +237,9 @@ def _sentences(connection: Connection[Any], changes: _Changes, count: int, head:
     for position in changes.missing:
         yield f"MISSING  position {position}: there is no event; {_first_after(disagreeing, position)}"
     if changes.missing_count > MAX_NAMED:
-        yield f"MISSING  {changes.missing_count} events in all"
+        yield f"MISSING  {counted(changes.missing_count, 'event')} in all"
     if count > head:
-        yield f"DOUBLED  the log has {count} events and its last position is {head}"
+        yield f"DOUBLED  the log has {counted(count, 'event')} and its last position is {head}"
     for position, stored, recomputed in changes.altered:
         name = "ALTERED" if any(kept.size >= position for kept, _ in disagreeing) else "UNSURE"
         yield (
@@ -245,12 +247,13 @@ def _sentences(connection: Connection[Any], changes: _Changes, count: int, head:
             f" recomputed {recomputed.hex()[:12]}…; {_first_after(disagreeing, position)}"
         )
     if changes.altered_count > MAX_NAMED:
-        yield f"ALTERED  {changes.altered_count} events in all"
+        yield f"ALTERED  {counted(changes.altered_count, 'event')} in all"
     named = min([position for position, *_ in changes.altered] + changes.missing, default=head + 1)
     if disagreeing and disagreeing[0][0].size < named:
         checkpoint, source = disagreeing[0]
         yield (
-            f"REWRITTEN  the log does not lead to the checkpoint of {checkpoint.size} events of {checkpoint.time}"
+            f"REWRITTEN  the log does not lead to the checkpoint of {counted(checkpoint.size, 'event')} of"
+            f" {checkpoint.time}"
             f" ({source}), the first that disagrees"
         )
 
@@ -258,7 +261,8 @@ def _sentences(connection: Connection[Any], changes: _Changes, count: int, head:
 def _first_after(disagreeing: Sequence[tuple[Checkpoint, str]], position: int) -> str:
     for checkpoint, source in disagreeing:
         if checkpoint.size >= position:
-            return f"first checkpoint that disagrees: {checkpoint.size} events of {checkpoint.time} ({source})"
+            size = counted(checkpoint.size, "event")
+            return f"first checkpoint that disagrees: {size} of {checkpoint.time} ({source})"
     return "no checkpoint disagrees: the stored tree itself was altered, or none covers the position"
 
 
@@ -331,6 +335,6 @@ def verify_answers(connection: Connection[Any]) -> VerifiedAnswers:
             verified.problems.append(_ON_ANSWERS[state].format(position=position, stream=stream))
     for state in _ON_ANSWERS:
         if counts.get(state, 0) > MAX_NAMED:
-            verified.problems.append(f"WARNED  {counts[state]} answers are {state} in all")
+            verified.problems.append(f"WARNED  {counted(counts[state], 'answer is', 'answers are')} {state} in all")
     verified.matching = counts.get("matching", 0)
     return verified

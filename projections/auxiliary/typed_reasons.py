@@ -1,5 +1,6 @@
 """Reasons that users typed, by the id in events. They are deleted with their subject or their user."""
 
+import re
 import secrets
 from collections.abc import Collection
 from datetime import datetime
@@ -11,6 +12,7 @@ from psycopg import AsyncConnection, Connection
 from eventstore.log.rows import fetch_structs
 
 MAX_REASON = 500
+_ID = re.compile(r"r_[0-9a-f]{16}\Z")
 
 
 class TypedReason(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,3 +51,15 @@ async def reasons_of(connection: AsyncConnection[Any], ids: Collection[str]) -> 
     """Return reasons by id. Erased ones are missing."""
     rows = await fetch_structs(connection, TypedReason, _SELECT, list(ids))
     return {row.reason: row for row in rows}
+
+
+def is_reason_id(text: str) -> bool:
+    """Return True for an id, False for a reason that was given on a command line."""
+    return _ID.match(text) is not None
+
+
+async def texts_of(connection: AsyncConnection[Any], reasons: Collection[str]) -> dict[str, str]:
+    """Return the text of each reason: itself unless it is an id, "" for an id whose reason was erased."""
+    ids = [reason for reason in reasons if is_reason_id(reason)]
+    texts = {reason: "" if reason in ids else reason for reason in reasons}
+    return texts | {reason: row.content for reason, row in (await reasons_of(connection, ids) if ids else {}).items()}

@@ -32,6 +32,7 @@ from eventstore.proof.archive import Archive, ArchiveDamaged, Contents, StoredPa
 from eventstore.proof.checkpoints import LogKey
 from eventstore.proof.verifier import Checkpoint
 from projections.versions.build import Progress
+from redaction.shown import counted
 from system.object_store import open_store
 
 _TIMEOUT_S = 3_600.0
@@ -91,7 +92,7 @@ def refuse_unfinished(connection: Connection[Any], code: str, position: int, rea
             f"{code} is not finished. Run `importledger supplier status {code} complete` after its last import."
         )
     if waiting := value_of(connection, _SELECT_UNFINISHED, code=code):
-        raise NotArchivable(f"{code} is not finished: {waiting} imports or e-mails have not ended.")
+        raise NotArchivable(f"{code} must be finished. Imports and e-mails that have not ended: {waiting}.")
     if behind := rows_of(connection, _SELECT_BEHIND, position, list(readers)):
         raise NotArchivable(f"The projection {behind[0][0]} has yet to read payloads. Try again when it has.")
 
@@ -128,8 +129,8 @@ def archive_supplier(
         detached = detach(connection, archive)
     if later := value_of(connection, _COUNT_LATER, code, known.position):
         raise NotArchivable(
-            f"{code} is archived in {known.url}; {later:,} payloads came after it, and it has one archive at a time"
-            + _ATTACH.format(code)
+            f"{code} is archived in {known.url}; {counted(later, 'payload')} came after it, and it has one archive"
+            " at a time" + _ATTACH.format(code)
         )
     return known, detached
 

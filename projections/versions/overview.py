@@ -41,7 +41,7 @@ class ParkedStream(msgspec.Struct, frozen=True, kw_only=True):
 
 _SELECT_PARKED = "SELECT name, version, count(*) FROM parked_streams GROUP BY name, version"
 _SELECT_ROWS = """
-SELECT n.nspname, c.relname, c.reltuples::bigint
+SELECT n.nspname, c.relname, greatest(c.reltuples::bigint, nullif(pg_stat_get_live_tuples(c.oid), 0))
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.relkind = 'r'
 """

@@ -74,7 +74,7 @@ def test_a_role_that_may_alter_the_log_is_warned_of(idle: PostgresUrls) -> None:
 def test_a_migration_that_is_missing_is_wrong(idle: PostgresUrls) -> None:
     with psycopg.connect(idle.admin, autocommit=True) as connection:
         connection.execute("DELETE FROM schema_migrations WHERE name = (SELECT max(name) FROM schema_migrations)")
-    assert found("schema") == [Finding("schema", "wrong", "1 migrations are not applied.", "importledger migrate")]
+    assert found("schema") == [Finding("schema", "wrong", "1 migration is not applied.", "importledger migrate")]
 
 
 def test_what_waits_too_long_is_warned_of(idle: PostgresUrls, ledger: Ledger) -> None:
@@ -153,7 +153,7 @@ def test_events_that_nobody_seals_are_warned_of(idle: PostgresUrls, ledger: Ledg
     ledger.execute("supplier/NORDWIND", CreateSupplier(), at=now(), by="tester")
     [finding] = found("sealing")
     assert finding.state == "warned"
-    assert finding.says.startswith("1 events are not signed, the first since ")
+    assert finding.says.startswith("1 event is not signed, the first since ")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_versions_write_ahead_log_and_the_relay_s_lag_are_looked_at(idle: Postgr
     assert [found(check)[0].state for check in ("versions", "wal", "lag")] == ["good", "good", "good"]
     set_log_time(idle, now() - timedelta(hours=1))
     ledger.execute("supplier/NORDWIND", CreateSupplier(), at=now(), by="tester")
-    assert found("lag")[0].says.startswith("The relay is 1 events and ")
+    assert found("lag")[0].says.startswith("The relay is 1 event and ")
 
 
 def test_a_mail_server_that_does_not_answer_is_named(idle: PostgresUrls, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,11 +204,13 @@ def test_a_mail_server_that_does_not_answer_is_named(idle: PostgresUrls, monkeyp
 def test_a_documents_root_outside_the_places_of_its_organisation_is_named(
     idle: PostgresUrls, ledger: Ledger, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also one whose place was taken away since."""
+    """Also one whose place was taken away since. Nobody misses documents that are not checked."""
     root = folder.as_uri()
-    for code, organisation in (("A", "Mine"), ("B", "Other"), ("C", "")):
+    for code, organisation in (("A", "Mine"), ("B", "Other"), ("C", ""), ("D", "Other")):
         ledger.execute(f"supplier/{code}", CreateSupplier(), at=now(), by="t")
-        command = ConfigureSupplier(documents_root=root, documents_organisation=organisation)
+        command = ConfigureSupplier(
+            documents_root=root, documents_organisation=organisation, documents_check="off" if code == "D" else "warn"
+        )
         ledger.execute(f"supplier/{code}", command, at=now(), by="t")
     monkeypatch.setenv("IMPORTLEDGER_DOCUMENTS_PLACES", f"Mine={root}; Other={root}/sub")
     findings = found("documents")

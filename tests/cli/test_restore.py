@@ -37,7 +37,7 @@ def backup(log: Log, monkeypatch: Environment) -> Path:
     log.answer("supplier/ANSWERED")
     log.add(301, 310)
     result = invoked("backup", str(log.folder / "backup"))
-    assert "holds the log up to position 631: 631 events, 210 payloads, 1 remembered answers" in result[1], result
+    assert "holds the log up to position 631: 631 events, 210 payloads, 1 remembered answer" in result[1], result
     assert "keep a copy elsewhere" in result[1]
     emptied(log)
     return log.folder / "backup"
@@ -106,7 +106,7 @@ def signed_by_another(backup: Path) -> None:
 def test_a_backup_is_verified_with_its_own_checkpoint(backup: Path) -> None:
     code, output = invoked("restore", str(backup), "--verify")
     assert (code, "Verified: no gap, every payload" in output) == (0, True), output
-    assert "631 events, 210 payloads, 1 remembered answers: all as the signed checkpoints say." in output
+    assert "631 events, 210 payloads, 1 remembered answer: all as the signed checkpoints say." in output
     assert "sealing key" not in output
 
 

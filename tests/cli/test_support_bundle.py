@@ -58,7 +58,7 @@ def test_a_bundle_of_a_running_service_helps_and_tells_nothing_of_persons(
     assert json.loads(kept[0]) == {"event": "import ended", "level": "info", "status": "ERRORED"}
     assert json.loads(kept[1]) == {"event": "request", "route": "/livez/", "duration_ms": 1.5}
     assert json.loads(kept[3])["exception"] == 'File "a.py", line 3, in f; ValueError'
-    assert kept[-1] == "(1 lines of another form are left out)"
+    assert kept[-1] == "(1 line of another form is left out)"
     secrets = Path(service.environment["IMPORTLEDGER_DATA_DIR"]) / "secrets"
     urls = json.loads((secrets / "connections.json").read_text()).values()
     passwords = [url.split("://")[1].split("@")[0].rpartition(":")[2] for url in urls if "@" in url]
@@ -101,7 +101,7 @@ def test_no_account_is_named_by_a_stream_or_by_what_doctor_says_to_type() -> Non
     )
     heal = f"mend the cause, then {healing('import_status', stream)}"
     assert CANARY in heal
-    result = finding_for_support(Finding("projections", "wrong", "import_status has 1 parked streams.", heal))
+    result = finding_for_support(Finding("projections", "wrong", "import_status has 1 parked stream.", heal))
     assert result.todo == "mend the cause, then importledger projections heal …"
 
 

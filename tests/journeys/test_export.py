@@ -81,7 +81,8 @@ def test_a_file_that_was_cut_off_is_refused(exported: Path) -> None:
         assert ended.returncode == 1
         assert "cut off" in ended.stderr or "no export" in ended.stderr
     exported.write_bytes(b"not zstandard")
-    assert "cannot be read" in cli("replay", str(exported), environment=ENVIRONMENT, check=False).stderr
+    sentence = "must be a file that `importledger export` has written"
+    assert sentence in cli("replay", str(exported), environment=ENVIRONMENT, check=False).stderr
 
 
 def test_bounds_choose_a_part(service: RunningService, importer: Importer, exported: Path, tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_a_wrong_view_is_found_and_mended_under_load() -> None:
             assert "import_status: 3 rows changed" in wrong.stdout
             assert "account_number table: A-WRONG log: A-" in wrong.stdout
             assert "was applied, and the row was changed since" in wrong.stdout
-            assert "import_supplier: 1 rows changed" in wrong.stdout
+            assert "import_supplier: 1 row changed" in wrong.stdout
             assert "says otherwise" in wrong.stdout
             rebuilt = service.program("projections", "rebuild", "--all", "--jobs", "2").stdout
             assert "import_status: 3 rows changed, 0 added, 0 removed; switched at position" in rebuilt
@@ -178,7 +178,7 @@ def assert_accepted(service: RunningService, stream: str) -> None:
 def todo(service: RunningService) -> str:
     """The commands that `doctor` recommends for parked streams."""
     lines = [json.loads(line) for line in service.cli("doctor", "--json", check=False).stdout.splitlines()]
-    return " ".join(line["todo"] for line in lines if "parked streams" in line["says"])
+    return " ".join(line["todo"] for line in lines if "parked stream" in line["says"])
 
 
 def assert_shown_to_auditors(service: RunningService, importer: Importer, external: str, file: Path) -> None:

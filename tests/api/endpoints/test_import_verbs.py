@@ -92,7 +92,7 @@ def test_an_errored_import_is_retried(service: RunningService) -> None:
 def test_all_of_a_supplier_are_cancelled_by_one_command(service: RunningService) -> None:
     importer = service.importer()
     externals = [stage_for_later(importer, number) for number in range(1, 4)]
-    assert "1 of 1 imports cancelled" in service.cli("cancel", importer.supplier, externals[0]).stdout
+    assert "1 of 1 import cancelled" in service.cli("cancel", importer.supplier, externals[0]).stdout
     assert (
         "2 of 2 imports cancelled"
         in service.cli("cancel", importer.supplier, "--all", "--reason", "wave stopped").stdout

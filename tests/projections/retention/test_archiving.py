@@ -169,7 +169,7 @@ def test_who_is_erased_after_the_archive_is_erased_in_it_and_does_not_come_back(
     assert "4 payloads of" in typed("archive", "attach", SUPPLIER)
     assert not [row for row in payloads(admin) if EXTERNALS[0] in row[0]]
     typed("seal")
-    assert "1 persons were erased" in typed("verify", "--all")
+    assert "1 person was erased" in typed("verify", "--all")
 
 
 def test_views_that_need_detached_payloads_say_what_to_type(place: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_supplier_that_is_not_finished_is_not_archived(place: Path, ledger: Le
     assert "is not finished" in typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)
     stage(ledger, an_account(SUPPLIER, 9))
     typed("supplier", "status", SUPPLIER, "complete")
-    assert "1 imports or e-mails have not ended" in typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)
+    assert "Imports and e-mails that have not ended: 1." in typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)
     assert not place.exists()
     assert "There is no import supplier" in typed("archive", "NOBODY", "--to", place.as_uri(), code=1)
     for url in ("/folder", "file://host/folder", "s3://", "s3://key:secret@bucket", "s3://bucket?key=secret"):
@@ -260,7 +260,7 @@ def test_a_supplier_has_one_archive_at_a_time(place: Path, folder: Path, ledger:
     ImportProcessor(ledger, worker=lambda: 7).process([stage(ledger, an_account(SUPPLIER, 9))])
     typed("supplier", "status", SUPPLIER, "complete")
     follow(ledger)
-    assert f"1 payloads came after it, and it {refused}" in typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)
+    assert f"1 payload came after it, and it {refused}" in typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)
     typed("archive", "attach", SUPPLIER)
     follow(ledger)
     said = typed("archive", SUPPLIER, "--to", place.as_uri())
@@ -301,7 +301,7 @@ def test_exports_and_proofs_say_what_is_not_in_them_and_where_it_lies(place: Pat
     where = f"not in it: they lie in {file.as_uri()}; `importledger archive attach {SUPPLIER}` brings them back"
     erase(owner, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
     assert f"{ACCOUNTS - 1} payloads are {where}" in export("--payloads")
-    assert f"1 payloads are {where}" in proof()
+    assert f"1 payload is {where}" in proof()
     told = json.loads(export("--payloads", "--json"))
     assert (told["payloads"], told["detached"], told["archive"]) == (0, ACCOUNTS - 1, file.as_uri())
     assert "not in it" not in export()  # without --payloads

@@ -48,8 +48,8 @@ def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, 
             common.say(console, sentence)
     if unchecked:
         common.say(console, f"The service has not checked the accounts: {unchecked}")
-    common.report_kinds(console, f"{number(refused.accounts)} accounts would be refused:", refused)
-    common.report_kinds(console, f"{number(warned.accounts)} accounts with warnings:", warned)
+    common.report_kinds(console, f"{counted(refused.accounts, 'account')} would be refused:", refused)
+    common.report_kinds(console, f"{counted(warned.accounts, 'account')} with warnings:", warned)
     words = common.words_of(mapping=str(mapping or ""), supplier=supplier, mode="validate")
     common.next_step(console, "push", *files, *words, *access.words)
     return SOMETHING_WRONG if bad else OK
