@@ -109,6 +109,5 @@ async def refused_attempts(
 
     `before` is the number of the last attempt of the previous page.
     """
-    wanted: dict[str, Any] = {"external": external, "before": before, "limit": limit}
-    wanted["suppliers"] = None if suppliers is None else [*suppliers]
-    return await fetch_structs(connection, Attempt, _SELECT, **wanted)
+    named = {"external": external, "before": before, "suppliers": None if suppliers is None else [*suppliers]}
+    return await fetch_structs(connection, Attempt, _SELECT, **named, limit=limit)

@@ -82,9 +82,8 @@ async def users_page(
     connection: AsyncConnection[Any], organisation: str, after: str, limit: int, within: Collection[str] | None = None
 ) -> list[UserListed]:
     """Read users after an id, of an organisation or "" for all, whose suppliers are all in `within`."""
-    wanted: dict[str, Any] = {"organisation": organisation, "after": after, "limit": limit}
-    wanted["within"] = None if within is None else list(within)
-    return await fetch_structs(connection, UserListed, _SELECT_PAGE, **wanted)
+    wanted = {"organisation": organisation, "after": after, "within": None if within is None else list(within)}
+    return await fetch_structs(connection, UserListed, _SELECT_PAGE, **wanted, limit=limit)
 
 
 async def user_listed(connection: AsyncConnection[Any], user_id: str) -> UserListed | None:

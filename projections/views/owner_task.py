@@ -117,8 +117,8 @@ async def owner_tasks(
     connection: AsyncConnection[Any], kind: str, arguments: Mapping[str, str], limit: int
 ) -> list[OwnerTask]:
     """Read the newest tasks of a kind, or "" for all, with these arguments."""
-    wanted = {"kind": kind, "arguments": msgspec.json.encode(arguments).decode(), "limit": limit}
-    return await fetch_structs(connection, _task, _SELECT_NEWEST, **wanted)
+    encoded = msgspec.json.encode(arguments).decode()
+    return await fetch_structs(connection, _task, _SELECT_NEWEST, kind=kind, arguments=encoded, limit=limit)
 
 
 async def owner_tasks_page(
@@ -130,8 +130,8 @@ async def owner_tasks_page(
 ) -> list[OwnerTask]:
     """Read tasks after a place, the newest first: all, or those about imports of these suppliers."""
     at, task_id = after or (None, "")
-    wanted = {"suppliers": None if suppliers is None else list(suppliers), "at": at, "after": task_id, "limit": limit}
-    return await fetch_structs(connection, _task, _SELECT_PAGE, **wanted)
+    among = None if suppliers is None else list(suppliers)
+    return await fetch_structs(connection, _task, _SELECT_PAGE, suppliers=among, at=at, after=task_id, limit=limit)
 
 
 async def open_owner_tasks(connection: AsyncConnection[Any], limit: int) -> list[OwnerTask]:

@@ -52,14 +52,11 @@ class Writes:
 def test_the_commit_leaves_in_the_same_write_as_its_append(database: PostgresUrls, folder: Path) -> None:
     server_folder = database.service.rsplit("host=", 1)[1]
     writes = Writes(folder, f"{server_folder}/.s.PGSQL.5432")
-    ledger = Ledger(database.service.replace(server_folder, str(folder)), views=INLINE)
-    try:
+    url = database.service.replace(server_folder, str(folder))
+    with contextlib.closing(writes), contextlib.closing(Ledger(url, views=INLINE)) as ledger:
         for number in range(APPENDS):
             stream = stream_of("NORDWIND", f"ONE-BREATH-{number}-")
             ledger.execute_many({stream: stage(), f"{stream}b": stage()}, at=now(), by=f"writer-{number}-")
-    finally:
-        ledger.close()
-        writes.close()
     appends = [data for data in writes.seen if b"writer-" in data]
     assert len(appends) == APPENDS
     assert all(b"COMMIT" in data[data.index(b"writer-") :] for data in appends)

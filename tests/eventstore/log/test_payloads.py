@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from itertools import pairwise
 from typing import Any
 
@@ -158,19 +159,16 @@ def test_of_two_who_stage_the_same_new_import_at_once_neither_leaves_what_cannot
 
 def test_whoever_needs_a_key_that_is_not_there_yet_gets_the_same(database: PostgresUrls) -> None:
     """Several records of an account without key arrive at once."""
-    ledgers = [Ledger(database.service, views=INLINE) for _ in range(4)]
+    with ExitStack() as stack, ThreadPoolExecutor(8) as pool:
+        ledgers = [stack.enter_context(closing(Ledger(database.service, views=INLINE))) for _ in range(4)]
 
-    def attach(n: int) -> tuple[str, Payload]:
-        stream, payload = record_stream(DELIVERY_NOTE, "NORDWIND", "OLD", str(n)), Payload.of(str(n).encode())
-        ledgers[n % 4].execute(stream, record(payload), at=NOON, by="t", payload=payload)
-        return stream, payload
+        def attach(n: int) -> tuple[str, Payload]:
+            stream, payload = record_stream(DELIVERY_NOTE, "NORDWIND", "OLD", str(n)), Payload.of(str(n).encode())
+            ledgers[n % 4].execute(stream, record(payload), at=NOON, by="t", payload=payload)
+            return stream, payload
 
-    with ThreadPoolExecutor(8) as pool:
         attached = list(pool.map(attach, range(40)))
-    found = ledgers[0].payloads({stream: payload.sha256.hex() for stream, payload in attached})
-    assert len(found) == 40
-    for ledger in ledgers:
-        ledger.close()
+        assert len(ledgers[0].payloads({stream: payload.sha256.hex() for stream, payload in attached})) == 40
 
 
 def test_nothing_about_an_erased_person_is_stored(ledger: Ledger, database: PostgresUrls) -> None:

@@ -11,7 +11,6 @@ from eventstore.aggregates.import_process import (
 )
 from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import LedgerDatastore, LedgerRecorder
-from projections import INLINE
 from tests.support.make import NOON, stage
 
 STREAM = stream_of("NORDWIND", "NW/1 ä")
@@ -34,7 +33,7 @@ def test_the_recorder_keeps_the_librarys_contract(ledger: Ledger, database: Post
 
 
 def test_a_writer_that_stops_after_its_append_keeps_no_lock(
-    ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, owner: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process stops after the append: the commit was sent with it, and other writers continue."""
     appended, go_on = threading.Event(), threading.Event()
@@ -46,7 +45,6 @@ def test_a_writer_that_stops_after_its_append_keeps_no_lock(
         go_on.wait(20)
         return position
 
-    other = Ledger(database.service, views=INLINE)
     with monkeypatch.context() as patched:
         patched.setattr(LedgerRecorder, "append", and_stop)
         stopped = threading.Thread(
@@ -54,7 +52,6 @@ def test_a_writer_that_stops_after_its_append_keeps_no_lock(
         )
         stopped.start()
         assert appended.wait(20)
-    assert other.execute("import/NORDWIND/other", stage(), at=NOON, by="t") is not None
+    assert owner.execute("import/NORDWIND/other", stage(), at=NOON, by="t") is not None
     go_on.set()
     stopped.join()
-    other.close()

@@ -17,7 +17,6 @@ from cli.verify import verify
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
 from eventstore.log.authority import AuthorityKey
-from eventstore.log.ledger import Ledger
 from eventstore.proof import verifier
 from eventstore.proof.checkpoints import LogKey
 from eventstore.proof.statement import (
@@ -28,7 +27,6 @@ from eventstore.proof.statement import (
     waiting_statements,
 )
 from eventstore.proof.verifier import Invalid, read_checkpoint
-from projections import INLINE
 from tests.support.make import NOON
 from tests.support.sealed_log import KEY, OTHER_KEY, Log, find
 from workers.followers.sealer import Sealer
@@ -127,21 +125,20 @@ def test_the_program_of_a_proof_checks_certificates_alone(folder: Path) -> None:
 
 def test_the_sealer_signs_what_is_asked_for_with_a_checkpoint_of_everything(log: Log) -> None:
     log.add(301, 310)
-    ledger, stop = Ledger(log.urls.service, views=INLINE), threading.Event()
-    with pytest.raises(StoreUnavailable, match="is a relay running"):
-        asyncio.run(signed_statement(ledger, AUTHORITY, BODY, within_s=0.2))
-    running = Sealer(ledger, KEY, log.outside, AUTHORITY, every_s=3600).start(stop)
-    try:
-        statement = asyncio.run(signed_statement(ledger, AUTHORITY, BODY))
-        assert check_statement(statement, [KEY.verifier]).size == 630
-        (log.folder / "one.json").write_text(json.dumps(statement))
-        log.cut(300)
-        with pytest.raises(StatementRefused, match="TRUNCATED: the log has 300 events"):
-            asyncio.run(signed_statement(ledger, AUTHORITY, BODY))
-    finally:
-        stop.set()
-        running.join()
-        ledger.close()
+    stop = threading.Event()
+    with log.ledger() as ledger:
+        with pytest.raises(StoreUnavailable, match="is a relay running"):
+            asyncio.run(signed_statement(ledger, AUTHORITY, BODY, within_s=0.2))
+        running = Sealer(ledger, KEY, log.outside, AUTHORITY, every_s=3600).start(stop)
+        try:
+            statement = asyncio.run(signed_statement(ledger, AUTHORITY, BODY))
+            assert check_statement(statement, [KEY.verifier]).size == 630
+            log.cut(300)
+            with pytest.raises(StatementRefused, match="TRUNCATED: the log has 300 events"):
+                asyncio.run(signed_statement(ledger, AUTHORITY, BODY))
+        finally:
+            stop.set()
+            running.join()
     assert log.admin.execute("SELECT count(*) FROM statement_requests").fetchone() == (0,)
 
 
@@ -167,13 +164,10 @@ def test_verify_takes_certificates_and_compares_the_log_with_their_checkpoints(
 @pytest.mark.promise("authority-outside-database")
 def test_a_statement_that_only_the_database_asks_for_is_not_signed(log: Log) -> None:
     """The service's database role can insert a request, and repeat one with another id or time."""
-    ledger = Ledger(log.urls.service, views=INLINE)
     insert = "INSERT INTO statement_requests (id, body, requested_at, mac) VALUES (%s, %s, %s, %s)"
     body, at = json.dumps(BODY), now()
-    authentic = uuid4()
+    authentic, old, long_ago = uuid4(), uuid4(), at - timedelta(minutes=11)
     mac = AUTHORITY.mac("statement", str(authentic), body, at)
-    long_ago = at - timedelta(minutes=11)
-    old = uuid4()
     old_mac = AUTHORITY.mac("statement", str(old), body, long_ago)
     forged = [
         (uuid4(), body, at, ""),
@@ -181,13 +175,10 @@ def test_a_statement_that_only_the_database_asks_for_is_not_signed(log: Log) -> 
         (old, body, long_ago, old_mac),
         (old, body, at, old_mac),
     ]
-    try:
-        for row in [(authentic, body, at, mac), *forged]:
-            with ledger.connection() as connection:
-                connection.execute(insert, row)
-                Sealer(ledger, KEY, log.outside, AUTHORITY, every_s=3600).seal(waiting_statements(connection))
-                left = connection.execute("DELETE FROM statement_requests RETURNING signed, refusal").fetchall()
-            signed = [bool(row["signed"]) for row in left]
-            assert signed == ([True] if row[0] == authentic else [] if row[2] == long_ago else [False])
-    finally:
-        ledger.close()
+    for row in [(authentic, body, at, mac), *forged]:
+        with log.ledger() as ledger, ledger.connection() as connection:
+            connection.execute(insert, row)
+            Sealer(ledger, KEY, log.outside, AUTHORITY, every_s=3600).seal(waiting_statements(connection))
+            left = connection.execute("DELETE FROM statement_requests RETURNING signed, refusal").fetchall()
+        signed = [bool(row["signed"]) for row in left]
+        assert signed == ([True] if row[0] == authentic else [] if row[2] == long_ago else [False])
