@@ -11,6 +11,7 @@ from eventstore.events import Recorded, recorded_of
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
+from eventstore.log.rows import value_of
 from projections import FOLLOWING
 from projections.platform.change import changing, record_change
 from schemas.delivery_note import DeliveryNoteImport
@@ -33,13 +34,12 @@ def attach(ledger: Ledger, database: PostgresUrls, number: int, *, is_cancelled:
     external = an_account(SUPPLIER, number)["external_account_number"]
     with psycopg.connect(database.service) as connection:
         query = "SELECT account_number FROM import_status WHERE external_account_number = %s"
-        row = connection.execute(query, (external,)).fetchone()
-    assert row is not None
+        account_number = value_of(connection, query, external)
     note = RECORDS["delivery_note"] | {"cancelled": is_cancelled}
     body = encoded({"import_supplier": SUPPLIER, "external_account_number": external, "delivery_note": note})
     envelope, payload = Shape(DeliveryNoteImport).examine(body)[0], Payload.of(body)
     command = ImportRecord(
-        account_number=row[0],
+        account_number=account_number,
         payload_sha256=payload.sha256.hex(),
         content_sha256="c",
         cancellation_sha256=str(is_cancelled),
@@ -51,7 +51,7 @@ def attach(ledger: Ledger, database: PostgresUrls, number: int, *, is_cancelled:
         at=now(),
         by="t",
         payload=payload,
-        beside=changing(lambda recorded: record_change(envelope.delivery_note, recorded, row[0])),
+        beside=changing(lambda recorded: record_change(envelope.delivery_note, recorded, account_number)),
     )
 
 

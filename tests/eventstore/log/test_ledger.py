@@ -32,8 +32,10 @@ from eventstore.log.copy_format import COLUMNS, INTEGER, SIZE, text
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from eventstore.log.recorder import Append
+from eventstore.log.rows import value_of
 from projections import INLINE
 from projections.platform.change import copying
+from tests.support.databases import Admin
 from tests.support.make import NOON, OTHER_DIGEST, stage, staged, start
 from tests.support.times import set_log_time
 
@@ -62,7 +64,7 @@ def test_many_commands_are_one_transaction(ledger: Ledger) -> None:
     assert [o.stream for o in mixed if o.recorded] == [streams[2]]
 
 
-def test_rows_and_events_stand_and_fall_together(ledger: Ledger, database: PostgresUrls) -> None:
+def test_rows_and_events_stand_and_fall_together(ledger: Ledger, admin: Admin) -> None:
     row = _a_melo()
     ledger.execute_many({STREAM: stage()}, at=NOON, by="tester")
     with pytest.raises(IllegalTransition):
@@ -75,10 +77,10 @@ def test_rows_and_events_stand_and_fall_together(ledger: Ledger, database: Postg
         )
     with pytest.raises(psycopg.errors.UniqueViolation):
         ledger.execute_many({STREAM: start()}, at=NOON, by="t", beside=copying({"melo": [row, row]}), needs_all=True)
-    assert _count(database, "platform.melo") == 0
+    assert value_of(admin, "SELECT count(*) FROM platform.melo") == 0
     assert len(ledger.history(STREAM)) == 1
     ledger.execute_many({STREAM: start()}, at=NOON, by="t", beside=copying({"melo": [row]}), needs_all=True)
-    assert _count(database, "platform.melo") == 1
+    assert value_of(admin, "SELECT count(*) FROM platform.melo") == 1
 
 
 def _a_melo() -> bytes:
@@ -129,7 +131,7 @@ def test_a_payload_that_is_there_before_its_stream_conflicts_alone(ledger: Ledge
     assert ledger.payloads({STREAM: digest, OTHER_STREAM: digest}) == {STREAM: b"a body", OTHER_STREAM: b"a body"}
 
 
-def test_positions_are_dense_and_a_follower_misses_nothing(database: PostgresUrls) -> None:
+def test_positions_are_dense_and_a_follower_misses_nothing(database: PostgresUrls, admin: Admin) -> None:
     """Eight writers over four ledgers, with conflicts among them, while a follower reads."""
     ledgers = [Ledger(database.service, views=INLINE, connections=3) for _ in range(4)]
     seen: list[int] = []
@@ -160,7 +162,7 @@ def test_positions_are_dense_and_a_follower_misses_nothing(database: PostgresUrl
     follower.join()
     for ledger in ledgers:
         ledger.close()
-    assert _count(database, "events") == 60 + 8 * 60
+    assert value_of(admin, "SELECT count(*) FROM events") == 60 + 8 * 60
     assert seen == list(range(1, 60 + 8 * 60 + 1))
 
 
@@ -216,13 +218,6 @@ def _whole_reads(admin: psycopg.Connection[Any]) -> list[tuple[str, int]]:
         "SELECT relname, seq_scan FROM pg_stat_user_tables"
         " WHERE relname IN ('events', 'payloads', 'payload_keys', 'import_status') ORDER BY 1"
     ).fetchall()
-
-
-def _count(database: PostgresUrls, table: str) -> int:
-    with psycopg.connect(database.admin) as connection:
-        row = connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()
-        assert row is not None
-        return int(row[0])
 
 
 @pytest.mark.promise("conflict-concerns-own-account")

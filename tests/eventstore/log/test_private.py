@@ -21,6 +21,7 @@ from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload, random_key
 from eventstore.log.private import decrypted, encrypted, has_private, is_private
+from eventstore.log.rows import value_of
 from eventstore.replay import Replay
 from market.judging import Terms
 from projections.queries.history import history_entry, read_account_history
@@ -45,9 +46,7 @@ def shown(ledger: Ledger) -> list[dict[str, Any]]:
 def canaries(database: PostgresUrls) -> int:
     with psycopg.connect(database.admin) as connection:
         query = "SELECT count(*) FROM events WHERE encode(state, 'escape') LIKE %s OR command_id LIKE %s"
-        row = connection.execute(query, (f"%{CANARY}%", f"%{CANARY}%")).fetchone()
-    assert row
-    return int(row[0])
+        return int(value_of(connection, query, f"%{CANARY}%", f"%{CANARY}%"))
 
 
 @pytest.mark.promise("importers-named-undocumented-fields")

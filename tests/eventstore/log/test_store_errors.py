@@ -17,6 +17,7 @@ from eventstore.aggregates.import_process import stream_of
 from eventstore.errors import StoreUnavailable, VersionConflict
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload, keys_for
+from eventstore.log.rows import value_of
 from eventstore.log.store_errors import is_unavailable, store_errors
 from projections import INLINE
 from tests.support.databases import Admin
@@ -110,10 +111,8 @@ def test_a_deadlock_inside_the_append_is_tried_again(
 def unwritable(database: PostgresUrls, table: str) -> Iterator[None]:
     """Make the table's file read-only, as a read-only file system does."""
     with psycopg.connect(database.admin, autocommit=True) as connection:
-        query = "SELECT current_setting('data_directory'), pg_relation_filepath(%s)"
-        row = connection.execute(query, (table,)).fetchone()
-        assert row is not None
-        file = Path(row[0]) / row[1]
+        query = "SELECT current_setting('data_directory') || '/' || pg_relation_filepath(%s)"
+        file = Path(value_of(connection, query, table))
         mode = file.stat().st_mode
         connection.execute("CHECKPOINT")
         file.chmod(0o400)

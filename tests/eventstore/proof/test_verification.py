@@ -14,6 +14,7 @@ from eventstore.aggregates.organisation import CreateKey, RevokeKey
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
 from eventstore.log.answers import Answer
+from eventstore.log.rows import value_of
 from eventstore.operations.backup import back_up
 from eventstore.operations.guards import guards_off
 from eventstore.operations.migrate import migrate
@@ -81,10 +82,9 @@ def edited_with_its_leaf(log: Log) -> None:
 
 
 def payload_and_digest_edited(log: Log) -> None:
-    row = log.admin.execute("SELECT stream, state FROM events WHERE position = 100").fetchone()
-    assert row is not None
+    before = value_of(log.admin, "SELECT state FROM events WHERE position = 100")
     other = hashlib.sha256(b"{}").hexdigest()
-    state = msgspec.json.encode(msgspec.json.decode(row[1]) | {"payload_sha256": other})
+    state = msgspec.json.encode(msgspec.json.decode(before) | {"payload_sha256": other})
     log.admin.execute("UPDATE events SET state = %s WHERE position = 100", (state,))
 
 

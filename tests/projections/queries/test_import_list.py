@@ -1,6 +1,5 @@
 """Lists of imports match every filter, page by page, without gaps."""
 
-import asyncio
 from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
@@ -16,6 +15,7 @@ from projections.queries import import_list
 from projections.queries.import_list import Narrowed, list_imports
 from tests.support.following import follow
 from tests.support.make import NOON, an_account, encoded, start
+from tests.support.rows import asked
 from tests.support.times import set_log_time
 
 FAILED = "import_process_failed_validation"
@@ -50,19 +50,19 @@ def listing(ledger: Ledger, database: PostgresUrls) -> Listing:
     follow(ledger)
 
     def listed(limit: int = 50, **narrowed: Any) -> list[str]:
-        async def pages() -> list[str]:
+        async def pages(connection: psycopg.AsyncConnection[Any]) -> list[str]:
             wanted, shown, after = Narrowed(**{"suppliers": ("S", "T")} | narrowed), [], ""
-            async with await psycopg.AsyncConnection.connect(database.service, autocommit=True) as connection:
-                while True:
-                    page = await list_imports(connection, wanted, after=after, limit=limit)
-                    assert len(page.imports) <= limit
-                    shown += [row.external_account_number for row in page.imports]
-                    if not page.next_after:
-                        return shown
-                    assert page.next_after != after
-                    after = page.next_after
+            while True:
+                page = await list_imports(connection, wanted, after=after, limit=limit)
+                assert len(page.imports) <= limit
+                shown += [row.external_account_number for row in page.imports]
+                if not page.next_after:
+                    return shown
+                assert page.next_after != after
+                after = page.next_after
 
-        return asyncio.run(pages())
+        found: list[str] = asked(database.service, pages)
+        return found
 
     return listed
 
@@ -138,10 +138,6 @@ def test_what_was_mended_is_told_from_what_still_fails(ledger: Ledger, listing: 
 
 
 def test_no_page_begins_where_none_has_ended(database: PostgresUrls) -> None:
-    async def asked(after: str) -> None:
-        async with await psycopg.AsyncConnection.connect(database.service) as connection:
-            await list_imports(connection, Narrowed(suppliers=("S",)), after=after)
-
     for nonsense in ("x", "-1", "1" * 19, "٣", "5~\0"):
         with pytest.raises(ValueError, match="no page"):
-            asyncio.run(asked(nonsense))
+            asked(database.service, list_imports, Narrowed(suppliers=("S",)), after=nonsense)

@@ -9,6 +9,7 @@ from embedded.postgres import PostgresUrls
 from eventstore.log import payloads
 from eventstore.log.columns import log_head
 from eventstore.log.ledger import Ledger
+from eventstore.log.rows import value_of
 from projections import PLATFORM, PROJECTIONS
 from projections.versions import build as build_module
 from projections.versions.build import apply_events, build, make_tables
@@ -70,14 +71,14 @@ def test_payloads_that_are_read_a_few_at_a_time_come_to_the_same(
 def poison(admin: Connection[Any], projection: Projection) -> str:
     """Make the last event of a stream unreadable; return the stream."""
     admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
-    row = admin.execute(
+    stream = value_of(
+        admin,
         "UPDATE events SET state = '\\xff7b' WHERE position = ("
         " SELECT max(position) FROM events AS e WHERE topic = ANY(%s) AND NOT EXISTS ("
         "  SELECT FROM events AS o WHERE o.stream = e.stream AND o.topic = 'subject_erased.v1')) RETURNING stream",
-        (projection.topics,),
-    ).fetchone()
-    assert row is not None
-    return str(row[0])
+        projection.topics,
+    )
+    return str(stream)
 
 
 @pytest.mark.parametrize("projection", [BY_NAME["account_search"], BY_NAME["platform"]], ids=lambda one: one.name)
@@ -125,16 +126,13 @@ def test_a_poison_event_parks_its_own_stream_only(
     admin: Connection[Any], database: PostgresUrls, projection: Projection
 ) -> None:
     table = f"{projection.home}.{projection.tables[0]}"
-    before = admin.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()
+    before = value_of(admin, f"SELECT count(*) FROM {table}")
     stream = poison(admin, projection)
     with alone(admin, projection):
         built = build_version(database.admin, admin, projection)
         assert parked_streams(admin, projection.name, built.version) == [stream]
         switch(admin, projection, built.version)
-    after = admin.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()
-    assert before is not None
-    assert after is not None
-    assert before[0] - 1 <= after[0] <= before[0]
+    assert before - 1 <= value_of(admin, f"SELECT count(*) FROM {table}") <= before
     assert verify(database.admin, admin, projection, limit=3).parked == 1
 
 
@@ -163,9 +161,7 @@ def test_every_projection_has_rows_and_is_what_the_log_says(
 ) -> None:
     found = verify(database.admin, admin, projection, limit=3)
     assert found.first == ()
-    rows = admin.execute(f"SELECT count(*) FROM {projection.home}.{projection.tables[0]}".encode()).fetchone()
-    assert rows is not None
-    assert rows[0] > 0
+    assert value_of(admin, f"SELECT count(*) FROM {projection.home}.{projection.tables[0]}") > 0
     assert live_version(admin, projection.name).differences == 0
 
 

@@ -11,6 +11,7 @@ from psycopg.rows import dict_row, tuple_row
 from embedded.postgres import PostgresUrls
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
+from eventstore.log.rows import rows_of, value_of
 from projections import MARKET, PROJECTIONS
 from projections.queries.history import account_streams
 from projections.versions.compare import heal, verify
@@ -66,8 +67,7 @@ def test_a_parked_stream_is_left_out_by_the_follower_and_goes_on_when_it_is_heal
     good, bad = (an_account(SUPPLIER, number)["external_account_number"] for number in (40, 41))
     stage(history, an_account(SUPPLIER, 40))
     stream = stage(history, an_account(SUPPLIER, 41))
-    row = admin.execute("SELECT content FROM payloads WHERE stream = %s", (stream,)).fetchone()
-    assert row is not None
+    content = value_of(admin, "SELECT content FROM payloads WHERE stream = %s", stream)
     admin.execute("UPDATE payloads SET content = '\\x01' WHERE stream = %s", (stream,))
     follow(history)
     assert parked_streams(admin, "account_search", 1) == [stream]
@@ -75,7 +75,7 @@ def test_a_parked_stream_is_left_out_by_the_follower_and_goes_on_when_it_is_heal
     assert (good,) in found
     assert (bad,) not in found
     assert heal(admin, search, [stream]).is_parked
-    admin.execute("UPDATE payloads SET content = %s WHERE stream = %s", (row[0], stream))
+    admin.execute("UPDATE payloads SET content = %s WHERE stream = %s", (content, stream))
     assert heal(admin, search, [stream]).says == "resumed"
     assert parked_streams(admin, "account_search", 1) == []
     assert verify(database.admin, admin, search, limit=3).first == ()
@@ -85,18 +85,14 @@ def test_a_counter_that_was_built_without_a_stream_counts_it_when_it_is_healed(
     admin: Connection[Any], history: Ledger, database: PostgresUrls
 ) -> None:
     progress = BY_NAME["import_progress"]
-    row = admin.execute("SELECT stream FROM events WHERE topic = 'import_errored.v1'").fetchone()
-    assert row is not None
-    stream = row[0]
+    stream = rows_of(admin, "SELECT stream FROM events WHERE topic = 'import_errored.v1'")[0][0]
     admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
-    last = admin.execute(
-        "SELECT state, position FROM events WHERE stream = %s ORDER BY version DESC LIMIT 1", (stream,)
-    ).fetchone()
-    assert last is not None
-    admin.execute("UPDATE events SET state = '\\xff7b' WHERE position = %s", (last[1],))
+    last = "SELECT state, position FROM events WHERE stream = %s ORDER BY version DESC LIMIT 1"
+    [(state, position)] = rows_of(admin, last, stream)
+    admin.execute("UPDATE events SET state = '\\xff7b' WHERE position = %s", (position,))
     make_anew(database.admin, admin, progress)
     assert parked_streams(admin, "import_progress", 2) == [stream]
-    admin.execute("UPDATE events SET state = %s WHERE position = %s", (last[0], last[1]))
+    admin.execute("UPDATE events SET state = %s WHERE position = %s", (state, position))
     assert heal(admin, progress, [stream]).says == "resumed"
     assert verify(database.admin, admin, progress, limit=3).first == ()
 

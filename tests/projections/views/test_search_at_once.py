@@ -18,6 +18,7 @@ from eventstore.events import Recorded
 from eventstore.log.columns import log_head
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
+from eventstore.log.rows import value_of
 from projections import AT_ONCE, FOLLOWING
 from projections.versions.compare import verify
 from projections.versions.reading import Seen
@@ -172,9 +173,7 @@ def test_new_entries_of_the_index_are_put_in_order_by_who_follows_when_there_are
 
     def left() -> int:
         """Return the number of pages in the pending list."""
-        row = admin.execute("SELECT gin_clean_pending_list('account_search_terms_idx') AS pages").fetchone()
-        assert row is not None
-        return int(row[0])
+        return int(value_of(admin, "SELECT gin_clean_pending_list('account_search_terms_idx')"))
 
     stage(log, an_account(SUPPLIER, 1))
     follow(log)
@@ -219,10 +218,9 @@ def test_what_runs_with_the_owners_rights_reads_nothing_of_the_callers(
         )
         connection.execute(f"CREATE TEMP VIEW {relation} AS SELECT {columns}".encode())
         connection.execute(f"SELECT {function}()".encode())
-    granted = admin.execute("SELECT proacl::text FROM pg_proc WHERE proname = %s", (function,)).fetchone()
-    assert granted is not None
-    assert "{=X" not in str(granted[0])
-    assert ",=X" not in str(granted[0])
+    granted = value_of(admin, "SELECT proacl::text FROM pg_proc WHERE proname = %s", function)
+    assert "{=X" not in granted
+    assert ",=X" not in granted
 
 
 @pytest.mark.parametrize(
