@@ -23,7 +23,7 @@ TASK_TIMEOUT_S = 10.0
 """Longest wait for the relay, in seconds. The task is carried out even if it takes longer."""
 POLL_S = 0.1
 _NOT_YET = N_(
-    "The relay has not carried out the operation yet. It must be running and needs "
+    "The relay has not carried out the operation yet. The relay must be running and needs "
     "DATABASE_ADMIN_URL. Check again later."
 )
 

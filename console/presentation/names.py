@@ -13,7 +13,7 @@ HEADLINES = {
     405: N_("Action not possible"),
     413: N_("Too much data"),
     429: N_("Too many requests"),
-    500: N_("Something went wrong"),
+    500: N_("Unexpected error"),
     503: N_("The service is busy or not available"),
 }
 NAMES: dict[str, dict[str, str]] = {
@@ -62,7 +62,7 @@ NAMES: dict[str, dict[str, str]] = {
         "user_enable": N_("Enable"),
         "user_sign_out": N_("Sign out everywhere"),
         "user_erase": N_("Erase a user"),
-        "user_openid": N_("Copy a role from the OpenID provider"),
+        "user_openid": N_("Apply the role from the OpenID provider"),
     },
     "task_states": {
         "REQUESTED": N_("requested"),
@@ -74,12 +74,12 @@ NAMES: dict[str, dict[str, str]] = {
         "changed": N_("Rows changed"),
         "added": N_("Rows added"),
         "removed": N_("Rows removed"),
-        "parked": N_("Parked"),
+        "parked": N_("Parked streams"),
         "version": N_("Version"),
         "former": N_("Previous version"),
         "position": N_("Position"),
         "events": N_("Events"),
-        "hashed": N_("Events hashed"),
+        "hashed": N_("Verified events"),
         "anchored": N_("Covered by checkpoints up to position"),
         "checkpoints": N_("Matching checkpoints"),
         "seconds": N_("Duration [s]"),

@@ -30,7 +30,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-_POSTPONED = N_("Attempt postponed; it is repeated later")
+_POSTPONED = N_("Attempt postponed; the import will be tried again")
 _WORDS: dict[type[Event] | type[Unreadable], tuple[str, Tone]] = {
     imports.ImportStaged: (N_("Payload received"), ""),
     imports.ImportStarted: (N_("Worker %(worker)s started processing, attempt %(attempt)s"), "busy"),
@@ -46,7 +46,7 @@ _WORDS: dict[type[Event] | type[Unreadable], tuple[str, Tone]] = {
     MailStarted: (N_("Sending the e-mail, attempt %(attempt)s"), "busy"),
     MailPostponed: (_POSTPONED, "warn"),
     MailDelivered: (N_("E-mail accepted by the mail server"), "good"),
-    MailFailed: (N_("E-mail not sent; no more attempts"), "bad"),
+    MailFailed: (N_("E-mail not sent: no further attempts"), "bad"),
     PersonalDataShown: (N_("Personal data shown"), ""),
     RecordImported: (N_("Record attached"), ""),
     RecordCancellationChanged: (N_("Attached record valid again"), ""),
@@ -106,7 +106,7 @@ def waits_for(status: str, supplier_status: str, due: Any, lease: Any, translate
     """The next step of an import, in a sentence. `due` and `lease` are formatted times, "" for none."""
     text = {
         "PENDING": N_("The import waits for a free worker."),
-        "IN_PROGRESS": N_("A worker is processing it."),
+        "IN_PROGRESS": N_("A worker is processing the import."),
         "ERRORED": N_("Fix the cause and retry the import, or ask the importer to send the account again."),
         "DRY_RUN_ERRORED": N_("A dry run changes nothing. To create the account, the importer must send it again."),
         "DRY_RUN_SUCCEEDED": N_("A dry run changes nothing. To create the account, the importer must send it again."),
@@ -122,5 +122,5 @@ def waits_for(status: str, supplier_status: str, due: Any, lease: Any, translate
     elif status == "PENDING" and due:
         text = N_("The import waits until %(moment)s. It is processed then.")
     elif status == "IN_PROGRESS" and lease:
-        text = N_("A worker is processing it until %(moment)s. After that, another worker may take over.")
+        text = N_("A worker may process the import until %(moment)s. After that, another worker can take over.")
     return translate(text, moment=due or lease)

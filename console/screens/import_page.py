@@ -301,7 +301,7 @@ async def _changes(visit: Visit, past: Past, *, is_clear: bool) -> tuple[list[Fi
         return None, pages(visit, "changes-after", None)
     by_version = {str(row.version): row for row in past.staged}
     if any(version not in by_version for version in wanted):
-        raise visit.invalid("from", N_("Choose two payloads of this import."), "invalid_choice")
+        raise visit.invalid("from", N_("Select two payloads of this import."), "invalid_choice")
     bodies = [body for version in wanted if (body := await _body(visit, by_version[version])) is not None]
     if len(bodies) < 2:
         return [], pages(visit, "changes-after", None)

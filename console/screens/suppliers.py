@@ -245,7 +245,7 @@ async def change_user(visit: Visit) -> Response:
     await finished(visit, await ask(visit, _TASKS[change], arguments))
     if change == "erase":
         return visit.redirect(HOME, notice=visit._("The user was erased."))
-    return visit.redirect(_address("users", user.user_id), notice=visit._("The change was made."))
+    return visit.redirect(_address("users", user.user_id), notice=visit._("The change was saved."))
 
 
 async def _with_link(visit: Visit, user_id: str, name: str) -> Response:

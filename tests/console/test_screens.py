@@ -285,7 +285,7 @@ def test_a_proof_is_downloaded_and_checkpoints_are_compared(book: Ledger, databa
         file = {"file": ("monday.note", sealed.note.replace("\n", "\r\n"), "text/plain")}
         page = browser.post("/console/proof/compare/", data={"csrf": csrf, "note": ""}, files=file)
         assert "no event that it covers was altered" in words_of(page.text)
-        assert "Verify every event against it" in words_of(page.text)
+        assert "Verify every event against this checkpoint" in words_of(page.text)
         assert browser.get("/console/proof/?before=x").status_code == 400
     place = folder / "auditor"  # who has the file and a Python, and nothing of ours
     place.mkdir()
@@ -323,7 +323,7 @@ def test_only_a_checkpoint_that_the_log_has_signed_gets_into_the_log(
 def test_pages_are_honest_where_there_is_nothing(ledger: Ledger, database: PostgresUrls) -> None:
     with visiting(database, signed_in(ledger)) as browser:
         for path, says in (
-            ("/console/", "There is no supplier yet that you may see."),
+            ("/console/", "There is no supplier that you may see."),
             ("/console/imports/?supplier=NOBODY", "No import matches."),
             ("/console/errors/", "No import has failed."),
             ("/console/projections/", "import_status"), ("/console/proof/", "There is no checkpoint yet."),

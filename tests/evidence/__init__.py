@@ -19,10 +19,11 @@ WITHOUT_TESTS = ("does not apply", "not met", "untested")
 
 _HEAD = """# Evidence for security requirements
 
-Made from the markers of tests by `make docs`. Requirements are those of [OWASP ASVS][asvs] 5.0,
-levels 1 and 2, and of the [OWASP API Security Top 10](https://owasp.org/API-Security/) of 2023.
-Sentences are ours: the standard's own words decide. The [threat model](../explanation/security.md)
-says what they protect.
+`make docs` writes this page from the markers of tests. The requirements are those of
+[OWASP ASVS][asvs] 5.0, levels 1 and 2, and of the
+[OWASP API Security Top 10](https://owasp.org/API-Security/) of 2023. The sentences are our
+summaries; the text of the standard is authoritative. The [threat model](../explanation/security.md)
+lists what is protected.
 
 [asvs]: https://owasp.org/www-project-application-security-verification-standard/
 """
