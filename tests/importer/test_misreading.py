@@ -173,6 +173,7 @@ def test_a_birth_date_with_a_year_of_two_digits_is_not_in_the_future(tmp_path: P
         ("DDMMYYYY", "2024-W01-1", "date", "'2024-W01-1' does not match format '%d%m%Y'"),
         ("DD.MM.YYYY", "1.2.24", "date", "'1.2.24' does not match format '%d.%m.%Y'"),
         ("", True, "decimal", "True"),
+        ("", "1.5", "integer", "1.5"),
     ],
 )
 def test_a_date_in_another_form_and_a_boolean_as_a_number_are_refused(
@@ -181,6 +182,7 @@ def test_a_date_in_another_form_and_a_boolean_as_a_number_are_refused(
     with pytest.raises(ValueError, match=re.escape(sentence)):
         converted(cell, kind, dates=form)
     assert converted("10121205", "date", dates="DDMMYYYY") == "1205-12-10"
+    assert (converted("2.0", "integer"), converted(True, "text")) == (2, "true")
 
 
 # CSV
@@ -207,6 +209,7 @@ ENCODED = "Nr;Name\nK1;Müller\nK2;Größer\nK3;Weiß\n"
         ),
         (ENCODED, "'klingon' must be the name of an encoding", {"source": {"encoding": "klingon"}}),
         (ENCODED, "must be the name of an encoding", {"source": {"encoding": "base64"}}),
+        *((ENCODED, "must be one character", {"source": {"delimiter": delimiter}}) for delimiter in (";;", '"', "\n")),
         (ENCODED.encode("cp1252"), "line 2, byte 5 is 0xFC, which is not utf-8", {"source": {"encoding": "utf-8"}}),
         ("\ufeffNr;Name\nK1;Groß\n\ufeffNr;Name\nK2;Böhm\n", "line 3 has a byte order mark", {}),
         ("Nr;Name\nK1;Muster\n".encode("utf-16-le"), "NUL byte: is it UTF-16?", {}),
@@ -347,6 +350,8 @@ def test_sheets_that_are_not_read_are_named_and_refused(tmp_path: Path) -> None:
     assert [account["external_account_number"] for account in made] == ["K1", "K2"]
     with pytest.raises(Unreadable, match="has no sheet 'Kunde' with rows"):
         lines(tmp_path, file, source={"sheets": ["Kunde"]})
+    with pytest.raises(Unreadable, match="has no sheet with rows"):
+        lines(tmp_path, workbook(tmp_path, ("Leer", [])))
 
 
 @pytest.mark.parametrize(
@@ -489,6 +494,7 @@ def test_numbers_and_bytes_of_parquet_are_read(tmp_path: Path) -> None:
             (name, b"PK\x03\x04\x14\0", "is a workbook or a ZIP archive, not CSV: a workbook must be saved as .xlsx")
             for name in ("kunden.csv", "kunden.ods", "kunden.xlsb")
         ),
+        ("kunden.csv", b"PAR1", "is a Parquet file, not CSV: its name must end with .parquet"),
         ("kunden.csv", b"<!DOCTYPE html>", "is an HTML or XML page, not CSV"),
         ("kunden.parquet", b"Nr;Name\n", "is not a Parquet file"),
         ("kunden.parquet", b"PAR1 broken PAR1", "cannot be read as Parquet"),
@@ -694,6 +700,8 @@ SOURCE_NAMES = "The names there must be among delimiter, encoding, sheets, ignor
             ({}, {"decimals": form}, "decimals must be written like 1.234,56")
             for form in ("deutsch", "1.234.56", "1,234,56", "")
         ),
+        ({"external_account_number": {"constant": "1"}}, {}, "must name the column of the account's number"),
+        ({}, {"files": {"": {"path": "z.csv", "key": "Nr"}}}, "has a further table without a name"),
         ({}, {"dates": "DD.MM."}, "dates must be written like DD.MM.YYYY"),
         ({}, {"emtpy": ["x"]}, "among account, key, dates, decimals, empty, texts, tables, files, ignore, source."),
         ({}, {"source": {"encodign": "cp1252"}}, SOURCE_NAMES),
@@ -757,7 +765,7 @@ def test_cells_that_a_reader_loses_are_noticed_by_the_second_count(
     mapped(tmp_path)
     ended = importbook("manifest", file, "--mapping", "m.yaml", "-o", "m.json", at=tmp_path)
     assert (ended.returncode, (tmp_path / "m.json").exists()) == (1, False)
-    assert "column Name: 0 filled cells were read and 2 were counted" in ended.stderr
+    assert "column Name: 0 filled cells were read, and 2 counted" in ended.stderr
 
 
 def test_cells_that_get_into_no_account_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -768,7 +776,7 @@ def test_cells_that_get_into_no_account_are_noticed(tmp_path: Path, monkeypatch:
     mapped(tmp_path)
     ended = importbook(*COUNT, at=tmp_path)
     assert (ended.returncode, (tmp_path / "m.json").exists()) == (1, False)
-    assert "Nr: 2 filled cells were counted, 1 are used and 0 are ignored. Nothing is certified." in ended.stderr
+    assert "Nr: 2 filled cells were counted, 1 used and 0 ignored. Nothing is certified." in ended.stderr
 
 
 @pytest.mark.parametrize("content", ["Nr;Name;Saldo\nK1;x;1,50\nK2;y;12.50\n", "Nr;Name;Saldo\nK1;x;1,50\n;y;2,50\n"])

@@ -94,7 +94,7 @@ class Profile:
     """Statistics of accounts. Memory does not grow with them, except for the values that should be unique."""
 
     def __init__(self) -> None:
-        self.accounts = 0
+        self.accounts = self.bad_lines = 0
         self.paths: dict[str, PathProfile] = {}
 
     def add(self, content: bytes) -> None:

@@ -30,16 +30,14 @@ def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, 
 
     Prints for each path the share of accounts with a value, the number of values and of different ones, their length,
     range and most frequent ones. DUPLICATES counts values that several accounts share although they should not. The
-    service checks the accounts and stores nothing. Exit code 1 if a line is no account.
+    service checks the accounts and creates none. Exit code 1 if a line is no account.
     """
-    found, bad, console = Profile(), list[str](), common.out()
+    found, console = Profile(), common.out()
     sources = common.sources_of(files, mapping, supplier)
-    lines = _lines(sources, supplier, found, bad)
+    lines = _lines(sources, supplier, found)
     refused, warned = Tally(), Tally()
     unchecked = _check(lines, access, refused, warned)
-    for sentence in bad:
-        common.say(common.err(), sentence)
-    if not found.accounts and not bad:
+    if not found.accounts and not found.bad_lines:
         common.say(common.err(), "There was nothing to look at.")
         return NOTHING_DONE
     _show(console, found)
@@ -52,11 +50,11 @@ def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, 
     common.report_kinds(console, f"{counted(warned.accounts, 'account')} with warnings:", warned)
     words = common.words_of(mapping=str(mapping or ""), supplier=supplier, mode="validate")
     common.next_step(console, "push", *files, *words, *access.words)
-    return SOMETHING_WRONG if bad else OK
+    return SOMETHING_WRONG if found.bad_lines else OK
 
 
-def _lines(sources: Sequence[Source], supplier: str | None, found: Profile, bad: list[str]) -> Iterator[bytes]:
-    """Yield the accounts, and add them to the statistics. Lines that are no account become sentences."""
+def _lines(sources: Sequence[Source], supplier: str | None, found: Profile) -> Iterator[bytes]:
+    """Yield the accounts, and add them to the statistics. Print which lines are no account."""
     for source in sources:
         for line in source.lines():
             content = account_in(line.content)
@@ -65,7 +63,8 @@ def _lines(sources: Sequence[Source], supplier: str | None, found: Profile, bad:
                     raise NoAccount(line.errors[0].detail)
                 found.add(content)
             except NoAccount as error:
-                bad.append(f"{source.name}, line {line.number} is no account: {error}")
+                found.bad_lines += 1
+                common.say(common.err(), f"{source.name}, line {line.number} is no account: {error}")
             else:
                 yield for_supplier(content, supplier) if supplier else content
 

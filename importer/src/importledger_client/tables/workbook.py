@@ -32,10 +32,8 @@ class Sheet:
         self._scan: Scan | None = None
 
     def header(self) -> list[str]:
-        first = next(self._cells(), None)
-        if first is None:
-            raise Unreadable(f"{self.label} must have the names of its columns in the first row.")
-        return [str(cell).strip() if cell is not None else "" for cell in first[1]]
+        _, cells = next(self._cells())
+        return [str(cell).strip() if cell is not None else "" for cell in cells]
 
     def rows(self) -> Iterator[tuple[int, list[Cell]]]:
         cells = self._cells()
