@@ -23,6 +23,27 @@ FROM events
 """  # noqa: S608 - constants
 """Query of whole events. A condition and an order follow."""
 
+MOST_BYTES = 32_000_000
+"""Most bytes of events that a follower reads at once. More would take its memory, or longer than a statement may."""
+
+
+def bounded(query: LiteralString) -> LiteralString:
+    """Return a query of the first of these events, up to MOST_BYTES, with two more columns.
+
+    `query` returns events in order, with position and state. The new columns are the number of its events, and the
+    bytes before each.
+    """
+    return f"""
+SELECT * FROM (
+    SELECT n.*, count(*) OVER (), sum(octet_length(n.state)) OVER upto - octet_length(n.state) AS before
+    FROM ({query}) AS n
+    WINDOW upto AS (ORDER BY n.position ROWS UNBOUNDED PRECEDING)
+) AS counted
+WHERE before < {MOST_BYTES}
+ORDER BY position
+"""  # noqa: S608 - constants
+
+
 SELECT_HEAD = "SELECT coalesce(max(position), 0) AS head FROM events"
 """Query of the last position of the log; 0 if it is empty."""
 

@@ -18,6 +18,7 @@ from psycopg.rows import tuple_row
 from eventstore.aggregates.aggregate import Event
 from eventstore.errors import StoreUnavailable
 from eventstore.events import read_event
+from eventstore.log.columns import bounded
 from eventstore.log.columns import log_head as log_head
 from eventstore.log.recorder import LedgerDatastore
 from eventstore.log.store_errors import store_errors
@@ -27,13 +28,13 @@ CHANNEL = "importledger"
 MIN_INTERVAL_S = 0.1
 POLL_S = 0.5
 
-_SELECT_AFTER = """
+_SELECT_AFTER = bounded("""
 SELECT position, stream, topic, state
 FROM events
 WHERE position > %b AND topic = ANY(%b)
 ORDER BY position
 LIMIT %b
-"""
+""")
 _SELECT_CHECKPOINT = "SELECT position FROM checkpoints WHERE follower = %s"
 _UPSERT_CHECKPOINT = """
 INSERT INTO checkpoints (follower, position) VALUES (%s, %s)
@@ -66,12 +67,11 @@ def read_after(
     """Return events of these topics after the position, and the position up to which the log was read."""
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         head = log_head(connection)
-        cursor.execute(_SELECT_AFTER, (position, list(topics), limit), prepare=True)
-        events = [
-            Followed(place, stream, topic, read_event(stream, topic, state))
-            for place, stream, topic, state in cursor.fetchall()
-        ]
-    if len(events) == limit:
+        rows = cursor.execute(_SELECT_AFTER, (position, list(topics), limit), prepare=True).fetchall()
+    events = [
+        Followed(place, stream, topic, read_event(stream, topic, state)) for place, stream, topic, state, *_ in rows
+    ]
+    if len(events) == limit or (rows and len(rows) < rows[0][-2]):
         return events, events[-1].position
     return events, max(head, events[-1].position if events else position)
 

@@ -375,14 +375,16 @@ def read_leaves(connection: Connection[Any], after: int, upto: int) -> list[tupl
     A row in Postgres' binary COPY format is a leaf as `verifier.leaf_of` defines it.
     """
     leaves = []
-    with connection.cursor() as cursor, cursor.copy(_COPY_LEAVES.format(int(after), int(upto)).encode()) as copy:
-        is_first = True
-        for chunk in copy:
-            row = bytes(chunk)
-            if is_first:
-                row, is_first = row[_HEADER_BYTES:], False
-            if row and row != _TRAILER:
-                leaves.append((int.from_bytes(row[6:14]), leaf_hash(row)))
+    with connection.transaction(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL statement_timeout = 0")  # large events take long, and only one is in memory
+        with cursor.copy(_COPY_LEAVES.format(int(after), int(upto)).encode()) as copy:
+            is_first = True
+            for chunk in copy:
+                row = bytes(chunk)
+                if is_first:
+                    row, is_first = row[_HEADER_BYTES:], False
+                if row and row != _TRAILER:
+                    leaves.append((int.from_bytes(row[6:14]), leaf_hash(row)))
     return leaves
 
 

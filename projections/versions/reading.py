@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache, partial
+from itertools import repeat
 from typing import Any, LiteralString
 
 import msgspec
@@ -17,7 +18,7 @@ from eventstore.aggregates.import_process import ImportProcessed
 from eventstore.errors import OperatorError
 from eventstore.events import AGGREGATES, ERASURES, Recorded, Unreadable, read_event, recorded_event, subject_of
 from eventstore.log import locks
-from eventstore.log.columns import columns_of
+from eventstore.log.columns import bounded, columns_of
 from eventstore.log.payloads import PayloadId, archive_of, each_body, is_erased
 from eventstore.log.rows import rows_of
 from redaction.shown import said_by
@@ -61,6 +62,12 @@ class Poison(msgspec.Struct, frozen=True):
     topic: str = ""
 
 
+class Batch(list[Seen | Poison]):
+    """Events that were read at once. `is_cut` is True if the next ones would have been too many bytes."""
+
+    is_cut = False
+
+
 class Slice(msgspec.Struct, frozen=True):
     """Range of streams in the database's order: after one, up to another. None is an open end."""
 
@@ -68,14 +75,14 @@ class Slice(msgspec.Struct, frozen=True):
     upto: str | None = None
 
 
-_SELECT_ORDERED = f"""
+_SELECT_ORDERED = bounded(f"""
 SELECT {columns_of("e.")}, NULL::timestamptz, 0::bigint
 FROM events AS e
 WHERE e.position > %(after)s AND e.position <= %(upto)s AND e.topic = ANY(%(topics)s)
   AND (%(streams)s::text[] IS NULL OR e.stream = ANY(%(streams)s))
 ORDER BY e.position
 LIMIT %(limit)s
-"""  # noqa: S608 - constants
+""")  # noqa: S608 - constants
 
 
 def _select_last(skipped: LiteralString) -> LiteralString:
@@ -167,7 +174,7 @@ def read_ordered(
     streams: Sequence[str] | None = None,
     limit: int = BATCH,
     last_topics: LastTopics | None = None,
-) -> list[Seen | Poison]:
+) -> Batch:
     """Read the next events of these topics in the order of the log, optionally only of these streams.
 
     With `last_topics`, each event gets the topic before it in its stream.
@@ -175,9 +182,10 @@ def read_ordered(
     wanted = {"after": after, "upto": upto, "topics": list(topics), "streams": streams, "limit": limit}
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         rows = cursor.execute(_SELECT_ORDERED, wanted).fetchall()
-    if last_topics is None:
-        return [_seen(row) for row in rows]
-    return [*map(_seen, rows, last_topics.before(connection, rows))]
+    previous = last_topics.before(connection, rows) if last_topics is not None else repeat(None)
+    batch = Batch(_seen(row[:-2], topic) for row, topic in zip(rows, previous, strict=False))
+    batch.is_cut = bool(rows) and len(rows) < rows[0][-2]
+    return batch
 
 
 def read_last(
@@ -281,7 +289,9 @@ def be_alone(connection: Connection[Any]) -> None:
 
 def read_erasures(connection: Connection[Any], *, after: int) -> list[Recorded]:
     """Read the erasures after a position of the log."""
-    found = read_ordered(connection, [*ERASURES], after=after, upto=2**62, limit=2**31)
+    found: list[Seen | Poison] = []
+    while batch := read_ordered(connection, [*ERASURES], after=found[-1].position if found else after, upto=2**62):
+        found += batch
     return [seen.recorded for seen in found if isinstance(seen, Seen)]
 
 

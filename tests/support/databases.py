@@ -54,3 +54,13 @@ def drop(database: PostgresUrls) -> None:
     with psycopg.connect(renamed(database.admin, "postgres"), autocommit=True) as connection:
         name = psycopg.conninfo.conninfo_to_dict(database.admin)["dbname"]
         connection.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(str(name))))
+
+
+def append_large(database: PostgresUrls, number: int) -> None:
+    """Append so many events as a worker's database role can, each of them as large as an event may be."""
+    append = """
+    SELECT append_events(ARRAY['import/S/large ' || %s], ARRAY[1], ARRAY['import_staged.v1'], ARRAY['S'], ARRAY[''],
+        ARRAY[NULL], '', ARRAY[convert_to(repeat('x', 1999000), 'UTF8')], '{}', '{}', '{}', '{}', '{}', '{}', '{}')
+    """
+    with psycopg.connect(database.roles["worker"], autocommit=True) as connection:
+        connection.cursor().executemany(append, [(str(each),) for each in range(number)])

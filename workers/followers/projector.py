@@ -20,7 +20,7 @@ from eventstore.log.columns import log_head
 from eventstore.log.ledger import Ledger
 from projections.versions.build import apply_batch
 from projections.versions.projection import Projection
-from projections.versions.reading import LastTopics, Poison, Seen, read_ordered, wait_for_erasures
+from projections.versions.reading import Batch, LastTopics, Poison, Seen, read_ordered, wait_for_erasures
 from projections.versions.versions import ProjectionVersion, held, park, parked_streams
 from telemetry.supervision import supervision
 from workers.followers.leader import Follower, ends_work
@@ -132,7 +132,7 @@ class Projector(Follower):
         """
         read = self._read
         if read is None or not read.after <= position < read.reached:
-            reached, batch = log_head(connection), list[Seen | Poison]()
+            reached, batch = log_head(connection), Batch()
             if reached > position:
                 batch = read_ordered(
                     connection,
@@ -143,7 +143,7 @@ class Projector(Follower):
                     last_topics=self._last_topics,
                 )
             taken = _as_many_as_fit(batch)
-            is_all = len(taken) < BATCH and len(taken) == len(batch)
+            is_all = len(taken) < BATCH and len(taken) == len(batch) and not batch.is_cut
             reached = reached if is_all else taken[-1].position
             self._read = read = _Read(position, reached, [(item.topic, item) for item in taken], is_all)
         return read

@@ -22,7 +22,7 @@ CREATE TABLE events (
     -- Every follower reads every event. An event that fills the memory of a process would end all followers repeatedly.
     CONSTRAINT events_are_bounded CHECK (
         octet_length(state) + octet_length(caused_by) + octet_length(code_version)
-        + octet_length(coalesce(command_id, '')) + octet_length(coalesce(supplier, '')) < 20000000)
+        + octet_length(coalesce(command_id, '')) + octet_length(coalesce(supplier, '')) < 2000000)
 );
 
 COMMENT ON COLUMN events.position IS 'Number in the whole log: from 1, without gaps, in commit order.';

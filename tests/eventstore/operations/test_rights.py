@@ -178,7 +178,7 @@ FORBIDDEN = {
     ),
     "append what fills the memory of all followers": (
         "SELECT append_events(ARRAY['import/S/1'], ARRAY[1], ARRAY['import_staged.v1'], ARRAY['S'], ARRAY[''],"
-        " ARRAY[''], '', ARRAY[convert_to(repeat('x', 20000000), 'UTF8')], '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
+        " ARRAY[''], '', ARRAY[convert_to(repeat('x', 2000000), 'UTF8')], '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
         set(ROLES),
     ),
     "store what fills the memory of whoever reads the payload": (

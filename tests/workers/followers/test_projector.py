@@ -19,6 +19,8 @@ from projections.versions.reading import read_ordered
 from projections.views.import_progress import IMPORT_PROGRESS
 from projections.views.throughput import THROUGHPUT
 from telemetry.supervision import supervision
+from tests.support.databases import append_large
+from tests.support.following import follow
 from tests.support.make import NOON, stage
 from tests.support.running import wait_for
 from workers.followers.projector import Projector
@@ -62,6 +64,16 @@ def test_events_are_projected_once(ledger: Ledger) -> None:
         ledger.execute("import/S/1", CancelImport(), at=NOON, by="t")
         Projector(ledger, [IMPORT_PROGRESS]).advance(connection, IMPORT_PROGRESS)
     assert counted(ledger) == {"CANCELLED": 1}
+
+
+@pytest.mark.promise("events-fill-no-reader")
+def test_large_events_are_projected_in_parts_and_all_that_follow(ledger: Ledger, database: PostgresUrls) -> None:
+    append_large(database, 40)
+    ledger.execute("import/S/1", stage(), at=NOON, by="t")
+    follow(ledger)
+    assert counted(ledger) == {"PENDING": 1}
+    with ledger.connection() as connection:
+        assert connection.execute("SELECT DISTINCT stream FROM parked_streams").rowcount == 40
 
 
 def test_a_projector_that_wakes_late_projects_nothing_again(ledger: Ledger, database: PostgresUrls) -> None:
