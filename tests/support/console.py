@@ -3,7 +3,6 @@
 import asyncio
 import re
 import secrets
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from html import unescape
@@ -29,6 +28,7 @@ from projections.auxiliary.sessions import begin_session, new_token, token_sha25
 from projections.auxiliary.user_details import UserDetails, write_user_details
 from tests.support.databases import owner_of
 from tests.support.running import REQUEST_KEY
+from tests.support.threads import running
 from workers.followers.owner_tasks import OwnerTasks
 
 BASE = "http://127.0.0.1:8000"
@@ -91,15 +91,10 @@ def signed_in(ledger: Ledger, *, role: UserRole = "support", suppliers: Sequence
 @contextmanager
 def carrying_out(database: PostgresUrls) -> Iterator[None]:
     """The part of the relay that carries out what users ask of the database's owner."""
-    stop = threading.Event()
-    ledger = Ledger(database.service, views=INLINE)
-    thread = OwnerTasks(ledger, database.admin, AUTHORITY, lambda arguments, progress: {}).start(stop)
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-        ledger.close()
+    with closing(Ledger(database.service, views=INLINE)) as ledger:
+        tasks = OwnerTasks(ledger, database.admin, AUTHORITY, lambda arguments, progress: {})
+        with running(tasks.start):
+            yield
 
 
 class Browser:

@@ -14,8 +14,8 @@ from eventstore.log.payloads import Payload
 from tests.support.make import LEASE_UNTIL, an_account, changed, encoded
 from tests.support.running import wait_for
 from tests.support.staging import SUPPLIER, stage, status
+from tests.support.threads import working
 from workers.actors.process_imports import ImportProcessor
-from workers.run import run_worker
 
 OTHER = "SUEDWIND"
 
@@ -29,12 +29,8 @@ def processor(ledger: Ledger) -> ImportProcessor:
 @pytest.fixture
 def worker(ledger: Ledger, processor: ImportProcessor) -> Iterator[threading.Event]:
     """Run a worker with relay and sweeper until the event is set."""
-    stop = threading.Event()
-    thread = threading.Thread(target=run_worker, args=(ledger, None), kwargs={"stop": stop})
-    thread.start()
-    yield stop
-    stop.set()
-    thread.join()
+    with working(ledger) as stop:
+        yield stop
 
 
 def set_to(ledger: Ledger, wanted: SupplierStatus) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from eventstore.proof.statement import (
 from eventstore.proof.verifier import Invalid, read_checkpoint
 from tests.support.make import NOON
 from tests.support.sealed_log import KEY, OTHER_KEY, Log, find
+from tests.support.threads import running
 from workers.followers.sealer import Sealer
 
 ROOT = bytes(32)
@@ -125,20 +125,15 @@ def test_the_program_of_a_proof_checks_certificates_alone(folder: Path) -> None:
 
 def test_the_sealer_signs_what_is_asked_for_with_a_checkpoint_of_everything(log: Log) -> None:
     log.add(301, 310)
-    stop = threading.Event()
     with log.ledger() as ledger:
         with pytest.raises(StoreUnavailable, match="is a relay running"):
             asyncio.run(signed_statement(ledger, AUTHORITY, BODY, within_s=0.2))
-        running = Sealer(ledger, KEY, log.outside, AUTHORITY, every_s=3600).start(stop)
-        try:
+        with running(Sealer(ledger, KEY, log.outside, AUTHORITY, every_s=3600).start):
             statement = asyncio.run(signed_statement(ledger, AUTHORITY, BODY))
             assert check_statement(statement, [KEY.verifier]).size == 630
             log.cut(300)
             with pytest.raises(StatementRefused, match="TRUNCATED: the log has 300 events"):
                 asyncio.run(signed_statement(ledger, AUTHORITY, BODY))
-        finally:
-            stop.set()
-            running.join()
     assert log.admin.execute("SELECT count(*) FROM statement_requests").fetchone() == (0,)
 
 

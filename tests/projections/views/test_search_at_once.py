@@ -1,7 +1,6 @@
 """The search row of an account is written with its first event, and equals the row made from the log."""
 
 import itertools
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +30,7 @@ from tests.support.make import NOON, an_account, changed, encoded, staged
 from tests.support.rows import find_accounts
 from tests.support.running import wait_for
 from tests.support.staging import SUPPLIER
+from tests.support.threads import running
 from workers.followers.projector import Projector
 
 _numbers = itertools.count(1)
@@ -192,13 +192,10 @@ def test_new_entries_of_the_index_are_put_in_order_by_who_follows_when_there_are
 
 def test_a_projector_that_may_not_put_in_order_goes_on(log: Ledger, admin: Connection[Any]) -> None:
     admin.execute("REVOKE EXECUTE ON FUNCTION put_searches_in_order() FROM PUBLIC, importledger_relay")
-    stop = threading.Event()
-    projector = Projector(log, FOLLOWING).start(stop)
-    for number in (1, 2):
-        stream = stage(log, an_account(SUPPLIER, number))
-        wait_for(lambda: live_version(admin, "account_search").position == log_head(admin), f"{stream} is followed")
-    stop.set()
-    projector.join()
+    with running(Projector(log, FOLLOWING).start):
+        for number in (1, 2):
+            stream = stage(log, an_account(SUPPLIER, number))
+            wait_for(lambda: live_version(admin, "account_search").position == log_head(admin), f"{stream} is followed")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import email
 import email.policy
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -30,11 +29,11 @@ from telemetry.supervision import supervision
 from tests.support.make import NOON, an_account, changed
 from tests.support.running import free_port, wait_for
 from tests.support.staging import SUPPLIER, stage
+from tests.support.threads import working
 from workers.actors import send_mails
 from workers.actors.mail_server import MailServer
 from workers.actors.process_imports import ImportProcessor
 from workers.actors.send_mails import LEASE, MAX_ATTEMPTS, MailSender
-from workers.run import run_worker
 
 SENDER = "Kundenservice <service@example.com>"
 
@@ -94,19 +93,6 @@ class Post:
 
     def last(self, stream: str) -> Any:
         return self.ledger.history(stream)[-1].event
-
-    @contextmanager
-    def worker(self) -> Iterator[None]:
-        """A worker process with its relay and sweeper."""
-        stop = threading.Event()
-        named = {"stop": stop, "mail_server": self.server}
-        thread = threading.Thread(target=run_worker, args=(self.ledger, None), kwargs=named)
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
 
 
 @contextmanager
@@ -269,7 +255,7 @@ def test_a_message_whose_outcome_is_unknown_is_not_sent_again(post: Post) -> Non
     stream = post.processed(an_account(SUPPLIER))
     start = StartMail(worker=9, lease_until=NOON + LEASE, max_attempts=MAX_ATTEMPTS)
     post.ledger.execute(stream, start, at=now(), by="t")
-    with post.worker():
+    with working(post.ledger, mail_server=post.server):
         wait_for(lambda: isinstance(post.last(stream), MailFailed), "the sweeper fails it")
     assert post.last(stream) == MailFailed(attempt=1, code="outcome_unknown")
     assert post.inbox.messages == []
@@ -277,6 +263,6 @@ def test_a_message_whose_outcome_is_unknown_is_not_sent_again(post: Post) -> Non
 
 def test_a_worker_sends_what_is_requested(post: Post) -> None:
     streams = [stage(post.ledger, an_account(SUPPLIER, number)) for number in (1, 2, 3)]
-    with post.worker():
+    with working(post.ledger, mail_server=post.server):
         wait_for(lambda: len(post.inbox.messages) == len(streams), "every customer has an e-mail")
     assert len({message["Message-ID"] for message in post.inbox.messages}) == len(streams)

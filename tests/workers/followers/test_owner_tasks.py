@@ -1,8 +1,6 @@
 """Owner's tasks: each request of a user is carried out once, if the user has the right to make it."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -28,6 +26,7 @@ from tests.support.databases import owner_of
 from tests.support.following import follow
 from tests.support.rows import asked_beside
 from tests.support.running import wait_for
+from tests.support.threads import running
 from workers.followers.owner_tasks import OwnerTasks
 from workers.operations import keep_details, new_details, user_of
 
@@ -67,16 +66,6 @@ class Tasks(OwnerTasks):
         with self.ledger.connection() as connection:
             task: OwnerTask = asked_beside(connection, owner_task, task_id)
             return task
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        stop = threading.Event()
-        thread = self.start(stop)
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
 
 
 @pytest.fixture
@@ -209,7 +198,7 @@ def test_a_task_whose_stream_cannot_be_read_does_not_block_other_tasks(
     with psycopg.connect(database.admin, autocommit=True) as admin:
         admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
         admin.execute("UPDATE events SET state = '\\xff' WHERE stream = %s", (stream_of(broken),))
-    with tasks.running():
+    with running(tasks.start):
         wait_for(lambda: tasks.task(other).status == "DONE", "the other task is carried out")
         assert [trouble.name for trouble in supervision.troubles()] == [f"owner's task {broken}"]
 

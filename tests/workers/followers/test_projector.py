@@ -1,9 +1,6 @@
 """The projector: projections that follow the log are kept up to date, each from its own position."""
 
-import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -23,6 +20,7 @@ from tests.support.databases import append_large
 from tests.support.following import follow
 from tests.support.make import NOON, stage
 from tests.support.running import wait_for
+from tests.support.threads import running
 from workers.followers.projector import Projector
 
 
@@ -112,18 +110,6 @@ def test_large_payloads_are_projected_in_small_batches(ledger: Ledger, monkeypat
     assert counted(ledger) == {"PENDING": 3}
 
 
-@contextmanager
-def projecting(ledger: Ledger) -> Iterator[None]:
-    """Run a projector for all projections that follow the log."""
-    stop = threading.Event()
-    thread = Projector(ledger, FOLLOWING).start(stop)
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-
-
 def behind(admin: psycopg.Connection[Any]) -> set[str]:
     """Projections whose position is before the end of the log."""
     query = (
@@ -184,7 +170,7 @@ def test_a_failure_that_no_event_causes_stops_its_projection_only(
         ledger.execute(f"import/S/{number}", stage(), at=NOON, by="t")
     with psycopg.connect(database.admin, autocommit=True) as admin:
         admin.execute(breaks.encode())
-        with projecting(ledger):
+        with running(Projector(ledger, FOLLOWING).start):
             wait_for(lambda: behind(admin) == {"throughput"}, "the others have projected all events")
             wait_for(lambda: supervision.troubles() != [], "the trouble is known")
             [trouble] = supervision.troubles()
@@ -205,7 +191,7 @@ def test_a_failure_that_an_event_causes_parks_its_stream(ledger: Ledger, databas
         ledger.execute(stream, stage(), at=NOON, by="t")
     with psycopg.connect(database.admin, autocommit=True) as admin:
         admin.execute(REFUSING.format(supplier="BAD", code=code).encode())
-        with projecting(ledger):
+        with running(Projector(ledger, FOLLOWING).start):
             wait_for(lambda: behind(admin) == set(), "all go on")
         parked = admin.execute("SELECT name, stream FROM parked_streams").fetchall()
     assert parked == [("throughput", "import/BAD/1")]
