@@ -5,7 +5,7 @@ import itertools
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -35,19 +35,18 @@ from importledger_client.commands.reconcile import line_of
 from importledger_client.display import visible
 from importledger_client.protocol import TryLater, lines_of
 from tests.support.bulk import bulk, ndjson, wait_until_processed
-from tests.support.importbook import access_to, importbook
+from tests.support.importbook import importbook
 from tests.support.make import an_account, changed, encoded
-from tests.support.running import RunningService, free_port, wait_for
+from tests.support.running import Importer, RunningService, free_port, wait_for
 from tests.support.whole import admin_url
 
 SLOW_S = 60.0
 
 
 def test_an_account_is_created_followed_and_not_created_twice(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
+    importer: Importer, access: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    importer = service.importer()
-    for name, value in access_to(importer).items():
+    for name, value in access.items():
         monkeypatch.setenv(name, value)
     account = an_account(importer.supplier)
     number = account["external_account_number"]
@@ -65,8 +64,7 @@ def test_an_account_is_created_followed_and_not_created_twice(
         assert refused.value.code == "account_import_process_already_imported"
 
 
-def test_a_refusal_names_every_error(service: RunningService) -> None:
-    importer = service.importer()
+def test_a_refusal_names_every_error(service: RunningService, importer: Importer) -> None:
     account = changed(an_account(importer.supplier), "+49 12", "customers", 0, "landline")
     with Client(service.base_url, importer.api_key) as client:
         for verb in (client.validate, client.create):
@@ -130,8 +128,7 @@ def test_a_failure_lists_codes_and_paths() -> None:
     assert Failure().errors == ()
 
 
-def test_empty_lines_count_and_are_not_sent(service: RunningService) -> None:
-    importer = service.importer()
+def test_empty_lines_count_and_are_not_sent(service: RunningService, importer: Importer) -> None:
     account = encoded(an_account(importer.supplier))
     lines = [account, b"", b" \n", "", b"\xef\xbb\xbf", account, b"{broken", b"\n"]
     with Client(service.base_url, importer.api_key) as client:
@@ -171,8 +168,10 @@ def test_a_service_that_answers_late_holds_few_bytes_of_a_book() -> None:
     assert len(read) * 65_000 < MOST_UNDERWAY_BYTES + 2 * MOST_BYTES
 
 
-def test_programs_get_totals_and_certificates_with_progress_and_can_cancel(service: RunningService) -> None:
-    importer, heard = service.importer(), list[JobProgress]()
+def test_programs_get_totals_and_certificates_with_progress_and_can_cancel(
+    service: RunningService, importer: Importer
+) -> None:
+    heard = list[JobProgress]()
     accounts = [an_account(importer.supplier, number) for number in (1, 2)]
     bulk(importer, ndjson(*accounts), "?run=p")
     wait_until_processed(importer, *accounts)

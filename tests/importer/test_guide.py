@@ -4,13 +4,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from importledger_client.book import book
-from tests.support.importbook import access_to, environment
-from tests.support.running import RunningService
+from tests.support.importbook import environment
+from tests.support.running import Importer
 
 GUIDE = (Path(__file__).parent.parent.parent / "docs" / "how-to" / "use-python.md").read_text()
 SCRIPTS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
@@ -24,8 +25,7 @@ def test_a_script_has_fifteen_lines_at_most(script: str) -> None:
     assert len([line for line in script.splitlines() if line.strip()]) <= LONGEST
 
 
-def test_the_scripts_do_what_they_say(service: RunningService, tmp_path: Path) -> None:
-    importer = service.importer()
+def test_the_scripts_do_what_they_say(importer: Importer, access: Mapping[str, str], tmp_path: Path) -> None:
     (tmp_path / "book.ndjson").write_bytes(b"\n".join(entry.body for entry in book(importer.supplier, 20)))
     paths = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     assert len(SCRIPTS) == len(EXPECTED)
@@ -33,7 +33,7 @@ def test_the_scripts_do_what_they_say(service: RunningService, tmp_path: Path) -
         ran = subprocess.run(
             [sys.executable, "-W", "ignore::ResourceWarning", "-c", script.replace("NORDWIND", importer.supplier)],
             cwd=tmp_path,
-            env=environment(access_to(importer)) | {"PATH": paths},
+            env=environment(access) | {"PATH": paths},
             capture_output=True,
             text=True,
             timeout=120,

@@ -16,7 +16,7 @@ from importledger_client import Client
 from importledger_client.answers import RunError
 from importledger_client.book import ERRORS, book
 from importledger_client.sources import Source
-from tests.support.importbook import access_to, importbook
+from tests.support.importbook import importbook
 from tests.support.running import Importer, RunningService, processed, wait_for
 from tests.support.terminal import Terminal
 
@@ -26,16 +26,6 @@ BROKEN = (2, 3, 5, 7, 11)
 WARNED = "5  invalid_postcode  billing_postcode"
 _SGR = re.compile(rb"\x1b\[[0-9;]*m")
 Verb = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture
-def importer(service: RunningService) -> Importer:
-    return service.importer()
-
-
-@pytest.fixture
-def access(importer: Importer) -> Mapping[str, str]:
-    return access_to(importer)
 
 
 @pytest.fixture

@@ -9,24 +9,13 @@ from typing import Any
 
 import msgspec
 import psycopg
-import pytest
 
 from importledger_client.book import one_account
-from tests.support.importbook import access_to, importbook
+from tests.support.importbook import importbook
 from tests.support.running import Importer, RunningService
 from tests.support.whole import admin_url
 
 ACCOUNTS = 12
-
-
-@pytest.fixture
-def importer(service: RunningService) -> Importer:
-    return service.importer()
-
-
-@pytest.fixture
-def access(importer: Importer) -> Mapping[str, str]:
-    return access_to(importer)
 
 
 def an_odd_account(supplier: str, number: int) -> dict[str, Any]:
