@@ -177,7 +177,7 @@ def test_a_stop_that_was_switched_off_is_named(log: Log, service: Any) -> None:
 def test_a_copy_outside_under_another_name_is_refused_and_stops_nothing(log: Log, service: Any) -> None:
     """Otherwise later checkpoints would seem to have copies already."""
     log.outside.keep(9_999, log.outside.note(600))
-    with pytest.raises(SealRefused, match="must keep a checkpoint of 9999 events as such, not one of 600"):
+    with pytest.raises(SealRefused, match="must keep a checkpoint of 9,999 events as such, not one of 600"):
         log.seal()
     assert intake_stop(service) is None
 
