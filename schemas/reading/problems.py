@@ -69,7 +69,7 @@ class ProblemList:
 
 
 class _Capacity:
-    """What a list can still take of one kind of problems, and the number that was left out."""
+    """Free entries of a list for one kind of problems, and the number that was left out."""
 
     def __init__(self, most: int = MAX_PROBLEMS) -> None:
         self.left_out = 0
