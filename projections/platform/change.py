@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 from psycopg import Connection
-from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregates.import_process import ImportProcessed, SubjectErased
 from eventstore.aggregates.import_process import identity_of as import_identity
@@ -28,6 +27,7 @@ from projections.platform.tables import (
     TABLES,
     table_columns,
 )
+from projections.versions.projection import delete_rows
 from schemas.base import Wire
 from schemas.delivery_note import DeliveryNoteImport
 from schemas.energy_amount import EnergyAmountImport
@@ -138,10 +138,8 @@ def _record_in(stream: str, body: bytes) -> Wire:
 def apply_change(connection: Connection[Any], change: PlatformChange, *, schema: str = "platform") -> None:
     """Delete from and COPY into the tables of the schema, in the connection's transaction."""
     connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (locks.PLATFORM,))
-    with connection.cursor() as cursor:
-        for table, key in change.deleted:
-            places = SQL(" AND ").join(SQL("{} = %s").format(Identifier(column)) for column in key)
-            cursor.execute(SQL("DELETE FROM {} WHERE {}").format(Identifier(schema, table), places), [*key.values()])
+    for table, key in change.deleted:
+        delete_rows(connection, schema, table, key)
     copy_platform_rows(connection, schema, change.copied)
 
 

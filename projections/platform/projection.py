@@ -25,7 +25,7 @@ from projections.platform.tables import (
     primary_key,
     table_columns,
 )
-from projections.versions.projection import Projection, Rows, delete_rows
+from projections.versions.projection import Projection, Rows, as_sql, delete_rows
 from projections.versions.reading import Seen
 
 
@@ -78,7 +78,7 @@ class Platform(Projection):
         for name, columns in INDEXES.get(table, {}).items():
             kind = SQL("UNIQUE INDEX" if columns.startswith("UNIQUE ") else "INDEX")
             making = SQL("CREATE {} {} ON {} {}")
-            names = (Identifier(name), Identifier(schema, table), _sql(columns.removeprefix("UNIQUE ")))
+            names = (Identifier(name), Identifier(schema, table), as_sql(columns.removeprefix("UNIQUE ")))
             connection.execute(making.format(kind, *names))
 
     def _table(self, name: str) -> Table:
@@ -164,12 +164,7 @@ def _create_statement(table: Table, schema: str) -> Composed:
     if table is ACCOUNT_TABLE:
         named |= {"import_supplier", "external_account_number"}
     parts = [
-        SQL("{} {}{}").format(Identifier(name), _sql(kind), SQL(" NOT NULL" if name in named else ""))
+        SQL("{} {}{}").format(Identifier(name), as_sql(kind), SQL(" NOT NULL" if name in named else ""))
         for name, kind in columns
     ]
     return SQL("CREATE TABLE {} ({})").format(Identifier(schema, table.name), SQL(", ").join(parts))
-
-
-def _sql(text: str) -> SQL:
-    """Text of a declaration as SQL. Declarations are code, so they need no quoting."""
-    return SQL(text)

@@ -114,6 +114,11 @@ def declared_columns_of(body: str) -> dict[str, str]:
     return {name: declaration for name, declaration in parts if not name.isupper()}
 
 
+def as_sql(text: str) -> SQL:
+    """Return the text of a declaration as SQL. Declarations are code, so they need no quoting."""
+    return SQL(text)
+
+
 def keep_off_statistics(connection: Connection[Any], projection: Projection, schema: str) -> None:
     """Exclude personal data from the planner statistics of the schema's tables."""
     for table in projection.tables:

@@ -15,7 +15,7 @@ from eventstore.events import Recorded
 from eventstore.log.arrays import Written, arrays_of
 from eventstore.log.payloads import Payload
 from eventstore.operations.rights import WRITTEN_BY_ALL, Rights
-from projections.versions.projection import Projection, Rows, copy_rows, declared_columns_of, delete_rows
+from projections.versions.projection import Projection, Rows, as_sql, copy_rows, declared_columns_of, delete_rows
 from projections.versions.reading import Seen
 
 Values = Mapping[str, Any]
@@ -102,13 +102,13 @@ class View(Projection):
 
     def create(self, connection: Connection[Any], schema: str) -> None:
         columns = ", ".join(f"{column} {declaration}" for column, declaration in self.declared.items())
-        connection.execute(SQL("CREATE TABLE {} ({})").format(Identifier(schema, self.name), _sql(columns)))
+        connection.execute(SQL("CREATE TABLE {} ({})").format(Identifier(schema, self.name), as_sql(columns)))
 
     def index(self, connection: Connection[Any], schema: str, table: str) -> None:
         of = Identifier(schema, table)
         connection.execute(SQL("ALTER TABLE {} ADD PRIMARY KEY ({})").format(of, _names(self._key)))
         for name, place in self.indexes.items():
-            connection.execute(SQL("CREATE INDEX {} ON {} {}").format(Identifier(name), of, _sql(place)))
+            connection.execute(SQL("CREATE INDEX {} ON {} {}").format(Identifier(name), of, as_sql(place)))
 
     def rows(self, seen: Seen) -> Rows:
         values = self.values(seen.recorded, seen.position)
@@ -170,7 +170,7 @@ class View(Projection):
         """INSERT that reads `appended` and array parameters NAME_COLUMN with one value per row."""
         names, key = _names(self.columns), _names(self._key)
         values = SQL(", ").join(map(self._value, self.columns))
-        arrays = SQL(", ").join(_sql(f"%({name})b::{kind}[]") for name, kind in self._arrays.items())
+        arrays = SQL(", ").join(as_sql(f"%({name})b::{kind}[]") for name, kind in self._arrays.items())
         changed = [column for column in self.columns if column not in self._key and column not in self._first]
         changes = SQL(", ").join(SQL("{0} = excluded.{0}").format(Identifier(column)) for column in changed)
         statement = SQL("INSERT INTO {} ({}) SELECT {} FROM appended, unnest({}) AS n ({})").format(
@@ -197,8 +197,3 @@ class View(Projection):
 
 def _names(columns: Iterable[str]) -> Composable:
     return SQL(", ").join(map(Identifier, columns))
-
-
-def _sql(text: str) -> SQL:
-    """Text of a declaration as SQL. Declarations are code, so they need no quoting."""
-    return SQL(text)
