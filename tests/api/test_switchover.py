@@ -10,7 +10,7 @@ import pytest
 from psycopg.sql import SQL, Identifier
 
 from embedded.postgres import PostgresUrls
-from tests.support.make import an_account, encoded
+from tests.support.make import an_account
 from tests.support.running import Importer, RunningService
 from tests.support.serving import running
 
@@ -51,10 +51,9 @@ def switching(postgres: PostgresUrls, database: PostgresUrls) -> Iterator[Databa
             switched.admit(is_admitted=True)
 
 
-def status(service: RunningService, importer: Importer, number: int, **fields: str) -> int:
-    token = {"Authorization": f"Token {importer.api_key}", "Content-Type": "application/json"}
-    body = encoded(an_account(importer.supplier, number))
-    return service.request("POST", "/v2/data-import/accounts/", body, token | fields)[0].status
+def status(importer: Importer, number: int, **fields: str) -> int:
+    body = an_account(importer.supplier, number)
+    return importer.request("POST", "/v2/data-import/accounts/", body, fields)[0].status
 
 
 @pytest.mark.promise("switchover-holds-creates")
@@ -62,12 +61,12 @@ def test_creates_wait_for_a_planned_switchover(
     postgres: PostgresUrls, database: PostgresUrls, service: RunningService
 ) -> None:
     importer = service.importer()
-    assert status(service, importer, 1) == 201
+    assert status(importer, 1) == 201
     with switching(postgres, database) as switched, ThreadPoolExecutor() as pool:
         back = threading.Timer(AWAY_S, switched.admit, kwargs={"is_admitted": True})
         back.start()
-        plain = [pool.submit(status, service, importer, number) for number in range(2, 12)]
-        named = pool.submit(status, service, importer, 12, **{"Idempotency-Key": "k"})
+        plain = [pool.submit(status, importer, number) for number in range(2, 12)]
+        named = pool.submit(status, importer, 12, **{"Idempotency-Key": "k"})
         assert {each.result() for each in (*plain, named)} == {201}
         back.join()
 
@@ -77,7 +76,7 @@ def test_creates_are_unavailable_if_a_switchover_does_not_end(
     postgres: PostgresUrls, database: PostgresUrls, service: RunningService
 ) -> None:
     importer = service.importer()
-    assert status(service, importer, 1) == 201
+    assert status(importer, 1) == 201
     with switching(postgres, database):
-        assert status(service, importer, 2) == 503
-    assert status(service, importer, 1) == 201
+        assert status(importer, 2) == 503
+    assert status(importer, 1) == 201

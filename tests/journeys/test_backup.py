@@ -10,7 +10,7 @@ import pytest
 from tests.support.folders import temporary_folder
 from tests.support.make import an_account, changed, encoded
 from tests.support.post_account import PATHS, RECORDS
-from tests.support.running import Importer, RunningService, cli, processed, start_service, wait_for
+from tests.support.running import Importer, cli, processed, start_service, wait_for
 from tests.support.whole import admin_url, assert_whole
 
 BEFORE = 60
@@ -30,7 +30,7 @@ def taken_under_load(folder: Path) -> tuple[Importer, list[str]]:
         importer = service.importer()
         acknowledged = send(importer, range(1, BEFORE))
         wait_for(lambda: processed(importer) > 5, "some accounts exist")
-        attach_records(service, importer)
+        attach_records(importer)
         for process in service.processes("worker"):
             process.suspend()  # leaves work in progress and pending behind
         acknowledged += send(importer, range(BEFORE, BEFORE + 20))
@@ -61,15 +61,14 @@ def send(importer: Importer, numbers: range, stop: threading.Event | None = None
     return acknowledged
 
 
-def attach_records(service: RunningService, importer: Importer) -> None:
+def attach_records(importer: Importer) -> None:
     """A record of each kind, one of them cancelled afterwards."""
     external = an_account(importer.supplier, 1)["external_account_number"]
-    headers = {"Authorization": f"Token {importer.api_key}"}
     for kind, record in RECORDS.items():
         body = {"import_supplier": importer.supplier, "external_account_number": external, kind: record}
         versions = [body] if kind == "market_participant_invoice" else [body, changed(body, True, kind, "cancelled")]
         for version in versions:
-            assert service.request("POST", PATHS[kind], encoded(version), headers)[0].status == 201
+            assert importer.request("POST", PATHS[kind], version)[0].status == 201
 
 
 def test_what_was_acknowledged_before_the_backup_is_there_and_goes_on(

@@ -89,8 +89,7 @@ def test_a_run_loses_no_member_when_the_api_is_killed_after_its_receipts(running
     connection.close()
     wait_for(lambda: is_ready(running.base_url), "the api is started again")
     [process] = running.processes("api")
-    headers |= {"Content-Type": "application/json"}
-    single, _ = running.request("POST", "/v2/data-import/accounts/?run=again", encoded(accounts[-1]), headers)
+    single, _ = importer.request("POST", "/v2/data-import/accounts/?run=again", accounts[-1])
     process.send_signal(signal.SIGKILL)
     assert single.status in (201, 400), "it is a repeat"
     expected = len(accounts) - (single.status == 400)
@@ -121,10 +120,9 @@ def test_lines_whose_counts_are_stored_slowly_count_once(running: RunningService
         time.sleep(2 * ANSWER_TIMEOUT_S)
     validating.join()
     assert answers[0].statuses == ["VALID"] * len(accounts)
-    headers = {"Authorization": f"Token {importer.api_key}"}
 
     def counted() -> int:
-        answer, _ = running.request("GET", f"/v2/data-import/runs/{importer.supplier}/slow/", None, headers)
+        answer, _ = importer.request("GET", f"/v2/data-import/runs/{importer.supplier}/slow/")
         return int(answer.body["by_status"].get("VALID", 0)) if answer.status == 200 else 0
 
     wait_for(lambda: counted() > 0, "the counts are there")

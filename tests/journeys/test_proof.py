@@ -31,18 +31,17 @@ def an_account_with_everything(service: RunningService, importer: Importer, fami
     """An account of this person, staged twice, with a record of each kind."""
     account = changed(an_account(importer.supplier, 1), family_name, "customers", 0, "family_name")
     external: str = account["external_account_number"]
-    headers = {"Authorization": f"Token {importer.api_key}"}
     rehearsal = {"payload": account, "task_params": {"is_dry_run": True}}
     for body in (rehearsal, account):
         once = {"Idempotency-Key": f"{importer.supplier} {body is account}"}
-        answer, _ = service.request("POST", "/v2/data-import/accounts/", encoded(body), headers | once)
+        answer, _ = importer.request("POST", "/v2/data-import/accounts/", body, once)
         assert answer.status == 201
         done = "PROCESSED" if body is account else "DRY_RUN_SUCCEEDED"
         wait_for(partial(has_status, importer, external, done), done)
     for kind, record in RECORDS.items():
         body = {"import_supplier": importer.supplier, "external_account_number": external, kind: record}
         once = {"Idempotency-Key": f"{importer.supplier} {kind}"}
-        answer, _ = service.request("POST", PATHS[kind], encoded(body), headers | once)
+        answer, _ = importer.request("POST", PATHS[kind], body, once)
         assert answer.status == 201
     return external
 
@@ -110,7 +109,7 @@ def test_an_erased_person_is_gone_everywhere_and_history_and_proofs_hold(
     importer = own_service.importer()
     answers = remembered(own_service)
     external = an_account_with_everything(own_service, importer, CANARY)
-    participant = import_participant(own_service, importer)
+    participant = import_participant(importer)
     assert remembered(own_service) > answers
     own_service.cli("backup", str(folder / "before"), "--keys", str(folder / "old-keys"))
     assert CANARY in own_service.cli("history", importer.supplier, external, "--payloads").stdout
@@ -138,22 +137,19 @@ def test_an_erased_person_is_gone_everywhere_and_history_and_proofs_hold(
     refused = importer.client.create(encoded(an_account(importer.supplier, 1)))
     assert refused.codes == ("account_import_process_already_imported",)
     body = {"import_supplier": importer.supplier, "external_account_number": external}
-    record = encoded(body | {"delivery_note": changed(RECORDS["delivery_note"], "other", "preceding_reference")})
-    answer, _ = own_service.request(
-        "POST", PATHS["delivery_note"], record, {"Authorization": f"Token {importer.api_key}"}
-    )
+    record = body | {"delivery_note": changed(RECORDS["delivery_note"], "other", "preceding_reference")}
+    answer, _ = importer.request("POST", PATHS["delivery_note"], record)
     assert (answer.status, "account_erased" in json.dumps(answer.body)) == (400, True)
     missing = own_service.cli("erase", importer.supplier, "NOBODY", "--reason", "r", "--yes", check=False)
     assert (missing.returncode, "There is no import" in missing.stderr) == (1, True)
     assert_an_older_backup_does_not_bring_the_person_back(own_service, importer, external, folder)
 
 
-def import_participant(service: RunningService, importer: Importer) -> str:
+def import_participant(importer: Importer) -> str:
     """A market participant with the person as a contact; its stream."""
     participant = changed(a_participant(), CANARY, "contact_details", 0, "name")
-    headers = {"Authorization": f"Token {importer.api_key}", "Idempotency-Key": importer.supplier}
-    path = "/v1/data-import/market-participant/import/"
-    assert service.request("POST", path, encoded(participant), headers)[0].status == 201
+    path, once = "/v1/data-import/market-participant/import/", {"Idempotency-Key": importer.supplier}
+    assert importer.request("POST", path, participant, once)[0].status == 201
     return f"participant/Testers/{participant['code']}"
 
 

@@ -52,9 +52,8 @@ def sealing(service: RunningService) -> dict[str, Any]:
     return next(line for line in lines if line["check"] == "sealing")
 
 
-def post(service: RunningService, importer: Importer, path: str, body: bytes, media: str = "application/json") -> Any:
-    headers = {"Authorization": f"Token {importer.api_key}", "Content-Type": media}
-    answer, answer_headers = service.request("POST", path, body, headers)
+def post(importer: Importer, path: str, body: bytes, media: str = "application/json") -> Any:
+    answer, answer_headers = importer.request("POST", path, body, {"Content-Type": media})
     return answer.status, answer.body.get("code") if isinstance(answer.body, dict) else answer.body, answer_headers
 
 
@@ -68,7 +67,7 @@ def test_an_older_log_beside_newer_checkpoints_takes_nothing_in_until_it_is_cont
     notes = "/v1/data-import/delivery-note"
     named = {"import_supplier": importer.supplier, "external_account_number": external}
     note = encoded(named | {"delivery_note": RECORDS["delivery_note"]})
-    assert post(service, importer, f"{notes}/create/", note)[0] == 201
+    assert post(importer, f"{notes}/create/", note)[0] == 201
     sign_longer(service)
     wait_for(lambda: code_of(service) == (503, "intake_stopped"), "the relay has compared")
 
@@ -81,10 +80,10 @@ def test_an_older_log_beside_newer_checkpoints_takes_nothing_in_until_it_is_cont
         (f"{notes}/create/", note, "application/json"),
         (f"{notes}/bulk/", note, "application/x-ndjson"),
     ):
-        status, code, answer_headers = post(service, importer, path, body, media)
+        status, code, answer_headers = post(importer, path, body, media)
         assert (status, code, answer_headers["retry-after"]) == (503, "intake_stopped", "30")
     assert service.cli("supplier", "create", "LATER", check=False).stderr.startswith("importledger: Intake is stopped")
-    assert post(service, importer, f"{accounts}/validate/", second)[0] == 200
+    assert post(importer, f"{accounts}/validate/", second)[0] == 200
     assert importer.client.status(importer.supplier, external).status == 200
     check = sealing(service)
     assert (check["state"], "100000" in check["says"]) == ("wrong", True)
@@ -92,11 +91,11 @@ def test_an_older_log_beside_newer_checkpoints_takes_nothing_in_until_it_is_cont
     for process in service.processes("api"):
         process.kill()
     wait_for(lambda: code_of(service, "/livez/") == (200, ""), "the api is back")
-    assert post(service, importer, f"{accounts}/", second)[:2] == (503, "intake_stopped")
+    assert post(importer, f"{accounts}/", second)[:2] == (503, "intake_stopped")
 
     head = json.loads(service.cli("history", importer.supplier, external, "--json").stdout.splitlines()[-1])["position"]
     service.cli("seal", "--continue-from", str(head), "--reason", "an older backup was restored")
-    assert post(service, importer, f"{accounts}/", second)[0] == 201
+    assert post(importer, f"{accounts}/", second)[0] == 201
     wait_for(lambda: code_of(service) == (200, ""), "the relay has sealed it")
     other = an_account(importer.supplier, 2)["external_account_number"]
     wait_for(lambda: importer.client.status(importer.supplier, other).body["status"] == "PROCESSED", "processed")

@@ -187,12 +187,8 @@ def assert_shown_to_auditors(service: RunningService, importer: Importer, extern
     assert (shown["event"], shown["topic"], shown["data"]["state"]) == ("Unreadable", "import_staged.v1", '{"payload')
     refused = service.cli("status", importer.supplier, external, check=False)
     assert (refused.returncode, "cannot be read" in refused.stderr) == (1, True)
-    answer, _ = service.request(
-        "GET",
-        f"/v2/data-import/accounts/{importer.supplier}/{external}/?as_of={shown['position']}",
-        b"",
-        {"Authorization": f"Token {importer.api_key}"},
-    )
+    path = f"/v2/data-import/accounts/{importer.supplier}/{external}/?as_of={shown['position']}"
+    answer, _ = importer.request("GET", path)
     assert (answer.status, answer.body["code"]) == (500, "stream_unreadable")
     service.cli("export", "--supplier", importer.supplier, "-o", str(file))
     replayed = service.cli("replay", str(file), check=False)
