@@ -43,7 +43,8 @@ ERASURES = {"subject_erased.v1": SubjectErased, "contacts_erased.v1": ContactsEr
 SUBJECT = r"regexp_replace({}, '^(?!import/|participant/)[^/]+/(.*)/[^/]*$', 'import/\1')"
 """`subject_of` as an SQL expression of a column."""
 
-_topic_of = {event: topic for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}
+TOPIC_OF = {event: topic for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}
+"""Topics by kind of event."""
 _decoders = {
     aggregate.prefix: {topic: msgspec.json.Decoder(event) for topic, event in aggregate.topics.items()}
     for aggregate in AGGREGATES.values()
@@ -100,7 +101,7 @@ class Recorded(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def topic(self) -> str:
-        return self.event.topic if isinstance(self.event, Unreadable) else _topic_of[type(self.event)]
+        return self.event.topic if isinstance(self.event, Unreadable) else TOPIC_OF[type(self.event)]
 
     @property
     def state(self) -> bytes:

@@ -16,7 +16,7 @@ from psycopg.rows import tuple_row
 
 from eventstore.aggregates.import_process import ImportProcessed
 from eventstore.errors import OperatorError
-from eventstore.events import AGGREGATES, ERASURES, Recorded, Unreadable, read_event, recorded_event, subject_of
+from eventstore.events import ERASURES, TOPIC_OF, Recorded, Unreadable, read_event, recorded_event, subject_of
 from eventstore.log import locks
 from eventstore.log.columns import bounded, columns_of
 from eventstore.log.payloads import PayloadId, archive_of, each_body, is_erased
@@ -119,9 +119,6 @@ WHERE stream = ANY(%b) AND topic = 'import_staged.v1'
 ORDER BY stream, version DESC
 """
 
-_topic_of = {event: topic for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}
-
-
 _UNREADABLE_DIGEST = "unreadable"
 """Placeholder digest of an unreadable staging event. Reading its payload fails."""
 _SCANS = ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin")
@@ -162,7 +159,7 @@ class LastTopics:
 
 
 def topics_of(events: Iterable[type[Any]]) -> list[str]:
-    return sorted(_topic_of[event] for event in events)
+    return sorted(TOPIC_OF[event] for event in events)
 
 
 def read_ordered(
