@@ -52,7 +52,7 @@ LOG_RIGHTS: Mapping[str, Rights] = {
     "parked_streams": Rights(relay="SIUD"),
     "reconciliations": Rights(api="SD", relay="SD"),
     "refused_attempts": Rights(worker="", relay="SD"),
-    "troubles": Rights(api="SIUD", worker="SIUD", relay="SIUD"),
+    "troubles": Rights(api="SD", worker="SD", relay="SD"),
     "user_details": Rights(api="SI", worker="", relay=""),
     "user_sessions": Rights(api="SID", worker="", relay=""),
     "sign_in_links": Rights(api="SD", worker="", relay=""),
@@ -69,6 +69,8 @@ LOG_RIGHTS: Mapping[str, Rights] = {
 
 COLUMNS: Mapping[tuple[str, str, LiteralString], tuple[str, ...]] = {
     ("user_details", "api", "UPDATE"): ("password_hash", "password_number", "openid", "mac", "written_at"),
+    **{("troubles", kind, "INSERT"): ("process", "name", "error", "times", "is_waiting") for kind in ROLES},
+    **{("troubles", kind, "UPDATE"): ("error", "times", "is_waiting", "seen_at") for kind in ROLES},
     ("log_comparisons", "relay", "INSERT"): ("accepted_by", "accepted_for"),
     ("intake_stops", "relay", "INSERT"): ("size", "note", "reason"),
     ("intake_stops", "relay", "UPDATE"): ("ended_at", "ended_by", "ended_for"),

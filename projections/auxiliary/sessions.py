@@ -20,6 +20,8 @@ from eventstore.log.rows import fetch_rows, fetch_struct
 SESSION_LASTS = timedelta(hours=8)
 LINK_LASTS = timedelta(minutes=15)
 FAILURES_KEPT = timedelta(days=1)
+CLOCKS_APART = timedelta(minutes=1)
+"""Largest difference between the clocks of two processes. A later failure was written by somebody else, and is void."""
 
 
 def new_token() -> str:
@@ -83,12 +85,13 @@ _DELETE_OLD_LINKS = "DELETE FROM sign_in_links WHERE expires_at <= %s"
 
 _LOCK_NAMES = "SELECT pg_advisory_xact_lock(name) FROM (SELECT unnest(%s::bigint[]) AS name ORDER BY name) AS names"
 _SELECT_FAILURES = """
-SELECT who_sha256, failures, last_at FROM failed_sign_ins WHERE who_sha256 = ANY(%s) AND last_at >= %s
+SELECT who_sha256, failures, last_at FROM failed_sign_ins WHERE who_sha256 = ANY(%s) AND last_at BETWEEN %s AND %s
 """
 _COUNT_TRIES = """
 INSERT INTO failed_sign_ins AS f (who_sha256, failures, last_at) SELECT who, 1, %(at)s FROM unnest(%(who)s) AS who
 ON CONFLICT (who_sha256) DO UPDATE
-SET failures = CASE WHEN f.last_at < %(since)s THEN 1 ELSE f.failures + 1 END, last_at = excluded.last_at
+SET failures = CASE WHEN f.last_at BETWEEN %(since)s AND %(upto)s THEN f.failures + 1 ELSE 1 END,
+    last_at = excluded.last_at
 """
 _GIVE_BACK = """
 UPDATE failed_sign_ins SET failures = greatest(failures - 1, 0),
@@ -175,14 +178,14 @@ async def count_try(
     Refused attempts are not counted.
     """
     names = {who_sha256(name): name for name in who}
-    digests, since = sorted(names), at - FAILURES_KEPT
+    digests, since, upto = sorted(names), at - FAILURES_KEPT, at + CLOCKS_APART
     locks = [int.from_bytes(digest[:8], signed=True) for digest in digests]
     async with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(_LOCK_NAMES, (locks,))
-        rows = await (await cursor.execute(_SELECT_FAILURES, (digests, since))).fetchall()
+        rows = await (await cursor.execute(_SELECT_FAILURES, (digests, since, upto))).fetchall()
         known = {names[bytes(digest)]: Failures(number, last_at) for digest, number, last_at in rows if number}
         if is_free(known):
-            await cursor.execute(_COUNT_TRIES, {"who": digests, "at": at, "since": since})
+            await cursor.execute(_COUNT_TRIES, {"who": digests, "at": at, "since": since, "upto": upto})
     return known
 
 

@@ -342,7 +342,10 @@ CREATE TABLE statement_requests (
     requested_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     signed       text,
     refusal      text,
-    mac          text        NOT NULL DEFAULT ''
+    mac          text        NOT NULL DEFAULT '',
+    -- A row that the sealer cannot read would stop it: no process has made the row, so none deletes it.
+    CONSTRAINT statement_requests_are_readable CHECK (
+        requested_at > '0002-01-01Z' AND requested_at < '9998-01-01Z' AND octet_length(body) < 4000000)
 );
 
 COMMENT ON TABLE statement_requests IS
@@ -480,7 +483,8 @@ COMMENT ON TABLE troubles IS
 ALTER TABLE troubles ENABLE ROW LEVEL SECURITY;
 CREATE POLICY troubles_are_read_by_all ON troubles FOR SELECT USING (true);
 CREATE POLICY troubles_are_reported_by_their_role ON troubles FOR INSERT WITH CHECK (role = session_user);
-CREATE POLICY troubles_are_repeated_by_their_role ON troubles FOR UPDATE USING (role = session_user);
+CREATE POLICY troubles_are_repeated_by_their_role ON troubles FOR UPDATE USING (role = session_user)
+    WITH CHECK (seen_at <= clock_timestamp());  -- else the trouble would never end
 CREATE POLICY troubles_are_ended_by_their_role ON troubles FOR DELETE
     USING (role = session_user OR seen_at < clock_timestamp() - interval '1 hour');
 
@@ -588,7 +592,7 @@ CREATE TABLE typed_reasons (
     reason  text        NOT NULL PRIMARY KEY,
     user_id text        NOT NULL,
     subject text        NOT NULL,
-    at      timestamptz NOT NULL,
+    at      timestamptz NOT NULL CHECK (at > '0002-01-01Z' AND at < '9998-01-01Z'),
     content text        NOT NULL
 );
 CREATE INDEX typed_reasons_of_subject ON typed_reasons (subject);

@@ -479,3 +479,17 @@ def test_a_former_password_whose_row_is_written_again_signs_nobody_in(database: 
             connection.execute("DELETE FROM failed_sign_ins")
         set_password("three more words!")
         assert (status("three more words!"), status(PASSWORD)) == (303, 403)
+
+
+@pytest.mark.promise("authority-outside-database")
+def test_nobody_is_locked_out_by_failures_of_the_future(database: PostgresUrls, ledger: Ledger) -> None:
+    with_password(ledger, "Nord", PASSWORD)
+    fields = {"email": "anna@example.org", "password": PASSWORD}
+
+    with console_app(database) as app, visitor(app) as browser:
+        assert send(browser, "/console/sign-in/", fields | {"password": "wrong"}).status_code == 403
+        for last_at in ("infinity", "9000-01-01"):
+            with psycopg.connect(database.roles["api"], autocommit=True) as connection:
+                connection.execute("UPDATE failed_sign_ins SET failures = 1000, last_at = %s", (last_at,))
+            assert send(browser, "/console/sign-in/", fields).status_code == 303
+            send(browser, "/console/sign-out/", at="/console/")

@@ -202,6 +202,23 @@ FORBIDDEN = {
         "INSERT INTO log_comparisons (started_at, file) VALUES ('2100-01-01Z', 'x')",
         set(ROLES),
     ),
+    "keep the service unready for ever": (
+        "INSERT INTO troubles (process, name, error, times, is_waiting, seen_at)"
+        " VALUES ('p', 'n', 'e', 1, false, 'infinity')",
+        set(ROLES),
+    ),
+    "stop the sealer by a request that it cannot read": (
+        "INSERT INTO statement_requests (id, body, requested_at) VALUES (gen_random_uuid(), '{}', '-infinity')",
+        set(ROLES),
+    ),
+    "fill the sealer's memory": (
+        "INSERT INTO statement_requests (id, body) VALUES (gen_random_uuid(), repeat('x', 4000000))",
+        set(ROLES),
+    ),
+    "give a reason that no page can show": (
+        "INSERT INTO typed_reasons VALUES ('r', 'u', 's', 'infinity', '')",
+        set(ROLES),
+    ),
     "end a sum of somebody else": ("DELETE FROM reconciliations", {"worker"}),
     "make a sum of its own": ("UPDATE reconciliations SET totals = ''", {"api", "relay"}),
     "hide tables behind temporary ones": ("CREATE TEMPORARY TABLE events ()", set(ROLES)),
@@ -259,6 +276,9 @@ def test_each_role_reports_and_takes_back_its_own_troubles(database: PostgresUrl
         worker.execute(trouble)
         with pytest.raises(InsufficientPrivilege):
             worker.execute("UPDATE troubles SET role = 'importledger_api'")
+        with pytest.raises(InsufficientPrivilege):
+            worker.execute("UPDATE troubles SET seen_at = 'infinity'")
+        assert worker.execute("UPDATE troubles SET seen_at = clock_timestamp()").rowcount == 1
         assert worker.execute("SELECT FROM troubles").rowcount == 2
         assert api.execute("DELETE FROM troubles").rowcount == 1
 
