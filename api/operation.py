@@ -54,19 +54,23 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
         match self.schema:
             case {"enum": [*values]} if text not in values:
                 listed = ", ".join(values)
-                says = Sentence(f"This must be one of {listed}.", f"Dies muss einer der Werte {listed} sein.")
+                says = Sentence(
+                    f"{self.name} must be one of {listed}.", f"{self.name} muss einer der Werte {listed} sein."
+                )
                 raise query_not_valid(Problem(self.name, "invalid_choice", says))
             case {"type": "integer", "minimum": least, "maximum": most}:
                 if text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most:
                     return int(text)
-                english = f"This must be a whole number from {least} to {most}."
-                german = f"Dies muss eine ganze Zahl von {least} bis {most} sein."
+                english = f"{self.name} must be a whole number from {least} to {most}."
+                german = f"{self.name} muss eine ganze Zahl von {least} bis {most} sein."
                 raise query_not_valid(Problem(self.name, "invalid", Sentence(english, german)))
             case {"format": "date"}:
                 try:
                     return msgspec.convert(text, date)
                 except msgspec.ValidationError as error:
-                    says = Sentence("This must be a day as YYYY-MM-DD.", "Dies muss ein Tag als JJJJ-MM-TT sein.")
+                    says = Sentence(
+                        f"{self.name} must be a day as YYYY-MM-DD.", f"{self.name} muss ein Tag als JJJJ-MM-TT sein."
+                    )
                     raise query_not_valid(Problem(self.name, "invalid", says)) from error
             case {"pattern": pattern} if not re.fullmatch(pattern.strip("^$"), text):
                 raise query_not_valid(Problem(self.name, "invalid", self.says))

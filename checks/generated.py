@@ -14,7 +14,6 @@ import msgspec
 from msgspec import inspect
 
 from api.description.catalogue import CATALOGUE
-from api.description.field_descriptions import field_descriptions, structs_of
 from api.description.openapi import names_within, openapi
 from api.http.limits import LIMITS
 from api.http.responses import encoded
@@ -23,6 +22,7 @@ from schemas.account import WrappedAccount
 from schemas.base import DECIMAL_PATTERN
 from schemas.delivery_note import DeliveryNoteImport
 from schemas.energy_amount import EnergyAmountImport
+from schemas.field_descriptions import field_descriptions, structs_of
 from schemas.invoice import MarketParticipantInvoiceImport
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import FeeImport

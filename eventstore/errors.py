@@ -86,7 +86,7 @@ class IllegalTransition(Refused):
     def __init__(self, status: str, command: str) -> None:
         super().__init__(
             f"{command} is not allowed while the state is {status}.",
-            f"{command} ist im Zustand {status} nicht erlaubt.",
+            f"{command} ist im Status {status} nicht erlaubt.",
         )
         self.status = status
         self.command = command

@@ -59,8 +59,8 @@ CUSTOMER: tuple[Rule, ...] = (
         "date_in_future",
         "customers[].consents[].signed_at",
         is_past,
-        "A consent must not be signed in the future.",
-        "Eine Einwilligung darf nicht in der Zukunft unterschrieben sein.",
+        "The time of a consent must not lie in the future.",
+        "Der Zeitpunkt einer Einwilligung darf nicht in der Zukunft liegen.",
         needs_now=True,
     ),
 )

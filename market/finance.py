@@ -208,7 +208,7 @@ FINANCE: tuple[Rule, ...] = (
         "payment_instructions[].bank_account.iban",
         is_iban,
         "The IBAN of a bank account must be valid.",
-        "Die IBAN einer Bankverbindung muss gültig sein.",
+        "Die IBAN eines Bankkontos muss gültig sein.",
         source="ISO 13616-1; SWIFT IBAN Registry",
     ),
     _error(

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET
 
 from schemas.base import Problem, Wire
+from schemas.reading.field_names import named
 from schemas.reading.problems import MAX_PROBLEMS, UNKNOWN_FIELD, is_truncated, left_out
 from schemas.reading.shape import derived_checks, is_in_calendar, is_not_blank
 from schemas.reading.work import MAX_RULES_S, TooMuchWork, Work
@@ -115,7 +116,8 @@ class RuleBook:
     They are generated as source, since a walk over a tree of rules spends most of its time on the tree.
     """
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
+    def __init__(self, rules: Iterable[Rule], wire_type: type[Wire] | None = None) -> None:
+        self._wire_type = wire_type
         root = _Place()
         for rule in rules:
             place = root
@@ -133,7 +135,7 @@ class RuleBook:
             Rule(code=check.code, at=check.at, holds=check.holds, says=check.says, source="ours: the shape of the wire")
             for check in derived_checks(wire_type)
         )
-        return cls((*derived, *rules))
+        return cls((*derived, *rules), wire_type)
 
     def breaches(
         self, value: Any, now: datetime, besides: Sequence[Problem] = (), *, within_s: float = MAX_RULES_S
@@ -155,8 +157,9 @@ class RuleBook:
             more[rule.severity] += 1
             if more[rule.severity] > 0:
                 return
-            attr = ".".join(map(str, (*path, rule.field) if isinstance(value, msgspec.Struct | tuple) else path))
-            breaches.append(Breach(Problem(attr, rule.code, rule.says), rule.severity))
+            steps = [*map(str, (*path, rule.field) if isinstance(value, msgspec.Struct | tuple) else path)]
+            says = named(rule.says, self._wire_type, steps) if self._wire_type else rule.says
+            breaches.append(Breach(Problem(".".join(steps), rule.code, says), rule.severity))
 
         try:
             self._apply(value, now, broken, go_on, _sound_places(besides) if besides else _always)

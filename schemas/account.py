@@ -56,7 +56,7 @@ class Account(Wire, frozen=True, kw_only=True):
     external_account_number: ExternalNumber
     """The account's identifier in the old system (Vertragskontonummer im Altsystem), byte for byte."""
     import_supplier: Required32
-    """Code of the import supplier (Lieferant) whose accounts are migrated."""
+    """Code of the import supplier (Quelle) whose accounts are migrated."""
     unknown_occupier: bool = False
     """True if the occupier is unknown (Bewohner unbekannt). Such an account has no customers."""
     customers: Annotated[tuple[Customer, ...], Meta(max_length=MAX_ITEMS)] = ()

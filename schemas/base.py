@@ -29,7 +29,7 @@ class Problem(msgspec.Struct, frozen=True):
     """Shape error or broken rule: its dotted path ("" for the whole), permanent code and sentence."""
 
     attr: str
-    """Dotted path of the field, indexes from 0 (Feldpfad)."""
+    """Dotted path of the field, indexes from 0 (Feld)."""
     code: str
     """Permanent code; /errors/ lists all (Fehlercode)."""
     detail: str

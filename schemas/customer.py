@@ -16,7 +16,7 @@ class Consent(Wire, frozen=True, kw_only=True):
     description: Prose = ""
     """The consent in words (Beschreibung der Einwilligung)."""
     signed_at: Moment | UnsetType = UNSET
-    """Time of the signature (Zeitpunkt der Unterschrift)."""
+    """Time of the signature (Zeitpunkt der Einwilligung)."""
 
 
 class Customer(Wire, frozen=True, kw_only=True):

@@ -38,7 +38,7 @@ class DeliveryNote(Wire, frozen=True, kw_only=True):
     cancelled: bool | UnsetType = UNSET
     """True if the message was cancelled (Storno)."""
     validation_status: bool | UnsetType = UNSET
-    """True if the delivery note was found correct (Prüfergebnis)."""
+    """True if the delivery note was found correct (Ergebnis der Prüfung)."""
     last_validation_at: Moment | UnsetType = UNSET
     """Time of the last check (Zeitpunkt der letzten Prüfung)."""
     edifact_reference_number: Required
@@ -49,7 +49,7 @@ class DeliveryNoteImport(Wire, frozen=True, kw_only=True):
     """The body: a delivery note of an imported account."""
 
     import_supplier: Required32
-    """Code of the import supplier (Lieferant) whose accounts are migrated."""
+    """Code of the import supplier (Quelle) whose accounts are migrated."""
     external_account_number: ExternalNumber
     """The account's identifier in the old system (Vertragskontonummer im Altsystem), byte for byte."""
     delivery_note: DeliveryNote

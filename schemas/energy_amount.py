@@ -54,7 +54,7 @@ class EnergyAmountImport(Wire, frozen=True, kw_only=True):
     """The body: an energy amount of an imported account."""
 
     import_supplier: Required32
-    """Code of the import supplier (Lieferant) whose accounts are migrated."""
+    """Code of the import supplier (Quelle) whose accounts are migrated."""
     external_account_number: ExternalNumber
     """The account's identifier in the old system (Vertragskontonummer im Altsystem), byte for byte."""
     energy_amount: EnergyAmount

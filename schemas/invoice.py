@@ -166,7 +166,7 @@ class MarketParticipantInvoiceImport(Wire, frozen=True, kw_only=True):
     """The body: an invoice of an imported account."""
 
     import_supplier: Required32
-    """Code of the import supplier (Lieferant) whose accounts are migrated."""
+    """Code of the import supplier (Quelle) whose accounts are migrated."""
     external_account_number: ExternalNumber
     """The account's identifier in the old system (Vertragskontonummer im Altsystem), byte for byte."""
     market_participant_invoice: MarketParticipantInvoice

@@ -18,7 +18,7 @@ class RunError(Wire, frozen=True, kw_only=True):
     code: str
     """Permanent code; /errors/ lists all (Fehlercode)."""
     path: str
-    """Path of the field in the account (Feldpfad); may be empty."""
+    """Path of the field in the account (Feld); may be empty."""
     number: int
     """Number of occurrences (Anzahl)."""
 
@@ -29,7 +29,7 @@ class RunRecord(Wire, frozen=True, kw_only=True):
     run: str
     """Name of the run (Lauf)."""
     import_supplier: str
-    """Code of the import supplier (Lieferant) whose accounts are migrated."""
+    """Code of the import supplier (Quelle) whose accounts are migrated."""
     mode: Literal["create", "validate", "dry_run"]
     """Mode of the run (Modus): create, validate or dry_run."""
     started_at: datetime
@@ -104,7 +104,7 @@ class RunTotals(Wire, frozen=True, kw_only=True):
     """Totals of a run's accounts in the platform's tables. `erased` accounts have no rows."""
 
     import_supplier: str
-    """Code of the import supplier (Lieferant) whose accounts are migrated."""
+    """Code of the import supplier (Quelle) whose accounts are migrated."""
     run: str
     """Name of the run (Lauf)."""
     accounts: int
@@ -151,7 +151,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Totals of a source, made by `importbook manifest`. Further members are ignored."""
 
     import_supplier: str | None = None
-    """Code of the import supplier (Lieferant) whose accounts are migrated."""
+    """Code of the import supplier (Quelle) whose accounts are migrated."""
     accounts: int | None = None
     """Number of accounts of the source (Anzahl der Konten)."""
 
@@ -164,7 +164,7 @@ class Certificate(Wire, frozen=True, kw_only=True):
     says: str
     """Statement that is certified, in English (Aussage)."""
     import_supplier: str
-    """Code of the import supplier (Lieferant) whose accounts are migrated."""
+    """Code of the import supplier (Quelle) whose accounts are migrated."""
     run: str
     """Name of the run (Lauf)."""
     issued_at: datetime
@@ -178,10 +178,10 @@ class Certificate(Wire, frozen=True, kw_only=True):
     totals: RunTotals
     """Totals of the platform (Summen der Plattform)."""
     signed_at: datetime
-    """Time of the signature (unterschrieben am)."""
+    """Time of the signature (signiert am)."""
     checkpoint: str
-    """Signed statement of the log that it rests on (Prüfpunkt)."""
+    """Signed statement of the log that it rests on (Siegel)."""
     verifier_key: str
     """Key to check the signature with (Prüfschlüssel)."""
     signature: str
-    """The signature (Unterschrift)."""
+    """The signature (Signatur)."""

@@ -73,7 +73,7 @@ class ImportProblems(Wire, frozen=True, kw_only=True):
 
 class AttemptProblem(Wire, frozen=True, kw_only=True):
     attr: str
-    """Dotted path of the field, indexes from 0 (Feldpfad)."""
+    """Dotted path of the field, indexes from 0 (Feld)."""
     code: str
     """Permanent code; /errors/ lists all (Fehlercode)."""
 
@@ -88,7 +88,7 @@ class RefusedAttempt(Wire, frozen=True, kw_only=True):
     code: str
     """Permanent code; /errors/ lists all (Fehlercode)."""
     problems: tuple[AttemptProblem, ...]
-    """Codes and paths of what was wrong (Probleme)."""
+    """Codes and paths of what was wrong (Fehler)."""
 
 
 class TransferStatus(Wire, frozen=True, kw_only=True):
@@ -113,7 +113,7 @@ class SupplierProgress(Wire, frozen=True, kw_only=True):
     """Numbers of a supplier's imports by status."""
 
     import_supplier: str
-    """Code of the import supplier (Lieferant) whose accounts are migrated."""
+    """Code of the import supplier (Quelle) whose accounts are migrated."""
     total: int
     """Number of imports (Gesamtzahl)."""
     by_status: dict[str, int]
@@ -130,7 +130,7 @@ class ErrorCount(Wire, frozen=True, kw_only=True):
     code: str
     """Permanent code; /errors/ lists all (Fehlercode)."""
     path: str
-    """Path of the field in the account (Feldpfad); may be empty."""
+    """Path of the field in the account (Feld); may be empty."""
     number: int
     """Number of occurrences (Anzahl)."""
 
@@ -141,14 +141,14 @@ class AccountSearch(Wire, frozen=True, kw_only=True):
     q: Annotated[str, Meta(min_length=1, max_length=254)]
     """Text to find (Suchtext): 3 letters of a name at least; case, accents, apostrophes and umlauts do not matter."""
     supplier: Annotated[str, Meta(max_length=32)] = ""
-    """Only accounts of this import supplier (Lieferant)."""
+    """Only accounts of this import supplier (Quelle)."""
 
 
 class FoundAccount(Wire, frozen=True, kw_only=True):
     """Account that a search has found."""
 
     import_supplier: str
-    """Code of the import supplier (Lieferant) whose accounts are migrated."""
+    """Code of the import supplier (Quelle) whose accounts are migrated."""
     external_account_number: str
     """The account's identifier in the old system (Vertragskontonummer im Altsystem), byte for byte."""
     status: ImportState

@@ -90,7 +90,7 @@ def keep_details(connection: Connection[Any], details: UserDetails) -> None:
         raise UserNotPossible(
             Sentence(
                 "The organisation must not have another user with this address.",
-                "Die Organisation darf keine andere Person mit dieser Adresse haben.",
+                "Die Organisation darf keinen anderen Benutzer mit dieser Adresse haben.",
             )
         ) from None
 

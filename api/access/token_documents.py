@@ -142,7 +142,7 @@ def _shown(error: GraphQLError) -> GraphQLError:
     if cause is not None and not isinstance(cause, GraphQLError):
         logger.error("unexpected error", route="/v1/graphql/", reason=type(cause).__name__)
         return _error("INTERNAL_SERVER_ERROR", "An unexpected error occurred.", error, "APPLICATION")
-    return _error("BAD_USER_INPUT", "The variables or the operation's name do not fit the document.", error)
+    return _error("BAD_USER_INPUT", "The variables or `operationName` do not fit the document.", error)
 
 
 def _error(code: str, description: str, cause: GraphQLError | None = None, kind: str = "VALIDATION") -> GraphQLError:

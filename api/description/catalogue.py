@@ -13,6 +13,8 @@ from eventstore.errors import AlreadyImported
 from market import RULES
 from market.participant import PARTICIPANT, PRICE_SHEETS
 from market.post_account import DELIVERY_NOTE, ENERGY_AMOUNT, INVOICE
+from schemas.account import Account
+from schemas.reading.field_names import named
 from schemas.sentence import Sentence
 
 Where = Literal["answer", "field", "latest_error", "history", "graphql"]
@@ -28,13 +30,13 @@ class RuleOfCode(msgspec.Struct, frozen=True):
     resource: str
     """Resource of the rule (Ressource)."""
     at: str
-    """Path of the checked value (Feldpfad)."""
+    """Path of the checked value (Feld)."""
     says: str
     """Sentence of the rule in English (Regel)."""
     severity: str
     """error or warning (Schwere)."""
     source: str
-    """Source of the rule (Quelle)."""
+    """Source of the rule (Fundstelle)."""
     says_de: str = ""
     """Sentence of the rule in German (Regel auf Deutsch)."""
 
@@ -78,8 +80,8 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     attr: str = ""
     en: str
     de: str
-    when: str = "The content breaks one of the rules with this code."
-    when_de: str = "Der Inhalt verletzt eine der Regeln mit diesem Code."
+    when: str = ""
+    when_de: str = ""
     action: str
     action_de: str
 
@@ -92,6 +94,8 @@ _RULES = {
     "energy amount": ENERGY_AMOUNT,
     "market participant invoice": INVOICE,
 }
+MAX_CAUSES = 2
+"""Rules that the cause of a code names. The list of its rules has all."""
 _UNEXPECTED = Sentence("An unexpected error occurred.", "Ein unerwarteter Fehler ist aufgetreten.")
 
 
@@ -110,14 +114,24 @@ def _catalogue() -> tuple[ErrorCode, ...]:
             meaning=row.en,
             example=_example(code, row, rules[code]),
             meaning_de=row.de,
-            when=row.when,
-            when_de=row.when_de,
+            when=row.when or _of_rules("A rule is broken", "Or another of its rules.", [r.says for r in rules[code]]),
+            when_de=row.when_de
+            or _of_rules(
+                "Eine Regel ist verletzt", "Oder eine andere Regel mit diesem Code.", [r.says_de for r in rules[code]]
+            ),
             action=row.action,
             action_de=row.action_de,
             rules=tuple(rules[code]),
         )
         for code, row in rows.items()
     )
+
+
+def _of_rules(begins: str, ends: str, rules: list[str]) -> str:
+    """Return the cause of a code by its first rules."""
+    sentences = [*dict.fromkeys(rules)]
+    more = [ends] if len(sentences) > MAX_CAUSES else []
+    return f"{begins}: {' '.join([*sentences[:MAX_CAUSES], *more])}"
 
 
 def _example(code: str, row: _Row, rules: list[RuleOfCode]) -> dict[str, Any]:
@@ -132,7 +146,8 @@ def _example(code: str, row: _Row, rules: list[RuleOfCode]) -> dict[str, Any]:
                 "account_id": "A-7K2M9QXD",
             }
         case "field" if row.attr:
-            return shown | {"attr": row.attr}
+            detail = named(Sentence(row.en, row.de), Account, row.attr.split("."))
+            return shown | {"detail": detail, "attr": row.attr}
         case "field":
             [first, *_] = rules
             detail = Sentence(first.says, first.says_de)

@@ -13,14 +13,15 @@ import msgspec
 from msgspec import UNSET, UnsetType, inspect
 
 from api.description.catalogue import CATALOGUE, ErrorCode
-from api.description.field_descriptions import field_descriptions, structs_of
 from api.http.errors import tree_of, unknown_parameter
 from api.http.responses import encoded
 from api.http.status_codes import CODES
 from api.operation import EVENTS, TAGS, Operation
 from schemas.account import Account, WrappedAccount
 from schemas.base import DECIMAL_PATTERN, Problem
+from schemas.field_descriptions import field_descriptions, structs_of
 from schemas.reading import shape_errors
+from schemas.reading.field_names import named
 from schemas.reading.problems import UNKNOWN_FIELD
 
 _REF = "#/components/schemas/{name}"
@@ -64,7 +65,7 @@ class Problems(Refusal, kw_only=True):
     """A refusal; with `errors` where the content is refused. Accounts have the same as a tree, too."""
 
     errors: list[Problem] | UnsetType = UNSET
-    """Every problem (Probleme), in the order of the fields."""
+    """Every problem (Fehler), in the order of the fields."""
     errors_truncated: bool | UnsetType = UNSET
     """True when there are more problems than are listed (gekürzt); the last entry says how many."""
 
@@ -349,8 +350,8 @@ def _examples(status: int, possible: list[ErrorCode], operation: Operation) -> d
         problems = [Problem("verbose", UNKNOWN_FIELD, unknown_parameter(()))]
         if optional:
             problems = [Problem(optional, "invalid", shape_errors.expected(shape_errors.STRING, 5))]
-        if required:
-            problems = [Problem(required, "required", shape_errors.REQUIRED)]
+        if shape and required:
+            problems = [Problem(required, "required", named(shape_errors.REQUIRED, shape, [required]))]
         tree = tree_of(problems) if shape is Account else {}
         shown[code] = {**tree, **shown[code], "errors": problems}
     if status == 400 and operation.name != "create_account":

@@ -4,7 +4,9 @@ import msgspec
 
 from api.description.catalogue import CATALOGUE
 from market import RULES
+from schemas.account import Account
 from schemas.base import Problem, code_and_path
+from schemas.reading.field_names import named
 from schemas.reading.places import documented_path, place_of
 from schemas.sentence import Sentence, german_of
 from schemas.status import AnyImportStatus
@@ -21,13 +23,14 @@ _UNKNOWN = Sentence("The catalogue does not know this code.", "Der Katalog kennt
 def problem_of(name: str) -> Problem:
     """Return the problem for a code@path of the log, with its sentence and without values. Pure."""
     code, attr = code_and_path(name)
-    says = _OF_RULE.get((code, place_of(attr))) or _OF_CODE.get(code, _UNKNOWN)
+    says = _OF_RULE.get((code, place_of(attr))) or named(_OF_CODE.get(code, _UNKNOWN), Account, attr.split("."))
     return Problem(documented_path(attr or "non_field_errors"), code, says)
 
 
 def sentence_at(code: str, place: str) -> Sentence:
     """Return the sentence of a code at a place, with [] for items of arrays. Pure."""
-    return _OF_RULE.get((code, place)) or _OF_CODE.get(code, _UNKNOWN)
+    steps = place.replace("[]", ".0").split(".")
+    return _OF_RULE.get((code, place)) or named(_OF_CODE.get(code, _UNKNOWN), Account, steps)
 
 
 def error_sentence(code: str, stored: str) -> Sentence:

@@ -32,7 +32,7 @@ LEAST_ROOM = 16 * 2**20
 """Least free bytes of a disk: one segment of Postgres' write-ahead log. With less, a create may fail at any time."""
 
 _NO_SCHEMA = Sentence(
-    "The schema is missing: run `importledger migrate`.", "Das Schema fehlt: `importledger migrate` legt es an."
+    "The schema is missing: `importledger migrate` creates it.", "Das Schema fehlt: `importledger migrate` legt es an."
 )
 _OLD_SCHEMA = Sentence("The schema is older than the code.", "Das Schema ist älter als das Programm.")
 _NO_WRITER = Sentence("Nothing writes to the log.", "Nichts schreibt in das Protokoll.")
@@ -49,7 +49,7 @@ class Health(Wire, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """State of the process that answers. Some installations add fields."""
 
     status: Literal["alive", "ready"]
-    """alive or ready (Zustand)."""
+    """alive or ready (Status)."""
     pid: int
     """Process that answers (Prozessnummer)."""
     troubles: list[str] | UnsetType = UNSET
@@ -92,7 +92,7 @@ class HealthChecks(Endpoint):
             named = ", ".join(dying)
             detail = Sentence(
                 f"A role dies whenever it is started: {named}. The log holds its last line.",
-                f"Eine Rolle stirbt bei jedem Start: {named}. Ihre letzte Zeile steht im Log.",
+                f"Eine Rolle stirbt bei jedem Start: {named}. Ihre letzte Zeile steht in der Protokolldatei.",
             )
             raise ApiError(503, detail, headers={"Retry-After": "10"})
         lasting = await read(self._pool, _lasting)

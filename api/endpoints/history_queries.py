@@ -43,7 +43,7 @@ _NO_MOMENT = Sentence(
 )
 _NO_VERSION = Sentence(
     "This must be the version of an event that has staged a payload.",
-    "Dies muss die Version eines Ereignisses sein, das einen Inhalt vorgemerkt hat.",
+    "Dies muss die Version eines Ereignisses sein, das Daten vorgemerkt hat.",
 )
 
 
@@ -120,5 +120,5 @@ class HistoryQueries(Endpoint):
         """Return a payload. Raises ApiError 404 if it was erased or archived."""
         body = (await in_thread(self._ledger.payloads, {stream: digest})).get(stream)
         if body is None:
-            raise not_found(Sentence("A payload was erased or archived.", "Ein Inhalt wurde gelöscht oder archiviert."))
+            raise not_found(Sentence("A payload was erased or archived.", "Die Daten wurden gelöscht oder archiviert."))
         return body

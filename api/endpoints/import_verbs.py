@@ -37,7 +37,7 @@ class _Verb(msgspec.Struct, frozen=True):
     rule: Sentence
 
 
-_ONLY_PENDING = Sentence("Only a pending import can be cancelled", "Nur ein wartender Import kann abgebrochen werden")
+_ONLY_PENDING = Sentence("Only a pending import can be cancelled", "Nur ein wartender Import kann storniert werden")
 _ONLY_ERRORED = Sentence(
     "Only an errored import can be retried", "Nur ein fehlgeschlagener Import kann wiederholt werden"
 )

@@ -38,7 +38,7 @@ def refuse_large_answer(body: bytes) -> None:
             413,
             Sentence(
                 f"An answer that repeats a payload must have at most {most} bytes.",
-                f"Eine Antwort, die einen Inhalt wiederholt, darf höchstens {most} Bytes haben.",
+                f"Eine Antwort, die Daten wiederholt, darf höchstens {most} Bytes haben.",
             ),
         )
 

@@ -31,7 +31,7 @@ STARTING = "log_not_compared"
 INTAKE_STOPPED = Sentence(
     "Intake is stopped: the log does not continue what was signed, and an operator must decide. Nothing was stored;"
     " repeating the request later is safe.",
-    "Die Annahme ist gestoppt: Das Protokoll passt nicht zu seinen Siegeln, und ein Betreiber muss entscheiden."
+    "Die Annahme ist gestoppt: Das Protokoll setzt nicht fort, was signiert wurde, und ein Betreiber muss entscheiden."
     " Nichts wurde gespeichert; die Anfrage kann später gefahrlos wiederholt werden.",
 )
 

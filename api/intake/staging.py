@@ -11,7 +11,7 @@ from schemas.sentence import Sentence
 UNKNOWN_SUPPLIER = Problem(
     "import_supplier",
     "invalid_choice",
-    Sentence("This must be one of your import suppliers.", "Dies muss eine Ihrer Quellen sein."),
+    Sentence("The import supplier must be one of yours.", "Die Quelle muss eine von Ihren sein."),
 )
 _LEFT_OUT = Sentence(
     "This field is not documented; it is left out.", "Dieses Feld ist nicht dokumentiert; es wird weggelassen."

@@ -127,8 +127,8 @@ def left_out(number: int) -> LeftOut:
 
 def _says(number: int) -> Sentence:
     if number == 1:
-        return Sentence("1 further problem is not listed.", "1 weiteres Problem ist nicht aufgeführt.")
-    return Sentence(f"{number} further problems are not listed.", f"{number} weitere Probleme sind nicht aufgeführt.")
+        return Sentence("1 further problem is not listed.", "1 weiterer Fehler ist nicht aufgeführt.")
+    return Sentence(f"{number} further problems are not listed.", f"{number} weitere Fehler sind nicht aufgeführt.")
 
 
 def _size(problem: Problem) -> int:

@@ -22,6 +22,7 @@ from msgspec import inspect
 from schemas.base import DECIMAL_PATTERN, DOT_SEGMENTS, MARKET_TIME, Problem, instant
 from schemas.reading import shape_errors
 from schemas.reading.duplicate_names import has_larger_object, names_at_fault, repeated_names, repeats_names
+from schemas.reading.field_names import named
 from schemas.reading.nesting import Holder, holders_of, is_read_shallow, is_shallow
 from schemas.reading.problems import MAX_STEP, UNKNOWN_FIELD, ProblemList, attr_of
 from schemas.reading.work import ASKED, STORED, Bounds, TooMuchWork, Work
@@ -132,7 +133,7 @@ class Shape(Generic[T]):
             documented = frozenset(field.encode_name for field in node.fields)
             if problems := names_at_fault(body, documented):
                 whole = Problem("non_field_errors", "max_length", detail)
-                return msgspec.convert(_stand_in(node), self.wire_type), [whole, *problems]
+                return msgspec.convert(_stand_in(node), self.wire_type), [whole, *map(self._named, problems)]
         raise TooMuchWork(detail)
 
     def stored(self, body: bytes) -> T:
@@ -141,9 +142,15 @@ class Shape(Generic[T]):
 
     def fit(self, value: Any, besides: Sequence[Problem] = (), bounds: Bounds = ASKED) -> tuple[T, Sequence[Problem]]:
         """Return a decoded value and its shape errors, with the problems `besides` at the end."""
-        walk = _Walk(bounds)
-        fitted = walk.fitted(value, _type_info(cast(type, self.wire_type)), ())
-        return msgspec.convert(fitted, self.wire_type), [*walk.shape_errors.problems(), *besides]
+        wire_type = cast(type, self.wire_type)
+        walk = _Walk(wire_type, bounds)
+        fitted = walk.fitted(value, _type_info(wire_type), ())
+        problems = [*walk.shape_errors.problems(), *map(self._named, besides)]
+        return msgspec.convert(fitted, self.wire_type), problems
+
+    def _named(self, problem: Problem) -> Problem:
+        detail = named(cast("Sentence", problem.detail), self.wire_type, problem.attr.split("."))
+        return problem if detail is problem.detail else msgspec.structs.replace(problem, detail=detail)
 
 
 def untyped(body: bytes, bounds: Bounds = ASKED) -> Any:
@@ -286,7 +293,8 @@ def _type_info(wire_type: type) -> inspect.Type:
 class _Walk:
     """Walk over one value that notes shape errors and returns the value with stand-ins in their places."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, wire_type: type, bounds: Bounds) -> None:
+        self.wire_type = wire_type
         self.shape_errors = ProblemList()
         self.noted = 0
         self.hints_left = MAX_HINTS
@@ -297,7 +305,7 @@ class _Walk:
         if self.shape_errors.capacity(code).is_full:
             self.shape_errors.capacity(code).left_out += 1
         else:
-            self.shape_errors.note(attr_of(path), code, detail)
+            self.shape_errors.note(attr_of(path), code, named(detail, self.wire_type, path))
 
     def fitted(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:
         match node:

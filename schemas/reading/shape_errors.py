@@ -1,4 +1,4 @@
-"""Sentences about bodies that do not fit their shape."""
+"""Sentences about bodies that do not fit their shape. `field_names.named` replaces "This field" by its name."""
 
 import re
 from collections.abc import Iterable
@@ -29,24 +29,27 @@ UNDOCUMENTED = Sentence(
     "This field is not documented and must be left out.",
     "Dieses Feld ist nicht dokumentiert und muss weggelassen werden.",
 )
-NO_NULL_CHARACTERS = Sentence("A text must not hold null characters.", "Ein Text darf keine Nullzeichen enthalten.")
-NO_NUMBER = Sentence("This must be a valid number.", "Dies muss eine gültige Zahl sein.")
+NO_NULL_CHARACTERS = Sentence(
+    "This field must not hold null characters.", "Dieses Feld darf keine Nullzeichen enthalten."
+)
+NO_NUMBER = Sentence("This field must be a valid number.", "Dieses Feld muss eine gültige Zahl sein.")
 TOO_MANY_DIGITS = Sentence(
-    "A number must have at most 18 digits before the point and 10 after it.",
-    "Eine Zahl darf höchstens 18 Stellen vor dem Komma und 10 danach haben.",
+    "This field must have at most 18 digits before the point and 10 after it.",
+    "Dieses Feld darf höchstens 18 Stellen vor dem Komma und 10 danach haben.",
 )
 TOO_MANY_DIGITS_ON_READING = Sentence(
-    "A number must have at most 18 digits before the point, 10 after it.",
-    "Eine Zahl darf höchstens 18 Stellen vor dem Komma, 10 danach haben.",
+    "This field must have at most 18 digits before the point, 10 after it.",
+    "Dieses Feld darf höchstens 18 Stellen vor dem Komma, 10 danach haben.",
 )
 """The same, of a number in its shape."""
-OUT_OF_RANGE = Sentence("This number must have at most 64 bits.", "Diese Zahl darf höchstens 64 Bit haben.")
+OUT_OF_RANGE = Sentence("This field must have at most 64 bits.", "Dieses Feld darf höchstens 64 Bit haben.")
 OUTSIDE_CALENDAR = Sentence(
-    "A moment must lie in the years 1 to 9999, in UTC.", "Ein Zeitpunkt muss in UTC in den Jahren 1 bis 9999 liegen."
+    "This field must lie in the years 1 to 9999, in UTC.",
+    "Dieses Feld muss in UTC in den Jahren 1 bis 9999 liegen.",
 )
 NO_SUCH_TIME = Sentence(
-    "A local time must exist: the clocks were put forward past this one.",
-    "Eine Ortszeit muss es geben: Über diese wurden die Uhren vorgestellt.",
+    "This field must be a local time that exists: the clocks were put forward past this one.",
+    "Dieses Feld muss eine Ortszeit sein, die es gibt: Über diese wurden die Uhren vorgestellt.",
 )
 
 EMPTY_BODY = Sentence(
@@ -77,18 +80,22 @@ _BYTE = re.compile(r"\(byte (\d+)\)")
 
 def expected(wanted: Sentence, value: Any) -> Sentence:
     return Sentence(
-        "This must be {wanted}, not {kind}.", "Dies muss {wanted} sein, nicht {kind}.", wanted=wanted, kind=_kind(value)
+        "This field must be {wanted}, not {kind}.",
+        "Dieses Feld muss {wanted} sein, nicht {kind}.",
+        wanted=wanted,
+        kind=_kind(value),
     )
 
 
 def not_valid(wanted: Sentence) -> Sentence:
     """The sentence for a text that is no date or datetime."""
-    return Sentence("This must be {wanted}.", "Dieser Wert muss {wanted} sein.", wanted=_valid(wanted))
+    return Sentence("This field must be {wanted}.", "Dieses Feld muss {wanted} sein.", wanted=_valid(wanted))
 
 
 def no_choice(choices: Iterable[Any]) -> Sentence:
     listed = ", ".join(map(str, choices))
-    return Sentence("This must be one of {listed}.", "Dies muss einer der Werte {listed} sein.", listed=listed)
+    english, german = "This field must be one of {listed}.", "Dieses Feld muss einer der Werte {listed} sein."
+    return Sentence(english, german, listed=listed)
 
 
 def undocumented(nearest: str) -> Sentence:
@@ -97,7 +104,7 @@ def undocumented(nearest: str) -> Sentence:
 
 
 def too_many_items(most: float) -> Sentence:
-    return Sentence(f"An array must have at most {most} items.", f"Ein Array darf höchstens {most} Einträge haben.")
+    return Sentence(f"This field must have at most {most} items.", f"Dieses Feld darf höchstens {most} Einträge haben.")
 
 
 def too_long(most: int) -> Sentence:
@@ -107,11 +114,11 @@ def too_long(most: int) -> Sentence:
 
 
 def too_small(least: int) -> Sentence:
-    return Sentence(f"The value must be at least {least}.", f"Der Wert muss mindestens {least} sein.")
+    return Sentence(f"This field must be at least {least}.", f"Dieses Feld muss mindestens {least} sein.")
 
 
 def too_large(greatest: int) -> Sentence:
-    return Sentence(f"The value must be at most {greatest}.", f"Der Wert darf höchstens {greatest} sein.")
+    return Sentence(f"This field must be at most {greatest}.", f"Dieses Feld darf höchstens {greatest} sein.")
 
 
 def too_many_values(most: float) -> Sentence:

@@ -14,6 +14,7 @@ from cli.main import importledger
 from cli.output import NewFile
 from cli.verbs import EXAMPLES, GROUPS
 from embedded.postgres import PostgresUrls
+from importledger_client.commands.verbs import importbook
 from tests.support.running import cli
 
 MAX_FIRST_LINE = 60
@@ -82,6 +83,28 @@ def test_decisions_are_counted_in_json(database: PostgresUrls, folder: Path) -> 
         assert counts == {"imports": 0, "changed": 0, "refused": 0}
     backup = json.loads(cli("backup", str(folder / "backup"), "--json", environment=environment).stdout)
     assert (backup["position"], backup["rows"]["events"]) == (1, 1)
+
+
+IMPORTBOOK = dict(every_verb(importbook))
+
+
+@pytest.mark.parametrize("name", IMPORTBOOK)
+def test_the_help_of_importbook_has_the_same_form(name: str) -> None:
+    first = (IMPORTBOOK[name].help or "").splitlines()[0]
+    assert len(first) <= MAX_FIRST_LINE
+    assert first.split()[0] in VERBS | {"Count", "Propose", "Send"}
+    assert first.endswith(".")
+    result = CliRunner().invoke(importbook, [*name.split(), "--help"]).output
+    assert result.count("Example: importbook ") == 1
+    assert f"Example: importbook {name}".strip() in result
+    for option in IMPORTBOOK[name].params:
+        if isinstance(option, click.Option) and option.name not in ("version", "help"):
+            text = option.help or ""
+            assert text[0].isupper(), option.name
+            assert text.split()[0] not in VERBS, option.name
+            assert text.endswith((".", "]")), option.name
+            has_default = isinstance(option.default, int | float | str) and option.default
+            assert not has_default or option.show_default, option.name
 
 
 def test_verbs_are_grouped() -> None:

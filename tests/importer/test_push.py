@@ -190,7 +190,7 @@ def test_a_wrong_supplier_moves_neither_note_nor_failures_of_a_run(
     write_book(tmp_path, "SOMEBODY", 5, spoilt=(2,))
     refused = verb(*words, importer.supplier if why == "paused" else "NORDWNID")
     assert refused.returncode == 1
-    sentence = "must be ongoing to accept accounts" if why == "paused" else "must be one of your import suppliers"
+    sentence = "must be ongoing to accept accounts" if why == "paused" else "The import supplier must be one of yours"
     assert sentence in refused.stdout.partition("Refused for the supplier: ")[2]
     assert "Fix these accounts" not in refused.stdout
     assert steps(refused.stdout) == []

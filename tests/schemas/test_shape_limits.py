@@ -11,6 +11,7 @@ from msgspec import Meta
 from market.rule import RuleBook
 from schemas.base import DecimalText, LocalMoment, Moment, Problem, Wire
 from schemas.reading import shape_errors
+from schemas.reading.field_names import named
 from schemas.reading.problems import MAX_PROBLEMS, MAX_STEP, LeftOut
 from schemas.reading.shape import (
     MAX_HINTS,
@@ -25,6 +26,7 @@ from schemas.reading.shape import (
 )
 from schemas.reading.shape_errors import MAX_DEPTH
 from schemas.reading.work import STORED, Bounds, TooMuchWork
+from schemas.sentence import Sentence
 from tests.support.make import NOON, encoded
 
 LARGE_BYTES = 300_000
@@ -94,7 +96,7 @@ FITS: list[tuple[str, Any]] = [
     ("end", None),
     ("end", "abc"),
 ]
-SHAPE_ERRORS: list[tuple[str, Any, str, str, str]] = [
+SHAPE_ERRORS: list[tuple[str, Any, str, str, Sentence]] = [
     ("text", "abcd", "text", "max_length", shape_errors.too_long(3)),
     ("text", 5, "text", "invalid", shape_errors.expected(shape_errors.STRING, 5)),
     ("text", None, "text", "null", shape_errors.NULL),
@@ -194,9 +196,10 @@ def test_no_first_look_takes_what_does_not_fit(field: str, value: Any) -> None:
 
 @pytest.mark.parametrize(("field", "value", "attr", "code", "detail"), SHAPE_ERRORS)
 def test_what_just_does_not_fit_is_told_with_its_limit(
-    field: str, value: Any, attr: str, code: str, detail: str
+    field: str, value: Any, attr: str, code: str, detail: Sentence
 ) -> None:
-    assert Shape(Sample).fit({field: value})[1] == [Problem(attr, code, detail)]
+    says = named(detail, Sample, attr.split("."))
+    assert Shape(Sample).fit({field: value})[1] == [Problem(attr, code, says)]
 
 
 class Needed(Wire, frozen=True):
@@ -404,7 +407,7 @@ def test_a_moment_outside_the_years_1_to_9999_in_utc_is_refused_by_name(inside: 
             read, problems = Shape(Sample).examine(encoded({field: outside} | walked))
             found = [*problems, *(b.problem for b in RuleBook.of(Sample, ()).breaches(read, NOON, problems))]
             [problem] = [problem for problem in found if problem.attr not in walked]
-            assert problem == Problem(field, "invalid", shape_errors.OUTSIDE_CALENDAR)
+            assert problem == Problem(field, "invalid", named(shape_errors.OUTSIDE_CALENDAR, Sample, [field]))
 
 
 def test_what_the_decoder_does_not_look_at_is_checked_afterwards() -> None:
@@ -486,7 +489,8 @@ def test_a_stored_body_is_read_as_it_is_examined() -> None:
 
 def test_a_repeated_name_and_a_null_character_are_shape_errors() -> None:
     _, repeated = Shape(Sample).examine(b'{"text":"a","text":"b"}')
-    assert [(problem.attr, problem.detail) for problem in repeated] == [("text", shape_errors.REPEATED)]
+    [problem] = repeated
+    assert (problem.attr, problem.detail) == ("text", "Text must not be given twice in one object.")
     _, nul = Shape(Sample).examine(b'{"text":"\\u0000"}')
     assert [problem.code for problem in nul] == ["null_characters_not_allowed"]
 

@@ -91,3 +91,12 @@ def test_the_page_of_fields_is_made_from_the_shapes() -> None:
     assert (ROOT / "docs" / "reference" / "fields.md").read_text() == fields_page(), "say `make docs`"
     assert "| **iban** |" not in fields_page()
     assert "| **account_holder** | text | at most 512 characters, not blank |" in fields_page()
+
+
+def test_the_cause_of_a_code_is_its_own() -> None:
+    """A code of rules has the sentences of these rules as its cause."""
+    by_cause: dict[str, set[str]] = {}
+    for entry in CATALOGUE:
+        by_cause.setdefault(entry.when, set()).add(entry.code)
+    assert [codes for codes in by_cause.values() if len(codes) > 1] == [{"error", "INTERNAL_SERVER_ERROR"}]
+    assert BY_CODE["invalid_iban"].when == "A rule is broken: The IBAN of a bank account must be valid."

@@ -12,7 +12,6 @@ import pytest
 from msgspec import inspect
 
 from api.bulk.receipts import BulkEnd, Summary, refused
-from api.description.field_descriptions import structs_of
 from api.description.openapi import MOMENT_PATTERN, openapi
 from api.operation import Operation
 from api.operations import OPERATIONS
@@ -21,6 +20,7 @@ from eventstore.aggregates.import_process import STATUSES
 from eventstore.aggregates.run import Mode
 from market.post_account import POST_ACCOUNT_BOOKS
 from schemas.account import Account, WrappedAccount
+from schemas.field_descriptions import structs_of
 from schemas.reading.shape import Shape
 from schemas.submission import read_submission
 from tests.support.make import NOON, encoded
@@ -158,7 +158,8 @@ def test_every_refusal_of_a_body_shows_what_is_answered() -> None:
                 assert all(validator.is_valid(example["value"]) for example in media["examples"].values())
     create = operation_in(DOCUMENT, next(o for o in OPERATIONS if o.name == "create_account"))
     shown = create["responses"]["400"]["content"]["application/json"]["examples"]
-    assert shown["account_failed_validation"]["value"]["external_account_number"] == ["This field must be given."]
+    refused = shown["account_failed_validation"]["value"]
+    assert refused["external_account_number"] == ["External account number must be given."]
 
 
 def test_the_example_of_create_becomes_an_account(service: RunningService) -> None:

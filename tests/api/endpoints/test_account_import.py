@@ -65,8 +65,9 @@ def test_all_problems_come_at_once_as_list_and_as_tree(importer: Importer, accou
             ("customers.0.landline", "invalid"),
             ("supply_addresses.0.supply_postcode", "required"),
         }
-        assert answer.body["customers"]["0"]["landline"] == ["This must be a string, not a number."]
-        assert answer.body["supply_addresses"]["0"]["supply_postcode"] == ["This field must be given."]
+        assert answer.body["customers"]["0"]["landline"] == ["Customers → landline must be a string, not a number."]
+        [sentence] = answer.body["supply_addresses"]["0"]["supply_postcode"]
+        assert sentence == "Supply addresses → supply postcode must be given."
     assert importer.client.status(importer.supplier, account["external_account_number"]).status == 404
 
 

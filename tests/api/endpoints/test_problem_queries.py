@@ -206,7 +206,7 @@ def test_problems_are_those_since_the_last_staging() -> None:
             "payment_schedules.0.amount",
             "A payment schedule's amount must not be negative.",
         ),
-        ("required@customers.0.consents.0.type", "customers.0.consents.0.type", "This field must be given."),
+        ("required@customers.0.consents.0.type", "customers.0.consents.0.type", "Consents → type must be given."),
         ("unknown_field@customers.0.Erika", "customers.0.*", "This field is not documented and must be left out."),
         ("made_up", "non_field_errors", "The catalogue does not know this code."),
     ],
@@ -288,7 +288,7 @@ def test_erasing_deletes_refused_attempts_even_without_an_import(service: Runnin
     assert post(importer, "", account)[0] == 400
     wait_for(lambda: bool(get(service, importer.api_key, importer.supplier, external, "attempts")[1]), "it is stored")
     erased = service.cli("erase", importer.supplier, external, "--reason", "R", "--yes")
-    assert "1 refused attempts are deleted" in erased.stdout
+    assert "1 refused attempt is deleted" in erased.stdout
     assert get(service, importer.api_key, importer.supplier, external, "attempts") == (200, [])
     again = service.cli("erase", importer.supplier, external, "--reason", "R", "--yes", check=False)
     assert again.returncode == 1

@@ -52,7 +52,8 @@ def test_an_account_that_repeats_a_field_is_a_shape_error() -> None:
     body = account.replace(b'"family_name":', b'"family_name":"Lost","family_name":', 1)
     read, problems = Shape(Account).examine(body)
     assert read.customers
-    expected = Problem("customers.0.family_name", "repeated_field", "This field must not be given twice in one object.")
+    detail = "Customers → family name must not be given twice in one object."
+    expected = Problem("customers.0.family_name", "repeated_field", detail)
     assert list(problems) == [expected]
     assert Shape(Account).examine(account)[1] == ()
 

@@ -17,8 +17,9 @@ from importledger_client.book import ERRORS, book
 from schemas.account import Account
 from schemas.base import MARKET_TIME
 from schemas.reading import shape_errors
+from schemas.reading.field_names import named
 from schemas.reading.shape import is_real_moment
-from schemas.sentence import german_of
+from schemas.sentence import Sentence, german_of
 from schemas.submission import ACCOUNT, read_submission
 from tests.support.german import is_german
 from tests.support.make import an_account, changed, changed_where_there, encoded, places
@@ -32,9 +33,9 @@ def problems(account: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("number", "detail"), [("..", shape_errors.DOT_SEGMENT), (" X", shape_errors.OUTER_BLANKS)])
-def test_a_number_that_no_address_can_name_has_its_reason(number: str, detail: str) -> None:
+def test_a_number_that_no_address_can_name_has_its_reason(number: str, detail: Sentence) -> None:
     (problem,) = read_submission(encoded(an_account() | {"external_account_number": number})).shape_errors
-    assert problem.detail == detail
+    assert problem.detail == named(detail, Account, ["external_account_number"])
 
 
 @pytest.mark.promise("if-optional-object-array")

@@ -59,7 +59,7 @@ def _rate(context: click.Context, parameter: click.Parameter, value: str | None)
     "--connections", default=4, show_default=True, type=click.IntRange(1, 64), help="Requests at the same time."
 )
 @click.option("--json", "is_json", is_flag=True, help="Summary as JSON on standard output, at the end.")
-@click.option("--wait", "is_to_wait", is_flag=True, help="Wait until all accounts have ended, as `watch` does.")
+@click.option("--wait", "is_to_wait", is_flag=True, help="Watch of the run until all accounts have ended.")
 @common.mapping_option
 @common.reaches_the_service
 def push(

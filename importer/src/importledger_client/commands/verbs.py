@@ -34,7 +34,7 @@ class _Verbs(click.Group):
 )
 @click.version_option(package_name="importledger-client")
 def importbook() -> None:
-    """Import a book of energy accounts, from an export to a certificate.
+    """Import a book of energy accounts, with a certificate.
 
     The address of the service and the key come from IMPORTLEDGER_URL and IMPORTLEDGER_KEY. Exit codes: 0 success, 1
     something was refused, has failed or differs, 2 wrong use or nothing done, 130 interrupted.
