@@ -211,7 +211,7 @@ def test_what_was_refused_is_found_by_its_number(book: Ledger, database: Postgre
 def test_errors_lead_to_the_accounts_in_both_languages(book: Ledger, database: PostgresUrls) -> None:
     with visiting(database, signed_in(book), **{"Accept-Language": "de"}) as browser:
         page = browser.get("/console/errors/")
-        assert "Die IBAN einer Bankverbindung muss gültig sein." in page.text
+        assert "Die IBAN eines Bankkontos muss gültig sein." in page.text
         link = 'href="(/console/imports/[?]supplier=NORDWIND&amp;code=invalid_iban&amp;[^"]*fixed=no)"'
         [address] = re.findall(link, page.text)
         listed = browser.get(unescape(address)).text
@@ -219,7 +219,7 @@ def test_errors_lead_to_the_accounts_in_both_languages(book: Ledger, database: P
         assert listed.count('<input type="hidden" name="fixed" value="no">') == 2  # narrowing further, and deciding
         assert "E/1" not in browser.get(unescape(address).replace("fixed=no", "fixed=yes")).text
         code = words_of(browser.get("/console/errors/invalid_iban/").text)
-        assert "Die IBAN einer Bankverbindung muss gültig sein." in code
+        assert "Die IBAN eines Bankkontos muss gültig sein." in code
         assert browser.get("/console/errors/nonsense/").status_code == 404
 
 

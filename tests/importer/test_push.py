@@ -200,6 +200,23 @@ def test_a_wrong_supplier_moves_neither_note_nor_failures_of_a_run(
     )
 
 
+def test_a_note_keeps_the_suppliers_of_earlier_pushes(
+    tmp_path: Path, service: RunningService, importer: Importer, verb: Verb
+) -> None:
+    write_book(tmp_path, "SOMEBODY", 1)
+    assert verb("push", "book.ndjson", "--run", "go", "--supplier", importer.supplier).returncode == 0
+    note = (tmp_path / ".importbook" / "go.json").read_bytes()
+    assert verb("push", "book.ndjson", "--run", "go", "--supplier", "OTHER", "--key", "ilk_wrong").returncode == 2
+    assert (tmp_path / ".importbook" / "go.json").read_bytes() == note
+    other = service.importer()
+    access = ("--supplier", other.supplier, "--key", other.api_key)
+    assert verb("push", "book.ndjson", "--run", "go", *access).returncode == 0
+    asked = verb("watch", "go")
+    assert (asked.returncode, "choose one with --supplier" in asked.stderr) == (2, True)
+    assert importer.supplier in asked.stderr
+    assert other.supplier in asked.stderr
+
+
 def test_a_book_of_one_wrong_line_needs_no_supplier_for_its_errors(
     tmp_path: Path, importer: Importer, verb: Verb
 ) -> None:

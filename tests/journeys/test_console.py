@@ -20,6 +20,7 @@ from tests.support.browser import HALF, NARROW, WIDE, Desk, chromium, cookies_fo
 from tests.support.folders import temporary_folder
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import RunningService, start_service, wait_for
+from workers.operations import MAX_NAME
 
 CANARY = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
 LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft" * 2
@@ -92,7 +93,9 @@ def book(service: RunningService) -> Iterator[Book]:
         assert importer.client.create(encoded(refused)).status == 400
         external, other = (str(account_sentber["external_account_number"]) for account_sentber in (account, hostile))
         words = ("--organisation", "Nordwind", "--role", "support", "--supplier", "*", "--json")
-        user = json.loads(service.cli("user", "create", "canary@example.org", "--name", CANARY + LONG, *words).stdout)
+        user = json.loads(
+            service.cli("user", "create", "canary@example.org", "--name", (CANARY + LONG)[:MAX_NAME], *words).stdout
+        )
         organisation = (CANARY + LONG).replace("/", "")[:120]
         key = json.loads(service.cli("key", "create", organisation, "--supplier", importer.supplier, "--json").stdout)
         service.cli("supplier", "create", "X" * 32)

@@ -128,13 +128,15 @@ class Pushing:
         return sum(source.read or 0 for source in self.sources) / total if total else None
 
     def remember(self) -> None:
-        if self.has_no_supplier:  # a wrong --supplier must not move the run
+        """Write the note of the run. It keeps suppliers of earlier pushes: the service has accounts of each."""
+        before = notes.recall(self.run, Path.cwd())
+        if self.has_no_supplier or (before is not None and not self.receipts):  # nothing of the run has changed
             return
         files, mapping, supplier = self.files, self.sources[0].mapping, self.supplier or ""
-        before = notes.recall(self.run, Path.cwd())
+        suppliers = self.suppliers | set(before.suppliers if before else ())
         if before is not None and all(map(is_of_failures, files)):  # the first push of the run had the whole book
             files, mapping, supplier = before.files, before.mapping, supplier or before.supplier
-        note = Note(self.run, sorted(self.suppliers), self.mode, files, mapping, supplier)
+        note = Note(self.run, sorted(suppliers), self.mode, files, mapping, supplier)
         notes.remember(note, Path.cwd())
 
 
