@@ -79,6 +79,10 @@ class AlreadyImported(msgspec.Struct, kw_only=True):
     """Number of the account (Vertragskontonummer)."""
 
 
+_CLOSED = (Refusal.__name__, AlreadyImported.__name__)
+"""Alternatives of other answers, from which readers tell them by the members that they lack."""
+
+
 def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
     """Return the document of these operations."""
     bodies = [operation.body for operation in operations if operation.body]
@@ -300,8 +304,8 @@ def _said(schema: Any, *, is_sent: bool = False) -> Any:
             return rest | {"pattern": _TRIMMED}
         case {"properties": properties, **rest}:
             described = {name: _without_default(translated(inner)) for name, inner in properties.items()}
-            is_closed = "additionalProperties" in rest or rest.get("title") == Refusal.__name__
-            told_of_others = {} if is_closed else {"additionalProperties": True}  # readers narrow by other members
+            is_closed = "additionalProperties" in rest or rest.get("title") in _CLOSED
+            told_of_others = {} if is_closed else {"additionalProperties": True}
             return rest | told_of_others | {"properties": described}
         case dict():
             return {name: translated(inner) for name, inner in schema.items()}

@@ -98,6 +98,16 @@ def test_no_schema_is_left_open_by_silence() -> None:
     assert [schema for schema in objects if not {"properties", "additionalProperties"} & schema.keys()] == []
 
 
+def test_alternatives_are_told_apart_by_their_members() -> None:
+    """Clients ask whether an answer has a member. Only one alternative may have members that it does not name."""
+    unions = [[part["$ref"] for part in schema.get("anyOf", ()) if "$ref" in part] for schema in schemas_in(DOCUMENT)]
+    several = [[name.rpartition("/")[2] for name in union] for union in unions if len(union) > 1]
+    assert ["Problems", "AlreadyImported"] in several
+    for union in several:
+        opened = [name for name in union if DOCUMENT["components"]["schemas"][name].get("additionalProperties") is True]
+        assert len(opened) <= 1, union
+
+
 def test_every_moment_is_described_as_one() -> None:
     """Of every field that holds a moment, whichever way its class declares it.
 
