@@ -52,6 +52,7 @@ def _service(directory: _Suppliers, statuses: Callable[..., Awaitable[None]] = _
     services: Any = SimpleNamespace(
         ledger=None,
         pool=None,
+        lists=None,
         statuses=SimpleNamespace(read=statuses),
         runs=SimpleNamespace(validate=lambda *_: None, names=SimpleNamespace(refuse_new=_confirmed)),
         directory=directory,

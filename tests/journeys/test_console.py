@@ -87,11 +87,11 @@ def book(service: RunningService) -> Iterator[Book]:
         service.cli("supplier", "set", importer.supplier, *settings)
         account = changed(an_account(importer.supplier, 1), "Zauberwald", "customers", 0, "family_name")
         hostile = _hostile(an_account(importer.supplier, 2))
-        for account_sentber in (account, hostile):
-            assert importer.client.create(encoded(account_sentber)).status == 201
+        for body in (account, hostile):
+            assert importer.client.create(encoded(body)).status == 201
         refused = an_account(importer.supplier, 3) | {"external_account_number": f"R{CANARY}", CANARY: 1}
         assert importer.client.create(encoded(refused)).status == 400
-        external, other = (str(account_sentber["external_account_number"]) for account_sentber in (account, hostile))
+        external, other = (str(body["external_account_number"]) for body in (account, hostile))
         words = ("--organisation", "Nordwind", "--role", "support", "--supplier", "*", "--json")
         user = json.loads(
             service.cli("user", "create", "canary@example.org", "--name", (CANARY + LONG)[:MAX_NAME], *words).stdout
@@ -108,10 +108,7 @@ def book(service: RunningService) -> Iterator[Book]:
         checkpoint = service.cli("seal").stdout.partition("Verifier key")[0]
 
         def has_failed() -> bool:
-            found = (
-                importer.client.status(importer.supplier, account_sentber).body["status"]
-                for account_sentber in (external, other)
-            )
+            found = (importer.client.status(importer.supplier, number).body["status"] for number in (external, other))
             return all(status == "ERRORED" for status in found)
 
         wait_for(has_failed, "the accounts have failed")
