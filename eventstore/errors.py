@@ -1,4 +1,4 @@
-"""Errors of the log. They carry fields and know no HTTP.
+"""Errors of the log. They carry fields; the API maps them to HTTP statuses.
 
 LedgerError
 ├── Refused                     the command is not allowed now
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 
 class OperatorError(Exception):
-    """Why a command of an operator cannot be carried out. Its message is the sentence that the command line prints."""
+    """Reason why an operator's command cannot be carried out. The command line prints its message."""
 
 
 class LedgerError(Exception):

@@ -61,7 +61,7 @@ class Unreadable(Event, frozen=True):
 
 
 class Metadata(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Request that caused an event; empty fields are unknown. Stored beside the event's own members.
+    """Request that caused an event; empty fields are unknown. Stored as one more member of the event's JSON.
 
     `request_id` is the request's X-Request-Id, `traceparent` its place in a trace (W3C). Both are hexadecimal digits
     and so cannot name a person: they remain after an erasure.
@@ -181,7 +181,10 @@ def read_event(stream: str, topic: str, state: bytes) -> Event:
 
 
 def payload_digest(stream: str, topic: str, state: bytes) -> str | None:
-    """Return the digest of the payload that came with an event. A requested e-mail has the payload of another."""
+    """Return the digest of the payload that was stored with an event; None without one, or if it is unreadable.
+
+    Events of e-mails name the payload of the account's import, which is stored with that event: None for them.
+    """
     event = None if topic.startswith("mail_") else read_event(stream, topic, state)
     digest: str | None = getattr(event, "payload_sha256", None)
     return digest

@@ -18,7 +18,7 @@ _COMMANDS = dict(pair for aggregate in AGGREGATES.values() for pair in aggregate
 
 
 class Divergence(msgspec.Struct, frozen=True):
-    """Event that today's code would decide differently; `says` is a sentence."""
+    """Event that today's code would decide differently; `says` is a sentence about the difference."""
 
     position: int
     stream: str
@@ -26,7 +26,7 @@ class Divergence(msgspec.Struct, frozen=True):
 
 
 class Replay:
-    """Folds histories and compares. `events` and `streams` count replayed ones; `partial` lack their beginning."""
+    """Replay of histories. `events` and `streams` count replayed ones; `partial` are streams without a beginning."""
 
     def __init__(self) -> None:
         self.events = 0
@@ -45,7 +45,7 @@ class Replay:
                 yield Divergence(recorded.position, recorded.stream, says)
 
     def state_of(self, stream: str) -> Any:
-        """Return the present state of a stream; None for a stream without its beginning."""
+        """Return the present state of a stream; None if its beginning is missing or an event is unreadable."""
         return self._states[stream][1] if stream in self._states else None
 
     def _replayed(self, recorded: Recorded) -> str:
@@ -82,7 +82,7 @@ def command_of(event: Event, state: Any) -> Command:
     if getattr(event, "code", None) == EXHAUSTED:
         kind = customer_mail.StartMail if isinstance(event, customer_mail.MailFailed) else import_process.StartImport
     fields = {name: getattr(event, name) for name in kind.__struct_fields__ if hasattr(event, name)}
-    if "start" in kind.__struct_fields__:  # an outcome names the attempt of its start
+    if "start" in kind.__struct_fields__:  # the event names its attempt, the command its start
         fields["start"] = state.start if event.attempt == state.attempt else 0  # type: ignore[attr-defined]
     match event:
         case import_process.DryRunSucceeded():

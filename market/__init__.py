@@ -16,7 +16,7 @@ from schemas.reading.work import MAX_RULES_S
 from system.steps import Steps, to_the_end
 
 EDITION = edition_of(sources())
-"""Digest of these rules and shapes, kept in events. Workers do not judge again under the same edition."""
+"""Digest of these rules and shapes, kept in events. A worker does not repeat a check under the same edition."""
 
 RULES: tuple[Rule, ...] = (*ACCOUNT, *CUSTOMER, *SUPPLY, *FINANCE, *PLAUSIBILITY)
 

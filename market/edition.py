@@ -1,7 +1,7 @@
 """Edition of the rules: a digest of the installed sources of rules and shapes.
 
 A wheel has the same sources as a checkout, so both have the same edition. Any change of these files makes a new
-edition. Imports that were staged under the previous one are then judged again.
+edition. Imports that were staged under the previous one are then checked again by workers.
 """
 
 import hashlib

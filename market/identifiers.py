@@ -25,8 +25,8 @@ _MELO = re.compile(r"DE[0-9]{11}[0-9A-Z]{20}\Z")
 
 @cache
 def _german_phone_pattern() -> re.Pattern[str]:
-    """`+49` and a mobile or fixed-line number, as the library's own table has them."""
-    import phonenumbers  # it is large, and most processes judge no account
+    """Return the pattern of `+49` and a German mobile or fixed-line number, from the tables of `phonenumbers`."""
+    import phonenumbers  # it is large, and most processes check no account
 
     germany: Any = phonenumbers.PhoneMetadata.metadata_for_region("DE")
     kinds = "|".join(f"(?:{kind.national_number_pattern})" for kind in (germany.mobile, germany.fixed_line))
@@ -36,21 +36,27 @@ def _german_phone_pattern() -> re.Pattern[str]:
 
 
 def is_market_location_id(text: str) -> bool:
-    """MaLo-ID: 11 digits, the last a check digit: odd places plus twice the even ones, up to the next ten."""
+    """Return True for a MaLo-ID: 11 digits, the first not 0, the last a check digit.
+
+    The check digit completes the sum of the odd places and twice the even ones to the next multiple of ten.
+    """
     if not _MALO.match(text):
         return False
-    digits = text.encode()  # each is 48 more than it says, which adds up to a multiple of ten
+    digits = text.encode()  # ASCII: each is 48 too large; with weights of 15 in all, that is a multiple of ten
     return (sum(digits[0:10:2]) + 2 * sum(digits[1:10:2]) + digits[10] - 48) % 10 == 0
 
 
 def is_metering_location_id(text: str) -> bool:
-    """MeLo-ID (Zählpunktbezeichnung): DE, 6 digits of the grid operator, 5 of the postcode, 20 capitals and digits."""
+    """Return True for a MeLo-ID: DE, 6 digits of the grid operator, 5 of the postcode, 20 capitals and digits."""
     return _MELO.match(text) is not None
 
 
 @lru_cache(4096)
 def is_market_partner_code(text: str) -> bool:
-    """13 digits. `99…` (BDEW) and `98…` (DVGW) end in the MaLo check digit, all others are GS1 GLNs."""
+    """Return True for a market partner code: 13 digits, the last a check digit.
+
+    Codes `99…` (BDEW) and `98…` (DVGW) have the check digit of MaLo-IDs, all others that of GS1 (GLN).
+    """
     if not _MARKET_PARTNER.match(text):
         return False
     digits = [int(digit) for digit in text]
@@ -61,26 +67,26 @@ def is_market_partner_code(text: str) -> bool:
 
 @lru_cache(4096)
 def is_energy_identification_code(text: str) -> bool:
-    """EIC: 16 characters, the last a check character."""
-    from stdnum.eu import eic  # it reads pydoc along, and most processes judge no account
+    """Return True for an EIC: 16 characters, the last a check character."""
+    from stdnum.eu import eic  # it also imports pydoc, and most processes check no account
 
     return eic.is_valid(text)
 
 
 @lru_cache(4096)
 def is_obis_code(text: str) -> bool:
-    """OBIS `A-B:C.D.E*F`, each group 0 to 255."""
+    """Return True for an OBIS code `A-B:C.D.E*F` with groups from 0 to 255; only C and D are required."""
     match = _OBIS.match(text)
     return match is not None and all(int(group) <= 255 for group in match.groups() if group)
 
 
 def is_postcode(text: str) -> bool:
-    """A German postcode: five digits."""
+    """Return True for a German postcode: five digits."""
     return len(text) == 5 and text.isdecimal() and text.isascii()
 
 
 def is_phone_number(text: str) -> bool:
-    """A valid number, in international form or as dialled within Germany."""
+    """Return True for a valid number, in international form or as dialled within Germany."""
     if text.startswith("+49") and _german_phone_pattern().match(text.replace(" ", "")):
         return True
     import phonenumbers
@@ -92,7 +98,7 @@ def is_phone_number(text: str) -> bool:
 
 
 def is_email(text: str) -> bool:
-    """An address whose syntax is right. Nothing checks that it can be reached."""
+    """Return True for an address with valid syntax. It may be unreachable."""
     if len(text) <= 64 and _PLAIN_EMAIL.match(text):
         return True
     from email_validator import EmailNotValidError, validate_email  # it is large as well
@@ -105,12 +111,12 @@ def is_email(text: str) -> bool:
 
 
 def is_iban(text: str) -> bool:
-    """ISO 13616: the country's own form, and remainder 1 modulo 97. Blanks between groups are allowed.
+    """Return True for an IBAN (ISO 13616): form of its country, remainder 1 modulo 97. Blanks may separate groups.
 
     Bank codes are not checked: registries of banks change faster than accounts move.
     """
     if _GERMAN_IBAN.match(text):
         return int(f"{text[4:]}1314{text[2:4]}") % 97 == 1 and text[2:4] not in _NO_CHECK_DIGITS  # D is 13, E is 14
-    from stdnum import iban  # it reads a table of all countries, and most accounts are German ones
+    from stdnum import iban  # it imports a table of all countries, and most accounts are German
 
     return iban.is_valid(text, check_country=False) and iban.compact(text)[2:4] not in _NO_CHECK_DIGITS

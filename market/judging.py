@@ -1,6 +1,6 @@
-"""Judging a submitted account: its shape, the market's rules and its processing parameters. Pure.
+"""Check of a submitted account (`judge`): its shape, the market's rules and its processing parameters. Pure.
 
-The API judges here before it answers, workers before they create records, and replays of exports afterwards.
+The API checks before it answers, workers before they create records, and replays of exports afterwards.
 """
 
 import math
@@ -25,7 +25,7 @@ MAX_NAMES_KEPT = 50
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a supplier for judging its accounts. An unknown supplier has the defaults."""
+    """Settings of a supplier that apply when its accounts are checked. An unknown supplier has the defaults."""
 
     strictness: str = "standard"
     unknown_fields: str = "refuse"
@@ -41,7 +41,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Occasion(Enum):
-    """Occasion of a judgement. PROCESS does not judge the schedule."""
+    """Occasion of a check: a request, or processing. PROCESS does not check the schedule, and has no time limit."""
 
     VALIDATE = auto()
     CREATE = auto()
@@ -49,7 +49,7 @@ class Occasion(Enum):
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """Result of judging. Problems refuse the submission; warnings and paths of dropped fields are recorded with it."""
+    """Result of a check. Problems refuse the submission; warnings and paths of dropped fields are recorded with it."""
 
     submission: Submission
     problems: tuple[Problem, ...] = ()
@@ -67,7 +67,7 @@ def judge(
 def judge_in_steps(
     submission: Submission, terms: Terms, at: datetime, occasion: Occasion, *, within_s: float = MAX_RULES_S
 ) -> Steps[Judgement]:
-    """Judge shape, market rules and schedule at this moment, by the supplier's terms.
+    """Check shape, market rules and schedule at this moment, with the supplier's terms, in steps.
 
     Raises TooMuchWork if the rules take more CPU time, except for PROCESS.
     """
@@ -96,7 +96,7 @@ def problem_names(problems: Sequence[Problem]) -> tuple[str, ...]:
 
 
 def _task_problems(task: TaskParams, terms: Terms, at: datetime, occasion: Occasion) -> list[Problem]:
-    """Problems with how the account is to be processed: its dry run and its window of time."""
+    """Return the problems of the processing parameters: dry run and window of time."""
     if occasion is Occasion.PROCESS:
         return []
     start = instant(task.schedule_window_start) if task.schedule_window_start else None

@@ -15,7 +15,7 @@ def is_possible_phone_number(text: str) -> bool:
 
     Assigned ranges are not checked: published examples of participants have numbers outside them.
     """
-    import phonenumbers  # it is large, and most processes judge no participant
+    import phonenumbers  # it is large, and most processes check no participant
 
     try:
         return phonenumbers.is_possible_number(phonenumbers.parse(text, "DE"))

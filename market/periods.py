@@ -28,7 +28,7 @@ def ordered(start: str, end: str) -> Callable[[Any], bool]:
 def follow_each_other(periods: Sequence[Any], gaps_until: date) -> bool:
     """Return True if agreements neither overlap nor leave a gap. The end is the last day, or the first day after it.
 
-    A gap that ends by `gaps_until` is allowed.
+    A gap that ends by `gaps_until` is allowed. Only the last agreement may have no end.
     """
     if len(periods) < 2:
         return True

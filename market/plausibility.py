@@ -114,7 +114,10 @@ def _billed_since_the_start(point: SupplyPoint) -> bool:
 
 @reading("supply_type", "melos[].meters[].registers[].obis_code")
 def _registers_count_what_is_supplied(point: SupplyPoint) -> bool:
-    """Only codes that name a medium are checked. Another rule reports codes of other forms."""
+    """Return True if no OBIS code names another medium than the supplied one.
+
+    Another rule reports codes that name no medium.
+    """
     medium = OBIS_MEDIA[point.supply_type]
     for melo in point.melos:
         for meter in melo.meters:
@@ -127,7 +130,10 @@ def _registers_count_what_is_supplied(point: SupplyPoint) -> bool:
 
 @reading("registeranzahl", "energierichtung", "registers[].active_to")
 def _has_its_registers(meter: Meter) -> bool:
-    """Return True if a meter for one direction has as many active registers as its type says. Others pass."""
+    """Return True if a meter for one direction has as many active registers as its type says, or none.
+
+    Meters of other types pass.
+    """
     wanted = _REGISTERS.get(meter.registeranzahl)
     if wanted is None or meter.energierichtung != "EINRICHTUNGSZAEHLER" or not meter.registers:
         return True

@@ -14,7 +14,7 @@ _INVOICE = "market_participant_invoice"
 
 
 def has_eleven_digits(text: str) -> bool:
-    """Return True for the form of a MaLo-ID. The check digit is not checked, since published examples fail it."""
+    """Return True for an empty text and for 11 digits. The check digit is not checked: published examples fail it."""
     return not text or (len(text) == 11 and text.isascii() and text.isdigit())
 
 

@@ -1,7 +1,7 @@
 """Rules as rows, and the pass that applies a table of rules to a value.
 
-`at` is the place: fields joined by dots, `[]` for the items of an array, "" for the whole. An absent value breaks no
-rule. A check gets one value without its path.
+`at` is the path of the checked value: fields joined by dots, `[]` for the items of an array, "" for the whole. An
+absent value breaks no rule. A check gets one value without its path.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -77,7 +77,10 @@ def reading(*places: str) -> Callable[[CheckFunction], CheckFunction]:
 
 
 def inlined(source: str) -> Callable[[CheckFunction], CheckFunction]:
-    """Give a check as an expression over `{v}`, `now` and itself, `{holds}`, which saves most of its calls."""
+    """Declare an expression that a rule book uses instead of calling the check, which saves most calls.
+
+    `{v}` is the value, `now` the moment, `{holds}` the check itself.
+    """
 
     def mark(check: CheckFunction) -> CheckFunction:
         check.__dict__["inlined"] = source
@@ -98,7 +101,7 @@ def error(
     needs_now: bool = False,
     severity: Severity = Severity.ERROR,
 ) -> Rule:
-    """Row of a rule that refuses the account. Both sentences say what must hold."""
+    """Return a rule that refuses the account. Both sentences say what must hold."""
     says = Sentence(english, german)
     return Rule(
         code=code, at=at, holds=holds, says=says, source=source, severity=severity, field=field, needs_now=needs_now
@@ -106,7 +109,7 @@ def error(
 
 
 warning = partial(error, severity=Severity.WARNING)
-"""Row of a rule that warns, and refuses the account for strict suppliers only."""
+"""Function that returns a rule that warns, and refuses the account for strict suppliers only."""
 
 
 class RuleBook:
@@ -174,7 +177,7 @@ class RuleBook:
     def _holds(self) -> Callable[[Any, datetime], bool]:
         """Function that returns True if a small value breaks no rule.
 
-        Compiled at first use: most verbs of the command line judge nothing.
+        Compiled at first use: most verbs of the command line check no account.
         """
         names: dict[str, Any] = {"UNSET": UNSET}
         lines = ["def holds(v0, now):", *_unbroken(self._root, 0, names), "    return True"]
@@ -210,7 +213,10 @@ class _Place:
 
 
 def _sound_places(problems: Sequence[Problem]) -> Callable[..., bool]:
-    """Return a function: True if a rule can run at a place, since no place above it or read by it has a problem."""
+    """Return a function that returns whether a rule can run at a place.
+
+    It can if no place above it, and no place that it reads, has a problem.
+    """
     bad: set[tuple[str, ...]] = set()
     above: set[tuple[str, ...]] = set()
     below: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()

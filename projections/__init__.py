@@ -36,10 +36,10 @@ INLINE: tuple[View, ...] = (
     OWNER_TASK_VIEW,
     DISCLOSURE_VIEW,
 )
-"""Written in the append's transaction: a client that posts and then reads sees its write."""
+"""Views that are written in the append's transaction: a client that posts and then reads sees its write."""
 
 AT_ONCE: tuple[InlineView, ...] = (*INLINE, SEARCH_AT_ONCE)
-"""The same and search rows, for api processes, which have the account in memory when they append."""
+"""Views of api processes: also search rows, since these processes have the account in memory when they append."""
 
 FOLLOWING: tuple[Following, ...] = (
     IMPORT_PROGRESS,
@@ -49,14 +49,14 @@ FOLLOWING: tuple[Following, ...] = (
     THROUGHPUT,
     IMPORT_FAILURE,
 )
-"""Follow the log in the projector, each from its own position."""
+"""Projections that the projector updates from the log, each from its own position."""
 
 PLATFORM = Platform(
     "platform", TABLES, frozenset({ImportProcessed, SubjectErased, *DELIVERY_NOTE.topics.values()}), RIGHTS
 )
-"""Accounts and their records: written by workers in the transaction that completes an import."""
+"""Accounts and their records. Workers write an account when they complete its import, the api writes a record."""
 
 MARKET = Platform("market", MARKET_TABLES, frozenset({ParticipantImported, ContactsErased, PriceSheetImported}), RIGHTS)
-"""Market participants and price sheets: written in the transaction that imports them."""
+"""Market participants and price sheets. The api writes them in the transaction that imports them."""
 
 PROJECTIONS: tuple[Projection, ...] = (*INLINE, PLATFORM, MARKET, *FOLLOWING)

@@ -15,7 +15,7 @@ MARKET_TIME = ZoneInfo("Europe/Berlin")
 """A datetime without zone is local time of the German market."""
 
 MAX_ITEMS = 10_000
-"""Items in one array; documented limit."""
+"""Most items of one array; a documented limit."""
 
 DECIMAL_PATTERN = r"^-?[0-9]{1,18}(?:\.[0-9]{1,10})?\Z"
 """A decimal on the wire: 18 digits before the point, 10 after it, no exponent."""
@@ -79,5 +79,5 @@ AnyJson = Any
 
 
 def instant(moment: datetime) -> datetime:
-    """Return the moment with its zone. A moment without zone is German market time."""
+    """Return the moment with a zone. A moment without zone is German market time, and is returned in UTC."""
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=MARKET_TIME).astimezone(UTC)

@@ -69,8 +69,9 @@ def sent_submission(body: bytes, *, with_digest: bool = False) -> Submission:
 
 
 def sent_submission_in_steps(body: bytes, *, with_digest: bool = False) -> Steps[Submission]:
-    """Read a body for judging, in steps. Absent values are distinguished from empty ones (`schemas.reading.as_sent`).
+    """Read a body to check its account (`market.judging`), in steps.
 
+    Absent values are distinguished from empty ones (`schemas.reading.as_sent`).
     `with_digest` also computes the digest of the content. Raises NotJson, TooMuchWork.
     """
     if not is_wrapped(body):

@@ -16,7 +16,7 @@ Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 """SHA-256 of a payload, in hexadecimal."""
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
-"""Number in an event. It fits an integer column."""
+"""Number in an event, from 0 and below 2³¹, so that it fits an integer column."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,7 +40,7 @@ E = TypeVar("E", bound=Event)
 
 
 def event_of(kind: type[E], command: Command, **others: Any) -> E:
-    """Return the event with those fields of the command that it has as well, and with the other fields."""
+    """Return an event of this kind: the fields that it shares with the command are copied, `others` are added."""
     fields = msgspec.structs.asdict(command)
     return kind(**{name: fields[name] for name in kind.__struct_fields__ if name in fields}, **others)
 

@@ -28,7 +28,7 @@ class MailStarted(Event, frozen=True):
 
 
 class MailPostponed(Event, frozen=True):
-    """The message was not sent, for a reason that is expected to pass."""
+    """The message was not sent, for a reason that is expected to pass. The next attempt is at `due_at` or later."""
 
     attempt: Count
     code: str
@@ -43,7 +43,7 @@ class MailDelivered(Event, frozen=True):
 
 
 class MailFailed(Event, frozen=True):
-    """The message will not be sent."""
+    """The message is not tried again. With the code `outcome_unknown` it may have been sent."""
 
     attempt: Count
     code: str
@@ -85,7 +85,7 @@ class DeliverMail(Command, frozen=True):
 
 
 class FailMail(Command, frozen=True):
-    """Record that the message will not be sent."""
+    """Record that no further attempt is made."""
 
     attempt: int
     code: str

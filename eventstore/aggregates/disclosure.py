@@ -19,7 +19,7 @@ class PersonalDataShown(Event, frozen=True):
 
 
 class ShowPersonalData(Command, frozen=True):
-    """Show personal data in clear."""
+    """Record that personal data is shown in clear to a user."""
 
     user: str
     what: tuple[str, ...]

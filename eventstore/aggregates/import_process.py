@@ -233,7 +233,7 @@ class EraseSubject(Command, frozen=True):
 
 
 class ImportProcess(State, frozen=True):
-    """State of one import process. `attempt` counts since the last staging or retry.
+    """State of one import process. `attempt` counts starts since the last staging or retry.
 
     `version` is the stream's version. `start` is the version of the last ImportStarted since the last staging or retry,
     or 0. A command that ends or postpones an attempt must name its start. A worker that wakes up late names an older
@@ -322,7 +322,7 @@ def evolve(process: ImportProcess, event: ImportEvent) -> ImportProcess:
             return ImportProcess(version=version, status=status_after(event), staged=event, due_at=event.not_before)
         case ImportStarted() if (
             process.status != "PENDING"
-        ):  # decide makes none; a forged one must not block an erasure
+        ):  # `decide` returns none here; a forged one must not block an erasure
             return replace(process, version=process.version + 1)
         case ImportStarted():
             return _moved(process, event, start=process.version + 1, attempt=event.attempt, worker=event.worker)
@@ -374,7 +374,7 @@ def _started(command: StartImport, process: ImportProcess) -> ImportEvent:
 
 
 def _moved(process: ImportProcess, event: ImportEvent, **changes: Any) -> ImportProcess:
-    """Return the process in the status after the event, without worker, due time and account unless given."""
+    """Return the process after the event, with its status; worker, due time and account are reset unless changed."""
     reset: dict[str, Any] = {"worker": 0, "due_at": None, "account_number": ""}
     return replace(process, version=process.version + 1, status=status_after(event), **reset | changes)
 

@@ -75,7 +75,10 @@ class Organisation(State, frozen=True):
 
 
 def decide(command: Command, organisation: Organisation, at: datetime) -> OrganisationEvent | None:
-    """Return the event that follows, or None. Raises IllegalTransition for a key that does not exist."""
+    """Return the event that follows, or None. Raises IllegalTransition for a key that does not exist.
+
+    Also raises it for the confirmation of a key that is revoked permanently.
+    """
     match command:
         case CreateKey(key_id=key_id) if (
             key_id not in organisation.valid | organisation.unconfirmed | organisation.void

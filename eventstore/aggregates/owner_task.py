@@ -31,6 +31,7 @@ OwnerTaskKind = Literal[
     "user_openid",
 ]
 MAX_ATTEMPTS = 3
+"""Attempts of a task. A further start makes the task fail."""
 
 
 class OwnerTaskRequested(Event, frozen=True):

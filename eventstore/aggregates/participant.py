@@ -12,7 +12,7 @@ from eventstore.errors import IllegalTransition
 
 
 class ParticipantImported(Event, frozen=True):
-    """The participant is known. `payload_sha256` names its record. Its rows are dated `imported_at`."""
+    """The participant was imported. `payload_sha256` names its record. The platform's rows are dated `imported_at`."""
 
     payload_sha256: Digest
     imported_at: Instant

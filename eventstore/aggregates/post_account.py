@@ -1,7 +1,7 @@
 """Records of an account that are sent after its import: delivery notes, energy amounts, invoices. Pure.
 
-All three have the same rules. A record is imported once under its reference. The same content again has no event, a
-changed cancellation has one, and any other content is refused.
+All three have the same rules. A record is imported once under its reference. The same content again appends no event,
+a changed cancellation appends one, and any other content is refused.
 """
 
 import hashlib
@@ -123,7 +123,7 @@ def evolve(record: Record, event: RecordEvent) -> Record:
 
 
 def stream_of(aggregate: Aggregate, supplier: str, external_account_number: str, *reference: str) -> str:
-    """The stream id: kind, supplier and account as text, then a digest of the reference, whose parts may be long."""
+    """Return the stream id: kind, supplier and account as text, then a digest of the reference, which may be long."""
     digest = hashlib.sha256(json.dumps(reference).encode()).hexdigest()[:32]
     return f"{aggregate.prefix}/{supplier}/{external_account_number}/{digest}"
 

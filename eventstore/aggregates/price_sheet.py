@@ -21,7 +21,7 @@ class DocumentDiffers(Refused):
 
 
 class PriceSheetImported(Event, frozen=True):
-    """The sheet is known. `payload_sha256` names its content. Its rows are dated `imported_at`."""
+    """The sheet was imported. `payload_sha256` names its content. The platform's rows are dated `imported_at`."""
 
     payload_sha256: Digest
     imported_at: Instant

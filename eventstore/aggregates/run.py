@@ -19,8 +19,8 @@ Mode = Literal["create", "validate", "dry_run"]
 class RunCounted(Event, frozen=True):
     """Counts of one api process over a span of time, without values.
 
-    `valid` lines were only validated; `warned` of them had `warnings`. `refused` lines were refused for `counts`. Both
-    count by code@place, with [] for any item of an array.
+    `valid` lines were only validated; `warned` of them had `warnings`. `refused` lines were refused for `counts`.
+    `warnings` and `counts` are numbers by code@place, with [] for any item of an array.
     """
 
     since: Instant

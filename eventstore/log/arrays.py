@@ -1,7 +1,7 @@
 """Columns as Postgres' binary arrays, for statements that take many rows at once.
 
 psycopg inspects the values of each list to find their type. Here the statement names the type, which is faster for the
-forty lists of an append. Values are still written by psycopg's dumpers (`copy_format`).
+many lists of an append. Values are still written by psycopg's dumpers (`copy_format`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -69,7 +69,7 @@ ARRAY_OF: dict[str, ArrayOf] = {
     "boolean": _arrays("bool", _each(BOOLEAN)),
     "timestamptz": _arrays("timestamptz", _each(remembered("timestamptz"))),
 }
-"""By the SQL type of the elements."""
+"""Functions that return an array, by the SQL type of its elements."""
 
 
 def arrays_of(columns: Mapping[str, str], rows: Sequence[tuple[Any, ...]]) -> dict[str, Written]:

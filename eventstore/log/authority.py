@@ -27,5 +27,5 @@ class AuthorityKey:
 
 
 def _text_of(part: str | datetime | None) -> str | float | None:
-    """Return times as seconds since 1970: a database returns them in another zone."""
+    """Return a time as seconds since 1970, the same in every time zone; return another part unchanged."""
     return part.timestamp() if isinstance(part, datetime) else part

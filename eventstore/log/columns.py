@@ -24,14 +24,14 @@ FROM events
 """Query of whole events. A condition and an order follow."""
 
 MOST_BYTES = 32_000_000
-"""Most bytes of events that a follower reads at once. More would take its memory, or longer than a statement may."""
+"""Bytes of events after which one read ends. Longer reads could exhaust the memory or the statement time-out."""
 
 
 def bounded(query: LiteralString) -> LiteralString:
-    """Return a query of the first of these events, up to MOST_BYTES, with two more columns.
+    """Return a query of the first events of `query`, until they have MOST_BYTES; at least one if there is any.
 
-    `query` returns events in order, with position and state. The new columns are the number of its events, and the
-    bytes before each.
+    `query` returns events in order, with position and state. Two columns are added: the number of all its events, and
+    the bytes of the events before each.
     """
     return f"""
 SELECT * FROM (

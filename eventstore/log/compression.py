@@ -5,12 +5,12 @@ import threading
 import zstandard
 
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
-"""Larger than any body. A few stored bytes must not fill a reader's memory."""
-_LEVEL = 1  # 3 is a quarter slower and saves 3 % of the bytes
+"""Bytes of a decompressed body; no request is longer. A frame with more is refused, so that it fills no memory."""
+_LEVEL = 1  # higher levels are slower and save few bytes
 
 
 class NotCompressed(ValueError):
-    """The content is no whole frame."""
+    """The content is not a whole zstd frame, or is too large when decompressed."""
 
 
 def compressed(body: bytes) -> bytes:

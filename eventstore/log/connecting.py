@@ -48,7 +48,7 @@ SWITCHOVER_S = 5.0
 
 class _Ended:
     at = -inf
-    """When a server last ended a session of this process on purpose."""
+    """Time of the last session that a server has ended on purpose, by the monotonic clock."""
 
 
 def note_switchover(error: Exception) -> None:
@@ -58,7 +58,7 @@ def note_switchover(error: Exception) -> None:
 
 
 def is_switching_over() -> bool:
-    """Return whether a server has ended a session on purpose a moment ago."""
+    """Return whether a server has ended a session on purpose within the last SWITCHOVER_S."""
     return time.monotonic() - _Ended.at < SWITCHOVER_S
 
 
@@ -115,7 +115,9 @@ def why_no_connection() -> str | None:
 
 
 def _says_unreplicated(warning: Diagnostic) -> bool:
-    """Return whether a commit's wait for a standby was cancelled, by the source file: messages are translated.
+    """Return whether a commit's wait for a standby was cancelled.
+
+    The warning's source file shows it, since messages are translated.
 
     Call it in a notice handler only: the driver's object is empty afterwards.
     """
@@ -152,7 +154,7 @@ def wait_for_standby(connection: Connection[Any]) -> None:
     """Return when a standby has everything that is visible now, if commits wait for one.
 
     Raises StoreUnavailable. For a connection in autocommit. A transaction without WAL waits for no standby, so this one
-    writes a message without reader.
+    writes a WAL message that nobody reads.
     """
     is_cancelled = False
 
@@ -185,7 +187,7 @@ def check_writable(connection: PooledConnection[Any]) -> None:
 
 
 async def check_writable_async(connection: AsyncConnection[Any]) -> None:
-    """Check the same for a pool in the event loop."""
+    """Check the same as `check_writable`, for a pool of the event loop."""
     try:
         await AsyncConnectionPool.check_connection(connection)
     except OperationalError as error:

@@ -3,7 +3,7 @@
 `GroupCommitter` is a thread of each process. It writes all queued appends, bounded by count and bytes, and never sleeps
 to collect more. `LoopCommitter` connects it with an event loop: it hands over what the loop has collected since the
 last batch, so that thread and loop do not wake each other for every append. If several clients send at once, it waits a
-moment for them, since a transaction costs as much as two or three accounts.
+moment for them, since each transaction has a fixed cost.
 """
 
 import asyncio
@@ -30,9 +30,10 @@ MAX_WAITING = 2_000
 ANSWER_TIMEOUT_S = 1.5
 """Longest wait for the database before a request is answered 503 [seconds]; clients see it within two seconds."""
 GATHER_S, GATHER_EACH_S, MOST_GATHER_S = 0.005, 0.0006, 0.012
-"""Longest wait between two batches [seconds]: at least, for each append of the last batch, and at most.
+"""Longest time between the hand-over of a batch and of the next [seconds].
 
-After a large batch the wait is longer, since many clients need time to send again.
+It is GATHER_EACH_S for each append of the first batch, at least GATHER_S and at most MOST_GATHER_S. After a large batch
+it is longer, since many clients need time to send again.
 """
 ROLLED_BACK_TRIES = 3
 """Tries for a batch that the database rolls back in favour of another transaction. Then its callers retry."""
@@ -116,7 +117,7 @@ class GroupCommitter:
                 self._write(batch)
 
     def _collect(self) -> bool:
-        """Hold all queued appends; wait only if there are none. Return False at the end."""
+        """Hold all queued appends; wait only if there are none. Return False after `close`."""
         try:
             while True:
                 items = self._jobs.get_nowait() if self._held else self._jobs.get()
@@ -157,7 +158,7 @@ class GroupCommitter:
             except VersionConflict as conflict:
                 batch = _without_conflicting(batch, conflict.numbers)
                 continue
-            except psycopg.Error as error:  # one append causes it; nothing was stored
+            except psycopg.Error as error:  # nothing was stored: find the append that causes it
                 if len(batch) == 1:
                     _refuse(batch, error)
                     return

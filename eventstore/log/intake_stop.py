@@ -36,7 +36,7 @@ UPDATE intake_stops SET ended_at = clock_timestamp(), ended_by = %s, ended_for =
 
 
 class IntakeStop(msgspec.Struct, frozen=True):
-    """Stop in force: its begin, the size of the checkpoint that the log does not continue, and a sentence."""
+    """Stop in force: its time, the size of the checkpoint that the log does not continue, and a sentence."""
 
     stopped_at: datetime
     size: int
@@ -75,7 +75,10 @@ def end_stop(connection: Connection[Any], *, by: str, reason: str) -> bool:
 
 
 def note_comparison(connection: Connection[Any], *, by: str | None = None, reason: str | None = None) -> bool:
-    """Record that the log was compared, or that an operator accepts it. Return whether it was the first time."""
+    """Record that the log was compared, or that an operator (`by`) accepts it without that.
+
+    Return whether it is the first record since the server has started.
+    """
     return connection.execute(_COMPARED, (by, reason)).rowcount == 1
 
 
@@ -85,5 +88,5 @@ def is_compared(connection: Connection[Any]) -> bool:
 
 
 def restoring(admin_url: str) -> str:
-    """Return the URL for a restore: it may append before the log is compared."""
+    """Return the owner's database URL with a setting under which a restore may append before the log is compared."""
     return f"{admin_url}{'&' if '?' in admin_url else '?'}options=-c%20importledger.is_restoring%3Don"

@@ -115,7 +115,7 @@ class Ledger:
 
     @contextmanager
     def connection(self) -> Iterator[Connection[Any]]:
-        """Return a connection in autocommit, for reads and for other tables. Raises StoreUnavailable.
+        """Yield a connection in autocommit, for reads and for other tables. Raises StoreUnavailable.
 
         Also raises it if a commit in the block did not wait for its standby.
         """
@@ -285,7 +285,7 @@ class Ledger:
         return [by_stream[stream] for stream in commands]
 
     def rehearse(self, beside: Beside) -> None:
-        """Write rows beside no events and roll back. Raises the errors that a real write would raise."""
+        """Call `beside` without events and roll back. Raises the errors that a real write would raise."""
         with self.connection() as connection, connection.transaction(force_rollback=True):
             beside(connection, ())
 
@@ -327,7 +327,7 @@ class Ledger:
         return dict(self.each_payload(digests))
 
     def each_payload(self, digests: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
-        """Yield the same one by one, so that few of many are in memory."""
+        """Yield (stream, request body) one by one, so that few are in memory. Erased ones are missing."""
         with self.connection() as connection:
             for (stream, _), body in read_payloads(connection, digests.items()):
                 yield stream, body
@@ -337,7 +337,7 @@ class Ledger:
             return cursor.execute(_SELECT_STREAMS, (streams,), prepare=True).fetchall()
 
     def _decided(self, stream: str, command: Command, state: Any, at: datetime) -> Event | None:
-        """Return the event, with importers' text under the person's key. Raises Refused."""
+        """Return the event, with importers' text encrypted with the person's key. Raises Refused."""
         event = aggregate_of(stream).decide(command, state, at)
         if event is None or not is_private(command):
             return event
@@ -392,10 +392,10 @@ class Ledger:
         return encrypted_payloads
 
     def _append_beside(self, append: Append, beside: Beside | None) -> dict[str, Recorded]:
-        """Append, with other rows before the events: everywhere else the same order holds, or it deadlocks (`locks`).
+        """Append the events; `beside` writes its rows before them. Another order would deadlock (`locks`).
 
-        A single event without other rows, and without a payload under another stream's key, shares a transaction with
-        those of other callers.
+        A single event shares a transaction with those of other callers, unless `beside` is given or its payload is
+        encrypted with the key of another stream.
         """
         if not append.events:
             return {}

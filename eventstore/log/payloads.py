@@ -271,7 +271,7 @@ def detached_payloads(connection: Connection[Any], code: str, detached: int) -> 
 
 
 def archived_place(connection: Connection[Any], code: str | None, stream: str) -> str | None:
-    """Return the archive of a payload that is not in the database; None if it was erased."""
+    """Return the URL of the archive of a missing payload; None if it was erased or is in no archive."""
     archived = archive_of(connection, code) if code else None
     return None if archived is None or is_erased(connection, subject_of(stream) or stream) else archived.url
 

@@ -1,4 +1,4 @@
-"""Rows of a query, as tuples or structs, whatever row factory the connection has."""
+"""Functions that return a query's rows as tuples or structs, whatever row factory the connection has."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""Sorting the errors of the database driver: store unavailable, conflict, or an error of one content.
+"""Classification of the database driver's errors: store unavailable, conflict, or an error of one content.
 
 The driver's own classes are not enough: a deadlock and a value too long for an index are both OperationalErrors, and a
 read-only file system is a missing privilege.
@@ -46,11 +46,11 @@ FULL_S = 10.0
 
 class _Full:
     at = -inf
-    """When the database last had no room for this process."""
+    """Time at which the database last reported a full disk, by the monotonic clock."""
 
 
 def is_disk_full() -> bool:
-    """Return whether the database had no space a moment ago."""
+    """Return whether the database has reported a full disk within the last FULL_S."""
     return time.monotonic() - _Full.at < FULL_S
 
 
@@ -66,7 +66,7 @@ def is_unavailable(error: psycopg.Error) -> bool:
 
 
 def _reason(error: psycopg.Error) -> str:
-    """Return why the store is unavailable. A pool only knows that it had no connection in time."""
+    """Return why the store is unavailable. A pool reports only that it had no connection in time."""
     if isinstance(error, PoolClosed):
         return "the log is not open"
     return (why_no_connection() if isinstance(error, PoolTimeout) else None) or str(error)

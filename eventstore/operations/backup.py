@@ -104,7 +104,10 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of a backup. `position` is the last event's; `accounts_drawn` is the sequence of account numbers."""
+    """Content of a backup. `position` is the last event's; `schema` are the applied migrations.
+
+    `accounts_drawn` is the last value of the sequence of account numbers. `parts` are the tables by file name.
+    """
 
     format: int
     created_at: datetime
@@ -236,8 +239,8 @@ def restore(
 ) -> list[tuple[str, Event]]:
     """Load a backup into a database with the schema and no event. Rebuild the views afterwards.
 
-    `keys` is a folder of keys, best the newest: it shows who was erased since the backup, and it brings later events
-    that revoke access. Return these events, each with its stream.
+    `keys` is a folder of keys, preferably the newest: it shows who was erased since the backup, and it has later
+    events that revoke access. Return these events, each with its stream.
 
     Loads all or nothing. The sweeper finds work that was in progress. Raises BackupError.
     """
@@ -248,7 +251,7 @@ def restore(
         present = {name for (name,) in connection.execute("SELECT name FROM schema_migrations")}
         if unknown := set(manifest.schema) - present:
             raise BackupError(f"The backup has schema {max(unknown)}, which this version does not know.")
-        connection.execute("DELETE FROM intake_stops")  # these are of the empty log
+        connection.execute("DELETE FROM intake_stops")  # stops of the empty log
         connection.execute("DELETE FROM log_comparisons")
         connection.execute(f"DELETE FROM {TABLES[ACCOUNT_KEY][0]}")  # noqa: S608 - a constant
         connection.execute(CREATE_ENDINGS)
@@ -273,7 +276,7 @@ def restore(
 
 
 def _parts_of_keys(keys: Path) -> dict[str, Part]:
-    """Return the parts. Raises BackupError for a folder that holds the log: both folders look alike."""
+    """Return the parts of a folder of keys. Raises BackupError if it is the other folder of a backup, with the log."""
     manifest = read_manifest(keys)
     if "events" in manifest.parts:
         raise BackupError(f"{keys} holds a log: --keys must name a folder that `backup --keys` has written.")
@@ -292,7 +295,10 @@ DELETE_LATER: tuple[LiteralString, ...] = (
     "DELETE FROM user_details WHERE NOT EXISTS (SELECT FROM events WHERE stream = 'user/' || user_id)",
     "DELETE FROM typed_reasons WHERE NOT EXISTS (SELECT FROM events WHERE stream = subject)",
 )
-"""Rows of newer keys whose events are after the backup. An answer must not acknowledge a missing event."""
+"""Statements that delete rows of a newer folder of keys whose events are not in the backup.
+
+A remembered answer must not acknowledge a missing event.
+"""
 
 
 def _load_part(connection: Connection[Any], home: Path, name: str, part: Part, key: bytes | None) -> None:

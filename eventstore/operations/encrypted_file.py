@@ -29,7 +29,7 @@ def file_key(secret: bytes) -> bytes:
 
 
 class EncryptingFile:
-    """File to write to. It is complete after `finish`."""
+    """Encrypts what is written to it into another file, which is complete after `finish`."""
 
     def __init__(self, file: IO[bytes], key: bytes, name: str) -> None:
         self._file, self._cipher, self._name = file, AESGCM(key), name.encode()

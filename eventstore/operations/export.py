@@ -36,7 +36,7 @@ class ExportError(OperatorError):
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header", tag_field="kind"):
-    """Options of the export; None for an open bound."""
+    """First line: options of the export. `first` and `last` are the bounds as given, None for an open one."""
 
     format: int
     exported_at: datetime
@@ -73,7 +73,7 @@ class PayloadLine(msgspec.Struct, frozen=True, kw_only=True, tag="payload", tag_
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field="kind"):
-    """Number of lines of each kind, and of requested payloads that are in an archive."""
+    """Last line: number of lines of each kind, and of payloads that are only in an archive."""
 
     events: int
     payloads: int

@@ -23,11 +23,11 @@ Durability = Literal["local", "replicated"]
 """Place of an acknowledged event on disk: the primary, or also a standby."""
 
 MAX_BEHIND = timedelta(seconds=60)
-"""Most time that a clock may be behind the newest event."""
+"""Longest time that this machine's clock may be behind the newest event."""
 NOTIFICATION_S = 2.0
-"""Longest time for a notification, in seconds."""
+"""Longest wait for a notification, in seconds."""
 ROUNDS = 3
-"""Number of looks at a session while another one works: a pooler alternates servers."""
+"""Number of checks that two sessions have separate server processes: a pooler may share one in some of them only."""
 
 REPLICATED = """
 SELECT current_setting('synchronous_standby_names') <> '' AND synchronous_standbys() IS DISTINCT FROM 0 AS is_replicated
@@ -89,7 +89,7 @@ def _refuse_other_role(connection: Connection[Any], roles: Sequence[str]) -> Non
             f"name {lacking[0]} there, or a user who is a member of it."
         )
     if not value_of(connection, "SELECT has_table_privilege('public.appenders', 'SELECT')"):
-        raise NotJudged(NO_SCHEMA)  # `migrate` is at work
+        raise NotJudged(NO_SCHEMA)  # `migrate` is running
 
 
 def _refuse_loss(connection: Connection[Any], durability: Durability) -> None:
@@ -124,7 +124,10 @@ def _refuse_shared_sessions(connection: Connection[Any], other: Connection[Any])
 
 
 def _refuse_false_locks(connection: Connection[Any], other: Connection[Any]) -> None:
-    """Positions have the order of commits because one session at a time holds the log's lock until its commit."""
+    """Raise UnsafeStore if two sessions can hold the same advisory lock.
+
+    Positions have the order of commits because one session at a time holds the log's lock until its commit.
+    """
     number = secrets.randbits(62)
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s::bigint)", (number,))
@@ -140,7 +143,10 @@ def _refuse_false_locks(connection: Connection[Any], other: Connection[Any]) -> 
 
 
 def _refuse_silence(connection: Connection[Any], other: Connection[Any]) -> None:
-    """The relay needs LISTEN, and a commit must be visible to the next statement of another session."""
+    """Raise UnsafeStore if notifications do not arrive, or if transactions are not read committed.
+
+    The relay needs LISTEN, and a commit must be visible to the next statement of another session.
+    """
     channel = f"importledger_probe_{secrets.token_hex(8)}"
     connection.execute(SQL("LISTEN {}").format(Identifier(channel)))
     other.execute(SQL("NOTIFY {}").format(Identifier(channel)))

@@ -1,6 +1,6 @@
 """Guards of the log in the database: triggers, constraints, functions and rights as migrations have made them.
 
-A guard that is off has not altered the log. But somebody has made it possible, which is worth a warning.
+A guard that is off does not prove that the log was altered. It makes that possible, so it is reported as a warning.
 """
 
 import re
@@ -26,13 +26,13 @@ _TRIGGERS = {
     "events_have_their_appenders": ("events", _ROW | _INSERT, "refuse_other_appenders", _GUARDED),
     "log_checkpoints_are_append_only": ("log_checkpoints", *_REFUSES_ALL),
 }
-"""By name: table, bits, function that refuses, and condition as Postgres writes it."""
+"""Triggers by name: table, bits, function that refuses, and condition as Postgres writes it."""
 
 _FUNCTION = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION (\w+)\(.*?AS \$\$(.*?)\$\$", re.DOTALL)
 
 _VIEW = re.compile(r"CREATE (?:OR REPLACE )?VIEW (\w+) AS\n(.*?;)", re.DOTALL)
 _VIEWS = ("stored_events", "readable_events")
-"""Views of the log with other column names: for a library and for people."""
+"""Views of the log with other columns: for the library `eventsourcing`, and for people."""
 
 _SELECT_TRIGGERS = r"""
 SELECT c.relname, t.tgname, t.tgenabled, t.tgtype, p.proname,

@@ -10,7 +10,7 @@ or `-- rollable: no, REASON`.
 
 The service may run meanwhile. A file that waits longer than `locks.WAIT_MS` for a lock is rolled back and tried again,
 so that creates do not queue behind it. A file is one transaction; after a kill, the next run continues with it. A file
-whose first line begins with `-- online` is one statement that builds an index beside its writers.
+whose first line begins with `-- online` is one statement that builds an index without blocking writers.
 """
 
 import hashlib
@@ -36,10 +36,10 @@ from eventstore.operations.rights import grant_on_log, make_roles
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 NEWEST = max(file.name for file in MIGRATIONS.glob("*.sql"))
-"""Last migration of this version."""
+"""File name of the last migration of this version."""
 
 APPEND_ONLY = ("events", "payloads", "payload_keys", "remembered_answers", "log_checkpoints")
-"""The tables whose rows never change; the service's roles add to them through functions, or do not delete."""
+"""Tables whose rows the service's roles must not change or delete. The owner deletes rows of erased persons."""
 
 
 LOCK_TRIES = 100
@@ -111,9 +111,10 @@ def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
 
 
 def _take_turn(connection: "psycopg.Connection[Any]") -> None:
-    """Wait for other migrations, in short statements: a concurrent index build waits for the end of each.
+    """Take the lock of migrations; wait until no other migration holds it.
 
-    Each is shorter than Postgres' `deadlock_timeout`.
+    Each statement waits for less than Postgres' `deadlock_timeout`: a concurrent index build of the other migration
+    waits for the end of this session's statement.
     """
     connection.execute(SQL("SET lock_timeout = {}").format(locks.WAIT_MS))
     while True:
@@ -126,7 +127,7 @@ def _take_turn(connection: "psycopg.Connection[Any]") -> None:
 
 
 def known_migrations(connection: "psycopg.Connection[Any]") -> dict[str, str]:
-    """Return the applied migrations and the digests of their files."""
+    """Return the digests of the applied files, by name."""
     is_there = value_of(connection, "SELECT to_regclass('schema_migrations') IS NOT NULL")
     return dict(rows_of(connection, "SELECT name, sha256 FROM schema_migrations")) if is_there else {}
 
@@ -141,7 +142,10 @@ def refuse_newer(connection: "psycopg.Connection[Any]") -> None:
 
 
 def patiently(step: Callable[[], None]) -> None:
-    """Run the step, and again after a wait for a lock was too long. Each failed run is rolled back."""
+    """Run the step; repeat it after a wait for a lock was too long, at most LOCK_TRIES times in all.
+
+    The step must roll back a failed run. The error of the last one is raised.
+    """
     for remaining in reversed(range(LOCK_TRIES)):
         try:
             step()
@@ -179,5 +183,5 @@ def _is_unfinished(connection: "psycopg.Connection[Any]", index: str) -> bool:
 
 
 def role_of(database_url: str) -> str | None:
-    """Return the user of a database URL."""
+    """Return the user of a database URL, or None."""
     return urlsplit(database_url).username

@@ -1,7 +1,7 @@
 """Database roles of the service: one for each kind of process, with only the rights that it needs.
 
 `migrate` creates missing roles and grants the rights that this file and the projections declare. Only the owner changes
-users and keys. An event of a topic may be appended by the roles that are named here.
+users and keys. The file also declares which roles may append which events.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from eventstore.errors import OperatorError
 from eventstore.log.rows import rows_of, value_of
 
 ROLES = {"api": "importledger_api", "worker": "importledger_worker", "relay": "importledger_relay"}
-"""By kind of process. The operator of Postgres sets their passwords and allows their login."""
+"""Roles by kind of process. The operator of Postgres sets their passwords and allows their login."""
 
 VERBS = {"S": "SELECT", "I": "INSERT", "U": "UPDATE", "D": "DELETE"}
 
@@ -65,7 +65,7 @@ LOG_RIGHTS: Mapping[str, Rights] = {
     "readable_events": READ,
     "platform.account_number_key": Rights(api="", relay=""),
 }
-"""Tables and views of the log's schema. Projections declare rights on their own tables."""
+"""Rights on the tables and views of the log's schema. Projections declare rights on their own tables."""
 
 COLUMNS: Mapping[tuple[str, str, LiteralString], tuple[str, ...]] = {
     ("user_details", "api", "UPDATE"): ("password_hash", "password_number", "openid", "mac", "written_at"),
@@ -85,7 +85,7 @@ COLUMNS: Mapping[tuple[str, str, LiteralString], tuple[str, ...]] = {
         *("supplier", "external_account_number", "attempted_at", "operation", "code", "problems", "id"),
     ),
 }
-"""By table, kind of process and verb: columns that the role may write in a table whose others it may not."""
+"""Columns that a role may write, by table, kind of process and verb. It may not write the table's other columns."""
 
 _FUNCTIONS = {
     "append_events": ("api", "worker", "relay"),
@@ -113,7 +113,7 @@ _OF_AGGREGATE: Mapping[str, tuple[str, ...]] = {
     "disclosure": _API,
     "owner-task": _RELAY,
 }
-"""By prefix of the stream. The api appends records of accounts."""
+"""Kinds of processes that may append, by prefix of the stream. The api appends to all other streams."""
 _OF_TOPIC: Mapping[str, tuple[str, ...]] = {
     "subject_erased.v1": _OWNER,
     "contacts_erased.v1": _OWNER,
@@ -166,7 +166,7 @@ WHERE r.rolname = ANY(%s) AND (d.datname IS NULL OR d.datname = current_database
 """
 """Settings that stop the service or change what its queries read and write, for instance `exit_on_error`.
 
-A role may set them for itself beyond its session.
+A role may set them for itself permanently.
 """
 _LARGE_OBJECTS = ["lo_create(oid)", "lo_creat(integer)", "lo_from_bytea(oid, bytea)", "lo_put(oid, bigint, bytea)",
                   "lowrite(integer, bytea)", "lo_open(oid, integer)"]  # fmt: skip

@@ -124,7 +124,7 @@ def write_archive(
     """Write a supplier's part of the log up to a checkpoint, given with its note, in the connection's transaction.
 
     Payloads are written into the file directly, the smaller parts after them. Raises TreeDamaged if the stored tree
-    does not prove an event.
+    does not prove an event, NotProvable if an event is no text.
     """
     size = checkpoint[0].size
     with (

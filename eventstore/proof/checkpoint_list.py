@@ -21,10 +21,16 @@ from eventstore.proof.verifier import Checkpoint, Invalid, read_key
 
 PAGE = 20
 Verdict = Literal["agrees", "differs", "longer", "lost", "stranger", "unreadable", "not_signed", "not_sealed"]
+"""Result of comparing a kept checkpoint with the log.
+
+`agrees` and `differs` compare its root with the stored tree. `longer`: the log has fewer events. `not_sealed`: the
+stored tree has fewer. `lost`: its events belong to a recorded loss. `unreadable`: it is no checkpoint. `stranger`: it
+names an unknown key. `not_signed`: its signature is wrong.
+"""
 
 
 class ListedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Checkpoint of a list. `continues` and `lost` are set on the first one after an open loss."""
+    """Checkpoint of a list. `continues` and `lost` are set on the first one after a recorded loss."""
 
     size: int
     branch: int

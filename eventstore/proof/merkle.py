@@ -91,7 +91,10 @@ class Tree:
 
 
 def inclusion_proof(read: ReadTile, index: int, size: int) -> list[bytes]:
-    """Return the path from the leaf at an index from 0 to the root of the tree of this size (RFC 6962, 2.1.1)."""
+    """Return the path from the leaf at an index from 0 to the root of the tree of this size (RFC 6962, 2.1.1).
+
+    Raises TreeDamaged.
+    """
     low, high = 0, size
     proof: list[bytes] = []
     while high - low > 1:
@@ -106,7 +109,10 @@ def inclusion_proof(read: ReadTile, index: int, size: int) -> list[bytes]:
 
 
 def consistency_proof(read: ReadTile, old: int, new: int) -> list[bytes]:
-    """Return why the old tree is the beginning of the new one (RFC 6962, 2.1.2); [] for the same size."""
+    """Return the hashes that prove the old tree to be the beginning of the new one (RFC 6962, 2.1.2).
+
+    Sizes are numbers of leaves, and `old` is not 0. Returns [] for the same size. Raises TreeDamaged.
+    """
     low, high = 0, new
     proof: list[bytes] = []
     is_whole = True
@@ -124,7 +130,10 @@ def consistency_proof(read: ReadTile, old: int, new: int) -> list[bytes]:
 
 
 def range_root(read: ReadTile, low: int, high: int) -> bytes:
-    """Return the root over the leaves from `low` up to `high`; a subtree of that width must begin there."""
+    """Return the root over the leaves from index `low` to before `high`. Raises TreeDamaged.
+
+    A subtree of that width must begin at `low`.
+    """
     width = high - low
     if width & (width - 1) == 0:
         level, below = divmod(width.bit_length() - 1, _TILE_HEIGHT)

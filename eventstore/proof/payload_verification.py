@@ -1,6 +1,6 @@
 """Verification of payloads: each is opened and compared with its digest in the log. Erased ones must be missing.
 
-A payload without event is a warning: no request has sent it. Archived payloads may be missing here;
+A payload without an event is reported as a warning. Archived payloads may be missing here;
 `projections.retention.archiving` checks archives.
 """
 
@@ -92,8 +92,8 @@ _AT_ONCE = 500
 class VerifiedPayloads(msgspec.Struct, kw_only=True):
     """Number of payloads that match the log's digests, number of erased persons, and problems.
 
-    `archives` are suppliers with archived payloads by the log, each with the place. `detached` counts payloads that are
-    only there.
+    `archives` are the URLs of archives that the log names, by supplier. `detached` counts payloads that are only in one
+    of them.
     """
 
     matching: int = 0
@@ -104,7 +104,7 @@ class VerifiedPayloads(msgspec.Struct, kw_only=True):
 
 
 def verify_payloads(connection: Connection[Any]) -> VerifiedPayloads:
-    """Open all payloads, in the connection's transaction."""
+    """Read all payloads and compare them with their digests, in the connection's transaction."""
     return _together(connection, [open_payloads(connection, 0, 1)])
 
 
@@ -121,7 +121,7 @@ def verifying_payloads(
 
 
 def _together(connection: Connection[Any], opened: Iterable[VerifiedPayloads]) -> VerifiedPayloads:
-    """Return the missing payloads by the log, and the results of opened ones."""
+    """Return the sum of the results for opened payloads, and the payloads that the log names and that are missing."""
     verified = missing_payloads(connection)
     for part in opened:
         verified.matching += part.matching

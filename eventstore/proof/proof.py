@@ -125,7 +125,7 @@ def _index(read: ReadTile, events: Sequence[dict[str, Any]], notes: Mapping[int,
 
 
 def event_line(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row with its time in microseconds and its state as text. Raises NotProvable."""
+    """Return the row with its time in ISO 8601 with microseconds, and its state as text. Raises NotProvable."""
     at = row["recorded_at"].astimezone(UTC).isoformat(timespec="microseconds")
     try:
         return row | {"recorded_at": at, "state": row["state"].decode()}

@@ -168,7 +168,10 @@ def _stopping_intake(connection: Connection[Any]) -> Iterator[None]:
 
 
 class _Compared(msgspec.Struct, frozen=True):
-    """Log that continues its checkpoints: its events, branch, newest checkpoint, and the copies outside."""
+    """Log that continues its checkpoints: its last position, its branch, and its newest checkpoint and note, if any.
+
+    `ends` are the largest sizes outside, by branch.
+    """
 
     head: int
     branch: int
@@ -180,9 +183,11 @@ class _Compared(msgspec.Struct, frozen=True):
 def _compared(
     connection: Connection[Any], keys: Sequence[str], outside: Outside, progress: Callable[[int], None]
 ) -> _Compared:
-    """Refuse a log that differs from checkpoints of any key that has signed it, then checkpoints of unknown keys.
+    """Return the log's place, after comparing it with its newest checkpoints in the database and outside.
 
-    If all copies outside are gone, refuse a log that was not compared since the server has started.
+    First raises LogDiffers for a difference from a checkpoint of any key that has signed the log. Then raises
+    SealRefused for checkpoints of other keys than `keys`. Raises NothingOutside if all copies outside are gone and the
+    log was not compared since the server has started.
     """
     known = (*_known_keys(connection), *keys)
     head = log_head(connection)
@@ -364,7 +369,7 @@ def sign_snapshot(connection: Connection[Any], key: LogKey, *, at: datetime) -> 
 
 
 def newest_checkpoint(connection: Connection[Any], keys: Sequence[str]) -> Checkpoint | None:
-    """Return the newest one in the database. Raises SealRefused if another key has signed it."""
+    """Return the newest checkpoint in the database, or None. Raises SealRefused if another key has signed it."""
     _, _, note = _newest(connection)
     return _read(note, keys) if note else None
 
@@ -414,7 +419,10 @@ def tree_size(connection: Connection[Any]) -> int:
 
 
 def _grow(connection: Connection[Any], upto: int, progress: Callable[[int], None]) -> int:
-    """Add the events up to a position to the stored tree, which may be larger; return its size."""
+    """Add the events up to a position to the stored tree, which may be larger; return its size.
+
+    Raises SealRefused if an event is missing, TreeDamaged.
+    """
     size = tree_size(connection)
     filled: list[tuple[int, int, bytes]] = []
     tree = Tree.resumed(size, tile_reader(connection), lambda *tile: filled.append(tile))

@@ -33,7 +33,7 @@ ANSWER_TIMEOUT_S = 10.0
 _LOOK_EVERY_S = 0.1
 
 KEPT = timedelta(minutes=10)
-"""Age at which a request is neither signed nor kept."""
+"""Longest age of a request. Older ones are refused and deleted."""
 
 _STATEMENT = "statement"
 _INSERT = "INSERT INTO statement_requests (id, body, requested_at, mac) VALUES (%s, %s, %s, %s)"
@@ -63,7 +63,7 @@ class WaitingStatement(msgspec.Struct, frozen=True):
 
 
 class StatementRefused(LedgerError):
-    """The log is not signed at present, so no statement is either; the message says why."""
+    """The sealer has refused to sign the statement; the message is its reason."""
 
 
 def sign_statement(body: Mapping[str, Any], key: LogKey, checkpoint: str, *, at: datetime) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def sign_waiting(
 
 
 def refuse_waiting(connection: Connection[Any], waiting: Sequence[WaitingStatement], reason: str) -> None:
-    """Answer that nothing is signed at present."""
+    """Refuse these requests for a reason."""
     for request in waiting:
         connection.execute(_UPDATE, (None, reason, request.id))
 

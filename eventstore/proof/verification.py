@@ -83,8 +83,8 @@ def verify_events(
 ) -> Verified:
     """Verify the log in the connection's transaction, a snapshot, with note verifier keys.
 
-    `kept` are checkpoints from all places. Without `whole` only the newest events are hashed again; the stored tree
-    stands for the others.
+    `kept` are checkpoints from all places. Without `whole` only the newest events are hashed again; roots of
+    older ones come from the stored tree.
     """
     head = log_head(connection)
     count = value_of(connection, "SELECT count(*) FROM events")
@@ -102,7 +102,7 @@ def verify_events(
         roots = [range_root(read, 0, size) for size in older]
     except TreeDamaged as damaged:
         verified.problems.append(f"UNSURE  {damaged}")
-        start, tree, older, roots = 0, Tree(), [], []  # the log is enough, but slower
+        start, tree, older, roots = 0, Tree(), [], []  # hash the whole log, which takes longer
     for size, root in zip(older, roots, strict=True):
         _compare(root, checkpoints[size], changes, verified)
     for low in range(start, head, CHUNK):
@@ -163,7 +163,7 @@ def _stored_leaves(connection: Connection[Any], low: int, high: int) -> dict[int
 
 
 def wrong_rows(connection: Connection[Any], keys: Sequence[str]) -> Iterator[str]:
-    """Yield rows of checkpoints whose columns differ from their notes: the sealer relies on the columns."""
+    """Yield a sentence for each checkpoint whose columns differ from its note: the sealer reads the columns."""
     query = "SELECT size, branch, continues, lost, note FROM log_checkpoints ORDER BY branch, size"
     for size, branch, continues, lost, note in rows_of(connection, query):
         try:

@@ -105,7 +105,7 @@ async def refused_attempts(
     before: int = 10**18,
     limit: int = MAX_SHOWN,
 ) -> list[Attempt]:
-    """Return refused attempts under a number, the newest first: at these suppliers, or at any for None.
+    """Return refused attempts of an external account number, the newest first: of these suppliers, or of all for None.
 
     `before` is the number of the last attempt of the previous page.
     """

@@ -21,7 +21,7 @@ SESSION_LASTS = timedelta(hours=8)
 LINK_LASTS = timedelta(minutes=15)
 FAILURES_KEPT = timedelta(days=1)
 CLOCKS_APART = timedelta(minutes=1)
-"""Largest difference between the clocks of two processes. A later failure was written by somebody else, and is void."""
+"""Largest difference between the clocks of two processes. A failure with a later time is forged and ignored."""
 
 
 def new_token() -> str:
@@ -68,7 +68,7 @@ WHERE s.token_sha256 = %s AND s.expires_at > %s AND u.status = 'active'
              OR e.topic = 'password_set.v1' AND readable_event(e.state) ->> 'session' IS DISTINCT FROM s.session
              OR e.topic = 'user_signed_out.v1' AND readable_event(e.state) ->> 'session' = s.session))
 """
-"""The log says that a session has ended: a writer of the table could insert its row again."""
+"""Query of an open session. It reads from the log whether the session has ended: its row may be inserted again."""
 _INSERT_SESSION = """
 INSERT INTO user_sessions (token_sha256, session, user_id, began_at, expires_at, mac)
 VALUES (%(token)s, %(session)s, %(user_id)s, %(at)s, %(expires_at)s, %(mac)s)

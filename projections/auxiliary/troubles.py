@@ -46,11 +46,11 @@ class ReportedTrouble(msgspec.Struct, frozen=True, kw_only=True):
     times: int
     is_waiting: bool
     is_lasting: bool
-    """True if it lasts longer than a failure that the next attempt repairs."""
+    """True after two seconds: the next attempt usually ends a shorter failure."""
 
 
 def keep_reported(ledger: Ledger, process: str) -> None:
-    """Report the troubles of this process until it ends, in a thread."""
+    """Start a thread that reports the troubles of this process until it ends."""
 
     def report() -> None:
         is_reported = False
@@ -80,5 +80,5 @@ def reported_troubles(connection: Connection[Any]) -> list[ReportedTrouble]:
 
 
 async def read_troubles(connection: AsyncConnection[Any]) -> list[ReportedTrouble]:
-    """Read the same from the event loop."""
+    """Read the present troubles of all processes in the event loop, the oldest first."""
     return await fetch_structs(connection, ReportedTrouble, _SELECT)

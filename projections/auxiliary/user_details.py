@@ -1,7 +1,7 @@
 """Personal data of the console's users, outside the log: name, e-mail address, password. Rows can be deleted.
 
 A password or OpenID subject is accepted only if the row has a MAC over both and the user's id. The MAC also covers the
-password's number: the log counts how many the user has set, so a writer of the table cannot restore a former one.
+password's number: the log counts how many the user has set, so a writer of the table cannot restore an old one.
 """
 
 from collections.abc import Collection
@@ -32,7 +32,7 @@ class UserDetails(msgspec.Struct, frozen=True, kw_only=True):
     """Number of passwords that the user has set according to the log. A restored log may have fewer than the row."""
 
     def authentic(self, authority: AuthorityKey) -> "UserDetails":
-        """Return the details; without a former password, and without password and subject if the MAC is not right."""
+        """Return the details without an outdated password; with a wrong MAC, without password and OpenID subject."""
         if not authority.is_mac(self.mac, _DETAILS, *self._covered):
             return msgspec.structs.replace(self, password_hash="", openid=None, password_number=0)
         return self if self.password_number >= self.passwords_set else msgspec.structs.replace(self, password_hash="")
@@ -138,12 +138,12 @@ async def details_by_openid(
 
 
 async def details_of(connection: AsyncConnection[Any], user_ids: Collection[str]) -> dict[str, UserDetails]:
-    """By id; who was erased is missing."""
+    """Return details by user id, to show names: their MAC is not checked. Erased users are missing."""
     rows = await fetch_structs(connection, UserDetails, _SELECT_NAMED, list(user_ids))
     return {details.user_id: details for details in rows}
 
 
 def find_user_details(connection: Connection[Any], email_or_id: str) -> list[UserDetails]:
-    """Return the users with this address or id."""
+    """Return the users with this address or id. Their MAC is not checked."""
     by_id = structs_of(connection, UserDetails, _SELECT_NAMED, [email_or_id])
     return by_id or structs_of(connection, UserDetails, _SELECT_BY_EMAIL, email_or_id)

@@ -61,7 +61,7 @@ _PRICE_SHEET = Shape(PriceSheet)
 
 
 def platform_change(recorded: Recorded, body: bytes | None) -> PlatformChange | None:
-    """Return the change that an event with this payload makes in the platform's records. Pure."""
+    """Return the change that an event with this payload makes in the platform's records, or None. Pure."""
     match recorded.event:
         case ImportProcessed(account_number=number, created_at=at) if body is not None:
             return PlatformChange(copied=rows_of(stored_account(body), number, at))
@@ -80,7 +80,7 @@ def platform_change(recorded: Recorded, body: bytes | None) -> PlatformChange | 
 
 
 def record_change(record: Wire, recorded: Recorded, account_number: str) -> PlatformChange:
-    """Replace the record's rows."""
+    """Return the change that inserts a record's rows, or replaces them after a changed cancellation."""
     reference = identity_of(recorded.stream)[2]
     key = {"account_number": account_number, "reference": reference}
     event, is_new = recorded.event, isinstance(recorded.event, RecordImported)
@@ -94,7 +94,7 @@ def record_change(record: Wire, recorded: Recorded, account_number: str) -> Plat
 
 
 def participant_change(participant: MarketParticipant, recorded: Recorded) -> PlatformChange:
-    """Insert a participant's rows; replace them when its contacts are erased. Nothing else changes a participant."""
+    """Return the change that inserts a participant's rows, or replaces them when its contacts are erased."""
     event = recorded.event
     assert isinstance(event, ParticipantImported | ContactsErased)
     organisation, code = participant_identity(recorded.stream)
@@ -109,7 +109,7 @@ def participant_change(participant: MarketParticipant, recorded: Recorded) -> Pl
 
 
 def price_sheet_change(sheet: PriceSheet, recorded: Recorded) -> PlatformChange:
-    """Insert a price sheet's rows. A sheet never changes."""
+    """Return the change that inserts a price sheet's rows. A sheet never changes."""
     assert isinstance(recorded.event, PriceSheetImported)
     key = (
         text(recorded.stream.split("/", 2)[1]),
@@ -120,7 +120,7 @@ def price_sheet_change(sheet: PriceSheet, recorded: Recorded) -> PlatformChange:
 
 
 def _erasure(stream: str, account_number: str, at: datetime) -> PlatformChange:
-    """Delete all rows of the account, and keep its number and keys."""
+    """Return the change that deletes all rows of the account, and keeps its number and keys."""
     row = erased_row(account_number, *import_identity(stream), at)
     return PlatformChange(
         deleted=[(table.name, {"account_number": account_number}) for table in TABLES],

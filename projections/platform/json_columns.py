@@ -47,14 +47,14 @@ def without_null(node: inspect.Type) -> inspect.Type:
 
 
 def is_free(node: inspect.Type) -> bool:
-    """Return whether any JSON is allowed there."""
+    """Return whether a field of this type may hold any JSON."""
     return isinstance(node, inspect.AnyType | inspect.DictType) or (
         isinstance(node, inspect.VarTupleType) and isinstance(node.item_type, inspect.AnyType)
     )
 
 
 def folded_type(node: inspect.StructType) -> str:
-    """SQL type of a column with a list of such objects."""
+    """Return the SQL type of a column with a list of such objects."""
     return "json" if any(map(is_free, kinds_of(node))) else "jsonb"
 
 
@@ -87,7 +87,10 @@ def list_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
 
 
 def object_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
-    """Return the function that writes such an optional object, without fields of any JSON, which have own columns."""
+    """Return the function that writes such an optional object.
+
+    Its fields with any JSON (`is_free`) are left out: they have columns of their own.
+    """
     stored = _storing(node, without=[field.name for field in node.fields if is_free(without_null(field.type))])
     return lambda value: NULL if value is UNSET or value is None else _sized(JSONB + msgspec.json.encode(stored(value)))
 
@@ -97,7 +100,7 @@ def _sized(content: bytes) -> bytes:
 
 
 def _storing(node: inspect.StructType, without: Sequence[str] = ()) -> Callable[[Any], Any]:
-    """Return the function from such an object to one without these fields, and with its datetimes in UTC."""
+    """Return a function that copies such an object without these fields, and with its datetimes in UTC."""
     changes: dict[str, Callable[[Any], Any]] = dict.fromkeys(without, lambda value: UNSET)
     for field in node.fields:
         match without_null(field.type):

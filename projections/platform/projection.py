@@ -34,7 +34,7 @@ class Platform(Projection):
 
     home = "platform"
     reads_payloads = True
-    load_rows = 100_000  # one for each table of an account; bytes of payloads limit them earlier
+    load_rows = 100_000  # of all tables together; the bytes of payloads limit a load earlier
 
     def __init__(
         self, name: str, tables: Sequence[Table], events: frozenset[type[Event]], rights: Mapping[str, Rights]
@@ -55,7 +55,7 @@ class Platform(Projection):
         return table_columns(self._table(table))
 
     def unsampled_columns(self, table: str) -> Sequence[str]:
-        """Columns filled from payloads, and JSON, which is not searched."""
+        """Return the columns that are filled from payloads, and JSON columns, which no query searches."""
         return [
             name
             for name, kind in table_columns(self._table(table))
@@ -142,7 +142,7 @@ _STAYING = (
     *("account_number", "import_supplier", "external_account_number", "created_at", "recorded_at", "erased_at"),
     *("organisation", "code", "market_participant_code", "document_number"),
 )
-"""Columns that an erasure does not clear, and times of the log."""
+"""Columns without personal data: an erasure keeps them, or they are times of the log."""
 
 CONTACT_TABLE = TABLE_OF_FIELD["contact_details"]
 _MARKET_ROOTS = {PARTICIPANT.prefix: PARTICIPANT_TABLE, PRICE_SHEET.prefix: PRICE_SHEET_TABLE}

@@ -1,4 +1,4 @@
-"""Rows of the platform's tables in the format of COPY. They are kept until the rows of other accounts are ready."""
+"""Rows of the platform's tables in the format of COPY, so that rows of many accounts can be sent at once."""
 
 from collections.abc import Sequence
 from datetime import datetime

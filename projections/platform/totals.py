@@ -50,7 +50,7 @@ SUMS = {
 class Place(msgspec.Struct, frozen=True):
     """A path on the wire, and the column that stores it. For the rows of an array of objects, `expression` is "".
 
-    `source` is the name of its `Source`, `stored` its column for people, `expression` its SQL.
+    `source` is the name of its `Source`, `stored` the column as shown to people, `expression` its SQL.
     """
 
     path: str
@@ -80,7 +80,7 @@ _FOLDED_ROWS = """(
 
 
 def _table_places(table: Table, node: inspect.StructType, above: str) -> Iterator[Place]:
-    """Yield the places of a table's columns and of its children."""
+    """Yield the places of a table's columns and of its children; add their sources to SOURCES."""
     types, stored = dict(table_columns(table)), f"platform.{table.name}"
     children = {child.field: child for child in table.children}
     ordinal, parent = "t.ordinal" if table.field else "0", f"t.{table.parent}_ordinal" if table.parent else "0"
@@ -114,7 +114,7 @@ def _table_places(table: Table, node: inspect.StructType, above: str) -> Iterato
 def _folded_places(
     name: str, node: inspect.StructType, path: str, stored: str, above: str, column_type: str
 ) -> Iterator[Place]:
-    """Yield the places of a list that is a column, and of the lists in its objects."""
+    """Yield the places of a list that is a column, and of the lists in its objects; add their sources to SOURCES."""
     rows = _FOLDED_ROWS.format(above=above, each=f"{column_type}_array_elements")
     SOURCES[name] = Source(name, rows, "t.ordinal", "t.parent")
     yield Place(path, name, stored, "")

@@ -36,9 +36,9 @@ class AsOf(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, text: str, *, is_end: bool = True) -> "AsOf":
-        """Parse a position, a time in ISO 8601, or a day: its end, or its beginning. Raises ValueError.
+        """Parse a position, a time in ISO 8601, or a day: its end, or its beginning without `is_end`.
 
-        Days, and times without zone, are in German market time.
+        Raises ValueError.         Days, and times without zone, are in German market time.
         """
         if text.isascii() and text.isdigit() and len(text) < 19:
             return cls(position=int(text))
@@ -198,7 +198,10 @@ async def account_positions(
 async def history_page(
     connection: AsyncConnection[Any], after: int, *, supplier: str, external: str, positions: Sequence[int]
 ) -> tuple[list[HistoryEntry], int | None]:
-    """Return the next of these events of the account, and the number read so far; None at the end."""
+    """Return the account's events at these positions from the index `after` on, oldest first, and the next index.
+
+    The index is None at the end.
+    """
     upto = after + _ROWS_AT_ONCE
     parameters = {"streams": _streams(supplier, external, []), "places": positions[after:upto]}
     events = [one async for one in _streamed(connection, _SELECT_AT_PLACES, parameters)]
@@ -262,7 +265,7 @@ async def account_time_line(
 async def newest_of_import(
     connection: AsyncConnection[Any], supplier: str, external: str, upto: int | None = None, *, limit: int = 2_000
 ) -> list[Recorded]:
-    """Read the first event of the import and its newest ones, in order."""
+    """Read the first event of the import and its `limit` newest ones, oldest first."""
     parameters = {"upto": upto, "streams": [import_process.stream_of(supplier, external)], "limit": limit}
     events = [one async for one in _streamed(connection, _SELECT_NEWEST_OF_IMPORT, parameters)][::-1]
     if not events or events[0].version == 1:
@@ -273,7 +276,7 @@ async def newest_of_import(
 async def import_history(
     connection: AsyncConnection[Any], supplier: str, external: str, upto: int | None = None
 ) -> AsyncIterator[Recorded]:
-    """Yield the events of the import. Raises StreamUnreadable."""
+    """Yield the events of the import, oldest first. Raises StreamUnreadable."""
     parameters = {"upto": upto, "streams": [import_process.stream_of(supplier, external)]}
     async for recorded in _streamed(connection, _SELECT_EVENTS, parameters):
         if isinstance(recorded.event, Unreadable):

@@ -57,7 +57,7 @@ class Narrowed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def settled(self) -> "Narrowed | None":
-        """Return the filter with conclusions from its parts; None if no import can match."""
+        """Return the filter with the `is_fixed` that follows from its status; None if no import can match."""
         if not self.code or not self.status:
             return self
         if not self.is_problem:
@@ -72,7 +72,7 @@ class Narrowed(msgspec.Struct, frozen=True, kw_only=True):
 
 FAILED = ("ERRORED", "DRY_RUN_ERRORED")
 _FIXED = dict.fromkeys(("PROCESSED", "DRY_RUN_SUCCEEDED"), True) | dict.fromkeys(FAILED, False)
-"""Statuses that tell whether a failed import was processed afterwards. Cancelled imports have no failure."""
+"""Value of `is_fixed` of a failed import, by its status. Cancelled imports have no failure."""
 
 
 class ListedRow(msgspec.Struct, frozen=True, kw_only=True):

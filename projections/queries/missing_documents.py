@@ -27,7 +27,10 @@ def misses_documents(status: ImportStatus) -> bool:
 def naming_documents(
     ledger: Ledger, supplier: str, statuses: Mapping[str, AnyImportStatus]
 ) -> dict[str, AnyImportStatus]:
-    """Return the statuses by external account number, with the missing documents in `latest_error.detail`."""
+    """Return the statuses by external account number, with the missing documents in `latest_error.detail`.
+
+    Raises StreamUnreadable.
+    """
     streams = {
         stream_of(supplier, external): external for external, status in statuses.items() if misses_documents(status)
     }
@@ -39,7 +42,7 @@ def naming_documents(
 
 
 def staged_bodies(ledger: Ledger, streams: list[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield stream and last staged payload of each import, without erased ones."""
+    """Yield stream and last staged payload of each import, without erased ones. Raises StreamUnreadable."""
     states = {stream: loaded.state for stream, loaded in ledger.load(streams).items()}
     digests = {
         stream: state.staged.payload_sha256

@@ -211,7 +211,7 @@ def other_waits(connection: Connection[Any], job: str) -> bool:
 
 
 def take(connection: Connection[Any], job: str, worker: int) -> Sum | None:
-    """Take a job, with the totals of another worker of this release; None if it cannot be taken."""
+    """Take a job, with the totals so far; None if it cannot be taken. Totals of another release are computed again."""
     wanted = _OF_LOCKS | {"job": job, "worker": worker, "lease": LEASE}
     rows = rows_of(connection, _TAKE, **wanted)
     if not rows:

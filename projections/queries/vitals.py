@@ -84,6 +84,7 @@ class Vitals(msgspec.Struct, kw_only=True):
     """Bytes of write-ahead log that the slowest replication slot still needs."""
     synchronous_standbys: int | None = None
     transaction_age: int | None = None
+    """Age of the database's oldest transaction id that is not frozen, in transactions."""
     database_bytes: int | None = None
     table_bytes: dict[str, int] = {}
     dead_rows: dict[str, int] = {}

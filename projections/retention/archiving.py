@@ -86,7 +86,7 @@ class Checked(msgspec.Struct):
 
 
 def refuse_unfinished(connection: Connection[Any], code: str, position: int, readers: Sequence[str]) -> None:
-    """Raises NotArchivable if the supplier has open imports or e-mails, or a projection still needs its payloads."""
+    """Raise NotArchivable if the supplier has open imports or e-mails, or a projection still needs its payloads."""
     if rows_of(connection, "SELECT status FROM import_supplier WHERE code = %s", code) != [("complete",)]:
         raise NotArchivable(
             f"{code} is not finished. Run `importledger supplier status {code} complete` after its last import."
@@ -109,7 +109,9 @@ def archive_supplier(
     by: str,
     progress: Progress = lambda events: None,
 ) -> tuple[SupplierArchived, int]:
-    """Write the archive below the URL, read it back, record it in the log and detach its payloads; return their number.
+    """Write the archive below the URL, read it back, record it in the log and detach its payloads.
+
+    Returns the event about the archive, and the number of detached payloads.
 
     Both connections must be the administrator's; `sealed` is the log's newest checkpoint. Safe to repeat: an archive in
     the log is not written again. A supplier has one archive at a time, of all its payloads. The caller must hold
@@ -136,7 +138,7 @@ def archive_supplier(
 
 
 def _refuse_without_room(connection: Connection[Any], code: str, url: str, position: int) -> None:
-    """Raises NotArchivable if the archive does not fit on this machine, as a temporary file and in its place."""
+    """Raise NotArchivable if the archive does not fit on this machine, as a temporary file and in its place."""
     [(events, event_bytes)] = rows_of(connection, _SELECT_EVENT_BYTES, code, position)
     payload_bytes = value_of(connection, _SELECT_PAYLOAD_BYTES, code, position)
     needed = int(payload_bytes + event_bytes) + events * (position.bit_length() * 64 + 800) + 16_000_000
@@ -311,7 +313,7 @@ def all_put_back(connection: Connection[Any], keys: Sequence[str]) -> Iterator[N
 
 
 def _stored_bytes(stored: tuple[StoredPayload, bytes]) -> int:
-    """Size of the content. A minimum per payload limits a batch to a thousand."""
+    """Return the bytes of the content, or a minimum, which limits a batch to a thousand payloads."""
     return max(stored[0].length, MAX_OPEN_BYTES // 1_000)
 
 

@@ -1,8 +1,8 @@
-"""Erasing persons: the key, the payloads, the answers that repeat them and the platform's records are gone.
+"""Erasure of persons: deletes their key, payloads, remembered answers and records of the platform.
 
-What stays is the history without content, and in the platform the account's number, its keys and when it was erased.
-Of a market participant, whose contacts are erased, the record without them stays.
-Every version of every projection is reached in the same transaction, those that are retired, ready or being built too.
+The history stays without content. The platform keeps the account's number, its keys and the time of erasure. A market
+participant's contacts are erased in the same way; the rest of its record stays. One transaction erases from all
+versions of all projections, including retired, ready and unfinished ones.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,16 +42,16 @@ _ERASE = (
 
 
 def forget_attempts(ledger: Ledger, supplier: str, external: str) -> int:
-    """Delete what was refused about an account, which may have no import at all; how many attempts that were."""
+    """Delete the refused attempts about an account, which may have no import; return their number."""
     with ledger.connection() as connection:
         return connection.execute(DELETE_ATTEMPTS, {"supplier": supplier, "external": external}).rowcount
 
 
 def erase(ledger: Ledger, supplier: str, external: str, *, reason: str, at: datetime, by: str) -> Recorded | None:
-    """Erase the person behind an import, in one transaction; None when that was done before.
+    """Erase the person of an import in one transaction; return the event, or None if the person was erased before.
 
-    An import with an event that cannot be read is erased as well. Needs a ledger on the administrator's URL. Safe to
-    repeat. Raises IllegalTransition while the import is being processed, or where there is none.
+    Also erases an import with an unreadable event. The ledger must have the administrator's URL. Safe to repeat. Raises
+    IllegalTransition if the import is in progress or does not exist.
     """
     subject = stream_of(supplier, external)
 
@@ -73,10 +73,10 @@ def erase(ledger: Ledger, supplier: str, external: str, *, reason: str, at: date
 
 
 def erase_contacts(ledger: Ledger, stream: str, *, reason: str, at: datetime, by: str) -> Recorded | None:
-    """Erase the contacts of a market participant, in one transaction; None when that was done before.
+    """Erase the contacts of a market participant in one transaction; return the event, or None if they were erased.
 
-    The rest of its record stays; only the code where the key is gone already, or the record cannot be read. Needs a
-    ledger on the administrator's URL. Safe to repeat. Raises IllegalTransition where there is no such participant.
+    The rest of the record stays; if the key is missing or the record cannot be read, only the participant's code stays.
+    The ledger must have the administrator's URL. Safe to repeat. Raises IllegalTransition for an unknown participant.
     """
     history = ledger.history(stream)
     if not history:
@@ -106,10 +106,10 @@ def erase_contacts(ledger: Ledger, stream: str, *, reason: str, at: datetime, by
 
 
 def _without_contacts(ledger: Ledger, stream: str, imported: ParticipantImported | None) -> bytes:
-    """The participant's record as JSON, without its contacts."""
+    """Return the participant's record as JSON, without its contacts; only its code if the record cannot be read."""
     record = {"code": participant.identity_of(stream)[1]}
     if imported is not None:
-        with suppress(ValueError):  # altered, or encrypted with another key
+        with suppress(ValueError):  # the payload was altered, or encrypted with another key
             sent = ledger.payloads({stream: imported.payload_sha256}).get(stream, b"{}")
             record |= msgspec.json.decode(sent)
     record.pop("contact_details", None)
@@ -117,7 +117,10 @@ def _without_contacts(ledger: Ledger, stream: str, imported: ParticipantImported
 
 
 def _be_alone(connection: Connection[Any]) -> None:
-    """Wait until nothing about the person can be attached while the transaction runs, or after it."""
+    """Wait for writers of personal data, and make new ones wait until the transaction ends.
+
+    They then find the person erased. A wait of 60 seconds for running writers fails.
+    """
     connection.execute("SET LOCAL statement_timeout = 0")
     connection.execute("SET LOCAL lock_timeout = '60s'")
     be_alone(connection)
@@ -133,7 +136,10 @@ def _forget(
     events: Sequence[Recorded],
     left: bytes | None,
 ) -> None:
-    """Delete what is kept beside these streams, then what each version of each projection says of the person."""
+    """Delete the data stored beside these streams, then the person's data in each version of each projection.
+
+    `events` are the erasures; `left` is the participant's record without contacts, None for an import.
+    """
     for statement in _ERASE:
         connection.execute(statement.encode(), {"streams": streams, "subject": subject, "at": at})
     for erasure in events:
@@ -144,9 +150,9 @@ def _forget(
 
 
 def _places(connection: Connection[Any]) -> Iterator[tuple[Projection, str]]:
-    """Every version of every projection, as the schema that its tables are in; but for one whose tables are not made.
+    """Yield each version of each projection with the schema of its tables, if these exist.
 
-    The live platform is not among them: the event itself changes that, and so are not the live views of the append.
+    Without the live versions of inline projections: the change of the event, or the append, erases from them.
     """
     for projection in PROJECTIONS:
         for version in versions(connection, projection.name):

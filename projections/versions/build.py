@@ -43,12 +43,12 @@ _LOAD_BYTES = 50_000_000
 _TOO_LARGE = "54"
 """SQLSTATE class of values that are too large or too deep for a row or an index."""
 ORDERED = 2_000
-"""Events per read where each event is applied."""
+"""Events per read for projections that apply all events and read no payloads."""
 
 Piece = TypeVar("Piece")
 PieceResult = TypeVar("PieceResult")
 Progress = Callable[[int], None]
-"""Called with the number of events that have been read."""
+"""Function that is called with the number of events that have been read."""
 
 
 @contextmanager
@@ -213,7 +213,7 @@ def apply_batch(
 def _pieces(
     connection: Connection[Any], projection: Projection, batch: Sequence[Seen]
 ) -> Iterable[Sequence[Seen | Poison]]:
-    """All events at once; if the projection reads payloads, in pieces whose payloads fit into memory."""
+    """Return all events at once; if the projection reads payloads, in pieces whose payloads fit into memory."""
     if not projection.reads_payloads:
         return (batch,)
     return in_pieces(with_bodies(connection, batch), _open_bytes, MAX_OPEN_BYTES)

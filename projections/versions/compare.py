@@ -190,7 +190,7 @@ def _stream_behind(connection: Connection[Any], key: Mapping[str, Any], schema: 
 def _different(
     connection: Connection[Any], before: str, after: str, table: str, key: Sequence[str], limit: int
 ) -> Composed:
-    """Query for the first rows that differ, each with the total numbers of changed, added and removed rows."""
+    """Return the query for the first rows that differ, each with the numbers of all changed, added and removed rows."""
     return SQL(
         "SELECT changed, added, removed, to_json(b), to_json(a) FROM ("
         " SELECT *, count(*) FILTER (WHERE b::text IS NOT NULL AND a::text IS NOT NULL) OVER () AS changed,"
@@ -210,14 +210,14 @@ def _different(
 
 
 def _digest(connection: Connection[Any], schema: str, table: str) -> tuple[Any, ...]:
-    """Number of rows and sum of their hashes: the same for the same rows in any order."""
+    """Return the number of rows and the sum of their hashes, which are the same for the same rows in any order."""
     query = SQL("SELECT count(*), sum(hashtextextended(t::text, 0)::numeric) FROM {} AS t")
     [row] = rows_of(connection, query.format(_sorted_rows(connection, schema, table)))
     return row
 
 
 def _sorted_rows(connection: Connection[Any], schema: str, table: str) -> Composed:
-    """Query for the table with its columns sorted by name, because migrations append columns at the end."""
+    """Return the query for the table with its columns sorted by name, because migrations append columns at the end."""
     query = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
     columns = sorted(name for (name,) in rows_of(connection, query, f'"{schema}"."{table}"'))
     return SQL("(SELECT {} FROM {})").format(SQL(", ").join(map(Identifier, columns)), Identifier(schema, table))

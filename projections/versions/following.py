@@ -15,7 +15,7 @@ from projections.versions.projection import Projection, Rows, copy_rows, declare
 from projections.versions.reading import Seen
 
 Project = Callable[[Seen], Iterable[tuple[Any, ...]]]
-"""Return the rows that an event makes, with one value for each column. Pure."""
+"""Pure function that returns the rows that an event makes, with one value for each column."""
 
 
 class Following(Projection):

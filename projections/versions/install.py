@@ -38,7 +38,7 @@ def migrate_all(admin_url: str, *, service_role: str | None = None) -> list[str]
 
 
 def refuse_uninstalled(database_url: str) -> None:
-    """Raises NotJudged while a projection of this code has no tables, and OperationalError where nothing answers."""
+    """Raise NotJudged if a projection of this code has no tables, OperationalError if no database answers."""
     with connect(database_url, autocommit=True, connect_timeout=2) as connection:
         if connection.execute(_SELECT_UNINSTALLED, ([projection.name for projection in PROJECTIONS],)).rowcount:
             raise NotJudged(NO_SCHEMA)
@@ -135,7 +135,7 @@ def _add_columns_beside(connection: Connection[Any], projections: Sequence[Proje
 
 
 def missing_columns(connection: Connection[Any], projection: Projection) -> list[tuple[str, str, str]]:
-    """(table, column, declaration) of declared columns that existing live tables lack."""
+    """Return (table, column, declaration) of declared columns that existing live tables lack."""
     missing = []
     for table in projection.tables:
         present = _columns(connection, projection.home, table)
@@ -152,7 +152,10 @@ def _add_columns(connection: Connection[Any], projection: Projection) -> None:
 
 
 class ProjectionChange(msgspec.Struct, frozen=True):
-    """Change of a projection by `migrate` (new, columns, rebuilt), or by a later rebuild (outdated)."""
+    """Change of a projection by `migrate` (new, columns, rebuilt), or by a later rebuild (outdated).
+
+    `can_be_rolled`: processes of the previous version may run meanwhile. `says` is a sentence for operators.
+    """
 
     name: str
     change: Literal["new", "columns", "rebuilt", "outdated"]
@@ -161,7 +164,7 @@ class ProjectionChange(msgspec.Struct, frozen=True):
 
 
 def projection_changes(connection: Connection[Any]) -> list[ProjectionChange]:
-    """Changes that `migrate` would make to projections, and those that need `projections rebuild`."""
+    """Return the changes that `migrate` would make to projections, and those that need `projections rebuild`."""
     if not value_of(connection, "SELECT to_regclass('projection_versions') IS NOT NULL"):
         return []
     events = log_head(connection)
@@ -191,7 +194,7 @@ def _changes(connection: Connection[Any], projection: Projection, events: int) -
 
 
 def _columns(connection: Connection[Any], schema: str, table: str) -> dict[str, str]:
-    """Columns of a table and their types; empty if the table does not exist."""
+    """Return the types of a table by column; empty if the table does not exist."""
     query = (
         "SELECT attname, CASE atttypid::regtype::text WHEN 'timestamp with time zone' THEN 'timestamptz'"
         " ELSE atttypid::regtype::text END"

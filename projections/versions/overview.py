@@ -49,7 +49,7 @@ _SELECT_SINCE = "SELECT recorded_at FROM events WHERE position = %s"
 
 
 def version_standings(connection: Connection[Any], projections: Sequence[Projection]) -> list[VersionStanding]:
-    """All versions of these projections, in their order. No rows are counted, so large tables cost no more."""
+    """Return all versions of these projections, in their order. Rows are estimated, so large tables are no slower."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         parked = {(name, version): number for name, version, number in cursor.execute(_SELECT_PARKED)}
         sizes = {(schema, table): number for schema, table, number in cursor.execute(_SELECT_ROWS)}
@@ -94,7 +94,7 @@ async def parked_in(
     after: int = 0,
     limit: int = PARKED_PAGE,
 ) -> list[ParkedStream]:
-    """Parked streams of a live version, after a position: all, or those of these suppliers."""
+    """Return the parked streams of a live version after a position: all, or those of these suppliers."""
     asked = {"name": name, "after": after, "limit": limit, "kinds": [*OF_SUPPLIERS]}
     asked["suppliers"] = None if suppliers is None else [*suppliers]
     return await fetch_structs(connection, ParkedStream, _SELECT_PARKED_STREAMS, **asked)

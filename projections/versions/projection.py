@@ -59,7 +59,7 @@ class Projection:
         """Create the key and indexes of a table that `create` leaves until the rows are loaded."""
 
     def declared_columns(self, table: str) -> Sequence[tuple[str, str]]:
-        """(name, SQL type with its constraint) of the columns that can be added to existing rows; see `install`."""
+        """Return (name, SQL type with constraint) of the columns that can be added to existing rows; see `install`."""
         return ()
 
     def fits(self, table: str, present: Mapping[str, str]) -> bool:
@@ -67,7 +67,7 @@ class Projection:
         return True
 
     def unsampled_columns(self, table: str) -> Sequence[str]:
-        """Columns without planner statistics, which would keep values of erased persons."""
+        """Return the columns without planner statistics, which would keep values of erased persons."""
         return ()
 
     @property
@@ -109,7 +109,7 @@ class Projection:
 
 
 def declared_columns_of(body: str) -> dict[str, str]:
-    """Declarations by column of the body of a CREATE TABLE, without table constraints."""
+    """Return the declarations by column of the body of a CREATE TABLE, without table constraints."""
     parts = (part.split(maxsplit=1) for part in re.split(r",\s*(?![^()]*\))", body))
     return {name: declaration for name, declaration in parts if not name.isupper()}
 

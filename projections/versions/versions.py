@@ -76,7 +76,7 @@ _HOLD = _SELECT + SQL("WHERE name = %s AND state = 'live' FOR UPDATE")
 
 
 def versions(connection: Connection[Any], name: str) -> list[ProjectionVersion]:
-    """Versions of a projection, the oldest first."""
+    """Return the versions of a projection, the oldest first."""
     return structs_of(connection, ProjectionVersion, _SELECT_VERSIONS, name)
 
 
@@ -213,7 +213,8 @@ def switch(
     """Replace the live version, if any, with one that is ready or retired; return its position.
 
     The caller must hold `alone`. It is one transaction, in which writers wait while at most `CLOSE` events are applied.
-    If others would wait too long, it rolls back and tries again. Raises NotPossible.
+    If others would wait too long, it rolls back and tries again; `tries` is called with the number of failed tries.
+    Raises NotPossible.
     """
     chosen = _version(connection, projection.name, version)
     if chosen.state not in ("ready", "retired"):
@@ -233,7 +234,7 @@ def switch(
 
 
 def switched(connection: Connection[Any], projection: Projection, version: int) -> dict[str, Any]:
-    """Switch to a version unless it is live, drop the versions before the former one, and return what has changed."""
+    """Switch to a version unless it is live, and drop outdated versions; return what has changed as members of JSON."""
     former = live_version(connection, projection.name)
     if former.version == version:
         return {"version": version, "is_changed": False}
@@ -402,7 +403,7 @@ def _present(connection: Connection[Any], schema: str, tables: Sequence[str]) ->
 
 
 def _rights(connection: Connection[Any], schema: str, table: str) -> list[tuple[str, str]]:
-    """(role, right) pairs granted on a table, except the owner's."""
+    """Return the (role, right) pairs granted on a table, except the owner's."""
     query = (
         "SELECT grantee, privilege_type FROM information_schema.role_table_grants"
         " WHERE table_schema = %s AND table_name = %s AND grantee <> current_user"

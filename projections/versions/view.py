@@ -27,7 +27,7 @@ Change = Values | Callable[[Any, Recorded], Values | None]
 class View(Projection):
     """A table in which each event changes one row.
 
-    `columns`: body of a CREATE TABLE without its key; values of a `text[]` are joined by commas on the way there.
+    `columns`: body of a CREATE TABLE without its key; values of a `text[]` are given as text, joined by commas.
     `changes`: values that each event sets. `prefix`: first part of the stream's id, and `named`: columns of its other
     parts; without a prefix, the whole id is the value of the one column. `key`: columns of the primary key, which must
     come first [default: `named`]. `first`: columns that keep the value of the row's first event. `positions`: columns
@@ -145,7 +145,7 @@ class View(Projection):
         return True
 
     def declared_columns(self, table: str) -> list[tuple[str, str]]:
-        """Columns that may be NULL or have a default."""
+        """Return the columns that may be NULL or have a default."""
         return [(name, text) for name, text in self.declared.items() if "NOT NULL" not in text or "DEFAULT" in text]
 
     def unsampled_columns(self, table: str) -> Sequence[str]:
@@ -167,7 +167,7 @@ class View(Projection):
         return waves
 
     def _upsert_into(self, table: Identifier) -> Composable:
-        """INSERT that reads `appended` and array parameters NAME_COLUMN with one value per row."""
+        """Return an INSERT that reads `appended` and array parameters NAME_COLUMN with one value per row."""
         names, key = _names(self.columns), _names(self._key)
         values = SQL(", ").join(map(self._value, self.columns))
         arrays = SQL(", ").join(as_sql(f"%({name})b::{kind}[]") for name, kind in self._arrays.items())

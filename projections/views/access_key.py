@@ -16,7 +16,7 @@ from projections.versions.view import Values, View
 
 
 def _later(event: KeyRevoked | KeyConfirmed, recorded: Recorded) -> Values:
-    """Change `revoked_at` only. The upsert keeps the other columns of the key."""
+    """Return values that change only `revoked_at`: the other columns keep the values of the key's first event."""
     unchanged = {"role": "", "suppliers": "", "rate_per_s": 0, "secret_sha256": ""}
     revoked_at = recorded.recorded_at if isinstance(event, KeyRevoked) else None
     return unchanged | {"key_id": event.key_id, "revoked_at": revoked_at}

@@ -65,4 +65,4 @@ FIRST_MAIL: dict[str, str | datetime] = {
     "supplier": "",
     "external_account_number": "",
 }
-"""Start of the waiting mails."""
+"""Parameters of SELECT_WAITING_MAILS for the first page."""

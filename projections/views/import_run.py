@@ -49,6 +49,7 @@ SPAN_S = 10
 RATE_OVER_S = 60
 """Time over which the rate is computed, in seconds, up to the last ended import."""
 STALLED_AFTER_S = 30
+"""Seconds without an ended import after which the rate is 0."""
 MAX_ERRORS = 1_000
 PAGE = 1_000
 EDITION = "3: warnings are counted, too"
@@ -86,7 +87,7 @@ class _Changes:
         self.joined: list[tuple[str, str, str, int]] = []
         self.counts: Sums[tuple[str, str, str, str, str]] = Sums()
         self.runs: dict[RunKey, list[Any]] = {}
-        """mode, first and last time, position, valid, refused."""
+        """Rows to add by run: mode, first and last time, position, valid, refused."""
 
     def touch(self, run: RunKey, seen: Seen, mode: str = "") -> list[Any]:
         at = seen.recorded.recorded_at
@@ -521,6 +522,6 @@ WHERE name = 'import_run' AND state = 'live'
 
 
 async def is_up(connection: AsyncConnection[Any]) -> bool:
-    """Return whether all events of the log are applied."""
+    """Return whether the runs include all events of the log."""
     row = await (await connection.execute(_IS_UP, prepare=True)).fetchone()
     return row is not None and bool(row[0])

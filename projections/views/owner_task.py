@@ -145,7 +145,7 @@ async def owner_task(connection: AsyncConnection[Any], task_id: str) -> OwnerTas
 
 
 def open_tasks(connection: Connection[Any]) -> list[str]:
-    """Read the ids of unfinished tasks, taking turns between users."""
+    """Read the ids of at most 100 unfinished tasks, in rounds of one task for each user."""
     return [task_id for (task_id,) in rows_of(connection, _SELECT_OPEN)]
 
 

@@ -41,7 +41,7 @@ ON CONFLICT DO NOTHING"""  # noqa: S608 - constants
 
 
 def noted_of(body: bytes, account: Account) -> tuple[str, ...] | None:
-    """Return the account's search terms for its payload: names, own terms, other terms. Pure.
+    """Return the account's search terms for `Payload.noted`: names, own terms, other terms. Pure.
 
     Returns None for a large body, very many terms, or very long names.
     """

@@ -2,7 +2,7 @@
 
 A shape gives an absent field its default, which looks like a sent value. The shapes of this module use special objects
 as defaults, which are empty as well. Written without these defaults, a value has exactly the names that were sent.
-Judging reads bodies as these shapes; processing reads them as the original shapes.
+The check of a submission (`market.judging`) reads bodies as these shapes; processing reads the original shapes.
 """
 
 import hashlib
@@ -87,7 +87,7 @@ def _retyped(hint: Any, checks_decimals: bool) -> Any:
 
 
 class SentShape(Generic[T]):
-    """Reader of bodies that keeps exactly what was sent. It reads only bodies of which nothing is lost in reading."""
+    """Reader of bodies that keeps exactly what was sent. It returns None for a body of which reading loses a part."""
 
     def __init__(self, wire_type: type[T]) -> None:
         self.shape: Shape[T] = Shape(as_sent(wire_type))  # type: ignore[arg-type]
@@ -104,9 +104,9 @@ class SentShape(Generic[T]):
 
         None if the body does not fit, or if it must be read by `Shape.examine`.
 
-        A repeated name is lost in reading, with its value and its quotes. So the quotes of the body and of the written
-        value are counted. A number that was sent as text also has fewer quotes when written. A quote that was sent as
-        its code has more, so bodies with such codes are not read here, and neither are null characters.
+        A decoder drops all but the last value of a repeated name. The value is therefore written again: if it has fewer
+        quotes than the body, a name was dropped, or a number was sent as text. Bodies with quotes or null characters as
+        Unicode escapes are not read here, since they would change the count.
         """
         if len(body) > LARGE_BYTES or (b"\\" in body and _QUOTE_OR_NULL.search(body) is not None):
             return None

@@ -1,6 +1,6 @@
 """Check of all decimal texts of a value with one match.
 
-A decoder that checks each text while it reads takes twice as long: it looks the pattern's method up for every text.
+A decoder that checks each text while it reads is slower: it looks up the method of the pattern for every text.
 """
 
 import re
@@ -16,11 +16,11 @@ SomeText = Annotated[str, Meta(min_length=1)]
 """Type of a decimal text that is checked later. An empty text would look like an absent one."""
 
 _LINES = re.compile(r"(?:(?:-?+[0-9]{1,18}+(?:\.[0-9]{1,10}+)?+)?+\n)*+\Z")
-"""Lines with a decimal of `DECIMAL_PATTERN` or nothing. The match never goes back."""
+"""Lines with a decimal of `DECIMAL_PATTERN` or nothing. The match never backtracks."""
 
 
 def decimals_hold(value: Any, wire_type: type) -> bool:
-    """Return whether every decimal text of a value has the form that this shape asks for. Empty texts are absent."""
+    """Return whether every decimal text in a value of this shape has the form of a decimal. Empty texts are absent."""
     texts = [*_gathering(wire_type)(value), ""]  # the last line ends, too
     lines = "\n".join(texts)
     return lines.count("\n") == len(texts) - 1 and _LINES.match(lines) is not None

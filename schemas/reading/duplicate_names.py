@@ -29,8 +29,8 @@ _encoder = msgspec.json.Encoder()
 def repeats_names(body: bytes, value: Any) -> bool:
     """Return True if an object of a body repeats a name. `value` is the body as it was read.
 
-    A repeated field loses its value in reading, and the colon before it. So it is enough to count colons, also those
-    in texts that were sent as their codes. This is cheap, and is done for every body.
+    Reading keeps one value of a repeated name, so the value written again has fewer colons than the body. Colons that
+    were sent as Unicode escapes are counted as well. This is fast, and is done for every body.
     """
     colons = body.count(b":")
     if b"\\u003" in body:

@@ -1,4 +1,4 @@
-"""The problems of one body as an answer can list them: so many, so large, and how many more there are."""
+"""Lists of the problems of one body, limited in number and bytes; the last entry has the number of the others."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,18 +8,18 @@ from schemas.base import Problem
 from schemas.sentence import Sentence, german_of
 
 MAX_PROBLEMS = 1_000
-"""Entries in one list of problems; where there are more, the last says how many are left out."""
+"""Most entries of one list of problems. If there are more problems, the last entry has the number of the others."""
 MAX_PROBLEM_BYTES = 900_000
 """Bytes that the problems of one answer may take, in its list and in its tree."""
 MAX_STEP = 64
-"""Characters of a name in a path; what an importer has named longer is cut."""
+"""Most characters of a name in a path. Longer names are cut."""
 MAX_PATH = 512
-"""Characters of a path, which may lead through objects of the importer's own."""
+"""Most characters of a path. Longer ones, through objects of the importer's own, are cut."""
 
 UNKNOWN_FIELD = "unknown_field"
-"""The code of a field that is not documented; suppliers may be set to have such fields dropped."""
+"""Code of an undocumented field. A supplier's setting may drop such fields instead."""
 ERRORS_TRUNCATED = "errors_truncated"
-"""The code of the entry that says how many problems are left out."""
+"""Code of the entry with the number of problems that are left out."""
 
 _LEVEL_BYTES = 8
 """Bytes of a level of the tree, without its name."""
@@ -34,11 +34,11 @@ class LeftOut(Problem, frozen=True):
 
 
 class UnknownLeftOut(LeftOut, frozen=True):
-    """Last entry for undocumented fields. It does not count for suppliers that drop such fields."""
+    """Last entry for undocumented fields. It is dropped with them by a supplier's setting."""
 
 
 class ProblemList:
-    """Bounded list of problems; further ones are counted. Undocumented fields take no room from other problems."""
+    """Bounded list of problems; further ones are counted. Undocumented fields have a limit of their own."""
 
     def __init__(self) -> None:
         self._listed: list[Problem] = []
@@ -46,11 +46,11 @@ class ProblemList:
         self._others = _Capacity()
 
     def capacity(self, code: str) -> "_Capacity":
-        """Return what the list can still take of problems with this code."""
+        """Return the free entries for problems with this code."""
         return self._fields if code == UNKNOWN_FIELD else self._others
 
     def note(self, attr: str, code: str, detail: str) -> None:
-        """List a problem, or count it where the list is full."""
+        """List a problem, or count it if the list is full."""
         capacity = self.capacity(code)
         if capacity.is_full:
             capacity.left_out += 1

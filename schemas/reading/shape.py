@@ -97,7 +97,7 @@ class Shape(Generic[T]):
         try:
             value = _untyped.decode(body) if len(body) <= LARGE_BYTES else _read(body, bounds)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            value = _read(body, bounds)  # raises with the reason
+            value = _read(body, bounds)  # read it again, which raises NotJson with the reason
         repeats = repeats_names(body, value)
         if not repeats and b"\\u0000" not in body:
             try:
@@ -119,7 +119,7 @@ class Shape(Generic[T]):
             except RecursionError:
                 raise NotJson(shape_errors.DEEP_BODY) from None
             if not repeated and bounds is not STORED:
-                raise TooMuchWork  # a value is lost, and its name was not found in the time
+                raise TooMuchWork  # a value is lost, and its name was not found in time
         return self.fit(value, repeated, bounds)
 
     def _names_at_fault(self, body: bytes, detail: Sentence) -> tuple[T, Sequence[Problem]]:
@@ -235,7 +235,10 @@ _CERTAINLY_FITS = len("0.") + 10
 
 
 def fits_decimal(value: Decimal) -> bool:
-    """Return True for at most 18 digits before the point and 10 after it."""
+    """Return True for at most 18 digits before the point and 10 after it, and for infinity and NaN.
+
+    Another check refuses these.
+    """
     text = str(value)
     if len(text) <= _CERTAINLY_FITS and "E" not in text:
         return True

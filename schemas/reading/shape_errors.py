@@ -41,7 +41,7 @@ TOO_MANY_DIGITS_ON_READING = Sentence(
     "This field must have at most 18 digits before the point, 10 after it.",
     "Dieses Feld darf höchstens 18 Stellen vor dem Komma, 10 danach haben.",
 )
-"""The same, of a number in its shape."""
+"""Sentence for the same error if a check after decoding finds it (`shape.derived_checks`)."""
 OUT_OF_RANGE = Sentence("This field must have at most 64 bits.", "Dieses Feld darf höchstens 64 Bit haben.")
 OUTSIDE_CALENDAR = Sentence(
     "This field must lie in the years 1 to 9999, in UTC.",
@@ -88,7 +88,7 @@ def expected(wanted: Sentence, value: Any) -> Sentence:
 
 
 def not_valid(wanted: Sentence) -> Sentence:
-    """The sentence for a text that is no date or datetime."""
+    """Return the sentence for a text that is no date or datetime."""
     return Sentence("This field must be {wanted}.", "Dieses Feld muss {wanted} sein.", wanted=_valid(wanted))
 
 
@@ -99,7 +99,7 @@ def no_choice(choices: Iterable[Any]) -> Sentence:
 
 
 def undocumented(nearest: str) -> Sentence:
-    """The sentence for an undocumented name; it names the documented one that was probably meant."""
+    """Return the sentence for an undocumented name, with the documented one that was probably meant."""
     return Sentence("{says} Did you mean {name}?", "{says} Ist {name} gemeint?", says=UNDOCUMENTED, name=nearest)
 
 
@@ -144,7 +144,7 @@ def too_many_decimals(most: float) -> Sentence:
 
 
 def malformed(reason: str) -> Sentence:
-    """The sentence for a body that the decoder refuses; `reason` is the decoder's own, in English."""
+    """Return the sentence for a body that the decoder refuses; `reason` is the decoder's message, in English."""
     if "surrogate" in reason or "truncated" in reason:
         return CUT_BODY
     at = _BYTE.search(reason)
@@ -157,7 +157,7 @@ def malformed(reason: str) -> Sentence:
 
 
 def _valid(wanted: Sentence) -> Sentence:
-    """`a date` as `a valid date`."""
+    """Return `a valid date` for `a date`; the German sentence is unchanged."""
     return Sentence(wanted.replace("a ", "a valid ", 1), wanted.german)
 
 

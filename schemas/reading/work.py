@@ -9,14 +9,13 @@ from schemas.reading.shape_errors import MAX_DEPTH
 from schemas.sentence import Sentence
 
 MAX_VALUES = 450_000
-"""Values of one body, counted by their commas. With the two limits below it bounds the memory of a body.
-"""
+"""Most values of one body, counted by commas. With MAX_CONTAINERS and MAX_DECIMALS it limits the memory of a body."""
 MAX_NAMES = 350_000
-"""Names of one object. Such an object is made in one step, for which all threads wait."""
+"""Most names of one object. All threads wait while the decoder makes an object."""
 MAX_CONTAINERS = 150_000
-"""Objects and arrays of one body, counted by their brackets."""
+"""Most objects and arrays of one body, counted by their brackets."""
 MAX_DECIMALS = 300_000
-"""Numbers with a fraction or exponent in one body."""
+"""Most numbers with a fraction or exponent in one body."""
 
 MAX_SCAN_S = 0.5
 """CPU time for finding repeated names [seconds]."""
@@ -72,5 +71,4 @@ COMPARED = Bounds(values=MAX_VALUES // 2, containers=MAX_CONTAINERS // 2, decima
 STORED = Bounds(
     values=math.inf, names=math.inf, containers=math.inf, decimals=math.inf, walk_s=math.inf, depth=2 * MAX_DEPTH
 )
-"""For a body from the log: it was accepted, so only its depth is limited.
-"""
+"""Limits for a body from the log: it was accepted, so only its depth is limited."""
