@@ -1,9 +1,8 @@
 """Checks before every handler that needs a token: credentials, role, supplier, and the body of a POST.
 
-A POST that repeats an Idempotency-Key gets the first answer again. A key is the caller's own name for a request (IETF
-draft `idempotency-key-header`), within organisation, method and path. The same key with the same body gets the first
-answer again, with another body 422. Only answers that changed something are remembered, in the transaction that changed
-it. A refused request is judged again.
+An Idempotency-Key is the caller's own name for a POST (IETF draft `idempotency-key-header`), within organisation,
+method and path. The same key with the same body gets the first answer again, with another body 422. An answer is
+stored only if the request changed something, in the transaction of that change. A refused request is processed again.
 """
 
 import hashlib
@@ -92,7 +91,7 @@ class Call(msgspec.Struct):
         return self.digest or hashlib.sha256(self.body).digest()
 
     def let_go(self) -> None:
-        """Drop the body, to save memory while the call waits for its commit."""
+        """Drop the body, to save memory while the call waits for its commit. The digest stays if an answer needs it."""
         if self.name:
             self.digest = self.request_sha256
         self.body = b""
@@ -114,7 +113,8 @@ class Admission:
     def handler(self, operation: Operation, endpoint: Any) -> Callable[[Request], Awaitable[Response]]:
         """Return the operation's method of this endpoint as a handler of requests.
 
-        Callers of its roles are admitted. For them, suppliers of other organisations do not exist.
+        Only callers with one of its roles are admitted. A supplier that the key may not access answers 404, or an
+        empty list, as an unknown one does.
         """
         method: Callable[..., Awaitable[Response]] = operation.handler.__get__(endpoint)
         roles = operation.roles
@@ -174,7 +174,10 @@ class Admission:
             self._attempts.note(name, *call.subjects[-1], code, names_of(problems))
 
     async def _answered_once(self, handler: Handler, request: Request, call: Call) -> Response:
-        """Return the stored answer, or the handler's. Looks again afterwards, since a twin may have been faster."""
+        """Return the stored answer, else the handler's.
+
+        The store is read again after the handler: a concurrent request with the same key may have finished first.
+        """
         if (first := await self._remembered(request, call)) is not None:
             return first
         try:
@@ -190,9 +193,9 @@ class Admission:
         return await self._remembered(request, call) or answered
 
     async def _remembered(self, request: Request, call: Call) -> Response | None:
-        """Return the first answer to this call, whatever it prefers now.
+        """Return the stored answer to this call; None if there is none. Its body does not depend on the new `Prefer`.
 
-        Raises ApiError 422 if the first request was another one.
+        Raises ApiError 422 if the stored answer belongs to a request with another body.
         """
         first = await held(read, self._pool, remembered_answer, call.name)
         if first is None:

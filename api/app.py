@@ -35,6 +35,7 @@ def create_app(
     that the relay checks; without one, only this process accepts them. In `roles_file` a supervisor lists roles that
     die after every start. `/readyz` checks the required durability. `open_ledger` opens the log when it may be written
     to. `address_of` returns the client's address, behind a trusted proxy too. `expose` returns the text of `/metrics`.
+    `more_routes` returns routes of other packages, tried last. `look` gets functions that report metrics.
     """
     services = Services(database_url, token_key, redis_url, operations=OPERATIONS, **settings)
 

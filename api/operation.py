@@ -79,7 +79,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """An endpoint: its place, who may call it, what it takes and gives, and the method that answers it."""
+    """Row of the API: method and path, roles that may call it, its body and answers, and the method that answers."""
 
     handler: Callable[..., Awaitable[Response]]
     """Method of the endpoint's class, of (request, call), or of (request) without `roles`."""
@@ -141,12 +141,12 @@ def operation(method: str, path: str, tag: str, **fields: Any) -> Callable[[Hand
 
 
 def operations_of(endpoint: type) -> Iterator[Operation]:
-    """The operations of an endpoint's class, in its order."""
+    """Yield the operations of an endpoint's class, in the order of their definition."""
     for member in vars(endpoint).values():
         if isinstance(made := getattr(member, "operation", None), Operation):
             yield made
 
 
 def example_of(name: str) -> Any:
-    """An example that is too long for its endpoint's file: `api/examples/NAME.json`."""
+    """Return an example body that is too long for its endpoint's file, from `api/examples/NAME.json`."""
     return msgspec.json.decode((_EXAMPLES / f"{name}.json").read_bytes())

@@ -46,7 +46,7 @@ class Settings(TypedDict, total=False):
 
 
 class Services:
-    """Objects that each endpoint is made with. Opens nothing before `running` begins."""
+    """Objects that all endpoints share: log, pools, keys, limits. Opens nothing before `running` begins."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Services:
         self._open_ledger = open_ledger
 
     def look(self) -> None:
-        """Report the state of the pools for reads."""
+        """Report the state of the pools for reads as metrics."""
         measures().pool("reads", self.pool.get_stats())
         measures().pool("lists", self.lists.pool.get_stats())
 
@@ -96,7 +96,7 @@ class Services:
     async def running(self, look: Callable[..., None] = lambda *looks: None) -> AsyncIterator[None]:
         """Open the pools and run background tasks until the application ends.
 
-        `look` gets functions that report metrics.
+        `look` is called with the functions that report metrics.
         """
         look(self.ledger.look, self.look)
         self._open_ledger(self.ledger)
@@ -122,7 +122,7 @@ class Services:
 
 
 class Endpoint:
-    """Handlers of some operations, with the objects that they share with others."""
+    """Base class of the endpoints: holds the shared objects that handlers use most."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

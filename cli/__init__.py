@@ -2,5 +2,5 @@
 
 from system.alone import without
 
-with without("rich"):  # before any other import of it: rich would take half of the start of a verb
+with without("rich"):  # before any other import of it: loading rich would slow down the start of every verb
     import structlog as structlog

@@ -16,28 +16,31 @@ Answer = TypeVar("Answer")
 
 
 def database_url() -> str:
-    """DATABASE_URL, or DATABASE_ADMIN_URL alone, or that of the service on the data folder; it has answered.
+    """Return the URL of the service's role: DATABASE_URL, else DATABASE_ADMIN_URL, else that of the data folder.
 
-    Raises SettingError, Unreachable.
+    Its database has answered by then. Raises SettingError, Unreachable.
     """
     return _reached("DATABASE_URL", "DATABASE_ADMIN_URL")
 
 
 def admin_url() -> str:
-    """The same database as its administrator; it has answered. Raises SettingError, Unreachable."""
+    """Return the URL of the database's owner: DATABASE_ADMIN_URL, else DATABASE_URL, else that of the data folder.
+
+    Its database has answered by then. Raises SettingError, Unreachable.
+    """
     return _reached("DATABASE_ADMIN_URL", "DATABASE_URL")
 
 
 @contextlib.contextmanager
 def connected() -> Iterator[Connection[Any]]:
-    """A connection of the service's role, in autocommit, in UTC, without a limit of time."""
+    """Open a connection of the service's role: autocommit, time zone UTC, no statement timeout."""
     with psycopg.connect(database_url(), autocommit=True, connect_timeout=CONNECT_TIMEOUT_S) as connection:
         connection.execute("SET statement_timeout = 0; SET TIME ZONE 'UTC'")
         yield connection
 
 
 def answer_of(query: Callable[..., Awaitable[Answer]], *arguments: Any, **named: Any) -> Answer:
-    """The answer of a query of the api, asked on a connection with the rights of the database's owner."""
+    """Run a query of the api with the rights of the database's owner, and return its result."""
 
     async def ask(url: str) -> Answer:
         async with await AsyncConnection.connect(url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S) as connection:
@@ -48,7 +51,7 @@ def answer_of(query: Callable[..., Awaitable[Answer]], *arguments: Any, **named:
 
 
 def _reached(*names: str) -> str:
-    """The first of these settings that is set, or what the service on the data folder has written down for it."""
+    """Return the first of these settings that is set, else the URL that a service has written to the data folder."""
     settings = Settings.from_environment()
     for name in names:
         if (url := getattr(settings, name.lower())) is not None:

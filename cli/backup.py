@@ -51,7 +51,7 @@ def backup(folder: Path, keys: Path | None, without_keys: bool, as_json: bool) -
 
 
 def _signing(database_url: str, settings: Settings) -> tuple[Sign, str | None]:
-    """Seal the log, and return what signs a backup's manifest; and why the backup stays unsigned, where it does."""
+    """Seal the log. Return the function that signs a backup's manifest, and the reason if it cannot sign."""
     key = known_key(settings)
     if key is None:
         reason = "This machine does not have the sealing key."
@@ -81,7 +81,10 @@ class OwnCheckpoint(msgspec.Struct, frozen=True):
 
 
 def own_checkpoint(folder: Path) -> OwnCheckpoint | None:
-    """None for a backup that was not signed. Raises BackupError for a manifest that is not as it was signed."""
+    """Return the checkpoint that was signed with a backup; None if it is unsigned.
+
+    Raises BackupError if the manifest is not as it was signed.
+    """
     text = manifest_text(folder).decode("utf-8", "replace")
     try:
         statement = read_statement(text)

@@ -157,7 +157,7 @@ def _decide(
 
 
 def _why(refusal: Refused, done: str) -> str:
-    """The refusal in the words of the verb."""
+    """Return the reason of a refusal. `done` is what the verb does, such as "cancelled"."""
     if isinstance(refusal, IllegalTransition):
         return f"an import that is {refusal.status} cannot be {done}."
     return str(refusal)

@@ -92,7 +92,7 @@ def demo(port: int, accounts: int, seed: int, data_dir: Path | None, is_to_exit:
 
 
 def _prepare(admin_url: str) -> tuple[str, SignInLink]:
-    """A key for the supplier, and a link for an operator of the demonstration, who sees everything."""
+    """Create the supplier, a key for it, and an operator. Return the key and the operator's sign-in link."""
     fresh = new_api_key()
     command = organisation.CreateKey(
         key_id=fresh.key_id, secret_sha256=fresh.secret_sha256, role="importer", suppliers=(SUPPLIER,)
@@ -154,7 +154,7 @@ def _run(words: Sequence[str], output: str) -> int:
 
 
 def curl_lines(base_url: str, api_key: str, external: str) -> list[str]:
-    """Commands to paste: two statuses, and a validation that finds errors."""
+    """Return commands to paste into a shell: two that read a status, and a validation that finds errors."""
     bad = json.dumps({"import_supplier": SUPPLIER, "external_account_number": "X-1", "customers": [{"mobile": "1"}]})
     send = "curl -s -H \"Authorization: Token $KEY\" -H 'Content-Type: application/json'"
     return [
@@ -166,7 +166,7 @@ def curl_lines(base_url: str, api_key: str, external: str) -> list[str]:
 
 
 def _free_port(wanted: int) -> int:
-    """The wanted port, or any free one where it is taken."""
+    """Return the wanted port, or any free one if it is taken."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

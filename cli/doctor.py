@@ -57,7 +57,7 @@ def doctor(backups: Path | None, *, as_json: bool) -> int:
 
 
 def examine(backups: Path | None = None) -> Iterator[Finding]:
-    """All findings. A check that fails is a finding too."""
+    """Run all checks, and yield their findings. A check that fails is a finding too."""
     try:
         settings = Settings.from_environment()
         settings.refuse_incomplete()

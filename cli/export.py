@@ -53,7 +53,7 @@ def export_history(
 
 
 def _first(connection: Connection[Any], moment: AsOf) -> int | None:
-    """The first position of a span that begins at a moment, None for an open one."""
+    """Return the first position of a span that begins at this moment; None if it begins with the log."""
     if moment.time is None:
         return moment.position
     before = position_of(AsOf(time=moment.time - timedelta(microseconds=1)))

@@ -1,4 +1,4 @@
-"""Generates the tables of settings and the help of verbs in docs/reference: `python -m cli.generated`."""
+"""Generate the table of settings and the help of verbs in docs/reference: `python -m cli.generated`."""
 
 import re
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ WIDTH = 100
 
 
 def with_settings(page: str) -> str:
-    """The page with the table of settings as it is now."""
+    """Return the page with its table of settings replaced by the current one."""
     return re.sub(r"(?m)^\| variable \| default \|.*\n(?:\|.*\n)+", lambda _: settings_table(), page)
 
 
 def with_verbs(page: str) -> str:
-    """The page with the help of every verb as it is now, from the first group on."""
+    """Return the page with the current help of every verb in place of all sections."""
     sections = []
     root = importledger.make_context("importledger", [], resilient_parsing=True, terminal_width=WIDTH)
     for title, verbs in GROUPS.items():
@@ -35,7 +35,7 @@ def with_verbs(page: str) -> str:
 
 
 def help_sections(command: click.Command, context: click.Context) -> Iterator[str]:
-    """The help of a verb and its subcommands, as sections of Markdown."""
+    """Yield the help of a verb and of its subcommands, each as a section of Markdown."""
     text = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
     yield f"### {context.command_path}\n\n```text\n{text}\n```\n"
     if isinstance(command, click.Group):

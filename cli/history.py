@@ -42,7 +42,7 @@ class MomentParam(click.ParamType[AsOf]):
 
 
 def position_of(moment: AsOf | None) -> int | None:
-    """The last position that belongs to a moment; None without one. Raises BadParameter for one that is ahead."""
+    """Return the last position that belongs to a moment; None without one. Raises BadParameter for a future one."""
     try:
         return answer_of(moment.position_in) if moment else None
     except MomentAhead as error:
@@ -110,7 +110,7 @@ def history(
 
 
 def market_stream(name: str) -> str:
-    """The stream that a single argument names: of a market participant or a price sheet."""
+    """Return the argument if it names the stream of a market participant or price sheet. Raises UsageError."""
     if not name.startswith(("participant/", "price-sheet/")):
         raise click.UsageError(
             "Name SUPPLIER and EXTERNAL, or participant/ORGANISATION/CODE, or price-sheet/ORGANISATION/CODE/DOCUMENT."
@@ -119,7 +119,7 @@ def market_stream(name: str) -> str:
 
 
 def _print_event(recorded: Recorded, texts: Mapping[str, str], *, as_json: bool) -> None:
-    """Print an event. A reason that was typed in the console is its text instead of its id."""
+    """Print an event. The event of an action in the console has only the id of its reason: its text is printed."""
     entry = history_entry(recorded)
     if (reason := entry.data.get("reason", "")) in texts:
         entry = msgspec.structs.replace(entry, data=entry.data | {"reason": texts[reason]})

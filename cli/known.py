@@ -1,4 +1,4 @@
-"""What verbs look up by a name or an id: suppliers and imports, with similar spellings, and typed reasons."""
+"""Lookups by name or id for the verbs: suppliers and imports, with similar spellings, and typed reasons."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -27,7 +27,7 @@ class NotThere(OperatorError):
 
 
 def require_supplier(connection: Connection[Any], code: str) -> None:
-    """Raises NotThere for a code that no supplier has."""
+    """Raise NotThere if no supplier has this code."""
     if connection.execute(_SELECT_EVENT, (supplier.stream_of(code),)).rowcount:
         return
     codes = [name for (name,) in rows_of(connection, _SELECT_SUPPLIERS)]
@@ -35,7 +35,7 @@ def require_supplier(connection: Connection[Any], code: str) -> None:
 
 
 def require_import(connection: Connection[Any], code: str, external: str) -> None:
-    """Raises NotThere for an unknown supplier, and for an external account number that it never sent."""
+    """Raise NotThere if the supplier is unknown, or has no import of this external account number."""
     if connection.execute(_SELECT_EVENT, (import_process.stream_of(code, external),)).rowcount:
         return
     require_supplier(connection, code)
@@ -44,19 +44,19 @@ def require_import(connection: Connection[Any], code: str, external: str) -> Non
 
 
 def require_stream(connection: Connection[Any], stream: str) -> None:
-    """Raises NotThere for a stream that has no event."""
+    """Raise NotThere if the stream has no event."""
     if not connection.execute(_SELECT_EVENT, (stream,)).rowcount:
         raise NotThere(f"There is no event of {stream}.")
 
 
 def nearest(typed: str, present: Iterable[str]) -> str:
-    """`, but there is X` for a similar name or another case; "" where there is none."""
+    """Return `, but there is X` if a name is similar or differs only in case, else ""."""
     by_lower = {name.lower(): name for name in present}
     matches = get_close_matches(typed.lower(), by_lower, n=1, cutoff=0.8)
     return f", but there is {by_lower[matches[0]]}" if matches else ""
 
 
 def reason_texts(reasons: Iterable[str]) -> dict[str, str]:
-    """The text of each reason, also of one that a user of the console has typed; "" for an erased one."""
+    """Return the text of each reason, also if the event has only its id, as those of the console; "" if erased."""
     wanted = set(reasons)
     return answer_of(texts_of, wanted) if any(map(is_reason_id, wanted)) else {reason: reason for reason in wanted}

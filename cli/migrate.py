@@ -26,7 +26,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def why_not_rolled(self) -> list[str]:
-        """Reasons to stop processes of the previous version; empty where they may continue."""
+        """Reasons to stop processes of the previous version; empty if they may continue during the migration."""
         reasons = [
             f"{migration.name}: {migration.why_not_rolled}" for migration in self.pending if migration.why_not_rolled
         ]
@@ -42,7 +42,7 @@ class Plan(msgspec.Struct, frozen=True):
         return NOTHING_TO_DO if not self.has_work else MUST_STOP if self.why_not_rolled else CAN_BE_ROLLED
 
     def as_json(self) -> dict[str, Any]:
-        """The plan as a JSON object."""
+        """Return the plan as a JSON object."""
         reasons = self.why_not_rolled
         return {
             **msgspec.to_builtins(self),
@@ -53,7 +53,7 @@ class Plan(msgspec.Struct, frozen=True):
         }
 
     def lines(self) -> list[str]:
-        """The plan in words, a line each."""
+        """Return the plan as lines of text."""
         views = [f"  {view.says}" for view in self.projections]
         if not self.has_work:
             return [f"The database is as this version needs it ({NEWEST}): there is nothing to do.", *views]
@@ -108,6 +108,6 @@ def migrate(is_check: bool, as_json: bool) -> int:
 
 
 def plan_of(connection: psycopg.Connection[Any]) -> Plan:
-    """The plan of a migration, without changes. Raises MigrationError where the database is newer."""
+    """Return the plan of a migration. Changes nothing. Raises MigrationError if the database is newer."""
     pending = pending_migrations(connection)
     return Plan(max(known_migrations(connection), default=None), pending, projection_changes(connection))

@@ -1,4 +1,4 @@
-"""The operators' verbs: suppliers, keys, refusals. They go through the ledger, not through HTTP."""
+"""The verbs `supplier` and `key` of operators. They write to the log directly, not over HTTP."""
 
 import contextlib
 import getpass
@@ -41,7 +41,7 @@ _reason = click.option(
 
 @contextlib.contextmanager
 def open_ledger() -> Iterator[Ledger]:
-    """The ledger with the rights of the database's owner, or at DATABASE_URL where nothing says how to have them."""
+    """Open the log with the rights of the database's owner, or of DATABASE_URL if no owner is configured."""
     ledger = Ledger(admin_url(), views=INLINE)
     try:
         yield ledger
@@ -51,7 +51,7 @@ def open_ledger() -> Iterator[Ledger]:
 
 @contextlib.contextmanager
 def open_owner_ledger() -> Iterator[Ledger]:
-    """The same ledger, for keys and users. Raises SettingError without the rights of the database's owner."""
+    """Open the log for changes of keys and users. Raises SettingError without the rights of the database's owner."""
     with open_ledger() as ledger:
         with ledger.connection() as connection:
             row = connection.execute("SELECT has_table_privilege('access_key', 'UPDATE') AS may").fetchone()
@@ -154,7 +154,7 @@ def show_supplier(code: str, as_json: bool) -> None:
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    """A supplier as it is shown: each setting by its name and word, as `supplier set` takes them; None for none."""
+    """Return a supplier with each setting by the name and word that `supplier set` takes; None if it has no value."""
     settings = {name: setting.shown(row[setting.field]) for name, setting in SUPPLIER_SETTINGS.items()}
     beside = {name: row[name] for name in ("code", "status", "reason")}
     times = {name: row[name] for name in ("created_at", "modified_at")}
@@ -238,7 +238,10 @@ def confirm_keys(key_ids: tuple[str, ...], as_json: bool) -> None:
 
 @contextlib.contextmanager
 def _owner_of(key_id: str) -> Iterator[tuple[Ledger, str]]:
-    """The owner's ledger, and the organisation that has this key. Raises ClickException for an unknown or void key."""
+    """Open the log with the owner's rights, and yield it with the organisation that has this key.
+
+    Raises ClickException for an unknown key, and for one that the block finds revoked.
+    """
     owners = {row["key_id"]: row["organisation"] for row in _rows(SELECT_KEYS, 0)}
     if key_id not in owners:
         near = nearest(key_id, owners)
@@ -251,7 +254,7 @@ def _owner_of(key_id: str) -> Iterator[tuple[Ledger, str]]:
 
 
 def require_suppliers(ledger: Ledger, *codes: str) -> None:
-    """Raises NotThere for a code that no supplier has; * stands for all suppliers."""
+    """Raise NotThere if a code belongs to no supplier; * stands for all suppliers."""
     with ledger.connection() as connection:
         for code in codes:
             if code != "*":

@@ -38,7 +38,7 @@ def print_result(sentence: str, result: Any, *, as_json: bool) -> None:
 
 
 def text_of(value: Any) -> str:
-    """A value as text within a line, with line breaks escaped."""
+    """Return a value as text within a line, with line breaks escaped."""
     match value:
         case None | "":
             return "-"
@@ -67,7 +67,7 @@ class NewFile(click.Path):
 
 
 class ShortText(click.ParamType[str]):
-    """A text that may not be longer than on a page of the console."""
+    """Text with a limit of characters, the same as in the console."""
 
     name = "text"
 

@@ -1,4 +1,4 @@
-"""The verb `proof`, which writes what happened to an account so that anybody can check it."""
+"""The verb `proof`, which writes the history of an account to a file that anybody can check."""
 
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ def proof(
 
 
 def _continuations(connection: Connection[Any], key: LogKey) -> list[Continued]:
-    """The losses that the checkpoints in the database name."""
+    """Return the losses of events that checkpoints in the database record."""
     notes = rows_of(connection, "SELECT note FROM log_checkpoints WHERE continues IS NOT NULL")
     signed = [read_signed(note, [key.verifier]) for (note,) in notes if note.startswith(f"{key.name}\n")]
     return [checkpoint.continued for checkpoint in signed if checkpoint.continued]

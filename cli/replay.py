@@ -22,7 +22,7 @@ MAX_TOLD = 100
 
 
 class Different(msgspec.Struct, frozen=True):
-    """An event that would be decided, or an account that would be judged, in another way; `detail` is a sentence."""
+    """An event or an account for which today's code gives another result; `detail` is a sentence."""
 
     position: int
     stream: str
@@ -92,7 +92,10 @@ def _different(folded: Replay, recorded: Recorded, body: tuple[str, bytes] | Non
 def _judgement(
     process: ImportProcess | None, recorded: Recorded, body: tuple[str, bytes] | None, terms: Callable[[], Terms]
 ) -> Iterator[str]:
-    """Yield a sentence where today's rules judge the payload, which comes with its digest, differently."""
+    """Yield a sentence if today's rules accept a payload that was refused, or refuse one that was processed.
+
+    `body` is the digest and the content of the payload.
+    """
     if not isinstance(recorded.event, ImportProcessed | ImportErrored) or body is None:
         return
     digest, content = body
@@ -107,12 +110,12 @@ def _judgement(
 
 
 def _terms_of(then: Supplier | None) -> Terms:
-    """The terms by a supplier's settings; the standard ones of a supplier that is not known."""
+    """Return the terms that follow from a supplier's settings; the default ones if the supplier is unknown."""
     then = then or Supplier()
     return Terms(strictness=then.strictness, unknown_fields=then.unknown_fields)
 
 
 def _is_of_rules(event: ImportErrored) -> bool:
-    """Return True when rules refused it. A replay cannot know which documents and participants were missing."""
+    """Return True if rules caused the error. Missing documents and participants are not in an export, so False."""
     missing = ("market_participant_not_found@", "path_does_not_exist_in_file_store@")
     return event.code == "account_failed_validation" and not any(p.startswith(missing) for p in event.problems)

@@ -144,7 +144,7 @@ class Report:
 
 @contextlib.contextmanager
 def _empty_database(settings: Settings, data_dir: Path | None) -> Iterator[tuple[str, str]]:
-    """(service's URL, administrator's URL) of a migrated database: the one of the settings, or a fresh embedded one."""
+    """Migrate the database of the settings, or a new embedded one, and yield its URLs: service, administrator."""
     if settings.database_url is not None and data_dir is None:
         named = "DATABASE_ADMIN_URL" if settings.database_admin_url else "DATABASE_URL"
         admin_url = reach(settings.database_admin_url or settings.database_url, named, needs_schema=False)
@@ -160,7 +160,7 @@ def _empty_database(settings: Settings, data_dir: Path | None) -> Iterator[tuple
 
 
 def _require_no_keys(manifest: BackupManifest, *, without_keys: bool) -> None:
-    """Raises BackupError for a backup that needs a folder of keys."""
+    """Raise BackupError if the backup needs a folder of keys."""
     if manifest.is_encrypted:
         raise BackupError("The keys are not in this backup, which is encrypted: --keys must name their folder.")
     if manifest.needs_keys and not without_keys:
@@ -172,9 +172,9 @@ def _require_no_keys(manifest: BackupManifest, *, without_keys: bool) -> None:
 def _refuse_unsigned(
     own: OwnCheckpoint | None, against: Sequence[Path], keys: Sequence[str], trusted: Sequence[str]
 ) -> None:
-    """Raises BackupError where --key has not signed the backup, or no trusted key a checkpoint of --against.
+    """Raise BackupError before anything is restored if a signature is wrong.
 
-    Nothing is restored then.
+    A key of --key must have signed the backup, and a trusted key each checkpoint of --against.
     """
     if own and keys and not _is_signed(own, keys):
         raise BackupError(
@@ -208,7 +208,7 @@ def _tell_access(access: RestoredAccess, report: Report) -> None:
 
 
 def _erased_again(admin_url: str, report: Report) -> Iterator[dict[str, str]]:
-    """Erase persons again whom the keys show as erased, and the log, which may be older, does not."""
+    """Erase again everybody whom the folder of keys shows as erased, but not the older log. Yield who was erased."""
     ledger = Ledger(admin_url, views=INLINE)
     try:
         with ledger.connection() as connection:
@@ -235,7 +235,7 @@ def _erased_again(admin_url: str, report: Report) -> Iterator[dict[str, str]]:
 
 
 def _missing_key(database_url: str, target: Settings, own: OwnCheckpoint | None) -> str | None:
-    """Instructions where the key that signed the restored log is missing; None where it is not needed."""
+    """Return instructions if this machine lacks the key that signed the restored log, else None."""
     key = known_key(target)
     with psycopg.connect(database_url) as connection:
         newest = connection.execute(_SELECT_SIGNER).fetchone()
@@ -263,7 +263,7 @@ def _is_signed(own: OwnCheckpoint, keys: Sequence[str]) -> bool:
 
 
 def _problems(service_url: str, kept: Sequence[Kept], keys: Sequence[str], position: int) -> tuple[list[str], str]:
-    """Problems of the restored log, payloads and answers, a sentence each; and their counts in words."""
+    """Return the problems of the restored log, payloads and answers, a sentence each, and their counts in words."""
     with psycopg.connect(service_url) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL TIME ZONE 'UTC'")
@@ -305,11 +305,12 @@ def _tell_problems(problems: Sequence[str], counts: str, report: Report) -> None
 
 
 def _tell_comparison(admin_url: str, target: Settings, position: int, report: Report, *, is_verified: bool) -> None:
-    """Compare the restored log with the checkpoints outside; report a stop of the intake, or why nothing is compared.
+    """Compare the restored log with the checkpoints outside the database.
 
-    The keys that the log knows are enough. The relay compares when it starts; intake waits for it where nothing is
-    compared here. With `is_verified`, the log was compared with a checkpoint that the operator has kept, and a place
-    outside that has none gets copies of the log's.
+    Reports a stop of the intake, or why no comparison was possible: then the relay compares when it starts, and the
+    intake waits for that. The sealing key is not required: keys that the log records are trusted too. With
+    `is_verified`, the log was compared with a checkpoint that the operator has kept; a place outside that has no
+    checkpoint then gets copies of the log's.
     """
     key, place = known_key(target), outside(target)
     stopped = not_compared = None

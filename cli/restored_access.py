@@ -47,7 +47,10 @@ def restored_access(admin_url: str, ended: Sequence[tuple[str, Event]], *, is_co
 
 
 def _ended_again(ledger: Ledger, stream: str, event: Event) -> bool:
-    """Return False for a key or user that the restored log does not have, or whose access has ended there."""
+    """Repeat an event that ended the access of a key or user.
+
+    Return False if the restored log does not have the key or user, or has the event already.
+    """
     name, by = stream.split("/", 1)[1], caused_by()
     try:
         match event:

@@ -62,7 +62,7 @@ def seal(former_key: str | None, position: int | None, accept: bool, reason: str
 
 
 def _accept(reason: str, *, as_json: bool) -> None:
-    """End the stop of the intake, and seal nothing. Or let it begin where the log cannot be compared."""
+    """End the stop of the intake without sealing, or start an intake that waits for a comparison of the log."""
     with connected() as connection:
         stop = intake_stop(connection)
         if stop is None and note_comparison(connection, by=caused_by(), reason=reason):
@@ -87,7 +87,10 @@ def sealed_now(
     position: int | None = None,
     reason: str | None = None,
 ) -> Sealed | None:
-    """Seal, or continue from a position for a reason."""
+    """Seal the log. With `position` and `reason`, seal a log that lost the events after this position.
+
+    Return the newest checkpoint; None for an empty log.
+    """
     with sealing_lock(connection, waits=True), progress_bar("events") as progress:
         try:
             if position is not None:
@@ -101,7 +104,7 @@ def sealed_now(
 
 
 def _one_line(reason: str) -> str:
-    """The reason as a line of a checkpoint. Raises BadParameter."""
+    """Return the reason as a line of a checkpoint. Raises BadParameter if it is empty, too long or not printable."""
     line = " ".join(reason.split())
     if not 0 < len(line) <= MAX_REASON or not line.isprintable():
         raise click.BadParameter(f"A reason must be one line of at most {MAX_REASON} printable characters.")

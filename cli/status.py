@@ -61,7 +61,7 @@ def _print_refusals(supplier_code: str, *, as_json: bool) -> None:
 
 
 def _lines(result: Mapping[str, Any]) -> str:
-    """A line for each value, also of an object in it."""
+    """Return a line for each value. Values of an inner object are named `outer.inner`."""
     flat = dict[str, Any]()
     for name, value in result.items():
         flat |= {f"{name}.{inner}": text for inner, text in value.items()} if isinstance(value, dict) else {name: value}

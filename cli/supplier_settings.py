@@ -14,7 +14,7 @@ HELP = (
 
 
 def parsed_setting(text: str) -> tuple[str, Any]:
-    """NAME=VALUE as the setting's field and value in the log; NAME= as what it is by default. Raises BadParameter."""
+    """Return the field and value in the log that NAME=VALUE means; NAME= means the default. Raises BadParameter."""
     name, sign, word = text.partition("=")
     if name not in SUPPLIER_SETTINGS:
         raise click.BadParameter(f"{text!r}: there is no setting {name!r}, only {', '.join(SUPPLIER_SETTINGS)}.")

@@ -41,7 +41,7 @@ _KEPT = frozenset(
 """Fields of our own log lines that a bundle holds: no account numbers and organisations."""
 _STREAM = re.compile(rf"\b({'|'.join(AGGREGATES)})/.*", re.DOTALL)
 _HEALED = re.compile(r"(projections heal) .*", re.DOTALL)
-"""Ids of streams and arguments of commands hold external account numbers, which may have blanks."""
+"""Arguments of `projections heal`. Like stream ids, they hold external account numbers, which may have blanks."""
 _QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`|=\([^)\n]*\)")
 _FRAME = re.compile(r'^\s*(File "[^"]*", line \d+, in \S+|[\w.]+(?=:)|[\w.]+$)', re.M)
 _POSTGRES = re.compile(r"^\S+ \S+ \S+ \[\d+\] (?:LOG|WARNING|ERROR|FATAL|PANIC|HINT):  .*$")
@@ -81,7 +81,7 @@ def support_bundle(output: Path | None, logs: tuple[Path, ...], *, as_json: bool
 
 
 def contents(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator[tuple[str, str]]:
-    """The files of a bundle: name and text. A missing part is replaced by the reason."""
+    """Yield the name and text of each file of a bundle. A part that cannot be read is replaced by the reason."""
     yield "versions.json", _json(versions_here())
     yield "settings.json", _json(shown_settings(environment))
     findings = [finding_for_support(finding) for finding in examine()]
@@ -91,7 +91,7 @@ def contents(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator
 
 
 def versions_here() -> dict[str, str]:
-    """Versions of the program, Python and libraries, and the system."""
+    """Return the versions of the program, of Python, of the libraries and of the system."""
     result = {"importledger": CODE_VERSION, "python": platform.python_version(), "system": platform.platform()}
     for library in _LIBRARIES:
         try:
@@ -102,7 +102,7 @@ def versions_here() -> dict[str, str]:
 
 
 def line_for_support(line: str) -> str | None:
-    """The known fields of a log line; None for a line of another form, which may hold personal data."""
+    """Return the known fields of a log line; None for a line of another form, which may hold personal data."""
     try:
         result = json.loads(line)
     except ValueError:
@@ -121,7 +121,7 @@ def line_for_support(line: str) -> str | None:
 
 
 def tail_for_support(file: Path) -> str:
-    """The end of a log by `line_for_support`, and the number of lines that were left out."""
+    """Return the end of a log as `line_for_support` shows it, and the number of lines that were left out."""
     with file.open("rb") as source:
         source.seek(max(0, file.stat().st_size - MAX_TAIL_BYTES))
         lines = source.read(MAX_TAIL_BYTES).decode("utf-8", "replace").splitlines()
@@ -131,7 +131,7 @@ def tail_for_support(file: Path) -> str:
 
 
 def _of_database() -> Iterator[tuple[str, str]]:
-    """Migrations, counts, lags, and settings of the database server."""
+    """Yield the files about the database: migrations, counts and lags, server settings."""
     try:
         with psycopg.connect(database_url(), autocommit=True, connect_timeout=5) as connection:
             connection.execute("SET statement_timeout = '10s'")
@@ -149,7 +149,7 @@ def _of_database() -> Iterator[tuple[str, str]]:
 
 
 def _of_logs(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator[tuple[str, str]]:
-    """The ends of the given logs and of the embedded Postgres."""
+    """Yield the ends of the given logs, and of the log of the embedded Postgres."""
     try:
         folder = Settings.from_environment(environment).data_dir
     except SettingError:
@@ -164,7 +164,7 @@ def _of_logs(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator
 
 
 def finding_for_support(finding: Finding) -> Finding:
-    """A finding of doctor without account numbers."""
+    """Return a finding of doctor without account numbers."""
     todo = _HEALED.sub(r"\1 …", finding.todo) if finding.todo else None
     return msgspec.structs.replace(finding, says=_STREAM.sub(r"\1/…", cleaned(finding.says)), todo=todo)
 

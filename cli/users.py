@@ -30,7 +30,7 @@ from workers.operations import (
 )
 
 _PAGE = 1000
-"""Users that are read at once."""
+"""Users per query."""
 _role = click.option("--role", type=click.Choice(ROLES), required=True, help="Role of the user.")
 _email = click.argument("email")
 
@@ -165,7 +165,7 @@ def _change(email: str, kind: str, state: str, *, as_json: bool) -> None:
 
 
 def console_address(settings: Settings) -> str:
-    """Address of the console: that of the settings, or of the service on the data folder."""
+    """Return the address of the console: of the settings, else of the service on the data folder."""
     if settings.console.url:
         return settings.console.url
     connections = DataFolder(settings.data_dir).read_connections() or {}
@@ -174,7 +174,7 @@ def console_address(settings: Settings) -> str:
 
 @contextmanager
 def _users() -> Iterator[Ledger]:
-    """The ledger; what is refused is a sentence."""
+    """Open the log with the owner's rights. Refusals become ClickException with one sentence."""
     with open_owner_ledger() as ledger:
         try:
             yield ledger
@@ -196,7 +196,7 @@ def _id_of(ledger: Ledger, email_or_id: str) -> str:
 
 
 def _suppliers(ledger: Ledger, organisation: str, codes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those that were named, or those that the organisation's keys may touch. Raises ClickException for none."""
+    """Return `codes`, else the suppliers that the organisation's keys may access. Raises ClickException for none."""
     if codes:
         require_suppliers(ledger, *codes)
         return codes

@@ -129,7 +129,7 @@ def _lines(check: LogCheck) -> Iterator[str]:
 
 
 def _end_with(problems: Sequence[str], forged: Sequence[str]) -> None:
-    """Name all problems, of certificates first; where there are some, the exit code is 1."""
+    """Print all problems, those of certificates first. Raises ClickException if there are any."""
     for sentence in [*forged, *problems]:
         click.echo(sentence, err=True)
     if forged and not problems:
@@ -143,7 +143,7 @@ def _end_with(problems: Sequence[str], forged: Sequence[str]) -> None:
 
 
 def _kept_outside(settings: Settings, against: Mapping[Path, str], problems: list[str]) -> Iterator[Kept]:
-    """The checkpoints outside the database, and the caller's; a place that cannot be read is a problem."""
+    """Yield the checkpoints outside the database, and the caller's. An unreadable place is added to `problems`."""
     try:
         for source, note in outside(settings).notes():
             yield Kept(source, note)
@@ -160,7 +160,7 @@ def _refuse_other(note: str) -> None:
 
 
 def _read_kind(file: Path, kind: str, read: Callable[[str], Any]) -> str:
-    """The text of a file. Raises BadParameter for a file of another kind."""
+    """Return the text of a file. Raises BadParameter for a file of another kind."""
     try:
         text = read_note(file)
         read(text)
@@ -170,7 +170,7 @@ def _read_kind(file: Path, kind: str, read: Callable[[str], Any]) -> str:
 
 
 def _certificates(files: Mapping[Path, str], keys: Sequence[str], problems: list[str]) -> list[Kept]:
-    """The checkpoints that certificates name, which are signed; those that are not are problems."""
+    """Return the checkpoints in signed certificates. A certificate that is not signed is added to `problems`."""
     certificates = []
     for file, statement in files.items():
         try:

@@ -19,7 +19,7 @@ from console.settings import ConsoleSettings
 
 
 def console_routes(services: Services, *, settings: ConsoleSettings | None = None) -> Iterator[Route]:
-    """All routes of the console."""
+    """Yield all routes of the console."""
     settings, openid = settings or ConsoleSettings(), None
     if settings.openid is not None:
         from console.access.openid import OpenIdProvider  # its HTTP client is needed nowhere else here
@@ -38,7 +38,7 @@ async def _nowhere(visit: Visit) -> Response:
 
 
 async def _asset_answer(request: Request) -> Response:
-    """A script or style sheet. Its address changes with its content, so that browsers may cache it."""
+    """Answer with a script or style sheet. Its address changes with its content, so that browsers may cache it."""
     file = ASSETS.get(request.path_params["name"])
     if file is None:
         raise not_found()

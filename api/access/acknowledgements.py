@@ -31,10 +31,11 @@ class Acknowledgements:
         """Events that were committed before this time are on a standby."""
 
     async def confirm(self, changed_at: datetime | None = None) -> None:
-        """Return when a standby has everything that was read before this call. Raises StoreUnavailable, IntakeStopped.
+        """Return when data that was read before this call may be acknowledged. Raises StoreUnavailable, IntakeStopped.
 
-        `changed_at` is the time of the last change of the data, for an answer that only shows it. Data that changed
-        long ago needs no wait.
+        By then the log accepts events, and a standby has the data if one is required. `changed_at` is the time of the
+        last change of the data, for an answer that only shows it. Such an answer does not need a log that accepts
+        events, and does not wait if the change is old.
         """
         if changed_at is None:
             await in_time(self._looks.turn())

@@ -19,7 +19,7 @@ class NewApiKey(msgspec.Struct, frozen=True):
 
 
 def new_api_key() -> NewApiKey:
-    """Return a key of 256 random bits. A slow hash is not needed for so many."""
+    """Return a new key. Its secret has 256 random bits, which cannot be guessed: a fast hash is enough to store it."""
     key_id = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz0123456789") for _ in range(8))
     api_key = f"ilk_{key_id}_{secrets.token_urlsafe(32)}"
     return NewApiKey(key_id, api_key, digest_of(api_key))

@@ -87,7 +87,7 @@ class Authenticator:
             raise authentication_failed()
 
     async def key_of_secret(self, api_key: str) -> Key | None:
-        """Return the valid key with this secret."""
+        """Return the key with this text; None if it is unknown or revoked."""
         match = API_KEY.match(api_key)
         if match is None:
             return None
@@ -97,12 +97,12 @@ class Authenticator:
         return key
 
     async def key_of_refresh_token(self, text: str) -> Key | None:
-        """Return the valid key of a refresh token that has not expired."""
+        """Return the key that a refresh token belongs to; None if the token or its key is not valid any more."""
         claims = self._verified(text)
         return await self._valid_key(claims["key"]) if claims and claims["use"] == "refresh" else None
 
     def expires_at(self, text: str) -> int | None:
-        """Return when a token of ours expires, in seconds since 1970; None for any other text."""
+        """Return when a token that this service signed expires, in seconds since 1970; None for any other text."""
         claims = self._claims_of(text)
         try:
             return int(claims["exp"]) if claims is not None else None
@@ -134,7 +134,7 @@ class Authenticator:
         return jwt, OctKey.import_key(self._token_key)
 
     def _claims_of(self, text: str) -> dict[str, Any] | None:
-        """Return the claims of a token of ours, even if it has expired; None for any other text."""
+        """Return the claims of a token that this service signed, even if it has expired; None for any other text."""
         from joserfc.errors import JoseError
 
         jwt, key = self._jwt

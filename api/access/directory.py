@@ -1,4 +1,4 @@
-"""Keys and suppliers in memory, refreshed twice a second with what is new in the log.
+"""Keys and suppliers in memory, refreshed twice a second with the latest changes.
 
 An unknown name is looked up at once, so that a supplier or key can be used as soon as it exists.
 """
@@ -48,7 +48,7 @@ class Key(msgspec.Struct, frozen=True):
 
     @property
     def only_supplier(self) -> str:
-        """The supplier, if the key has exactly one: requests that name no other are counted for it. Else ""."""
+        """Code of the key's supplier if it has exactly one, else "". Refusals without a valid supplier count for it."""
         return next(iter(self.suppliers)) if self.reach is not None and len(self.suppliers) == 1 else ""
 
     @property
@@ -72,20 +72,20 @@ class Directory:
         self._turns = SharedTurns(self._read)
 
     async def supplier(self, code: str) -> KnownSupplier | None:
-        """Return the supplier; None if it does not exist. An unknown one is looked up in the log."""
+        """Return the supplier; None if it does not exist. One that is not in memory is looked up in the database."""
         if code not in self._suppliers:
             await self.refresh()
         return self.known_supplier(code)
 
     def known_supplier(self, code: str) -> KnownSupplier | None:
-        """Return the supplier if this process knows it."""
+        """Return the supplier if it is in memory, else None."""
         return self._suppliers.get(code)
 
     def key(self, key_id: str) -> Key | None:
         return self._keys.get(key_id)
 
     async def refresh(self) -> None:
-        """Read what is new. Raises StoreUnavailable."""
+        """Read suppliers and keys that changed since the last read. Raises StoreUnavailable."""
         await self._turns.turn()
 
     async def _read(self) -> None:
@@ -98,7 +98,7 @@ class Directory:
             self._key_position = max(self._key_position, key.position)
 
     async def keep_fresh(self) -> None:
-        """Refresh again and again, also after the database was away."""
+        """Refresh twice a second, until cancelled. After a database error it tries again."""
         while True:
             try:
                 await self.refresh()

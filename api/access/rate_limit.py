@@ -22,7 +22,7 @@ from system.alone import without
 MAX_LOCAL_KEYS = 10_000
 TIMEOUT_S = 0.1
 BREAK_S = 2.0
-"""Seconds without asking Redis after it did not answer."""
+"""Seconds for which rates are counted per process after Redis did not answer."""
 
 logger = structlog.get_logger()
 
@@ -47,7 +47,7 @@ class Taken(msgspec.Struct, frozen=True):
 
     @classmethod
     def at(cls, level_s: float, rate_per_s: int) -> "Taken":
-        """Return the result for a fill level in seconds of the rate, this request included. 1 is full."""
+        """Return the result of a request that fills the bucket to this level: 1.0 is full, a second's requests."""
         if level_s <= 1.0:
             return cls(True, int((1.0 - level_s) * rate_per_s + 1e-6), level_s)
         return cls(False, 0, level_s - 1.0)
@@ -65,7 +65,7 @@ class RateLimit:
         self._redis_url = redis_url
         self._redis: Any = None
         self._asks_again_at = 0.0
-        """Time of the next question, after Redis did not answer."""
+        """Time of the next call to Redis, after it did not answer [seconds of the monotonic clock]."""
         self._full_at: dict[str, float] = {}
 
     async def take(self, key: Key) -> Mapping[str, str]:
@@ -109,7 +109,7 @@ class RateLimit:
 
     @cached_property
     def _script(self) -> tuple[Any, type[Exception]]:
-        """Return the script and the error of Redis. Imported late: its client is large, and few keys have a rate."""
+        """The Lua script as a function, and the base class of Redis errors. Imported late: few keys have a rate."""
         with without("opentelemetry"):
             import redis.asyncio
 

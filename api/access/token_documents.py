@@ -75,7 +75,7 @@ class TokenDocuments:
         self._root = {"service": "importledger", "obtainToken": self._obtain_token}
 
     async def answer(self, query: str, variables: dict[str, Any] | None, operation_name: str | None) -> dict[str, Any]:
-        """Return data or errors in the form in which they are sent."""
+        """Return the answer as a JSON object with `data`, `errors` or both."""
         document = _document(query)
         if isinstance(document, GraphQLError):
             return {"data": None, "errors": [document.formatted]}
@@ -133,7 +133,7 @@ def _document(query: str) -> DocumentNode | GraphQLError:
 
 
 def _shown(error: GraphQLError) -> GraphQLError:
-    """Return the error for the caller: ours as it is, others without any content or internal detail."""
+    """Return the error for the caller. Errors of other libraries lose their content and internal details."""
     cause = error.original_error
     if error.extensions and "errorCode" in error.extensions:
         return error

@@ -4,8 +4,8 @@ Batches are prepared side by side and settled in order. The number between the t
 not read receipts stops the settling, then the preparing, then the reading.
 
 A body that does not arrive whole gets no summary. If it is refused after its beginning, or its key is revoked, that
-refusal is the last line. Lines with a receipt stay stored, also when the server stops or the client goes. Of the other
-lines that have arrived by then, no more are begun.
+refusal is the last line. Lines with a receipt stay stored, also when the server stops or the client goes. The service
+then begins no further line, even if it has arrived.
 """
 
 import asyncio
@@ -46,7 +46,10 @@ class BulkWork(Protocol):
         """Do everything for a batch that does not depend on earlier batches. Several batches are prepared at a time."""
 
     async def settle(self, prepared: Any) -> list[Receipt]:
-        """Carry the batch out, in order, and return a receipt for each line. Receipts state only durable results."""
+        """Store the batch, and return a receipt for each line. Batches are settled in the order of the body.
+
+        Receipts state only results that are durable.
+        """
 
 
 class BulkAnswer(PrivateResponse):
@@ -134,7 +137,10 @@ class BulkAnswer(PrivateResponse):
     async def _read(
         self, body: BulkBody, queue: "asyncio.Queue[asyncio.Task[object] | BaseException | None]", room: "_Room"
     ) -> None:
-        """Queue the preparation of each batch when there is room. Last comes None, or the error that cut the body."""
+        """Queue a task that prepares each batch, once `_Room` allows it.
+
+        The last item of the queue is None, or the error that ended the body.
+        """
         try:
             async with contextlib.aclosing(body.batches()) as batches:
                 async for batch in batches:
@@ -163,7 +169,7 @@ class _Room:
         self._sizes.append(size)
 
     def leave(self) -> None:
-        """Make room: the oldest batch has ended."""
+        """Free the bytes of the oldest batch, which has been settled."""
         self._sizes.pop(0)
         self._left.set()
 

@@ -1,7 +1,7 @@
 """The body of a bulk request: batches of lines, while it still arrives.
 
 A batch ends when it is large enough, or when nothing arrives for a moment, so that slow senders get receipts too.
-Nothing is read while no batch is taken: that is the back-pressure.
+The body is read only when the next batch is requested, so that a fast sender has to wait.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class BodyCut(Exception):
 
 
 class BulkBody:
-    """Reads once. `count` is the number of lines so far."""
+    """Reader of one body, used once. `count` is the number of lines so far, blank ones included."""
 
     def __init__(self, receive: Receive, inflater: Inflater, is_in_vain: Callable[[], bool] = lambda: False) -> None:
         self._receive = receive

@@ -26,7 +26,7 @@ class Inflater(Protocol):
         """Yield the decoded pieces, each of bounded size. Raises ApiError 400 for invalid data, 413 for a bomb."""
 
     def is_whole(self) -> bool:
-        """Return True where a body may end here."""
+        """Return True if a body may end here: no member or frame is unfinished."""
 
 
 class Plain:

@@ -1,4 +1,4 @@
-"""Judge the lines of a batch: the work that needs CPU time and no database, in any process.
+"""Judge the lines of a batch: decode them and check all rules. This needs CPU time and no database, in any process.
 
 Input and output are Structs that can be sent between processes.
 """
@@ -39,7 +39,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """A judged line: why it is refused (`code`, "" if it is not), or the command that stages it.
+    """Result of checking a line: why it is refused (`code`, "" if it is not), or the command that stages it.
 
     `supplier` and `external` are "" if the line does not state them, or the caller may not access the supplier.
     """

@@ -78,7 +78,7 @@ def refused(
 
 
 async def numbered(receipt: Receipt, line: Line) -> Receipt:
-    """Return the receipt. A refused line gets the account number as it was written, whatever else is wrong with it."""
+    """Return the receipt. That of a refused line gets the account number as sent, even if the line was not readable."""
     if receipt.external_account_number or receipt.status != "REFUSED":
         return receipt
     return msgspec.structs.replace(receipt, external_account_number=await typed_number_of(line))

@@ -1,7 +1,7 @@
-"""Resources that all bulk requests of an api process share: helper processes, threads, and places.
+"""Resources that all bulk requests of an api process share: helper processes, threads, and a limit of requests.
 
-Helper processes judge batches when there is much to do, so that the event loop has a CPU core to itself. Before that,
-and if a helper is lost, a thread judges them.
+After a few batches, helper processes check further ones, so that the event loop has a CPU core to itself. Before that,
+and if a helper fails, a thread of this process checks them.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ from telemetry.log import arguments_for_children, begin_process
 THREADS = 4
 HELPERS = min(2, usable_cores())
 WORTH_IT = 3
-"""Batches that a process judges before it starts helpers. For a few lines they would start too late."""
+"""Batches that a process checks before it starts helpers. For a few lines they would start too late."""
 NICENESS = 2
 """CPU niceness of helpers: bulk imports wait for workers and other requests."""
 COUNT_PATIENCE_S = 15.0
-"""Longest wait of receipts for the counts of their run [seconds]. Afterwards the request ends without them."""
+"""Longest wait for a run's counts to be stored [seconds]. Beyond it the request ends without these receipts."""
 
 T = TypeVar("T")
 logger = structlog.get_logger()
@@ -44,9 +44,9 @@ _FULL = Sentence(
 
 
 class Workshop:
-    """Threads, helper processes and places for requests that all bulk requests of an api process share.
+    """Threads, helper processes and the limit of requests that all bulk requests of an api process share.
 
-    One for each application, which closes it when it stops.
+    Each application has one, and closes it when it stops.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Workshop:
         self._is_closed = False
 
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Return what a blocking call returns. It runs in the context of its request."""
+        """Run a blocking call in a thread, with the context variables of its request, and return its result."""
         known = partial(copy_context().run, work, *arguments)
         return await asyncio.get_running_loop().run_in_executor(self._threads, known)
 
@@ -93,7 +93,7 @@ def _begin(level: str, form: str, parent: int) -> None:
 
 
 def _judge_in_time(question: Question) -> Sequence[Judged]:
-    """Return the judgements. Ends the helper if they take too long: the api then judges the batch itself."""
+    """Return the judgements. Beyond MAX_JUDGING_S, SIGALRM ends this helper, and the api checks the batch itself."""
     signal.setitimer(signal.ITIMER_REAL, MAX_JUDGING_S)
     try:
         return judge_lines(question)

@@ -95,7 +95,7 @@ _RULES = {
     "market participant invoice": INVOICE,
 }
 MAX_CAUSES = 2
-"""Rules that the cause of a code names. The list of its rules has all."""
+"""Rules that the cause of a code quotes. `ErrorCode.rules` has all of them."""
 _UNEXPECTED = Sentence("An unexpected error occurred.", "Ein unerwarteter Fehler ist aufgetreten.")
 
 
@@ -128,7 +128,7 @@ def _catalogue() -> tuple[ErrorCode, ...]:
 
 
 def _of_rules(begins: str, ends: str, rules: list[str]) -> str:
-    """Return the cause of a code by its first rules."""
+    """Return the cause of a code: the sentences of its first MAX_CAUSES rules."""
     sentences = [*dict.fromkeys(rules)]
     more = [ends] if len(sentences) > MAX_CAUSES else []
     return f"{begins}: {' '.join([*sentences[:MAX_CAUSES], *more])}"

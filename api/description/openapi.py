@@ -202,7 +202,8 @@ def _lines(schema: dict[str, Any], example: Any = None) -> dict[str, Any]:
 def _events(schema: dict[str, Any]) -> dict[str, Any]:
     """Body of events, with the schema of one event as OpenAPI 3.2 has it in `itemSchema`.
 
-    `schema` allows anything: readers of OpenAPI 3.1 take it for that of the body, of an event, or of an event's data.
+    The standard `schema` is empty. Tools for OpenAPI 3.1 do not agree whether it describes the whole body, an event,
+    or the data of an event.
     """
     data = {"anyOf": [schema, {"$ref": _REF.format(name="Refusal")}]}
     described = {
@@ -281,7 +282,7 @@ def _concerns(entry: ErrorCode, operation: Operation) -> bool:
 
 
 def _said(schema: Any, *, is_sent: bool = False) -> Any:
-    """Return a schema that other readers of JSON Schema understand, of requests or of answers."""
+    """Return a schema of msgspec as other JSON Schema tools expect it. `is_sent` is True for schemas of requests."""
     translated = partial(_said, is_sent=is_sent)
     match schema:
         case {"pattern": pattern} if pattern == DECIMAL_PATTERN:

@@ -50,7 +50,7 @@ from telemetry.measures import measures
 
 T = TypeVar("T")
 _NOTHING = b"{}"
-"""Body for callers without a preference."""
+"""Body of the answer to a request without `Prefer: return=representation`."""
 
 _NOT_VALID = Sentence("The account data could not be validated.", "Die Kontodaten konnten nicht validiert werden.")
 _ACCOUNT = example_of("account")
@@ -155,10 +155,10 @@ class AccountImport(Endpoint):
         return body(present.status if present is not None else "PENDING", "unchanged")
 
     async def _accepted(self, call: Call, occasion: Occasion, keep: Callable[[Judgement], T]) -> T:
-        """Judge a body and return what `kept` makes of an accepted account, without the body. Raises NotValid.
+        """Judge a body, drop it, and return what `keep` makes of an accepted account. Raises NotValid, Refused.
 
-        If this process does not know the supplier yet, the body is read again after the directory was refreshed, so
-        that no judgement holds memory while it waits.
+        If the directory does not have the supplier yet, it is refreshed, and then the body is checked again: keeping
+        the first result during the wait would take memory.
         """
         judged = await in_steps(call.body, self._judging(call, occasion, keep))
         if judged is None:
@@ -174,9 +174,10 @@ class AccountImport(Endpoint):
     def _judging(
         self, call: Call, occasion: Occasion, keep: Callable[[Judgement], T], *, is_asked: bool = False
     ) -> Steps["T | _Refusal | None"]:
-        """Read a body, judge it, and return what `kept` makes of it. None if the supplier must be read first.
+        """Judge a body in steps, and return a refusal, or what `keep` makes of the judgement.
 
-        Unknown suppliers and those that the key may not touch are answered alike.
+        Return None if the directory must be refreshed first, to find the supplier. A supplier that does not exist and
+        one that the key may not access get the same answer.
         """
         submission = yield from sent_submission_in_steps(call.body, with_digest=occasion is Occasion.CREATE)
         account, supplier = submission.account, None
@@ -203,7 +204,10 @@ class AccountImport(Endpoint):
         return keep(judged)
 
     async def _answer_to(self, refusal: "_Refusal", occasion: Occasion) -> NotValid:
-        """Return the first refusal in the order of the module. Raises Refused for an account that exists."""
+        """Return the refusal that comes first in the order of the module's docstring.
+
+        Raises Refused for an account that exists.
+        """
         supplier, code = refusal.supplier, refusal.supplier.code if refusal.supplier is not None else ""
         if (
             occasion is Occasion.CREATE and supplier is not None

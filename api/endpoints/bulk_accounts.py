@@ -1,6 +1,6 @@
-"""Accounts in bulk: judged like single ones, staged in one transaction per batch.
+"""Accounts in bulk: checked like single ones, staged in one transaction per batch.
 
-An account that was accepted before with the same bytes is recognised by its digest and not judged again, so sending a
+An account that was accepted before with the same bytes is recognised by its digest and not checked again, so sending a
 whole file again is cheap. Batches are prepared concurrently and settled in order: of two lines for one account the
 later one wins, as in two requests.
 """
@@ -51,7 +51,7 @@ _names = msgspec.json.Decoder(_Names).decode
 
 
 class AccountItem(Item):
-    """`before` is the state of the account when the batch was prepared."""
+    """Line with an account. `before` is the account's state when the batch was prepared."""
 
     is_dry_run: bool = False
     before: Loaded | StreamUnreadable | None = None
@@ -72,10 +72,10 @@ class AccountWork(BatchWork):
         self._joining: dict[str, list[str]] = {}
         """Existing accounts by supplier that may be new in the run."""
         self._nameless: set[str] = set()
-        """Suppliers that may not begin this new run."""
+        """Suppliers that already have as many new runs today as are allowed: their lines are refused."""
 
     async def prepare(self, lines: Sequence[Line]) -> Batch:
-        """Read the suppliers and states of the lines' accounts, and judge the lines that were not accepted before."""
+        """Read the suppliers and states of the lines' accounts, and check the lines that were not accepted before."""
         await self._limit.pace(self._call.key, len(lines))
         items = await self._workshop.in_thread(lambda: [_item(line) for line in lines])
         suppliers = await self._suppliers_of(items)
@@ -223,7 +223,7 @@ class AccountWork(BatchWork):
         )
 
     async def _count(self, batch: Batch, receipts: Sequence[Receipt]) -> None:
-        """Count what became of the lines. Counts of a run are stored at the end, since its receipts follow."""
+        """Count the results of the lines. The counts of a run are stored before this returns and receipts are sent."""
         has_counts = await self._count_refusals(batch, receipts)
         warned = await self._workshop.in_thread(warned_of, receipts) if self._mode == "validate" else {}
         for item, receipt in zip(batch.items, receipts, strict=True):
@@ -245,7 +245,7 @@ class AccountWork(BatchWork):
 
 
 def _item(line: Line) -> AccountItem:
-    """Return the line with the account that it seems to name. Judging corrects it if necessary."""
+    """Return the line with the account that a quick read finds. The full check corrects it if necessary."""
     if line.body is None:
         return AccountItem(line)
     try:

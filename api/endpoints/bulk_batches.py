@@ -1,4 +1,4 @@
-"""Batches of a bulk request: what accounts and records share."""
+"""Batches of a bulk request: code that bulk imports of accounts and of records share."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -36,7 +36,7 @@ AnyItem = TypeVar("AnyItem", bound=Item)
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Prepared lines, and their suppliers that the caller may touch."""
+    """Prepared lines, and those of their suppliers that the caller may access, by code."""
 
     items: list[Any]
     suppliers: Mapping[str, KnownSupplier]
@@ -59,13 +59,13 @@ class BatchWork:
         self._acknowledgements = services.acknowledgements
 
     async def _suppliers_of(self, items: Sequence[Item]) -> dict[str, KnownSupplier]:
-        """Return the existing suppliers of the items that the caller may touch, by code."""
+        """Return the existing suppliers of the items that the caller may access, by code."""
         codes = {item.supplier for item in items if item.supplier and self._call.key.may_touch(item.supplier)}
         known = {code: await self._directory.supplier(code) for code in codes}
         return {code: entry for code, entry in known.items() if entry is not None}
 
     def _supplier_of(self, item: Item, batch: Batch) -> str:
-        """Return the supplier for which a line is counted: its own, or the only one of the caller."""
+        """Return the supplier for which a line is counted: its own, or the only one of the caller's key, or ""."""
         return item.supplier if item.supplier in batch.suppliers else self._call.key.only_supplier
 
     async def _count_refusals(self, batch: Batch, receipts: Sequence[Receipt]) -> bool:

@@ -37,7 +37,7 @@ _TYPES = frozenset(
         "application/jsonlines",
         "application/json",
         "application/octet-stream",
-        "application/x-www-form-urlencoded",  # what curl says of --data-binary
+        "application/x-www-form-urlencoded",  # curl's default for --data-binary
         "text/plain",
         "",
     }

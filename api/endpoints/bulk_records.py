@@ -31,13 +31,13 @@ from schemas.reading.work import TooMuchWork
 
 INVALID = "validation_error"
 PORTION = 20
-"""Lines that are read and judged at a time. Their shape errors are kept in memory until then."""
+"""Lines that are read and checked at a time. Their shape errors stay in memory between the two steps."""
 
 logger = structlog.get_logger()
 
 
 class RecordItem(Item):
-    """`problems` refuse the line."""
+    """Line with a record. It is refused if it has `problems`."""
 
     envelope: Any = None
     shape_errors: Sequence[Problem] = ()
@@ -61,7 +61,7 @@ class RecordWork(BatchWork):
         self._imports = RecordImports(services.ledger)
 
     async def prepare(self, lines: Sequence[Line]) -> Batch:
-        """Read and judge the lines."""
+        """Read and check the lines."""
         await self._limit.pace(self._call.key, len(lines))
         items: list[RecordItem] = []
         suppliers: dict[str, KnownSupplier] = {}
@@ -93,7 +93,7 @@ class RecordWork(BatchWork):
             return RecordItem(line, problems=whole("parse_error", error.detail), code="parse_error")
         except TooMuchWork as error:
             return RecordItem(line, problems=whole(TOO_LONG, error.detail), code=TOO_LONG)
-        except Exception as error:  # other lines go on
+        except Exception as error:  # one line must not lose the others
             logger.exception("a line could not be read", reason=type(error).__name__)
             return RecordItem(line, problems=whole("error", unexpected(error)), code="error")
         return RecordItem(

@@ -1,7 +1,7 @@
 """The service's description of itself: openapi.json, error codes, the reference page, the guide.
 
 Pages and their assets come with the package; `make docs` builds the guide from README.md and docs/ into `api/guide/`.
-A page may load nothing from elsewhere and run no scripts but its own: those in the page are named by their hashes.
+A page may load nothing from elsewhere, and run only its own scripts: inline scripts are allowed by their hashes.
 No token is needed.
 """
 
@@ -40,14 +40,14 @@ TYPES = {
     ".png": "image/png",
     ".txt": "text/plain; charset=utf-8",
 }
-"""Media types of the files that are served, by suffix; other files of the guide's generator are not."""
+"""Media types by suffix. The guide's generator also writes files with other suffixes, which are not served."""
 _INLINE_SCRIPT = re.compile(rb"<script(?![^>]*\bsrc=)[^>]*>(.*?)</script>", re.DOTALL)
 _NO_PAGE = Sentence("There is no such page in the guide.", "Diese Seite gibt es im Handbuch nicht.")
 _NOT_BUILT = Sentence("The guide was not built: `make docs`.", "Das Handbuch wurde nicht gebaut: `make docs`.")
 
 
 class Documentation:
-    """The handlers of descriptions. Each answer is made once, openapi.json at its first request."""
+    """The handlers of descriptions. Answers are built once and cached, openapi.json at its first request."""
 
     def __init__(self, services: Services) -> None:
         self._operations = services.operations
@@ -106,7 +106,7 @@ class Guide:
         return RedirectResponse("/docs/guide/", status_code=308)
 
     async def to_guide(self, request: Request) -> Response:
-        """Redirect somebody who has the service's address only to the guide, or to the API's page without one."""
+        """Redirect `/` to the guide, or to the API's reference page if the guide was not built."""
         return RedirectResponse("/docs/guide/" if self._files else "/docs/", status_code=307)
 
     async def file(self, request: Request) -> Response:
@@ -118,7 +118,7 @@ class Guide:
 
 
 async def _served(request: Request, file: Path) -> Response:
-    """Answer with a file, compressed where the client takes that; 304 where it has the file."""
+    """Answer with a file, compressed if the client accepts gzip; 304 if the client has this version."""
     plain, compressed, policy, etag = await asyncio.to_thread(content_of, file)
     headers = {
         "Cache-Control": "no-cache",

@@ -128,7 +128,7 @@ class HealthChecks(Endpoint):
 
 
 async def _lasting(connection: AsyncConnection[Any]) -> list[ReportedTrouble]:
-    """Return the troubles that last."""
+    """Return the troubles that have lasted long enough to be reported."""
     return [trouble for trouble in await read_troubles(connection) if trouble.is_lasting]
 
 
@@ -146,7 +146,7 @@ def is_full(host: str, folder: Path) -> bool:
 
 
 def dying_roles(file: Path | None) -> dict[str, str]:
-    """Return the roles that die at every start, each with its last log line. None without a file."""
+    """Return the roles that die at every start, each with its last log line. Empty without a readable file."""
     if file is None:
         return {}
     try:

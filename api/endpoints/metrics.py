@@ -1,4 +1,4 @@
-"""`/metrics` on the public port, if it has no port of its own: for operators' keys for all suppliers.
+"""`/metrics` on the public port, if it has no port of its own. It needs an operator's key for all suppliers.
 
 The numbers name suppliers, which other organisations may not see. Requests from this machine need a key as well, since
 a proxy on it forwards the requests of all clients.
@@ -30,7 +30,7 @@ class MetricsPage:
         self._auth = auth
 
     async def read(self, request: Request) -> Response:
-        """200 with the metrics as text. Raises ApiError without an operator's key for all suppliers."""
+        """Answer with the metrics as text. Raises ApiError without an operator's key for all suppliers."""
         key = await self._auth.caller(request, OPERATORS)
         if key.reach is not None:
             raise ApiError(403, _ALL_ONLY)

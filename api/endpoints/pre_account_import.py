@@ -1,8 +1,8 @@
 """Imports before accounts (v1): market participants and their fee price sheets.
 
 Each record belongs to the organisation that sends it. Other organisations cannot read or change it, and may use the
-same codes and document numbers. Records of the service's operator are shared: an organisation may refer to one, and
-gets it as the answer to its own record, unless it has sent its own before.
+same codes and document numbers. Records of the service's operator are shared: all organisations may refer to them. An
+organisation that sends the same record is answered with the shared one, unless it has sent its own before.
 """
 
 import asyncio
@@ -114,7 +114,9 @@ class PreAccountImport(Endpoint):
     def _stored(self, stream: str) -> bytes:
         digest = self._ledger.load([stream])[stream].state.payload_sha256
         sent = self._ledger.payloads({stream: digest}).get(stream)
-        return sent or encoded({"code": participant.identity_of(stream)[1]})  # its key was not restored
+        return sent or encoded(
+            {"code": participant.identity_of(stream)[1]}
+        )  # the payload cannot be decrypted: its key was not restored
 
     def _home(self, owner: str, code: int) -> str:
         return self._homes(owner, participant.stream_of, [(code,)])[code,]
@@ -171,7 +173,7 @@ class PreAccountImport(Endpoint):
     def _as_stored(
         self, sheets: Mapping[str, PriceSheet], commands: Mapping[str, price_sheet.ImportPriceSheet]
     ) -> dict[str, price_sheet.ImportPriceSheet]:
-        """Return the commands by stream, with the stored digest where the stored sheet means the same."""
+        """Return the commands by stream. If the stored sheet has the same content, the command gets its digest."""
         known = {
             stream: loaded.state.payload_sha256
             for stream, loaded in self._ledger.load(commands).items()
@@ -223,7 +225,7 @@ def _at(index: int, field: str, code: str, detail: Sentence) -> Problem:
 
 
 def _judged(shape: Shape[T], book: RuleBook, body: bytes) -> T:
-    """Return the body as its shape. Raises NotValid with all problems of shape and rules."""
+    """Return the body decoded as this shape. Raises NotValid with all shape errors and broken rules."""
     read, shape_errors = shape.examine(body)
     _refuse([*shape_errors, *(breach.problem for breach in book.breaches(read, now(), shape_errors))])
     return read

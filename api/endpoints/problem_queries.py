@@ -96,7 +96,7 @@ def _left_out(path: str) -> Problem:
 
 
 def _naming(found: ImportProblems, paths: tuple[str, ...]) -> ImportProblems:
-    """Return the problems with the paths of missing documents, which the payload has."""
+    """Return the problems. The sentence about a missing document gets its path, one of `paths` in the payload."""
 
     def named(problem: Problem) -> Problem:
         step = problem.attr.split(".")[1:2]

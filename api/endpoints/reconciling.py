@@ -1,4 +1,4 @@
-"""Totals of a run on the platform, and the certificate that a source balances with them.
+"""Totals of a run on the platform, and the signed certificate that an importer's manifest matches them.
 
 A worker computes totals in a background job. A request waits for some seconds, then answers the job's progress.
 """
@@ -157,7 +157,7 @@ class Reconciling(Endpoint):
         return JsonResponse(signed)
 
     async def _added(self, state: RunState, call: Call) -> Totals | JobProgress:
-        """Return the totals of the run, or the job's progress after the longest wait. Raises ApiError."""
+        """Return the totals of the run, or the job's progress if they are not ready within WAIT_S. Raises ApiError."""
         deadline = time.monotonic() + WAIT_S
         while True:
             job = await self._job(state)

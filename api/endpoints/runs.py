@@ -74,7 +74,7 @@ async def known_run(pool: AsyncConnectionPool, request: Request) -> RunState:
 
 
 def run_not_valid(*problems: Problem) -> NotValid:
-    """Return the refusal of a question about a run."""
+    """Return the refusal of a request about a run."""
     return NotValid(
         "validation_error",
         Sentence("The request could not be understood.", "Die Anfrage wurde nicht verstanden."),
@@ -144,7 +144,10 @@ class Runs(Endpoint):
     async def _told(
         self, state: RunState, seen: str, call: Call, language: Language
     ) -> AsyncGenerator[ServerEvent | None]:
-        """Yield the events of a run after the event of this id, "" for all."""
+        """Yield the events of a run; None when the connection must be kept alive.
+
+        `seen` is the id of the last event that the client has received, "" for none.
+        """
         silent_since = time.monotonic()
         with self._following.place(call.organisation):
             while True:

@@ -63,7 +63,7 @@ def _day(name: str) -> Parameter:
 
 
 def limit_of(most: int, default: int) -> Parameter:
-    """The parameter that bounds a page."""
+    """Return the parameter `limit` of a paged list."""
     return Parameter(
         name="limit",
         description=f"Most entries of the page [default: {default}].",

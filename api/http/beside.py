@@ -1,14 +1,15 @@
-"""Judge bodies of requests: small ones in batches on the event loop, large ones in a thread.
+"""Decode and check bodies of requests: small ones in batches on the event loop, large ones in a thread.
 
-Small bodies that arrive in the same turn of the event loop are judged in a batch, one step at a time: each step runs
-for all of them before the next step, so that its code stays in the CPU's caches. A batch never waits for a body that
-has not arrived.
+Small bodies that arrive in the same iteration of the event loop form a batch, which runs one step at a time: each step
+runs for all of them before the next step, so that its code stays in the CPU's caches. A batch never waits for a body
+that has not arrived.
 
-A large body is judged in a thread, so that other requests go on. One thread judges medium bodies, another very large
-ones. More threads would gain nothing, since only one at a time has the interpreter lock, and would need more memory.
+A large body is checked in a thread, so that other requests are answered meanwhile. One thread checks medium bodies,
+another very large ones. More threads would gain nothing, since only one at a time has the interpreter lock, and would
+need more memory.
 
-All steps of a body run before another body begins, apart from those of its batch. Objects made of an account take six
-times its size, and are freed with it.
+All steps of a body run before another body begins, apart from those of its batch: the objects made of an account take
+several times its size, and are freed with it.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ _medium, _large = (ThreadPoolExecutor(1, name) for name in ("beside", "beside-la
 
 
 class _Turns:
-    """The batch of the next turn of an event loop. It runs in a context of its own."""
+    """Queue of small bodies to check in the next iterations of an event loop. Runs without context variables."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -80,7 +81,10 @@ _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary
 
 
 async def in_steps(body: bytes, steps: Steps[T]) -> T:
-    """Return or raise what the work on this body does. The work must not depend on the caller's context variables."""
+    """Run the steps of the work on this body, and return its result. Raises its error.
+
+    The steps run in a thread if the body is large. They must not depend on the caller's context variables.
+    """
     loop = asyncio.get_running_loop()
     if len(body) > MAX_AT_ONCE_BYTES:
         return await loop.run_in_executor(_medium if len(body) <= MAX_MEDIUM_BYTES else _large, to_the_end, steps)
@@ -91,7 +95,7 @@ async def in_steps(body: bytes, steps: Steps[T]) -> T:
 
 
 async def beside(body: bytes, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
-    """Return what `work` returns, as `in_steps` does for work of several steps."""
+    """Run work of a single step on this body as `in_steps` does, and return its result. Raises its error."""
     return await in_steps(body, _at_once(work, *arguments, **named))
 
 

@@ -29,7 +29,7 @@ KEPT = 2
 
 
 def reading_pool(database_url: str, *, size: int, is_for_read: bool = False) -> AsyncConnectionPool:
-    """Return a closed pool. One for `read` keeps some connections open."""
+    """Return a pool of connections for reads, which the caller opens. One for `read` keeps KEPT of them open."""
     return AsyncConnectionPool(
         database_url,
         min_size=KEPT if is_for_read else 0,
@@ -45,7 +45,7 @@ def reading_pool(database_url: str, *, size: int, is_for_read: bool = False) -> 
 
 
 class SchemaMissing(StoreUnavailable):
-    """The database has no schema yet: nobody has run `importledger migrate`."""
+    """The database has no schema yet: `importledger migrate` creates it."""
 
 
 _SELECT_NO_SCHEMA = "SELECT WHERE to_regclass('public.schema_migrations') IS NULL"
@@ -54,7 +54,7 @@ _SELECT_NO_SCHEMA = "SELECT WHERE to_regclass('public.schema_migrations') IS NUL
 async def in_time(work: Awaitable[T], *, within_s: float = ANSWER_TIMEOUT_S) -> T:
     """Return what the work returns. Raises StoreUnavailable if it takes too long, as it does while the database hangs.
 
-    The work is cancelled then, but not waited for: the driver takes its time to cancel a query.
+    The work is then cancelled, and this returns before it has ended: the driver may need long to cancel a query.
     """
     task = asyncio.ensure_future(work)
     done, _ = await asyncio.wait({task}, timeout=within_s)

@@ -50,9 +50,9 @@ RETRY_STOPPED = {"Retry-After": "30"}
 
 
 class NotValid(Exception):
-    """The content of the request is refused for these problems, as far as an answer can list them.
+    """Refusal of a request's content, with as many of its problems as an answer can list.
 
-    `supplier` is "" while it is not known.
+    `supplier` is "" while it is not known. `with_tree` adds the nested tree of fields to the answer.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class NotValid(Exception):
 
 
 def data_not_valid(*problems: Problem, supplier: str = "") -> NotValid:
-    """Return the refusal of a body that is not an account."""
+    """Return the refusal of a body at an endpoint that does not import accounts."""
     detail = Sentence("The data could not be validated.", "Die Daten konnten nicht validiert werden.")
     return NotValid("validation_error", detail, problems, supplier=supplier)
 

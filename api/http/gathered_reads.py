@@ -1,7 +1,7 @@
 """Batch reads of one kind into one query, since many callers ask for a status at the same time.
 
-While the database or the event loop is busy, requests pile up. Single queries would each wait for a connection, a turn
-of the loop and a database process; one query for a hundred keys costs little more than for one.
+While the database or the event loop is busy, requests pile up. Single queries would each wait for a connection, an
+iteration of the loop and a database process; one query for a hundred keys costs little more than for one.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ MAX_KEYS = 500
 class GatheredReads(Generic[K, V]):
     """Looks values up by key with `query(connection, keys)`, which returns the values that exist.
 
-    A query is sent after all its keys were asked for, so each answer is as fresh as that of a query of its own.
+    A query is sent after all its keys were requested, so each answer is as fresh as that of a query of its own.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A transport that sends writes in the loop's next turn, joined per connection.
+"""A transport that joins the writes of a connection, and sends them in the event loop's next iteration.
 
 uvicorn writes the head and the body of an answer separately, and the event loop sends each write at once: two system
 calls and two packets per answer.
@@ -12,7 +12,7 @@ MAX_HELD_BYTES = 64 * 1024
 
 
 class JoinedWrites:
-    """A transport that holds writes until the loop's next turn. Their content and order stay the same."""
+    """A transport that holds writes until the loop's next iteration. Their content and order stay the same."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport

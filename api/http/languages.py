@@ -20,7 +20,7 @@ _RANGE = re.compile(r"([a-z]{1,8}(?:-[a-z0-9]{1,8})*|\*)(?:\s*;\s*q\s*=\s*([01](
 def preferred(header: str) -> Language:
     """Return the language that a header prefers (RFC 9110, 12.5.4): by quality, then by order [default: English].
 
-    A range stands for all of its regions: `de`, `de-DE` and `de-AT` are German. Malformed parts are ignored.
+    Regions make no difference: `de`, `de-DE` and `de-AT` are German. Malformed parts are ignored.
     """
     german, english = _weight(header, "de"), _weight(header, "en")
     return "de" if german > english else "en"

@@ -1,6 +1,6 @@
 """Every limit that keeps one caller from stopping the others, in one table; docs/reference/limits.md shows it.
 
-Limits of reading and judging are defined in `schemas/`, which does not depend on HTTP. The table lists those too.
+Limits of decoding and checking are defined in `schemas/`, which does not depend on HTTP. The table lists those too.
 """
 
 import msgspec
@@ -25,7 +25,7 @@ MAX_REQUEST_LINE_BYTES = 8 * KIB
 MAX_HEADER_BYTES = 32 * KIB
 MAX_HEADER_FIELDS = 100
 MAX_UNHEARD_BYTES = 40 * KIB
-"""Bytes without any report of the parser, as in an unfinished line of a header or a trailer. More are refused."""
+"""Bytes without any callback of the parser, as in an unfinished line of a header or a trailer. More are refused."""
 MAX_PIPELINED = 32
 """Requests sent ahead of their answers. More close the connection."""
 MAX_PIECES, MIN_PIECE_BYTES = 4_096, 64
@@ -40,7 +40,7 @@ HEADER_TIMEOUT_S = 15.0
 READ_TIMEOUT_S = 30.0
 """Longest time for the client to read, once the connection's buffer is full."""
 STOPPING_S = 1.0
-"""The same time while the server stops."""
+"""READ_TIMEOUT_S while the server stops [seconds]."""
 KEEP_ALIVE_S = 75
 """Time after which an idle connection is closed."""
 LINGER_S = 5.0
@@ -53,17 +53,17 @@ MAX_DISCARDED_BYTES = 4 * MAX_BODY_BYTES
 """Bytes of a refused body that are read and discarded. More abort the connection."""
 BODY_TIMEOUT_S = 30.0
 MAX_STRANGER_BODY_BYTES = 32 * KIB
-"""A body without credentials: a request for a token."""
+"""Bytes of a body without credentials, such as a request for a token."""
 MAX_STRANGER_HELD_BYTES = 8 * MIB
 MAX_NETWORK_HELD_BYTES = 1 * MIB
 """Bytes of such bodies of one network: a /24, or a /64 of IPv6."""
 STRANGER_BODY_TIMEOUT_S = 10.0
 MAX_AT_ONCE_BYTES = 32 * KIB
-"""Larger bodies are judged in a thread, so that other requests go on."""
+"""Larger bodies are checked in a thread, so that other requests are answered meanwhile."""
 MAX_TOGETHER = 32
-"""Small accounts that an api process judges in one batch."""
+"""Small accounts that an api process checks in one batch."""
 MAX_MEDIUM_BYTES = 256 * KIB
-"""Larger bodies have a thread of their own, so that no other body waits for them."""
+"""Larger bodies share a second thread, so that medium ones do not wait for them."""
 MAX_LINE_BYTES = 10 * MIB
 MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE = 16, 8
 """Bulk requests of a process, and of one organisation. Each holds a few batches."""
@@ -72,26 +72,27 @@ MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE = 200, 50
 MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE = 200, 50
 """Lists that a process sends at a time, and to one organisation. Each holds two pages."""
 MAX_LIST_S = 3_600.0
-"""Longest time for sending one list [seconds]. It is cut off then, so that slow readers do not keep places."""
+"""Longest time for sending one list [seconds]. It is then cut off, so that slow readers do not use up the limit."""
 MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES = 2 * 1000 * 1000, 20_000
 """Size of a manifest that is compared with a run, and number of its ledgers and paths."""
 MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES = 4, 8 * MIB
-"""Batches of a bulk request that are prepared or wait, and bytes of their lines. A larger batch goes alone."""
+"""Batches of a bulk request that are prepared or wait, and bytes of their lines. A larger batch waits for all others.
+"""
 MAX_BATCH_PROBLEMS, FEW_PROBLEMS = 10_000, 50
 """Problems of a batch of lines. After these, each further line lists only FEW_PROBLEMS, to save memory."""
 BULK_SILENCE_S = 60.0
 """Longest time between two pieces of a bulk body."""
 MAX_INFLATED_RATIO, MAX_INFLATED_BYTES = 500, 16 * MIB
-"""A decompressed body may be so many times as large as the compressed one, plus so many bytes."""
+"""Largest size of a decompressed body: this multiple of the compressed size, plus this number of bytes."""
 ZSTD_WINDOW_BYTES = 8 * MIB
 """Window that every decoder should support (RFC 8878). Larger ones would let the sender choose our memory."""
 MAX_JUDGING_S = 60.0
-"""Longest time for a batch in a helper process. Then the helper is ended, and the api judges the batch."""
+"""Longest time for a batch in a helper process. Beyond it the helper is ended, and the api checks the batch."""
 MAX_ANSWER_BYTES = 2 * 1000 * 1000
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """A row: the name of a limit, its value, the answer beyond it, and the resource that it protects."""
+    """Row of the table: the name of a limit, its value, the answer beyond it, and the resource that it protects."""
 
     name: str
     value: str

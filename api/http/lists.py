@@ -31,7 +31,7 @@ from schemas.sentence import Sentence
 T = TypeVar("T")
 P = TypeVar("P")
 Page = tuple[Sequence[T], P | None]
-"""Items, and the place after which the next page begins; None at the end. A page may be empty before the end."""
+"""Items, and the key after which the next page begins; None at the end. A page may be empty before the end."""
 PageQuery = Callable[[AsyncConnection[Any], P], Awaitable[Page[T, P]]]
 
 LATER_PAGE_S = 15.0
@@ -71,7 +71,7 @@ ARRAY: ListFormat[Any] = ListFormat(
 
 
 class Lists:
-    """Reads and sends lists, with a pool of their own. No organisation takes all places."""
+    """Reads and sends lists, with a pool of their own. Their number is limited, in all and for each organisation."""
 
     def __init__(self, pool: AsyncConnectionPool) -> None:
         self.pool = pool
@@ -85,10 +85,10 @@ class Lists:
         text_format: ListFormat[T] = ARRAY,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
-        """Return 200 with all pages from a place on; the first has been read by then.
+        """Return a streamed 200 with all pages after the key `start`. The first page is read before this returns.
 
-        A later page that cannot be read cuts the answer off, and so does the end of the reader's power. Raises ApiError
-        503 and what the first read raises.
+        The stream is cut off if a later page cannot be read, or if the reader loses its rights. Raises ApiError 503
+        if there are too many lists, and any error of the first read.
         """
         self._places.refuse_full(reader.organisation)
         first = await read(self.pool, query, start)

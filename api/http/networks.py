@@ -11,12 +11,12 @@ def peer_of(request: Request) -> str:
 
 
 def host_of(address: str) -> str:
-    """Return the host of an address: the /64 of an IPv6 address, the IPv4 address of a mapped one."""
+    """Return the IPv4 address, or the /64 of an IPv6 address. Text that is not an address is returned unchanged."""
     return _network_of(address, 32)
 
 
 def network_of(address: str) -> str:
-    """Return the /24 or /64 of the address."""
+    """Return the /24 of an IPv4 address, or the /64 of an IPv6 address. Other text is returned unchanged."""
     return _network_of(address, 24)
 
 

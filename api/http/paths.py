@@ -35,7 +35,7 @@ class RawPath:
 
 
 class RawPathApplication(Starlette):
-    """Application with these routes and our error handlers. It answers paths without identifiers itself."""
+    """Application with these routes and the handlers of `api.http.errors`. Answers paths without identifiers itself."""
 
     def __init__(self, routes: Sequence[Route], **more: Any) -> None:
         super().__init__(routes=routes, exception_handlers=HANDLERS, middleware=[Middleware(RawPath)], **more)
@@ -122,5 +122,5 @@ def both_forms(path: str, handler: Callable[[Request], Awaitable[Response]], *me
 
 
 def only_form(path: str, handler: Callable[[Request], Awaitable[Response]], *methods: str) -> Iterator[Route]:
-    """Yield the route of a file, which has no other form."""
+    """Yield the only route of a path that has no second form, such as that of a file."""
     yield Route(path, Endpoint(handler, path), methods=list(methods))

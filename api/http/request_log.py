@@ -1,11 +1,11 @@
 """Middleware around every request: its id, its measures, its span, and one line of the log.
 
 A line has method, route, status, duration_ms, request_id and organisation; no path and no value. Lines and measures are
-collected for a moment and written together, which costs some microseconds per request.
+collected for a moment and written together, to save CPU time.
 
-The id of a request is its X-Request-Id if the caller gave a UUID, with or without hyphens; else one of ours. It is also
-in the metadata of the events that the request causes. Events are never erased, so only forms are accepted that have no
-room for a person's name, address or telephone number.
+The id of a request is its X-Request-Id if the caller gave a UUID, with or without hyphens; else a new one. It is also
+in the metadata of the events that the request causes. Events are never erased, so other forms are not accepted: they
+could hold a person's name, address or telephone number.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ GATHER_S = 0.05
 
 
 class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
-    """Line of the log. Without a route nothing was found; without a status the client left before an answer."""
+    """Line of the log. `route` is None for an unknown path, `status` if the client left before an answer."""
 
     event: str = "request"
     level: str = "info"
@@ -60,7 +60,10 @@ class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestLog:
-    """ASGI middleware around everything, also Starlette's error handling. Without `write` it writes no lines."""
+    """ASGI middleware around everything, also Starlette's error handling.
+
+    Without `write`, it writes no lines. `at_end` is called when the application stops.
+    """
 
     def __init__(
         self,

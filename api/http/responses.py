@@ -88,7 +88,7 @@ def spoken_response(
 
 
 class Held:
-    """Bytes of a request's body that are held for an organisation, or for a network of strangers."""
+    """Bytes of one request's body in memory, and who sent it: an organisation, or a network without credentials."""
 
     def __init__(self, room: "Room", somebody: str) -> None:
         self.room = room
@@ -99,15 +99,15 @@ class Held:
 
 
 class Room:
-    """Room for bodies of one kind of caller: the size and time of each, and the bytes that are held.
+    """Memory limit for bodies of one kind of caller: size and time of each body, and bytes of all bodies in memory.
 
-    Bytes are held until the request is answered. If there is no room for a body, another one is cut: of the
-    organisation or network that holds most, the one that has been arriving for longest. So slow senders do not keep
+    Bytes count until the request is answered. If a body would exceed the limit, another request is ended: that of the
+    organisation or network with the most bytes whose body has been arriving for longest. So slow senders do not keep
     others out.
     """
 
     def __init__(self, *, of_body: int, of_all: int, timeout_s: float, of_one: int | None = None) -> None:
-        """Each organisation, or network of strangers, may hold `of_one` bytes [default: all]."""
+        """Limits in bytes: of a body, of all bodies, of those of an organisation or network [default: `of_all`]."""
         self.of_body = of_body
         self.timeout_s = timeout_s
         self._of_all = of_all
@@ -115,7 +115,7 @@ class Room:
         self._bytes: Counter[str] = Counter()
         self._total = 0
         self._held: dict[str, list[Held]] = {}
-        """In the order of their start."""
+        """Records by organisation or network, in the order in which the requests began."""
 
     def held(self, request: Request, address: str = "") -> Held:
         """Return the record of the request's bytes, a new one at first. `address` is the client's [default: the
@@ -129,7 +129,7 @@ class Room:
         return held
 
     def add(self, request: Request, count: int) -> None:
-        """Hold more bytes. Raises ApiError 503 if there is no room, and no slower body can be cut."""
+        """Count more bytes of a request. Raises ApiError 503 beyond the limit, if no slower request can be ended."""
         held = self.held(request)
         while (crowd := self._crowd(held.somebody, count)) is not None:
             slowest = next((other for other in self._held[crowd] if other.cut is not None and other.bytes), held)
@@ -142,7 +142,7 @@ class Room:
         self._total += count
 
     def _crowd(self, somebody: str, count: int) -> str | None:
-        """Return the organisation or network whose bodies leave no room for these bytes; None if there is room."""
+        """Return the organisation or network that holds too much for these bytes to fit; None if they fit."""
         if self._bytes[somebody] + count > self._of_one:
             return somebody
         if self._total + count > self._of_all:
@@ -166,18 +166,18 @@ HELD = "importledger.held"
 WHOLE_BODY = "importledger.whole_body"
 """Keys in the ASGI scope: the record of held bytes, and True if the whole body has arrived."""
 CALLERS = Room(of_body=MAX_BODY_BYTES, of_all=MAX_HELD_BYTES, timeout_s=BODY_TIMEOUT_S)
-"""For bodies of callers with valid credentials."""
+"""Limit for bodies of callers with valid credentials."""
 STRANGERS = Room(
     of_body=MAX_STRANGER_BODY_BYTES,
     of_one=MAX_NETWORK_HELD_BYTES,
     of_all=MAX_STRANGER_HELD_BYTES,
     timeout_s=STRANGER_BODY_TIMEOUT_S,
 )
-"""For bodies of all others. They have their own room, and take none from callers."""
+"""Limit for bodies of all others. It is separate, so that they cannot use up the memory for callers."""
 
 
 def too_busy(*, closes: bool = False) -> ApiError:
-    """Return the refusal of a body for which there is no room. If the body still arrives, its connection is closed."""
+    """Return the refusal of a body that exceeds the memory limit. `closes`: the body still arrives, so close."""
     return ApiError(503, _TOO_BUSY, headers={"Retry-After": "1"} | ({"Connection": "close"} if closes else {}))
 
 

@@ -86,7 +86,7 @@ SINGLE = frozenset(
     }
 )
 """Fields of the header that decide who sends a request and how its body is read, in lower case. Two of a name are
-refused: a proxy could have judged one of them and this server the other.
+refused: a proxy could have used one of them and this server the other.
 """
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 """Fields that say where a body ends."""
@@ -147,17 +147,17 @@ class _EndingCycle(RequestResponseCycle):
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits. By itself it accepts any header, and never gives up on an unfinished one."""
+    """uvicorn's protocol with limits. Without them, uvicorn accepts any header, and waits forever for its end."""
 
     _is_in_header = False
     _is_in_body = False
     _is_refused = False
     _is_head_repeated = False
-    """True while the parser reads the head of an upgrade again. Its reports are skipped until the head's end."""
+    """True while the parser reads the head of an upgrade again. Its callbacks are skipped until the head's end."""
     _line_bytes = 0
     _header_bytes = 0
     _unheard_bytes = 0
-    """Bytes since the parser's last report. It buffers an unfinished field without a report."""
+    """Bytes since the parser's last callback. It buffers an unfinished field without calling back."""
     _piece = b""
     """Bytes that are being parsed. If a request is refused early, its header is still unread in there."""
     _pieces = 0
@@ -217,7 +217,7 @@ class GuardedProtocol(HttpToolsProtocol):
             fields.append(b"connection: close\r\n")
         return b"%b / HTTP/1.1\r\n%b\r\n" % (self.parser.get_method(), b"".join(fields))
 
-    # Reports of the parser.
+    # Callbacks of the parser.
 
     def on_message_begin(self) -> None:
         if self._is_head_repeated:
@@ -303,7 +303,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._start("closing", READ_TIMEOUT_S, self.transport.abort)  # `resume_writing` must not stop this timer
         super().timeout_keep_alive_handler()
 
-    # Reports of the transport.
+    # Callbacks of the transport.
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -335,7 +335,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._refuse(431, _LARGE_HEADER, CODES[431])
 
     def _refuse_in_a_hurry(self) -> None:
-        """Refuse a body of many small pieces at once. Single lines that are sent as they occur are few per second."""
+        """Refuse a body whose small pieces arrive too fast. Lines that are sent as they occur are few per second."""
         took_s = self.loop.time() - self._body_began if "body" in self._timers else 0.0
         if self._pieces > MAX_PIECES + PIECES_PER_S * took_s:
             self._refuse(400, _SMALL_PIECES, "parse_error")
@@ -345,9 +345,10 @@ class GuardedProtocol(HttpToolsProtocol):
         raise _Refused
 
     def _answer(self, status: int, detail: Sentence, code: str) -> None:
-        """Send the refusal, read nothing more, and close: at once when the client has read it, or after a while.
+        """Send the refusal, discard further data, and close the connection after LINGER_S.
 
-        Earlier requests of this connection are answered first. Then it closes without a refusal.
+        If earlier requests are not answered yet, they are, and the connection then closes without a refusal. If this
+        request was answered already, the connection closes at once.
         """
         self._is_refused = True
         self._stop("header")

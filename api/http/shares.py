@@ -1,4 +1,4 @@
-"""Places for long requests: a limit for the process, and a lower one for each organisation."""
+"""Limits of concurrent long requests: one for the process, and a lower one for each organisation."""
 
 import contextlib
 from collections import Counter
@@ -10,7 +10,7 @@ from schemas.sentence import Sentence
 
 
 class Occupant(Protocol):
-    """Caller or user who holds a place."""
+    """Caller or user who makes a long request."""
 
     @property
     def organisation(self) -> str: ...
@@ -23,7 +23,7 @@ class Occupant(Protocol):
 
 
 class Shares:
-    """Counts the places of each organisation."""
+    """Counts the concurrent requests of each organisation: at most `of_one`, and `most` of all together."""
 
     def __init__(self, most: int, of_one: int, full: Sentence, *, retry_after_s: int = 1) -> None:
         self._most = most
@@ -33,17 +33,17 @@ class Shares:
         self._held: Counter[str] = Counter()
 
     def refuse_full(self, organisation: str) -> None:
-        """Raise ApiError 503 if all places are taken, or all places of this organisation."""
+        """Raise ApiError 503 if the limit of all requests, or of this organisation's, is reached."""
         if self._held.total() >= self._most or self._held[organisation] >= self._of_one:
             raise ApiError(503, self._full, headers={"Retry-After": str(self._retry_after_s)})
 
     @contextlib.contextmanager
     def place(self, organisation: str) -> Iterator[None]:
-        """Hold a place until the end of the block. Raises ApiError 503."""
+        """Count a request until the end of the block. Raises ApiError 503 if a limit is reached."""
         self.refuse_full(organisation)
         self._held[organisation] += 1
         try:
             yield
         finally:
             self._held[organisation] -= 1
-            self._held += Counter()  # removes organisations without places
+            self._held += Counter()  # removes organisations without requests

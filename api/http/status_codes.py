@@ -23,7 +23,7 @@ CODES = {
     503: "service_unavailable",
 }
 STOPPED = "intake_stopped"
-"""Second code of a 503: no accounts are accepted until an operator decides."""
+"""Code of a 503 that lasts: no accounts are accepted until an operator decides."""
 FAILING = "part_failing"
 """Code of a 503 of `/readyz` only: creates succeed, and another part of the service fails."""
 STARTING = "log_not_compared"

@@ -10,7 +10,8 @@ STATE = "stopping"
 
 
 GONE = "importledger.gone"
-"""Key in a request's scope of a function that returns whether the client has gone. ASGI reports that to readers only.
+"""Key in a request's scope of a function that returns True once the client has gone. ASGI itself reports that only to
+code that reads the body.
 """
 
 

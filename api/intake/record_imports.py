@@ -1,4 +1,4 @@
-"""Records that are attached to accounts: reading, judging and telling them apart, one at a time or in bulk."""
+"""Records that are attached to accounts: decode, check and identify them, one at a time or in bulk."""
 
 import hashlib
 from collections.abc import Sequence
@@ -37,12 +37,12 @@ class Kind(msgspec.Struct, frozen=True):
     field: str
     """Field of the envelope that holds the record."""
     identity: tuple[str, ...]
-    """Fields of the record that tell it from others of its account."""
+    """Fields that identify the record among those of its account."""
     cancellation: tuple[str, ...] = ()
     """Fields that say whether it is cancelled."""
 
     def reference(self, record: Any) -> tuple[str, ...]:
-        """The record's identity, as names of streams hold it."""
+        """Return the values that identify the record, as parts of its stream's name."""
         values = (getattr(record, name) for name in self.identity)
         return tuple(str(value.timestamp()) if isinstance(value, datetime) else value for value in values)
 
@@ -118,7 +118,10 @@ class RecordImports:
         return Attached(stream, command, record, payload, account_number)
 
     def as_stored(self, attached: Attached, kind: Kind) -> ImportRecord:
-        """Return the command with the digests of the stored record, if both mean the same. Raises RecordDiffers."""
+        """Return the command with the digests of the stored record, if their content is the same in another spelling.
+
+        Raises RecordDiffers if it is not.
+        """
         known: Record = self._ledger.load([attached.stream])[attached.stream].state
         body = self._ledger.payloads({attached.stream: known.payload_sha256}).get(attached.stream)
         if body is None:
@@ -151,7 +154,7 @@ def missing_account(status: str) -> Problem:
 
 
 def _parts(fields: dict[str, Any], kind: Kind) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split a record's fields into all but its cancellation, and its cancellation."""
+    """Return a record's fields without those of its cancellation, and those alone. Changes `fields`."""
     cancellation = {name: fields.pop(name, None) or None for name in kind.cancellation}
     return fields, cancellation
 

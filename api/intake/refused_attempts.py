@@ -1,6 +1,6 @@
-"""Note which accounts were refused. Notes are written once a second, in one transaction.
+"""Store refused attempts: which accounts were refused, when and why. They are written once a second, together.
 
-A crash loses the last second. A flood is limited: attempts beyond ROOM are counted, but not kept.
+A crash loses the last second. A flood is limited: attempts beyond ROOM are counted, but not stored.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from schemas.reading.places import documented_path
 
 INTERVAL_S = 1.0
 ROOM = 2_000
-"""Attempts that are kept between two writes. More are counted and logged."""
+"""Attempts that wait for the next write. Of further ones only the number is logged."""
 
 logger = structlog.get_logger()
 

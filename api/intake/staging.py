@@ -1,4 +1,4 @@
-"""Turn a judged account into the command that stages it, and into warnings for its importer."""
+"""Turn a checked account into the command that stages it, and into warnings for its importer."""
 
 import market
 from eventstore.aggregates.import_process import StageImport

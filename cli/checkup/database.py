@@ -14,7 +14,7 @@ from redaction.shown import counted
 GIGABYTE = 2**30
 MAX_CLOCK_DIFFERENCE_S = 2.0
 MIN_FREE, WARNED_FREE = 0.02, 0.10
-"""Shares of the disk."""
+"""Free shares of the disk. Below the first is an error, below the second a warning."""
 MAX_KEPT_WAL_GB = 10
 WARNED_AGE, MAX_AGE = 500_000_000, 1_500_000_000
 """Transactions since the oldest that is not frozen; Postgres takes no more writes at two thousand million."""
@@ -29,7 +29,7 @@ _ARCHIVER = (
 
 
 def server_version(look: Looked) -> Iterator[Finding]:
-    """Versions of the software and the database server, and whether they were tested together."""
+    """Report the versions of the software and of Postgres, and warn of a Postgres that is not tested."""
     server = look.connection.info.server_version
     versions = f"importledger {CODE_VERSION}, Python {platform.python_version()}, Postgres {server // 10_000}."
     if server < OLDEST_POSTGRES:
@@ -78,7 +78,7 @@ def rights(look: Looked) -> Iterator[Finding]:
 
 
 def replication(look: Looked) -> Iterator[Finding]:
-    """Standbys, and write-ahead log that is kept for replication slots."""
+    """Report the standbys, and warn of much write-ahead log that is kept for replication slots."""
     server = look.vitals("server")
     count = server.synchronous_standbys
     standbys = "Standbys cannot be seen by the schema's owner" if count is None else f"{count} synchronous standbys"
@@ -90,7 +90,7 @@ def replication(look: Looked) -> Iterator[Finding]:
 
 
 def wal(look: Looked) -> Iterator[Finding]:
-    """Write-ahead log: its limit, and failures of its archiving."""
+    """Check that the write-ahead log has a limit, and that its archiving does not fail."""
     bad = False
     slots = look.value("SELECT count(*) FROM pg_replication_slots")
     if slots and look.value("SHOW max_slot_wal_keep_size") == "-1":
@@ -118,7 +118,7 @@ def clock(look: Looked) -> Iterator[Finding]:
 
 
 def disk(look: Looked) -> Iterator[Finding]:
-    """Free space in the data folder, and the size of the database."""
+    """Check the free space in the data folder, and report the size of the database."""
     has_room = list(room(look))
     yield from has_room
     elsewhere = "" if has_room else "; its disk is not of this machine"
@@ -126,7 +126,7 @@ def disk(look: Looked) -> Iterator[Finding]:
 
 
 def room(look: Around) -> Iterator[Finding]:
-    """Free space in the data folder, where it holds the database."""
+    """Check the free space in the data folder, if it holds the embedded database."""
     folder = look.settings.data_dir
     if look.settings.database_url is not None or not folder.exists():
         return
@@ -138,7 +138,7 @@ def room(look: Around) -> Iterator[Finding]:
 
 
 def vacuum(look: Looked) -> Iterator[Finding]:
-    """Old transactions and dead rows."""
+    """Check the age of the oldest transaction, and the number of dead rows of each table."""
     age = look.vitals("server").transaction_age or 0
     state: Grade = "wrong" if age > MAX_AGE else "warned" if age > WARNED_AGE else "good"
     says = f"The oldest transaction that is not frozen is {age:,} transactions old."

@@ -15,7 +15,7 @@ Grade = Literal["good", "warned", "wrong"]
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=False):
-    """Result of one check: a sentence, and what to type where it is not good."""
+    """Result of one check: a sentence, and the command or instruction that helps if it is not good."""
 
     check: str
     state: Grade
@@ -51,7 +51,7 @@ class Looked(Around, frozen=True, kw_only=True):
     """Parts of the vitals that were read already, by name."""
 
     def vitals(self, part: str) -> Vitals:
-        """The numbers of this part (see `PARTS`), read once. Raises psycopg.Error where they cannot be read."""
+        """Return the numbers of this part (see `PARTS`), read once. Raises psycopg.Error if they cannot be read."""
         if part not in self.parts:
             names = tuple(projection.name for projection in FOLLOWING)
             self.parts[part] = read_part(self.connection, names, part)
@@ -61,6 +61,6 @@ class Looked(Around, frozen=True, kw_only=True):
         return rows_of(self.connection, query, *parameters)
 
     def value(self, query: Any, *parameters: Any) -> Any:
-        """The one value that a query returns; None where there is no row."""
+        """Return the single value that a query selects; None if there is no row."""
         rows = self.rows(query, *parameters)
         return rows[0][0] if rows else None

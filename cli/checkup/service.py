@@ -44,7 +44,7 @@ def roles(look: Looked) -> Iterator[Finding]:
 
 
 def troubles(look: Looked) -> Iterator[Finding]:
-    """Work of any process that fails at present."""
+    """Report work that fails in any process at present."""
     present = reported_troubles(look.connection)
     for trouble in present:
         since = f"{trouble.since:%Y-%m-%dT%H:%M:%SZ}"
@@ -56,7 +56,7 @@ def troubles(look: Looked) -> Iterator[Finding]:
 
 
 def projections(look: Looked) -> Iterator[Finding]:
-    """Parked streams, outdated definitions, and the lag of each projection."""
+    """Check each projection for parked streams, an outdated definition, and lag."""
     findings: list[Finding] = []
     lags = look.vitals("events").projection_lags
     for projection in PROJECTIONS:
@@ -81,7 +81,7 @@ def projections(look: Looked) -> Iterator[Finding]:
 
 
 def healing(name: str, stream: str) -> str:
-    """The command that makes a projection read a parked stream again."""
+    """Return the command that makes a projection read a parked stream again."""
     if stream.startswith(("participant/", "price-sheet/")):
         return f"importledger projections heal {shlex.quote(stream)}"
     if (account := subject_of(stream)) is None and stream.startswith("customer-mail/"):
@@ -93,7 +93,7 @@ def healing(name: str, stream: str) -> str:
 
 
 def lag(look: Looked) -> Iterator[Finding]:
-    """The relay's lag behind the log."""
+    """Check the relay's lag behind the log."""
     behind = look.vitals("events").lags["relay"]
     if behind.seconds > MAX_LAG_S:
         says = f"The relay is {counted(behind.events, 'event')} and {behind.seconds:,.0f} s behind the log."
@@ -103,7 +103,7 @@ def lag(look: Looked) -> Iterator[Finding]:
 
 
 def pending(look: Looked) -> Iterator[Finding]:
-    """Wait of the oldest import that could be processed."""
+    """Check how long the oldest import that could be processed has been waiting."""
     waits_s = look.vitals("imports").oldest_pending_s or 0
     if waits_s > MAX_PENDING_S:
         says = f"An import has been waiting for {waits_s:,.0f} s."
@@ -113,7 +113,7 @@ def pending(look: Looked) -> Iterator[Finding]:
 
 
 def sealing(look: Looked) -> Iterator[Finding]:
-    """Compare the log with its newest signed checkpoint; name a stop of the intake, and a key that is not here."""
+    """Compare the log with its newest signed checkpoint. Report a stop of the intake, or a wrong sealing key."""
     if stop := intake_stop(look.connection):
         says = f"Intake is stopped since {stop.stopped_at:%Y-%m-%dT%H:%M:%SZ}. {stop.reason}"
         yield wrong("sealing", says, DECIDE)
@@ -173,7 +173,7 @@ def documents(look: Looked) -> Iterator[Finding]:
 
 
 def mail(look: Looked) -> Iterator[Finding]:
-    """E-mails that wait for a mail server."""
+    """Check the mail server, and count the e-mails that wait for it."""
     waiting, url = look.vitals("imports").waiting_mails or 0, look.settings.smtp_url
     if url is None and waiting:
         todo = "set IMPORTLEDGER_SMTP_URL and IMPORTLEDGER_MAIL_FROM for the workers"
@@ -188,7 +188,7 @@ def mail(look: Looked) -> Iterator[Finding]:
 
 
 def why_no_mail_server(server: MailServer) -> str | None:
-    """The reason why no session with this mail server begins; None where one does. It does not log in."""
+    """Return the reason why a session with this mail server cannot be opened; None if it can. Does not log in."""
     host, port = server.address
     try:
         with mail_session(server, timeout_s=MAIL_TIMEOUT_S, logs_in=False):
@@ -200,7 +200,7 @@ def why_no_mail_server(server: MailServer) -> str | None:
 
 
 def backups(look: Around) -> Iterator[Finding]:
-    """Age of the newest backup, where their folder is given."""
+    """Check the age of the newest backup, if the folder of backups is given."""
     if look.backups is None:
         yield warned("backups", "Backups were not checked: pass their folder.", "importledger doctor --backups DIR")
         return

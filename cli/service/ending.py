@@ -11,7 +11,7 @@ import sys
 
 
 class Ending:
-    """End the process with this code after all other exit handlers. Create it first."""
+    """Exit handler that ends the process with `code`, after all others. It must be the first that is created."""
 
     def __init__(self) -> None:
         self.code = 1

@@ -44,7 +44,7 @@ class ServiceCollector(Collector):
         self._sizes = Vitals()
 
     def describe(self) -> list[Metric]:
-        """Nothing, so that registration does not query the database."""
+        """Return no metrics, so that registration does not query the database."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -66,7 +66,7 @@ class ServiceCollector(Collector):
             self._drop()
 
     def _seen(self) -> Vitals | None:
-        """The numbers of now or of the last FRESH_S seconds; None where the database does not answer."""
+        """Return numbers that are at most `fresh_s` seconds old; None if the database does not answer."""
         now = time.monotonic()
         if now - self._asked_at < self.fresh_s:
             return self._overview
@@ -97,7 +97,7 @@ class ServiceCollector(Collector):
 
 
 def log_metrics(overview: Vitals) -> Iterator[Metric]:
-    """The log, and the lag of its followers and projections."""
+    """Yield metrics of the log, and the lag of its followers and projections."""
     yield from _gauges(
         ("log_events", "Events in the log.", overview.head),
         ("intake_stopped", "1 while nothing is taken in, until an operator decides.", overview.is_intake_stopped),
@@ -118,7 +118,7 @@ def log_metrics(overview: Vitals) -> Iterator[Metric]:
 
 
 def import_metrics(overview: Vitals) -> Iterator[Metric]:
-    """Imports by state, and what waits."""
+    """Yield the numbers of imports by supplier and state, waits, waiting e-mails, and keys."""
     imports = GaugeMetricFamily("importledger_imports", "Imports by supplier and state.", labels=["supplier", "state"])
     named = sorted({supplier for supplier, _, _ in overview.imports})[:MAX_SUPPLIERS]
     counts: Counter[tuple[str, str]] = Counter()
@@ -136,7 +136,7 @@ def import_metrics(overview: Vitals) -> Iterator[Metric]:
 
 
 def server_metrics(overview: Vitals, sizes: Vitals) -> Iterator[Metric]:
-    """The database server: connections, write-ahead log, standbys, transactions, sizes."""
+    """Yield metrics of the database server: connections, write-ahead log, standbys, transactions, sizes."""
     wal = CounterMetricFamily("importledger_wal_bytes", "Write-ahead log that was ever written.")
     if overview.wal_bytes is not None:
         wal.add_metric([], overview.wal_bytes)
@@ -154,13 +154,13 @@ def server_metrics(overview: Vitals, sizes: Vitals) -> Iterator[Metric]:
 
 
 def certificate_metrics(files: Sequence[Path]) -> Iterator[Metric]:
-    """End of the first certificate of each file. An unreadable file counts as ended."""
+    """Yield the time at which a certificate of each file expires. An unreadable file counts as expired."""
     ends = {str(file): ends_at(file).timestamp() for file in files}
     yield _labelled("certificate_ends_timestamp_seconds", "End of a certificate.", "file", ends)
 
 
 def ends_at(file: Path) -> datetime:
-    """The end of the first certificate of a PEM file; 1970 where there is none to read."""
+    """Return when the certificate of a PEM file that expires first does so; 1970 if none can be read."""
     from cryptography import x509  # large, and most services have no certificate
 
     try:
@@ -179,7 +179,7 @@ def _labelled(name: str, text: str, label: str, numbers: Mapping[str, float]) ->
 
 
 def _gauges(*rows: tuple[str, str, float | None]) -> Iterator[GaugeMetricFamily]:
-    """A family of each (name, text, value); without a sample where the value is None."""
+    """Yield a metric for each (name, text, value); without a sample if the value is None."""
     for name, text, value in rows:
         family = GaugeMetricFamily(f"importledger_{name}", text)
         if value is not None:

@@ -14,7 +14,7 @@ from redaction.shown import cleaned
 
 
 def failure_sentence(error: Exception) -> str | None:
-    """The sentence for an operator, on two lines at most; None for an unexpected error."""
+    """Return the sentence for an operator, on two lines at most; None for an unexpected error."""
     match error:
         case click.UsageError():
             where = error.ctx.command_path if error.ctx else "importledger"

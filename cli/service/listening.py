@@ -1,4 +1,4 @@
-"""Sockets to listen on, opened before anything is started: a taken port or a wrong host is one sentence."""
+"""Sockets to listen on. They are opened before anything is started, so that an error is reported at once."""
 
 import errno
 import socket
@@ -17,13 +17,13 @@ def base_url_of(host: str, port: int) -> str:
 
 
 def refuse_taken(host: str, port: int, named: tuple[str, str] = OPTIONS) -> None:
-    """Raises SettingError where nothing can listen on the host and port."""
+    """Raise SettingError if no socket can listen on the host and port."""
     for listening in listening_on(host, port, named):
         listening.close()
 
 
 def listening_on(host: str, port: int, named: tuple[str, str] = OPTIONS) -> list[socket.socket]:
-    """Open a listening socket for each address of the host. Raises SettingError where none can be opened."""
+    """Open a listening socket for each address of the host. Raises SettingError if a port is taken or none opens."""
     problem = f"The service could not listen on {base_url_of(host, port)}:"
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -47,7 +47,7 @@ def listening_on(host: str, port: int, named: tuple[str, str] = OPTIONS) -> list
 
 
 def metrics_sockets(settings: Settings) -> list[socket.socket]:
-    """A socket for each address of the metrics' own port; none where it has none. Raises SettingError."""
+    """Open a socket for each address of the port for metrics, if one is set. Raises SettingError."""
     if settings.metrics_port is None:
         return []
     return listening_on(settings.metrics_host, settings.metrics_port, METRICS)

@@ -1,4 +1,4 @@
-"""Metrics and traces of a role: measures from its start, a port for them, and spans where an exporter is set."""
+"""Metrics and traces of a role: counting from its start, a port for metrics, and spans if an exporter is set."""
 
 import os
 import socket
@@ -20,7 +20,7 @@ from telemetry.spans import spans, trace_with
 
 
 class Observed:
-    """A role that is measured from now on; `expose` returns its metrics."""
+    """Metrics and traces of this process, which begin when it is created. `expose` returns the metrics."""
 
     def __init__(self, settings: Settings, database_url: str, role: str) -> None:
         self._stop = threading.Event()
@@ -53,7 +53,7 @@ class Observed:
 
 
 def _trace(settings: Settings, role: str) -> None:
-    """Record spans where an exporter is set. OpenTelemetry is imported only then."""
+    """Record spans if an exporter is set. OpenTelemetry is imported only then."""
     if settings.traces == "none":
         return
     from telemetry.otlp import OpenTelemetry, exporter_of
@@ -66,7 +66,7 @@ def _trace(settings: Settings, role: str) -> None:
 
 
 def watched_certificates(settings: Settings) -> tuple[Path, ...]:
-    """Certificate files in the URLs of the servers."""
+    """Return the certificate files that the URLs of the servers name."""
     files: list[Path] = []
     if settings.database_url is not None:
         parts = conninfo_to_dict(settings.database_url)

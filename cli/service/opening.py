@@ -19,14 +19,14 @@ CONNECTING = "connection to the database"
 
 
 def opener(database_url: str, durability: Durability, role: str, kinds: Sequence[str]) -> Callable[[Ledger], None]:
-    """Return what opens a ledger on this database, for the start of a role. Raises UnsafeStore for an unfit database.
+    """Return the function that opens a role's log on this database. Raises UnsafeStore for an unfit database.
 
     From then on the troubles of the process are reported under the role's name. `kinds` are those of processes whose
     rights it needs: api, worker, relay.
 
     While the database is away, takes no writes or has no schema yet, the reason is a trouble of the role, and the
-    ledger opens later. If the database turns out to be unfit then, or cannot be judged for want of rights, the process
-    logs it and ends with exit code 1.
+    log opens later. If the database then turns out to be unfit, or cannot be tested because rights are missing, the
+    process logs it and ends with exit code 1.
     """
 
     def is_judged() -> bool:

@@ -19,7 +19,7 @@ class Unreachable(OperatorError):
 def reach(url: str, named: str, *, needs_schema: bool = True) -> str:
     """Return the URL after its database has answered. `named` is the setting it came from.
 
-    Raises Unreachable, and MigrationError where a newer version has migrated the database.
+    Raises Unreachable, and MigrationError if a newer version has migrated the database.
     """
     place = address_of(url)
     try:
@@ -44,7 +44,7 @@ def reach_redis(url: str, named: str) -> str:
 
 
 def address_of(url: str) -> str:
-    """Host, port, database and user of a database URL, for a sentence."""
+    """Return host, port, database and user of a database URL as text, without its password."""
     try:
         parts = conninfo_to_dict(url)
     except ProgrammingError:

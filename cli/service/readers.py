@@ -29,7 +29,7 @@ class SettingError(OperatorError):
 
 
 def is_this_machine(host: str | None) -> bool:
-    """Return True for `localhost` and loopback addresses: what is sent there does not leave the machine."""
+    """Return True for `localhost` and loopback addresses, whose traffic does not leave the machine."""
     try:
         return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
     except ValueError:
@@ -48,7 +48,7 @@ def url(name: str, value: str, schemes: tuple[str, ...] = ("http", "https")) -> 
 
 
 def database_url(name: str, value: str) -> str:
-    """The URL, which may name several hosts, with the time-outs that end a connection to a dead one."""
+    """Return the URL, which may name several hosts, with timeouts that end a connection to a host that is gone."""
     if value.partition("://")[0] not in ("postgresql", "postgres"):
         raise SettingError(f"{name} must be a URL that begins with postgresql:// or postgres://.")
     try:
@@ -102,7 +102,7 @@ def checkpoints_url(name: str, value: str) -> str:
 
 
 def places(name: str, value: str) -> dict[str, tuple[str, ...]]:
-    """`ORGANISATION=URL,URL`, with semicolons between several organisations."""
+    """Read `ORGANISATION=URL,URL`, with semicolons between several organisations."""
     places: dict[str, tuple[str, ...]] = {}
     for part in filter(str.strip, value.split(";")):
         organisation, _, urls = (word.strip() for word in part.partition("="))
@@ -123,7 +123,7 @@ def _is_place(url: str) -> bool:
 
 
 def grants(name: str, value: str) -> tuple[tuple[str, OpenIdGrant], ...]:
-    """`VALUE=ROLE:ORGANISATION:SUPPLIER,SUPPLIER`, with semicolons between several, `*` for all suppliers."""
+    """Read `VALUE=ROLE:ORGANISATION:SUPPLIER,SUPPLIER`, with semicolons between several, `*` for all suppliers."""
     grants = []
     for part in filter(str.strip, value.split(";")):
         claimed, _, words = (word.strip() for word in part.partition("="))
@@ -180,7 +180,7 @@ def host(name: str, value: str) -> str:
 
 
 def folder(name: str, value: str) -> Path:
-    """A folder, which may still have to be made."""
+    """Return the path of a folder, which need not exist yet."""
     path = Path(value)
     if path.exists() and not path.is_dir():
         raise SettingError(f"{name} must be a folder: {path} is a file.")
@@ -200,7 +200,7 @@ def any_text(name: str, value: str) -> str:
 
 
 def converted(kind: Any, must_be: str) -> Callable[[str, str], Any]:
-    """A reader of this type."""
+    """Return a reader of this type. `must_be` names the type in its error."""
 
     def read(name: str, value: str) -> Any:
         try:

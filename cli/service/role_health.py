@@ -23,13 +23,13 @@ from telemetry.supervision import supervision
 
 
 def why_not_ready(ledger: Ledger) -> str | None:
-    """Why the role cannot do its work at the moment, None when it can."""
+    """Return the reason why the role cannot do its work at the moment; None if it can."""
     try:
         with ledger.connection() as connection:
             query = "SELECT EXISTS (SELECT FROM schema_migrations WHERE name = %s) AS is_there"
             row: Any = connection.execute(query, (NEWEST,)).fetchone()
     except StoreUnavailable as error:
-        # Of a log that is not open yet, the reason is why its database could not be judged.
+        # If the log is not open yet, the reason is that of the failed test of its database.
         judging = [trouble.error for trouble in supervision.troubles() if trouble.name == CONNECTING]
         reason = judging[0] if judging else first_line(error)
         return f"the database does not answer, or takes no writes ({cleaned(reason)})"
@@ -43,7 +43,7 @@ def why_not_ready(ledger: Ledger) -> str | None:
 
 
 def answer_health(ledger: Ledger, port: int | None) -> None:
-    """Answer on this port from now on, where there is one. Raises SettingError when it is taken."""
+    """Answer health checks on this port from now on, if one is set. Raises SettingError if it is taken."""
     if port is None:
         return
 

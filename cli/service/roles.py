@@ -36,12 +36,12 @@ MAX_DEFAULT_WORKERS = 4
 
 
 def processes_for(cores: int) -> int:
-    """Default number of api processes: one a core, up to MAX_DEFAULT_API_PROCESSES."""
+    """Return the default number of api processes: one a core, up to MAX_DEFAULT_API_PROCESSES."""
     return max(1, min(cores, MAX_DEFAULT_API_PROCESSES))
 
 
 def workers_for(cores: int) -> int:
-    """Default number of workers: one a core, up to MAX_DEFAULT_WORKERS."""
+    """Return the default number of workers: one a core, up to MAX_DEFAULT_WORKERS."""
     return max(1, min(cores, MAX_DEFAULT_WORKERS))
 
 
@@ -96,7 +96,7 @@ def run_service(
     log_folder: Path | None = None,
     sandbox: bool = False,
 ) -> None:
-    """Start everything, call back with the base URL when it is ready, and stop everything afterwards.
+    """Start everything, call `while_running` when the api is ready, and stop everything after it returns.
 
     `processes` are the numbers of api processes and workers; None for as many as the cores allow.
     """
@@ -193,7 +193,7 @@ def _is_ready(base_url: str, service: Service, *, waits: bool) -> bool:
 
 
 def _answer(url: str) -> dict[str, Any]:
-    """The JSON at the URL, {} where nothing answers."""
+    """Return the JSON object at the URL; {} if nothing answers."""
     try:
         with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 - always http
             return dict(json.load(answer))

@@ -27,18 +27,18 @@ MAX_PROBLEMS = 100
 
 
 def sealing_key(settings: Settings) -> LogKey:
-    """The key of the settings, or of the data folder, which is made at first use."""
+    """Return the sealing key of the settings, else of the data folder, where it is created at first use."""
     return LogKey.of(settings.sealing_key or DataFolder(settings.data_dir).secret(SEALING_KEY))
 
 
 def known_key(settings: Settings, data_dir: Path | None = None) -> LogKey | None:
-    """The sealing key of this machine, where it has one."""
+    """Return the sealing key of this machine; None if it has none."""
     secret = settings.sealing_key or DataFolder(data_dir or settings.data_dir).known_secret(SEALING_KEY)
     return LogKey.of(secret) if secret else None
 
 
 def known_verifier(settings: Settings) -> str:
-    """The verifier key of this installation. Raises SettingError where there is none."""
+    """Return the public key of this installation's sealing key. Raises SettingError if it has none."""
     key = known_key(settings)
     if key is None:
         raise SettingError("This machine does not have the log's key. Give its verifier key with --key.")
@@ -46,24 +46,24 @@ def known_verifier(settings: Settings) -> str:
 
 
 def outside(settings: Settings) -> Outside:
-    """The place of checkpoints outside the database: the URL of the settings, or the data folder."""
+    """Return the place of checkpoints outside the database: the URL of the settings, else in the data folder."""
     return Outside(settings.checkpoints_url or (settings.data_dir.absolute() / CHECKPOINTS).as_uri())
 
 
 def kept_inside(connection: Connection[Any]) -> Iterator[Kept]:
-    """The checkpoints in the database, oldest first."""
+    """Yield the checkpoints in the database, smallest first."""
     for size, note in rows_of(connection, "SELECT size, note FROM log_checkpoints ORDER BY size, branch"):
         yield Kept(f"in the database, of {counted(size, 'event')}", note)
 
 
 class LogCheck(msgspec.Struct):
-    """Result of a verification; payloads and answers where the whole log was verified."""
+    """Result of a verification. `payloads` and `answers` are None unless the whole log was verified."""
 
     events: Verified
     payloads: VerifiedPayloads | None
     answers: VerifiedAnswers | None
     problems: list[str]
-    """A sentence each; those that begin with WARNED leave the log as it was signed."""
+    """Sentences. One that begins with WARNED is not about the signed log, but about data beside it."""
     seconds: float
 
 
@@ -76,7 +76,10 @@ def check_log(
     whole: bool,
     jobs: int = 1,
 ) -> LogCheck:
-    """Verify the log, as of one moment, against the checkpoints in the database and these."""
+    """Verify the log, as of one moment, against the checkpoints in the database and those in `kept`.
+
+    `whole` also hashes old events again, and opens all payloads in `jobs` processes.
+    """
     began = time.monotonic()
     payloads = answers = None
     with psycopg.connect(database_url, autocommit=True) as connection, contextlib.ExitStack() as stack:
@@ -99,7 +102,10 @@ def check_log(
 def log_verifier(
     settings: Settings, database_url: str
 ) -> Callable[[Mapping[str, str], Callable[[int], None]], dict[str, Any]]:
-    """The verification that users of the console request: `all`, and `against` a checkpoint that somebody has kept."""
+    """Return the function that verifies the log for users of the console.
+
+    Its request may have `all` for the whole log, and `against`, the text of a checkpoint that the user has kept.
+    """
 
     def verified(request: Mapping[str, str], progress: Callable[[int], None]) -> dict[str, Any]:
         against = [Kept("the checkpoint that was given", request["against"])] if request.get("against") else []

@@ -170,13 +170,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str
     log_format: str
     metrics_folder: Path | None
-    """PROMETHEUS_MULTIPROC_DIR: folder in which processes that are shown together write what they count."""
+    """PROMETHEUS_MULTIPROC_DIR: folder in which processes write their counts, so that one can expose all of them."""
     traces: Literal["none", "otlp", "console"]
     """Target of spans, by OpenTelemetry's own variables."""
     has_sampler: bool
-    """True where OTEL_TRACES_SAMPLER decides which requests are traced."""
+    """True if OTEL_TRACES_SAMPLER decides which requests are traced."""
     service_name: str | None
-    """Service name for OpenTelemetry; None where its variables give one."""
+    """Service name for OpenTelemetry; None if its own variables set one."""
     role_name: str | None
     """Name of a process below a supervisor, such as api-1."""
     roles_file: Path | None
@@ -238,7 +238,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 raise SettingError(f"{prefix}{name.upper()} is not set: {prefix}ISSUER needs it.")
 
     def refuse_incomplete(self) -> None:
-        """Raises SettingError where one setting needs another, whichever role reads them."""
+        """Raise SettingError if a setting lacks another one that it needs, in the same way for every role."""
         if self.smtp_url is not None and self.mail_from is None:
             raise SettingError(
                 "IMPORTLEDGER_MAIL_FROM is not set: IMPORTLEDGER_SMTP_URL needs it, an e-mail address, or a name and "
@@ -254,7 +254,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def required(value: str | None, name: str) -> str:
-    """The value of the setting. Raises SettingError where there is none."""
+    """Return the value of the setting. Raises SettingError if there is none."""
     if value is None:
         raise SettingError(f"{name} is not set.")
     return value
@@ -263,7 +263,10 @@ def required(value: str | None, name: str) -> str:
 def shown_settings(
     environment: Mapping[str, str] = os.environ, shown: tuple[Disclosure, ...] = ("plain",)
 ) -> dict[str, str]:
-    """The variables that are set: values of those disclosures, databases without password, `(set)` for all others."""
+    """Return the variables that are set, with their values if `shown` has their disclosure.
+
+    Database URLs are shown without passwords, all other values as `(set)`.
+    """
     plain = {"OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER", "OTEL_SDK_DISABLED"}
     plain |= {setting.name for setting in SETTINGS if setting.disclosure in shown}
     values = {}
@@ -278,7 +281,7 @@ def shown_settings(
 
 
 def settings_table() -> str:
-    """The table of the settings in docs/reference/settings.md."""
+    """Return the table of the settings in docs/reference/settings.md."""
     rows = (
         f"| `{setting.name}` | {setting.shown_default or f'`{setting.default}`'} | {setting.meaning} |\n"
         for setting in SETTINGS
@@ -287,11 +290,11 @@ def settings_table() -> str:
 
 
 def _with_secrets(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment with the secrets that stand in files, stripped. The variable itself wins over its file."""
+    """Return the environment with the secrets that `NAME_FILE` variables name. NAME itself wins over its file."""
     read: dict[str, str] = {}
     for name in SECRETS:
         file = environment.get(f"{name}_FILE")
-        if not file or environment.get(name):  # `up` gives its roles the value itself, beside what it has inherited
+        if not file or environment.get(name):  # `up` passes the value to its roles, which inherit NAME_FILE as well
             continue
         try:
             with Path(file).open(encoding="utf-8") as opened:
@@ -320,7 +323,7 @@ def _metrics_folder(values: Mapping[str, str]) -> Path | None:
 
 
 def _traces(values: Mapping[str, str]) -> Literal["none", "otlp", "console"]:
-    """Off, unless an exporter or an endpoint is named (and not OTEL_SDK_DISABLED)."""
+    """Return the target of spans: none, unless an exporter or an endpoint is named and OTEL_SDK_DISABLED is not set."""
     if values.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return "none"
     for name in ("OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"):
@@ -353,11 +356,11 @@ _OURS = "IMPORTLEDGER"
 _SERVICE_LINK = re.compile(
     r"\w+_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_\w+)?)=|\w+_PORT=(?:tcp|udp|sctp)://"
 )
-"""`NAME=VALUE` of what Kubernetes sets in each container for a Service whose name begins like ours."""
+"""`NAME=VALUE` of a variable that Kubernetes sets for a Service whose name begins with importledger."""
 
 
 def unknown_setting(environment: Mapping[str, str]) -> str | None:
-    """The sentence that refuses a misspelt setting, which would stay at its default; None where all names are known."""
+    """Return the sentence that refuses a misspelt setting, which would stay at its default; None if all are known."""
     for name in sorted(environment):
         if name in _KNOWN or not _is_meant_for_us(name) or _SERVICE_LINK.match(f"{name}={environment[name]}"):
             continue
@@ -367,6 +370,6 @@ def unknown_setting(environment: Mapping[str, str]) -> str | None:
 
 
 def _is_meant_for_us(name: str) -> bool:
-    """True where the name begins with ours, perhaps misspelt."""
+    """Return True if the name begins with IMPORTLEDGER, perhaps misspelt."""
     begin = name.upper().replace("_", "")[: len(_OURS)]
     return difflib.SequenceMatcher(None, begin, _OURS).ratio() > 0.85

@@ -67,10 +67,10 @@ def worker() -> None:
 
 @contextlib.contextmanager
 def _role(settings: Settings, kinds: Sequence[str], connections: int, stop: threading.Event) -> Iterator[Ledger]:
-    """The log of a role that is measured, answers health checks, and leaves processor time to the intake.
+    """Yield the log of a role, with its metrics, its health checks and a low CPU priority.
 
-    `kinds` are those of processes whose rights it needs, its own first; what follows the log runs beside a relay. The
-    ledger opens when its database has been judged. Raises UnsafeStore.
+    `kinds` are the kinds of processes whose rights it needs, its own first. A relay also runs the sealer, the projector
+    and other followers of the log. The log opens once its database was tested. Raises UnsafeStore.
     """
     url = required(settings.database_url, "DATABASE_URL")
     if "relay" in kinds:
@@ -114,7 +114,7 @@ def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> lis
 
 
 def _mail_server(settings: Settings) -> MailServer | None:
-    """The mail server; None while e-mails wait for one."""
+    """Return the mail server of the settings; None if none is set, so that e-mails wait."""
     settings.refuse_incomplete()
     if settings.smtp_url is None or settings.mail_from is None:
         return None

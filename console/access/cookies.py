@@ -18,7 +18,7 @@ YEAR = timedelta(days=365)
 
 
 def read_cookie(request: Request, name: str, *, is_secure: bool) -> str:
-    """Return the value of the cookie, "" where there is none."""
+    """Return the value of the cookie, "" if there is none."""
     return request.cookies.get(_named(name, is_secure=is_secure), "")
 
 

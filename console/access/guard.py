@@ -21,7 +21,7 @@ _STALE = N_("The form must come from a page of this session. Reload the page and
 
 
 def handler(console: Console, screen: Screen) -> Callable[[Request], Awaitable[Response]]:
-    """The screen as a handler of requests."""
+    """Return a handler that checks each request for the screen, and answers it with a page or an error page."""
 
     async def answer(request: Request) -> Response:
         visit = Visit(console, request, screen)
@@ -35,7 +35,7 @@ def handler(console: Console, screen: Screen) -> Callable[[Request], Awaitable[R
 
 
 async def _answer(visit: Visit) -> Response:
-    """The screen's answer, for those who may have it. Raises what refuses others."""
+    """Check the request and return the screen's response. Raises ApiError if a check fails."""
     if visit.screen.method == "POST" and visit.transport.is_from_elsewhere:
         raise visit.refusal(403, _STALE)
     instead = await _enter(visit)
@@ -50,7 +50,10 @@ async def _answer(visit: Visit) -> Response:
 
 
 async def _enter(visit: Visit) -> Response | None:
-    """Open the session; the answer for those who must sign in first. Raises what refuses others."""
+    """Open the session and check the user's rights. Return a redirect if the user must sign in first, else None.
+
+    Raises ApiError if the user may not use the screen.
+    """
     screen = visit.screen
     if visit.token:
         visit.opened = await visit.open()
@@ -68,7 +71,7 @@ async def _enter(visit: Visit) -> Response | None:
 
 
 def _to_sign_in(visit: Visit) -> Response:
-    """Lead to the page for signing in, and back here afterwards."""
+    """Return a redirect to the sign-in page, which leads back here afterwards."""
     url = visit.request.url
     here = url.path + (f"?{url.query}" if url.query else "") if visit.screen.method == "GET" else f"{ROOT}/"
     to = f"{ROOT}/sign-in/" + (f"?next={quote(here, safe='')}" if here != f"{ROOT}/" else "")
@@ -78,7 +81,7 @@ def _to_sign_in(visit: Visit) -> Response:
 
 
 def _refused(visit: Visit, error: Exception) -> Response:
-    """The API's answer to the exception, as a page; an unexpected one is logged as everywhere in the api."""
+    """Return the API's answer to the exception as a page. An unexpected exception is logged, as in the API."""
     handle = answer_of(error) or HANDLERS[Exception]
     answer = handle(visit.request, error)
     body = msgspec.json.decode(answer.body)
@@ -93,7 +96,7 @@ def _refused(visit: Visit, error: Exception) -> Response:
 
 
 def _finished(visit: Visit, response: Response) -> Response:
-    """The answer with the headers and cookies of the console."""
+    """Add the headers and cookies of the console to a response, and return it."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     if visit.transport.is_secure:

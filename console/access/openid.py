@@ -1,7 +1,7 @@
 """Sign-in at an OpenID Connect provider: the authorization code flow with PKCE, state and nonce.
 
 The provider identifies the user. A claim that the settings name gives the user's role, organisation and suppliers. It
-is read at each sign-in, so a role that is taken away at the provider is gone here at the next one.
+is read at each sign-in, so a role that was removed at the provider is gone here at the next sign-in.
 """
 
 import hmac
@@ -31,7 +31,7 @@ class OpenIdFailed(Exception):
 
 
 class OpenIdIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """A user as the provider identifies them. `email` is the subject where the provider names no address."""
+    """A user as the provider identifies them. `email` is the subject claim if the provider names no address."""
 
     openid: str
     email: str
@@ -53,7 +53,10 @@ class OpenIdProvider:
         self._read_at = 0.0
 
     async def address(self, redirect_uri: str) -> tuple[str, str]:
-        """Return where the browser is sent, and the attempt, for a cookie. Raises OpenIdFailed."""
+        """Return the provider's address for the browser, and the secrets of this attempt for a cookie.
+
+        Raises OpenIdFailed.
+        """
         state, nonce, verifier = new_token(), new_token(), new_token() + new_token()
         async with self._client() as client:
             await self._discover(client)
@@ -71,7 +74,10 @@ class OpenIdProvider:
         return str(address), f"{state}.{nonce}.{verifier}"
 
     async def identity(self, code: str, state: str, attempt: str, redirect_uri: str) -> OpenIdIdentity:
-        """Return the user of the code with which the browser came back. Raises OpenIdFailed."""
+        """Exchange the code that the browser brought back from the provider, and return the user. Raises OpenIdFailed.
+
+        `attempt` is the cookie's value from `address`.
+        """
         own_state, _, rest = attempt.partition(".")
         nonce, _, verifier = rest.partition(".")
         if not verifier or not hmac.compare_digest(own_state.encode(), state.encode()):
@@ -106,7 +112,10 @@ class OpenIdProvider:
         )
 
     async def _claims(self, client: httpx.AsyncClient, id_token: str, nonce: str) -> dict[str, Any]:
-        """The claims of the token, which the provider has signed for this client and this attempt."""
+        """Verify that the provider has signed the token for this client and this attempt, and return its claims.
+
+        Raises OpenIdFailed.
+        """
         registry = JWTClaimsRegistry(
             leeway=60,
             iss={"essential": True, "value": self._settings.issuer},
@@ -140,7 +149,7 @@ class OpenIdProvider:
 
 
 async def _json(request: Any) -> dict[str, Any]:
-    """The JSON object in the provider's answer. Raises OpenIdFailed."""
+    """Await the request, and return the JSON object in the provider's answer. Raises OpenIdFailed."""
     try:
         answer = await request
         answer.raise_for_status()

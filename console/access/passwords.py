@@ -17,7 +17,7 @@ from schemas.sentence import Sentence
 
 MIN_LENGTH, MAX_LENGTH = 12, 256
 MAX_JUDGED_LENGTH = 32
-"""Characters that zxcvbn judges. More would take it seconds."""
+"""Characters that zxcvbn scores. The rest is ignored, because its time grows fast with the length."""
 LEAST_SCORE = 3
 """Lowest accepted score of zxcvbn: 100 million guesses."""
 MAX_WAITING = 50
@@ -36,14 +36,14 @@ def has_wrong_length(password: str) -> bool:
 
 
 class _Host(msgspec.Struct):
-    """Tries of one host. One of them has a turn or waits for one; the others wait for the lock."""
+    """Tries of one host. One of them runs or waits for the shared limit; the others wait for the lock."""
 
     lock: asyncio.Lock
     number: int = 0
 
 
 class Turns:
-    """Turns of a few at a time. Each host has one turn, or waits for one, at a time."""
+    """Limits work to a few pieces at a time, of which each host has at most one."""
 
     def __init__(self, at_a_time: int) -> None:
         self._turns = asyncio.Semaphore(at_a_time)
@@ -51,7 +51,7 @@ class Turns:
 
     @contextlib.asynccontextmanager
     async def turn(self, name: str) -> AsyncIterator[None]:
-        """Wait for a turn of this host, which lasts until the end of the block. Raises ApiError 429 for too many."""
+        """Run the block when the limit allows it for this host. Raises ApiError 429 if too many of the host wait."""
         host = self._hosts.setdefault(name, _Host(asyncio.Lock()))
         if host.number >= MAX_WAITING:
             raise ApiError(429, _TOO_MANY, headers={"Retry-After": "10"})
@@ -69,7 +69,7 @@ _turns = Turns(2)
 
 
 async def hashed_password(password: str, host: str) -> str:
-    """Return the hash of the password, in a turn of this host."""
+    """Return the hash of the password. Waits until the limit allows it for this host."""
     async with _turns.turn(host):
         return await asyncio.to_thread(HASHER.hash, password)
 

@@ -18,7 +18,7 @@ FREE_OF_PAIR, FREE_OF_ADDRESS, FREE_OF_ACCOUNT = 5, 20, 10
 
 
 class Tries(msgspec.Struct, frozen=True):
-    """Names under which one try is counted. A correct password takes the count back."""
+    """Names under which one try is counted. After a correct password, the try is not counted."""
 
     account: str
     address: str
@@ -26,7 +26,7 @@ class Tries(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, name: str, address: str) -> "Tries":
-        """For the id of a user, or for an unknown e-mail address."""
+        """Return the names for `name`, the id of a user or an unknown e-mail address, at a network address."""
         account, host = name.strip().lower(), host_of(address)
         return cls(f"account {account}", f"address {host}", f"pair {account} {host}")
 
@@ -36,7 +36,7 @@ class Tries(msgspec.Struct, frozen=True):
 
 
 def wait_s(failures: Mapping[str, Failures], tries: Tries, at: datetime) -> float:
-    """Seconds until the next try is allowed, 0 for now."""
+    """Return the seconds until the next try is allowed; 0 if it is allowed now."""
     return max(
         _left_s(failures.get(tries.pair), FREE_OF_PAIR, MAX_PAIR_WAIT_S, at),
         _left_s(failures.get(tries.address), FREE_OF_ADDRESS, MAX_ADDRESS_WAIT_S, at),
@@ -44,13 +44,13 @@ def wait_s(failures: Mapping[str, Failures], tries: Tries, at: datetime) -> floa
 
 
 def delay_s(failures: Mapping[str, Failures], tries: Tries) -> float:
-    """Seconds by which the answer is delayed, whether the password is correct or not."""
+    """Return the seconds by which the answer is delayed, whether the password is correct or not."""
     known = failures.get(tries.account)
     return 0.0 if known is None else min(MAX_DELAY_S, max(0, known.number - FREE_OF_ACCOUNT) * 0.5)
 
 
 def _left_s(known: Failures | None, free: int, most_s: int, at: datetime) -> float:
-    """Rest of a wait that doubles with each failure, in seconds."""
+    """Return the rest of a wait that doubles with each failure after the `free` ones, in seconds."""
     if known is None or known.number < free:
         return 0.0
     whole_s = float(min(most_s, 1 << min(known.number - free + 1, 20)))

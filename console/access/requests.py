@@ -29,7 +29,7 @@ _NOT_YET = N_(
 
 
 def typed_reason(user_id: str, subject: str, content: str, at: datetime) -> TypedReason:
-    """The reason as a row. It is deleted with its subject, which is a stream, or with the user."""
+    """Return the reason as a row with a new id. It is deleted when its subject, a stream, or the user is erased."""
     return TypedReason(reason=new_reason_id(), user_id=user_id, subject=subject, at=at, content=content[:MAX_REASON])
 
 
@@ -48,7 +48,7 @@ async def write_typed(visit: Visit, content: str, subject: str) -> str:
 
 
 async def shown_reasons(visit: Visit, reasons: Iterable[str]) -> dict[str, str]:
-    """The text of each reason: itself where it was typed on a command line; "" for one that was erased."""
+    """Return the text of each reason. One from the command line is its own text; one that was erased is ""."""
     return await visit.read(texts_of, set(reasons))
 
 
@@ -87,7 +87,7 @@ async def ask(
 
 
 async def finished(visit: Visit, task_id: str) -> None:
-    """Wait until the relay has carried a task out. Raises ApiError 400 where it refuses, 503 where none does it."""
+    """Wait until the relay has carried out a task. Raises ApiError 400 if it was refused, 503 after TASK_TIMEOUT_S."""
     deadline = time.monotonic() + TASK_TIMEOUT_S
     while (task := await visit.read(read_task, task_id)) is None or task.is_open:
         if time.monotonic() > deadline:

@@ -58,13 +58,13 @@ class Transport:
         return origin is not None and urlsplit(origin).netloc.lower() != self.host
 
     def _client(self, trusted: tuple[Network, ...]) -> str:
-        """The last address in X-Forwarded-For that is not a trusted proxy."""
+        """Return the last address in X-Forwarded-For that is not a trusted proxy; "" if there is none."""
         addresses = [part.strip() for line in self._headers.getlist("x-forwarded-for") for part in line.split(",")]
         return next((address for address in reversed(addresses) if address and not _is_in(address, trusted)), "")
 
 
 def _name_of(host: str) -> str:
-    """A host without its port."""
+    """Return a host without its port."""
     return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
 
 

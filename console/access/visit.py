@@ -131,7 +131,7 @@ class Visit:
         return identifier(self.request, name)
 
     def query(self, name: str, default: str = "") -> str:
-        """A parameter of the query, stripped."""
+        """Return a parameter of the query, stripped."""
         return self.request.query_params.get(name, default).strip()
 
     def reason(self) -> str:
@@ -147,11 +147,11 @@ class Visit:
         return translated % values if values else translated
 
     def refusal(self, status: int, text: str, **values: Any) -> ApiError:
-        """An ApiError with this status and text."""
+        """Return an ApiError with this status and text, in both languages."""
         return ApiError(status, self._sentence(text, values))
 
     def invalid(self, name: str, text: str, code: str = "invalid") -> Exception:
-        """A NotValid (status 400) about a parameter or field."""
+        """Return a NotValid (status 400) about a parameter or field."""
         return query_not_valid(Problem(name, code, self._sentence(text, {})))
 
     def _sentence(self, text: str, values: dict[str, Any]) -> Sentence:
@@ -246,13 +246,13 @@ class Visit:
 
 
 def _chosen(request: Request, transport: Transport) -> Language:
-    """The language in the cookie, or else the one that the browser prefers."""
+    """Return the language in the cookie, else the one that the browser prefers."""
     chosen = cookies.read_cookie(request, cookies.LANGUAGE, is_secure=transport.is_secure)
     return next((language for language in LANGUAGES if language == chosen), language_of(request))
 
 
 def in_language(request: Request, language: Language) -> Request:
-    """The same request with this language preferred, so that errors of the API are answered in it."""
+    """Return the request with this language preferred, so that errors of the API are answered in it."""
     headers = [(name, value) for name, value in request.scope["headers"] if name != b"accept-language"]
     request.scope["headers"] = [*headers, (b"accept-language", language.encode())]
     request.scope.pop(FIELDS, None)

@@ -33,7 +33,7 @@ class Formats:
         return {name: getattr(self, name) for name in names}
 
     def moment(self, at: datetime | None, *, seconds: bool = True) -> str:
-        """`22.11.2026, 14:03:07 MEZ`."""
+        """Return a time such as `22.11.2026, 14:03:07 MEZ`, in German market time."""
         if at is None:
             return NOTHING
         local = _in_market_time(at)
@@ -42,20 +42,20 @@ class Formats:
         return f"{self.day(local.date())}, {time} {zone}"
 
     def day(self, on: date | datetime | None) -> str:
-        """`22.11.2026`; of a time, its day in the German market."""
+        """Return a day such as `22.11.2026`. The day of a time is that in German market time."""
         if on is None:
             return NOTHING
         day = _in_market_time(on).date() if isinstance(on, datetime) else on
         return format_date(day, _DAYS[self._language], locale=self._locale)
 
     def ago(self, at: datetime | None) -> str:
-        """`vor 3 Minuten`, `in 2 Stunden`."""
+        """Return the distance of a time from now, such as `vor 3 Minuten` or `in 2 Stunden`."""
         if at is None:
             return NOTHING
         return format_timedelta(at - now(), add_direction=True, locale=self._locale)
 
     def duration(self, seconds: float | None) -> str:
-        """`3 Minuten`."""
+        """Return a duration such as `3 Minuten`."""
         if seconds is None:
             return NOTHING
         if seconds < 1:
@@ -63,20 +63,20 @@ class Formats:
         return format_timedelta(timedelta(seconds=seconds), threshold=1.5, locale=self._locale)
 
     def number(self, value: float | Decimal | None, decimals: int = 0) -> str:
-        """`1.234.567`."""
+        """Return a number such as `1.234.567`."""
         if value is None:
             return NOTHING
         return format_decimal(value, _pattern(decimals), locale=self._locale)
 
     def percent(self, share: float | None, decimals: int = 1) -> str:
-        """A share between 0 and 1 as `12,3 %`."""
+        """Return a share between 0 and 1 as `12,3 %`."""
         if share is None:
             return NOTHING
         pattern = _pattern(decimals) + ("\N{NO-BREAK SPACE}%" if self._language == "de" else "%")
         return format_percent(share, pattern, locale=self._locale)
 
     def size(self, count: float | None) -> str:
-        """Bytes as `1,4 GB`."""
+        """Return a number of bytes such as `1,4 GB`."""
         if count is None:
             return NOTHING
         units = ["B", "kB", "MB", "GB", "TB"]
@@ -86,7 +86,7 @@ class Formats:
         return f"{self.number(count, 0 if units[0] == 'B' or count >= 100 else 1)}\N{NO-BREAK SPACE}{units[0]}"
 
     def sentence(self, value: Any) -> str:
-        """A `Sentence` of the API in this language; any other text unchanged."""
+        """Return a `Sentence` of the API in this language; any other text unchanged."""
         return NOTHING if value is None else str(german_of(value) if self._language == "de" else value)
 
 

@@ -16,7 +16,7 @@ _NAME = re.compile(r'(?im)^content-disposition:\s*form-data;\s*name="([^"\r\n]*)
 
 
 def _parts(body: bytes, boundary: bytes) -> Iterator[tuple[str, str]]:
-    """(name, value) of each part of a form with files. Raises ValueError."""
+    """Yield name and value of each part of a multipart form. Raises ValueError."""
     _, *parts = (b"\r\n" + body).split(b"\r\n--" + boundary, MAX_FIELDS + 2)
     if not parts or not parts[-1].startswith(b"--"):
         raise ValueError("the form has no end, or too many fields")
@@ -36,7 +36,7 @@ class Form:
 
     @classmethod
     def of(cls, body: bytes, content_type: str = "") -> "Form":
-        """Raises ApiError 400."""
+        """Read the fields from a body. Raises ApiError 400 if it is not a form."""
         fields: dict[str, list[str]]
         try:
             if boundary := _BOUNDARY.match(content_type):

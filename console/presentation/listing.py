@@ -45,7 +45,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, parameters: dict[str, str], search: str = "") -> "Filter":
-        """From the fields of a form, or the parameters of an address with `q` decrypted."""
+        """Return the filter from the fields of a form, or from the parameters of an address with `q` decrypted."""
         values = {name: parameters.get(name, "").replace("\0", "").strip()[:MAX_TEXT] for name in NAMES}
         misread = []
         if values["status"] and values["status"] not in STATUSES:
@@ -97,7 +97,7 @@ def _day(text: str) -> date | None:
 
 
 def import_address(supplier: str, external: str) -> str:
-    """Address of an import's page."""
+    """Return the address of an import's page."""
     return f"/console/imports/{quote(supplier, safe='')}/{quote(external, safe='')}/"
 
 

@@ -98,4 +98,4 @@ TONES: dict[str, Tone] = {
     "ready": "busy",
     "outdated": "warn",
 }
-"""Colours of states of imports and of versions."""
+"""Colours of the states of imports and of projection versions."""

@@ -25,7 +25,7 @@ def N_(text: str) -> str:  # noqa: N802 - gettext's name for it, which its tools
 
 
 def catalogue(language: Language) -> Catalog:
-    """All texts of a language; none of English."""
+    """Return all texts of a language. English has none: its texts are the keys."""
     file = LOCALE / language / "console.po"
     if not file.exists():
         return Catalog(locale=language)

@@ -103,7 +103,7 @@ def actor(caused_by: str, translate: Translate, users: Mapping[str, str]) -> str
 
 
 def waits_for(status: str, supplier_status: str, due: Any, lease: Any, translate: Translate) -> str:
-    """The next step of an import, in a sentence. `due` and `lease` are formatted times, "" for none."""
+    """Return a sentence about the next step of an import. `due` and `lease` are formatted times, "" for none."""
     text = {
         "PENDING": N_("The import waits for a free worker."),
         "IN_PROGRESS": N_("A worker is processing the import."),

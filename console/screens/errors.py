@@ -46,7 +46,7 @@ async def errors(visit: Visit) -> Response:
 
 @page("/errors/{code}/", roles=EVERYBODY)
 async def error_code(visit: Visit) -> Response:
-    """The meaning of a code, and its failures."""
+    """Show the meaning of a code, and its failures."""
     entry = _CODES.get(visit.path("code"))
     if entry is None:
         raise not_found()
@@ -63,7 +63,7 @@ async def error_code(visit: Visit) -> Response:
 
 
 async def _failures(visit: Visit, suppliers: Sequence[str], code: str) -> tuple[Sequence[FailureCount], Pages]:
-    """A page of the failures of imports, of one code or "" for all."""
+    """Return a page of the failures of imports, of one code or "" for all."""
     query = partial(failure_counts, suppliers=suppliers, today=_today(), days=DAYS, code=code)
     kind = tuple[PlaceNumber, PlaceNumber, PlaceText, PlaceText, PlaceText]
     return await page_of(visit, "after", query, kind, AT_ONCE)
@@ -81,7 +81,7 @@ def _today() -> date:
 
 
 def _links(row: FailureCount) -> dict[str, str]:
-    """Addresses of the accounts that still fail, of those that were fixed, and of the code."""
+    """Return the addresses of the accounts that still fail, of those that were fixed, and of the code."""
     listed = Filter(supplier=row.supplier, code=row.code, path=row.path)
     return {
         "open": f"{ROOT}/imports/{listed.query(fixed='no')}",
@@ -91,7 +91,7 @@ def _links(row: FailureCount) -> dict[str, str]:
 
 
 async def _suppliers(visit: Visit) -> tuple[list[str], list[str]]:
-    """Codes of all suppliers that the user sees, and of those that the filter selects."""
+    """Return the codes of all suppliers that the user sees, and of those that the filter selects."""
     codes = await visit.read(supplier_codes, visit.person.listed_reach)
     chosen = visit.query("supplier")
     return codes, [code for code in codes if chosen in ("", code)]

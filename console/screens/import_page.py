@@ -87,7 +87,7 @@ class Past(msgspec.Struct, frozen=True):
 
 @page("/imports/{supplier}/{external}/", roles=EVERYBODY)
 async def import_page(visit: Visit) -> Response:
-    """The page of an import, or the refused attempts of one that was never accepted."""
+    """Show an import, or the refused attempts of an account that was never accepted."""
     supplier, external = visit.path("supplier"), visit.path("external")
     entry = await visit.services.directory.supplier(supplier)
     if entry is None:
@@ -180,7 +180,7 @@ async def erase_person(visit: Visit) -> Response:
 
 
 async def _request(visit: Visit, kind: OwnerTaskKind) -> Response:
-    """Request an operation of the database's owner. Raises ApiError 404 where there is no import."""
+    """Request an operation of the database's owner. Raises ApiError 404 if there is no import."""
     supplier, external, reason = visit.path("supplier"), visit.path("external"), visit.reason()
     if not (await _past_of(visit, supplier, external, None)).own:
         raise not_found()
@@ -201,7 +201,7 @@ async def _past_of(visit: Visit, supplier: str, external: str, upto: int | None)
 
 
 def _waits(visit: Visit, last: Recorded, status: str, supplier_status: str) -> str:
-    """The next step of the import, in a sentence."""
+    """Return a sentence about the next step of the import."""
     event = last.event
     due = event.not_before if isinstance(event, ImportStaged) else None
     due = event.due_at if isinstance(event, ImportPostponed) else due
@@ -220,7 +220,7 @@ async def _line(visit: Visit, supplier: str, external: str, upto: int | None) ->
 
 
 async def _entries(visit: Visit, events: list[Recorded]) -> list[tuple[Recorded, Step]]:
-    """Events with their words, the names of users and their reasons."""
+    """Return the events, each with its description: text, names of users, and reasons."""
     ids = {recorded.caused_by.partition(":")[2] for recorded in events if recorded.caused_by.startswith("user:")}
     users = {user: details.shown for user, details in (await visit.read(details_of, ids)).items()} if ids else {}
     named = [recorded.event.reason for recorded in events if isinstance(recorded.event, PersonalDataShown)]
@@ -230,7 +230,7 @@ async def _entries(visit: Visit, events: list[Recorded]) -> list[tuple[Recorded,
 
 
 async def _tables(visit: Visit, number: str, *, is_clear: bool) -> list[dict[str, Any]]:
-    """The platform rows of the account. One table begins at the place in the address."""
+    """Return the platform rows of the account by table. One table begins after the key in the address."""
     after = place_in(visit, "rows-after", TablePlace)
     try:
         tables = await visit.read(platform_records, number, (after.table, after.row) if after else None)

@@ -41,7 +41,7 @@ ACTIONS: dict[str, tuple[type[RetryImport | CancelImport], str]] = {
 
 @page("/imports/", roles=EVERYBODY, nav=N_("Imports"))
 async def imports(visit: Visit) -> Response:
-    """A page of the list."""
+    """Show a page of the list."""
     chosen, after = _filter_of_address(visit), visit.query("after")
     codes = await _codes(visit)
     suppliers = [code for code in codes if chosen.supplier in ("", code)]
@@ -154,7 +154,7 @@ async def _selection(visit: Visit) -> tuple[str, Filter, list[tuple[str, str]]]:
 
 
 async def _matching(visit: Visit, status: str, listed: Filter) -> list[tuple[str, str]]:
-    """All imports that match the filter and have the status of the action, 10,000 at most."""
+    """Return the imports that match the filter and have the status of the action, MOST_AT_ONCE at most."""
     if listed.status not in ("", status):
         return []
     narrowed = msgspec.structs.replace(listed, status=status).narrowed(await _codes(visit))

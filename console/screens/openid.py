@@ -1,4 +1,4 @@
-"""Sign-in at an OpenID Connect provider, where one is configured."""
+"""Sign-in at an OpenID Connect provider, if one is configured."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ logger = structlog.get_logger()
 
 @page("/openid/", roles=None)
 async def to_provider(visit: Visit) -> Response:
-    """Lead to the provider."""
+    """Redirect the browser to the provider."""
     provider = _provider(visit)
     try:
         address, attempt = await provider.address(_redirect_uri(visit))
@@ -38,7 +38,7 @@ async def to_provider(visit: Visit) -> Response:
 
 @page("/openid/answer/", roles=None)
 async def from_provider(visit: Visit) -> Response:
-    """Sign in the user whom the provider has led back with a code."""
+    """Sign in a user whom the provider has sent back with a code."""
     provider = _provider(visit)
     attempt, next_page = visit.cookie(cookies.OPENID), visit.cookie(cookies.OPENID_NEXT)
     visit.set_cookie(cookies.OPENID, "")
@@ -55,7 +55,10 @@ async def from_provider(visit: Visit) -> Response:
 
 
 async def _user_of(visit: Visit, identity: "OpenIdIdentity") -> str:
-    """The id of the user, who has the role that the provider gives them now; a new user where there was none."""
+    """Return the id of the user. Creates the user if there is none, and sets the role that the provider grants.
+
+    Raises ApiError 403.
+    """
     grant = identity.grant
     if grant is None:
         raise visit.refusal(403, _NO_ROLE)
@@ -65,7 +68,9 @@ async def _user_of(visit: Visit, identity: "OpenIdIdentity") -> str:
         same_address = await visit.read(details_by_email, authority, identity.email)
         details = next((user for user in same_address if user.organisation == grant.organisation), None)
         if (details is not None and details.openid is not None) or (same_address and not identity.is_email_verified):
-            raise visit.refusal(403, _FAILED)  # the address is a user's here, and nothing proves that it is this one
+            raise visit.refusal(
+                403, _FAILED
+            )  # a user here has the address, and nothing proves that it is the same person
         if details is not None:
             await visit.written(_bind, visit, details.user_id, identity.openid)
     fresh = None
@@ -98,7 +103,7 @@ def _bind(visit: Visit, user_id: str, openid: str) -> None:
 
 
 def _provider(visit: Visit) -> "OpenIdProvider":
-    """Raises ApiError 404 where none is configured, 403 over a connection that others can read."""
+    """Return the provider. Raises ApiError 404 if none is configured, 403 over a connection that others can read."""
     if visit.console.openid is None:
         raise not_found()
     if not visit.transport.is_safe_to_sign_in:

@@ -28,7 +28,7 @@ AT_ONCE = 24
 
 @page("/", roles=EVERYBODY, nav=N_("Overview"))
 async def overview(visit: Visit) -> Response:
-    """The progress of the suppliers, and the activity of a period."""
+    """Show the progress of the suppliers, and the activity of a period."""
     at, reach = now(), visit.person.listed_reach
     query = partial(supplier_standings, reach=reach, at=at)
     standings, more = await page_of(visit, "after", query, tuple[PlaceNumber, PlaceText], AT_ONCE)
@@ -55,6 +55,6 @@ async def overview(visit: Visit) -> Response:
 
 
 def _address(visit: Visit, period: str, supplier: str) -> str:
-    """Address of this page with the chart of another period."""
+    """Return the address of this page with the chart of another period."""
     parameters = {"period": period, "supplier": supplier, "after": visit.query("after")}
     return f"{ROOT}/?{urlencode({name: value for name, value in parameters.items() if value})}"

@@ -1,6 +1,6 @@
 """Pages of lists. The address holds the place where a page begins: the sort key of the last row before it.
 
-A place, unlike a number of rows, makes each page cost the same, and rows that come meanwhile move no others.
+With a key instead of a number of rows, every page costs the same, and new rows do not shift the others.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,7 +23,7 @@ PlaceText = Annotated[str, Meta(max_length=1_000, pattern="^[^\\x00]*$")]
 
 
 class Pages(msgspec.Struct, frozen=True):
-    """Addresses of the first and the next page of a list, "" where there is none."""
+    """Addresses of the first and the next page of a list; "" if there is none."""
 
     first: str
     next: str
@@ -68,12 +68,12 @@ def place_in(visit: Visit, name: str, kind: Any) -> Any:
 
 
 def no_place(visit: Visit, name: str) -> Exception:
-    """The refusal of an invalid place."""
+    """Return the refusal of an invalid place."""
     return visit.invalid(name, N_("The value must come from the link to the next page."))
 
 
 def pages(visit: Visit, name: str, after: Any, *, anchor: str = "", path: str = "", has_begun: bool = True) -> Pages:
-    """Addresses of the first page, and of the page that begins `after` a place, if any.
+    """Return the addresses of the first page, and of the page that begins `after` a place; None if there is none.
 
     Other parameters of the address stay: filters, and the places of other lists. `path` is the address of the page if
     the request was a form. `has_begun` is False if the place in the address belongs to another list.

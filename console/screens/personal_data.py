@@ -28,7 +28,7 @@ MIN_REASON = 3
 
 @page("/personal-data/", roles=AUDITORS, nav=N_("Personal data"))
 async def disclosures(visit: Visit) -> Response:
-    """Accesses to personal data, newest first."""
+    """List accesses to personal data, newest first."""
     query = partial(newest_disclosures, suppliers=visit.person.reach)
     rows, more = await page_of(visit, "before", query, PlaceNumber, AT_ONCE, place="position", start=0)
     people = await visit.read(details_of, {row.user_id for row in rows})
@@ -62,5 +62,5 @@ async def show_personal_data(visit: Visit) -> Response:
 
 
 async def is_shown(visit: Visit, supplier: str, external: str) -> bool:
-    """Return True if the user has asked for the account's personal data within the last half hour."""
+    """Return True if the user has requested the account's personal data within the last half hour."""
     return await visit.read(was_shown, supplier, external, visit.person.user_id, now() - SHOWN_FOR)

@@ -35,7 +35,7 @@ async def _standings(visit: Visit) -> list[VersionStanding]:
 
 @page("/projections/", roles=EVERYBODY, nav=N_("Views"))
 async def projection_list(visit: Visit) -> Response:
-    """Every version of every projection."""
+    """List every version of every projection."""
     return visit.render(
         "projections.html",
         standings=await _standings(visit),
@@ -45,7 +45,7 @@ async def projection_list(visit: Visit) -> Response:
 
 @page("/projections/{name}/", roles=EVERYBODY)
 async def projection(visit: Visit) -> Response:
-    """One projection: its versions, its parked streams, and the requests that can be made."""
+    """Show a projection: its versions, its parked streams, and forms that request operations."""
     name, person = _name(visit), visit.person
     standings = [row for row in await _standings(visit) if row.name == name]
     query = partial(parked_in, name=name, suppliers=person.reach)
@@ -104,7 +104,7 @@ async def _request(visit: Visit, kind: OwnerTaskKind, reason: str, **more: str) 
 
 
 async def _tasks(visit: Visit, name: str) -> list[OwnerTask]:
-    """The newest tasks. Users who see some suppliers get none, since these tasks concern all suppliers."""
+    """Return the newest tasks. Users who see only some suppliers get none: these tasks concern all suppliers."""
     if visit.person.reach is not None:
         return []
     tasks: list[OwnerTask] = []
@@ -121,5 +121,5 @@ def _name(visit: Visit) -> str:
 
 
 def _address(stream: str) -> str:
-    """The page of an import's stream; "" for other streams."""
+    """Return the address of the import with this stream; "" for other streams."""
     return import_address(*identity_of(stream)) if stream.startswith("import/") else ""

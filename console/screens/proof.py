@@ -43,7 +43,7 @@ VERDICTS: dict[str, tuple[str, str]] = {
 
 @page("/proof/", roles=EVERYBODY, nav=N_("Proof"))
 async def proof(visit: Visit) -> Response:
-    """Checkpoints, keys, and the last verification."""
+    """Show the checkpoints, the keys, and the last verification."""
     return await _shown(visit, None, "")
 
 
@@ -96,7 +96,7 @@ async def download_proof(visit: Visit) -> Response:
 
 
 def _note_in(text: str) -> str:
-    """The text with the line ends of a checkpoint; "" for a text that is too long for one."""
+    """Return the text with the line ends of a checkpoint; "" for a text that is too long for one."""
     return text.replace("\r\n", "\n") if len(text) <= MAX_NOTE else ""
 
 
@@ -137,7 +137,7 @@ async def _shown(visit: Visit, comparison: Compared | None, note: str) -> Respon
 
 
 def _moment(text: str) -> datetime | None:
-    """The time in a checkpoint, or None."""
+    """Return the time in a checkpoint, or None."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):

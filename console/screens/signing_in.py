@@ -28,12 +28,12 @@ from projections.auxiliary.user_details import details_by_email, details_of, ren
 
 MAX_EMAIL = 254
 admissions = Turns(2)
-"""Turns for counting tries, so that one host uses few database connections."""
+"""Limit for counting tries, so that one host uses few database connections."""
 
 
 @page("/sign-in/", roles=None)
 async def sign_in_page(visit: Visit) -> Response:
-    """The sign-in page."""
+    """Show the sign-in page."""
     if visit.opened is not None:
         return visit.redirect(f"{ROOT}/")
     return _form(visit, next_page=visit.query("next"))
@@ -57,7 +57,7 @@ async def sign_in(visit: Visit) -> Response:
 
 @page("/sign-in/{token}/", roles=None)
 async def link_page(visit: Visit) -> Response:
-    """The page of a sign-in link. Opening it does not use the link up, since mail programs open links, too."""
+    """Show the page of a sign-in link. Opening it does not use the link up, since mail programs open links, too."""
     if not visit.transport.is_safe_to_sign_in:
         return _form(visit, status=403)
     token = visit.path("token")
@@ -84,7 +84,7 @@ async def enter_by_link(visit: Visit) -> Response:
 
 @page("/password/", roles=EVERYBODY)
 async def password_page(visit: Visit) -> Response:
-    """The page that sets a password."""
+    """Show the page that sets a password."""
     return await _password_form(visit, "")
 
 
@@ -157,7 +157,7 @@ async def _tried(visit: Visit, email: str, password: str, *, only: str = "") -> 
 
 
 def _known_of(person: Person) -> list[str]:
-    """Words about the user that others would try first."""
+    """Return words about the user that somebody who guesses the password would try first."""
     words = f"{person.email} {person.name} {person.organisation} importledger"
     return [person.email, *re.findall(r"\w{3,}", words)]
 
@@ -201,7 +201,7 @@ def _form(
     is_wrong: bool = False,
     status: int = 200,
 ) -> Response:
-    """The sign-in page; over a connection that others can read, a page that asks for TLS."""
+    """Return the sign-in page, or, over a connection that others can read, a page that requires TLS."""
     if not visit.transport.is_safe_to_sign_in:
         return visit.render("tls_needed.html", status, transport=visit.transport)
     return visit.render(

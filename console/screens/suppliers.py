@@ -45,7 +45,7 @@ _NOT_YOURS = N_("You may only grant access to suppliers that you can see.")
 
 @page("/suppliers/", roles=EVERYBODY, nav=N_("Suppliers"))
 async def everything(visit: Visit) -> Response:
-    """The suppliers that the user sees; for operators also keys and users."""
+    """List the suppliers that the user sees; for operators also keys and users."""
     person = visit.person
     own = "" if person.reach is None else person.organisation
     is_operator = person.may(OPERATORS)
@@ -81,7 +81,7 @@ async def everything(visit: Visit) -> Response:
 
 @page("/suppliers/{supplier}/", roles=EVERYBODY)
 async def one_supplier(visit: Visit) -> Response:
-    """A supplier's status and settings, and the forms that change them."""
+    """Show a supplier's status and settings, and the forms that change them."""
     supplier = await _supplier(visit)
     return visit.render(
         "supplier.html",
@@ -180,7 +180,7 @@ async def create_key(visit: Visit) -> Response:
 
 @page("/keys/{key_id}/", roles=OPERATORS)
 async def one_key(visit: Visit) -> Response:
-    """A key, and the form that revokes it."""
+    """Show a key, and the form that revokes it."""
     return visit.render("key.html", key=await _key(visit))
 
 
@@ -218,7 +218,7 @@ async def add_user(visit: Visit) -> Response:
 
 @page("/users/{user_id}/", roles=OPERATORS)
 async def one_user(visit: Visit) -> Response:
-    """A user, and the forms that change them."""
+    """Show a user, and the forms that change them."""
     user = await _user(visit)
     return visit.render("user.html", user=user, roles=people.ROLES, is_self=user.user_id == visit.person.user_id)
 
@@ -249,7 +249,7 @@ async def change_user(visit: Visit) -> Response:
 
 
 async def _with_link(visit: Visit, user_id: str, name: str) -> Response:
-    """A page with a new sign-in link, which is shown once."""
+    """Create a sign-in link for the user, and return the page that shows it once."""
     token, at = new_token(), now()
     arguments = {"user_id": user_id, "token_sha256": token_sha256(token).hex()}
     await finished(visit, await ask(visit, "user_link", arguments))
@@ -272,7 +272,7 @@ def _require_confirmation(visit: Visit, name: str) -> None:
 
 
 def _organisation(visit: Visit) -> str:
-    """The organisation in the form. Users who do not see all suppliers may name only their own."""
+    """Return the organisation in the form. Users who do not see all suppliers may name only their own."""
     organisation = visit.form.text("organisation")
     if not people.ORGANISATION_NAME.match(organisation):
         raise visit.refusal(400, N_("The organisation must have 1 to 128 characters and no slash."))
@@ -290,7 +290,10 @@ async def _user(visit: Visit) -> UserListed:
 
 
 def _within(visit: Visit, holder: Holder | None) -> Holder:
-    """Return the key or user if the user of this visit may change it: users who see some suppliers reach no further."""
+    """Return the key or user if the user of this visit may change it.
+
+    Users who see only some suppliers get ApiError 404 for another organisation's, and 403 for one with more suppliers.
+    """
     person = visit.person
     if holder is None or (person.reach is not None and holder.organisation != person.organisation):
         raise not_found()
@@ -300,7 +303,7 @@ def _within(visit: Visit, holder: Holder | None) -> Holder:
 
 
 async def _codes(visit: Visit) -> list[str]:
-    """The supplier codes in the form. Each must exist, and the user must see it."""
+    """Return the supplier codes in the form. Raises ApiError unless each exists and the user sees it."""
     codes = list(dict.fromkeys(visit.form.text("suppliers").replace(",", " ").split()))
     if not codes or any(code != "*" and not people.SUPPLIER_CODE.match(code) for code in codes):
         raise visit.refusal(400, N_("A supplier code must have 1 to 32 letters, digits, _ or -."))

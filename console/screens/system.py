@@ -37,7 +37,7 @@ LEADER_NAMES = {
 
 @page("/system/", roles=OPERATORS, nav=N_("System"), is_whole=True)
 async def system(visit: Visit) -> Response:
-    """The state of the service, for operators who see all suppliers."""
+    """Show the state of the service to operators who see all suppliers."""
     if visit.person.reach is not None:
         raise not_found()
     folder = visit.console.settings.data_dir
@@ -72,7 +72,7 @@ def _vitals(ledger: Ledger) -> tuple[Vitals, IntakeStop | None]:
 
 
 def _disk(folder: Path) -> Any:
-    """Disk usage of the folder's file system; None if the folder does not exist."""
+    """Return the disk usage of the folder's file system; None if the folder does not exist."""
     try:
         return shutil.disk_usage(folder)
     except OSError:

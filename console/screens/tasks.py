@@ -20,7 +20,7 @@ AT_ONCE = 50
 
 @page("/tasks/", roles=EVERYBODY)
 async def tasks(visit: Visit) -> Response:
-    """A page of the requested operations; users who see some suppliers see those about these."""
+    """Show a page of the requested operations. Users who see only some suppliers see those about these."""
     query = partial(owner_tasks_page, suppliers=visit.person.reach)
     rows, more = await page_of(visit, "after", query, tuple[datetime, PlaceText], AT_ONCE)
     return visit.render("tasks.html", tasks=await shown_tasks(visit, rows), more=more)
@@ -39,7 +39,7 @@ class ShownTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def shown_tasks(visit: Visit, tasks: Sequence[OwnerTask]) -> list[ShownTask]:
-    """Add what a page shows beside the tasks."""
+    """Return the tasks with the subject, user and reason that a page shows."""
     people = await visit.read(details_of, {task.user_id for task in tasks}) if tasks else {}
     ids = {task.reason for task in tasks if task.reason}
     reasons = await visit.read(reasons_of, ids) if ids else {}
