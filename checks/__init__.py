@@ -1,1 +1,1 @@
-"""Rules of the house, which a look at the sources holds; `make check` runs them. Also pages made from the sources."""
+"""Rules of this project that tests check in its sources (`make check`), and pages that are generated from them."""

@@ -1,7 +1,7 @@
 """Documents that are made from the code and kept in docs/: errors, the table of limits and the released contract.
 
-`python -m checks.generated` writes them; tests hold them to the code. The contract may only grow: what clients rely on
-does not change, so a change that is no addition is refused here.
+`python -m checks.generated` writes them; tests compare them with the code. The contract may only grow, since clients
+rely on it: any other change is refused here.
 """
 
 import re
@@ -37,27 +37,27 @@ LIMITS_PAGE = DOCS / "reference" / "limits.md"
 _LIMITS_BEGIN, _LIMITS_END = "<!-- limits -->\n", "<!-- /limits -->\n"
 
 _FOR_PEOPLE = frozenset({"description", "summary", "example", "examples", "title", "tags", "version"})
-"""May change."""
+"""Members of the description that are for people. They may change."""
 _BOUNDS = frozenset({"pattern", "enum", "minimum", "maximum", "minLength", "maxLength", "maxItems", "type"})
 _NAMED_THINGS = ("/properties", "/schemas", "/paths", "/responses")
-"""Objects whose names are not JSON Schema's own."""
+"""Ends of the paths of objects whose member names are ours, such as those of fields, and not keywords."""
 
 
 def limits_table() -> str:
-    """The table as docs/reference/limits.md shows it."""
+    """Return the table of limits as docs/reference/limits.md shows it."""
     rows = [f"| {limit.name} | {limit.value} | {limit.answer} | {limit.protects} |" for limit in LIMITS]
     return "\n".join(["| what | limit | beyond it | protects |", "|---|---|---|---|", *rows]) + "\n"
 
 
 def limits_page(page: str) -> str:
-    """docs/reference/limits.md with the table of limits as it is now."""
+    """Return the text of docs/reference/limits.md with its table replaced by the current one."""
     before, _, rest = page.partition(_LIMITS_BEGIN)
     _, _, after = rest.partition(_LIMITS_END)
     return f"{before}{_LIMITS_BEGIN}{limits_table()}{_LIMITS_END}{after}"
 
 
 def errors_page() -> str:
-    """docs/reference/errors.md."""
+    """Return the text of docs/reference/errors.md."""
     lines = [
         "# Error codes",
         "",
@@ -109,7 +109,7 @@ _RESOURCES = (
 
 
 def fields_page() -> str:
-    """docs/reference/fields.md: every field that importers send."""
+    """Return the text of docs/reference/fields.md: every field that importers send."""
     lines = [
         "# Fields",
         "",
@@ -178,7 +178,7 @@ def contract_changes(released: Any, present: Any) -> Iterator[str]:
 
 
 class _Sides(msgspec.Struct, frozen=True):
-    """Distinguish the parts of a description that clients send from those that they only read."""
+    """Distinguishes the parts of a description that clients send from those that they only read."""
 
     sent: frozenset[str]
     """Names of the components that bodies of requests are made of."""
@@ -236,7 +236,7 @@ def _is_longer(was: Any, now: Any, place: str, sides: _Sides) -> bool:
 
 
 def main() -> None:
-    """Write all. Exit code 1 when the contract would change what was released."""
+    """Write all pages. Exit code 1 if the contract would break the released one."""
     present = openapi(OPERATIONS)
     released = msgspec.json.decode(CONTRACT.read_bytes()) if CONTRACT.exists() else {}
     if changes := list(contract_changes(released, present)):

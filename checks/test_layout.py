@@ -1,4 +1,4 @@
-"""House rules of the tests themselves: helpers stand in tests/support, and chance has a seed."""
+"""Rules for the tests: helpers are in tests/support, and nothing depends on the random seed of `hash`."""
 
 import ast
 import tomllib
@@ -11,7 +11,7 @@ FILES = sorted(TESTS.rglob("*.py"))
 
 
 def imported(file: Path) -> set[str]:
-    """The modules that are imported, and the names imported from packages as if they were modules."""
+    """Return the names of imported modules. A name that is imported from a module counts as a module below it."""
     names = set()
     for node in nodes(file):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""House rules of the log: one reader of events, locks with names, statuses in one place, a verifier without imports."""
+"""Rules for the log: one decoder of events, locks with names, statuses in one place, a verifier without imports."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def decoded_types(file: Path) -> set[str]:
-    """Names of the types that a file decodes from JSON."""
+    """Return the names of the types that a file decodes from JSON."""
     calls = [node for node in nodes(file) if isinstance(node, ast.Call)]
     decoding = [call for call in calls if ast.unparse(call.func) in ("msgspec.json.Decoder", "msgspec.json.decode")]
     named = [argument for call in decoding for argument in (*call.args, *(keyword.value for keyword in call.keywords))]
@@ -23,7 +23,7 @@ def decoded_types(file: Path) -> set[str]:
 
 
 def test_no_other_file_decodes_events() -> None:
-    """Another decoder would meet errors that it does not expect."""
+    """Another decoder would raise errors for which its callers are not prepared."""
     files = [file for folder in ROOT.glob("*/__init__.py") for file in folder.parent.rglob("*.py")]
     ours = [file for file in files if file.relative_to(ROOT).parts[0] not in ("tests", "bench", "checks")]
     assert [file for file in ours if decoded_types(file) & EVENT_NAMES] == []
@@ -31,7 +31,7 @@ def test_no_other_file_decodes_events() -> None:
 
 
 def test_the_logs_lock_is_taken_for_a_switch_and_for_one_account_and_for_nothing_that_grows_with_the_log() -> None:
-    """Besides by `append_events`: creates wait until it is free."""
+    """`append_events` takes it as well. Creates wait while it is held."""
     taken = [
         str(file.relative_to(ROOT))
         for folder in ("api", "cli", "console", "embedded", "eventstore", "projections", "workers")

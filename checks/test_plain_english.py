@@ -1,4 +1,4 @@
-"""Each folder has at most so many hard sentences in 1,000 words. A limit may only fall."""
+"""Limits on the number of hard sentences in 1,000 words of each folder. A limit may only fall."""
 
 import os
 import subprocess

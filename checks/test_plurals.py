@@ -1,4 +1,4 @@
-"""Numbers in sentences have their noun from `counted`, which knows the singular."""
+"""Rule for numbers in sentences: `counted` adds the noun, in the singular or plural."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ from tests.support.folders import ROOT
 
 FOLDERS = ("cli", "eventstore", "projections", "importer/src")
 ALONE = "verifier.py"
-"""It imports nothing, and what it proves has at least two events: of a supplier and of an account."""
+"""File that is not checked: it imports nothing, and a proof has at least two events, so its plurals are right."""
 NOUNS = (
     "account|cell|change|checkpoint|e-mail|error|event|import|key|line|migration|moment|path|payload|person|"
     "position|process|projection|record|request|row|sheet|stream|supplier|user|value|version|warning|worker"

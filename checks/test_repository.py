@@ -1,4 +1,4 @@
-"""House rules that a program can check: documentation is whole, lock files name no addresses."""
+"""Rules for the repository: documentation is complete, requirements are pinned, functions are short."""
 
 import ast
 import re
@@ -114,7 +114,7 @@ def test_documents_are_wrapped_at_100_characters_tables_and_blocks_excepted() ->
 
 
 def functions() -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef, str]]:
-    """Every function of what is shipped, with the line that its name is in."""
+    """Yield every function of the shipped packages, with its file and the source line of its name."""
     for package in (*PACKAGES, "importer/src/importledger_client"):
         for file in (ROOT / package).rglob("*.py"):
             lines = file.read_text().splitlines()

@@ -14,7 +14,7 @@ KNOWN_LICENCES = {"protobuf": "BSD-3-Clause"}
 
 
 def licence_of(component: dict[str, Any]) -> str:
-    """Licence of the component; "" if it is unknown."""
+    """Return the licence of the component; "" if it is unknown."""
     licences = []
     for choice in component.get("licenses", ()):
         licence = choice.get("license", {})
@@ -24,7 +24,7 @@ def licence_of(component: dict[str, Any]) -> str:
 
 
 def rows(bill: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """(name, version, licence) of every component, sorted by name."""
+    """Return (name, version, licence) of every component, sorted by name."""
     return sorted(
         (component["name"], component.get("version", ""), licence_of(component)) for component in bill["components"]
     )

@@ -14,7 +14,7 @@ from embedded.user import RunAs
 from eventstore.errors import OperatorError
 
 SOCKET_PATH_MAX = 90
-"""The system allows 107 bytes for a socket's path; Postgres adds its own file name."""
+"""Bytes of the path of a folder of sockets: the system allows 107 with the file name. Beyond, a short path is used."""
 
 
 class FolderInUse(OperatorError):
@@ -70,7 +70,7 @@ class DataFolder:
             self._lock = None
 
     def secret(self, name: str) -> str:
-        """A secret of this service, made at first use."""
+        """Return a secret of this service, which is created at first use."""
         file = self.path / "secrets" / name
         if not file.exists():
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -83,14 +83,14 @@ class DataFolder:
         return file.read_text()
 
     def known_secret(self, name: str) -> str | None:
-        """A secret that exists; None for one that was not made yet."""
+        """Return a secret; None if it was not created yet."""
         try:
             return (self.path / "secrets" / name).read_text()
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def socket_folder(self, user: RunAs) -> Path:
-        """A folder for sockets that only the servers' user may enter; a temporary one where the path is too long."""
+        """Return a folder for sockets that only the servers' user may enter; a temporary one for a too long path."""
         run = self.path / "run"
         if len(os.fsencode(run)) > SOCKET_PATH_MAX or "," in str(run):
             run = (

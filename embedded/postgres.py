@@ -1,6 +1,6 @@
-"""PostgreSQL from a Python wheel: its binaries only. Start-up, users and access rules are ours.
+"""PostgreSQL from a Python wheel, of which only the binaries are used: this module starts it and sets its access rules.
 
-The cluster is made with scram for everybody and listens on a socket in a folder of mode 0700 and nowhere else.
+All roles need a password (SCRAM). The cluster listens only on a socket in a folder of mode 0700.
 """
 
 import importlib.util
@@ -37,7 +37,7 @@ _OPTIONS = {
     "max_wal_size": "1GB",  # a larger one writes fewer whole pages, and makes recovery longer
     "wal_compression": "off",  # compressing a page takes longer than writing it
     "checkpoint_timeout": "15min",
-    "default_statistics_target": "30",  # growing tables are analysed each minute, with a third of the rows
+    "default_statistics_target": "30",  # a small sample: growing tables are analysed each minute
     "log_line_prefix": "%m [%p] ",
     "log_checkpoints": "off",
     # Errors of statements quote values and reach the client: this log needs only the others.
@@ -70,7 +70,7 @@ class NotStarted(OperatorError):
 
 
 def buffers_mb(memory: int) -> int:
-    """`shared_buffers` in MB for this memory in bytes. Pure.
+    """Return `shared_buffers` in MB for this memory in bytes. Pure.
 
     1 GB holds the indexes of a million accounts; with less they are read from files.
     """
@@ -99,7 +99,7 @@ class EmbeddedPostgres:
 
     @staticmethod
     def options() -> dict[str, str]:
-        """Options on this machine, which do not depend on the folder and the number of connections."""
+        """Return the options that do not depend on the folder and the number of connections."""
         return _OPTIONS | {"shared_buffers": f"{buffers_mb(usable_memory())}MB"}
 
     def prepare(self) -> None:

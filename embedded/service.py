@@ -38,15 +38,15 @@ class Connections(msgspec.Struct, frozen=True, kw_only=True):
     admin_url: str
     redis_url: str | None
     role_urls: dict[str, str] = {}
-    """URLs by kind of process, where each has its own database role. Others use `database_url`."""
+    """URLs by kind of process, if each kind has its own database role. Other kinds use `database_url`."""
 
     def url_of(self, kind: str) -> str:
-        """The database URL of a kind of process."""
+        """Return the database URL of a kind of process."""
         return self.role_urls.get(kind, self.database_url)
 
 
 class Service:
-    """Start the servers that have no URL, migrate, then start the roles."""
+    """Starts the servers that have no URL, migrates the database, and starts the roles."""
 
     def __init__(self, folder: DataFolder, *, log_folder: Path | None = None) -> None:
         self._folder = folder

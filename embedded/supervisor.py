@@ -152,7 +152,7 @@ class _Child:
 
 
 def _line_of(role: str, line: str) -> str:
-    """The line of a role in the form of our log, with colours on a terminal only."""
+    """Return the line of a role in the form of this process's log, with colours on a terminal only."""
     if not is_for_people(form_of_log()):
         return line_as_json(line, role=role)
     return line if sys.stderr.isatty() else cleaned_line(_COLOURS.sub("", line))
@@ -194,7 +194,7 @@ class Supervisor:
                 self._report_dying(dying)
 
     def _found_dying(self) -> dict[str, str]:
-        """The programs with MAX_EARLY_DEATHS early deaths in a row, by name, with the last line of each."""
+        """Return the programs with MAX_EARLY_DEATHS early deaths in a row, by name, with the last line of each."""
         return {
             child.program.name: last_words(child.last_line)
             for tier in self._tiers
@@ -214,7 +214,7 @@ class Supervisor:
 
 
 def last_words(line: str) -> str:
-    """The last line of a role as a short sentence: of a line of JSON, the event and the error."""
+    """Return the last line of a role as a short sentence. Of a line of JSON, it has the event and the error."""
     with contextlib.suppress(ValueError, AttributeError):
         entry = json.loads(line)
         parts = (entry.get("event"), str(entry.get("exception") or "").rpartition("\n")[2])

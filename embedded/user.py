@@ -1,4 +1,4 @@
-"""The user that the servers run as: the caller, or an unprivileged one where the caller is root."""
+"""The user that the servers run as: the caller, or an unprivileged user if the caller is root."""
 
 import os
 import pwd
@@ -20,7 +20,7 @@ class RunAs(msgspec.Struct, frozen=True):
     gid: int | None = None
 
     def popen_arguments(self) -> dict[str, Any]:
-        """Arguments of subprocess to start a program as this user."""
+        """Return the arguments of subprocess that start a program as this user."""
         if self.uid is None:
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
@@ -58,7 +58,7 @@ class RunAs(msgspec.Struct, frozen=True):
 
 
 def server_user() -> RunAs:
-    """The user of the servers. Postgres refuses to run as root: then it is `importledger`, created if possible.
+    """Return the user of the servers. Postgres refuses to run as root: then it is `importledger`, created if possible.
 
     Otherwise it is `nobody`, which every system has, and which other programs may use too.
     """
@@ -95,7 +95,7 @@ def _make_user(name: str) -> None:
 
 
 def reachable_copy(folders: list[Path], target: Path, user: RunAs) -> list[Path]:
-    """The folders where the user can reach them, else copies below `target`."""
+    """Return the folders if the user can reach all of them, else copies of them below `target`."""
     if all(user.can_reach(folder) for folder in folders):
         return folders
     copies = [target / folder.name for folder in folders]

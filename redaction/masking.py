@@ -42,18 +42,18 @@ _OBJECTS = frozenset(_OBJECT_NAMES.split())
 _CLOSED = frozenset({"metadata", "notes", "references"})
 """Documented lists whose values are free text."""
 _VALUES = {"value": ("readings",)}
-"""Fields that are harmless only directly inside these."""
+"""Fields that are harmless only as direct members of these."""
 _MOST_DIGITS = 4
 """Most digits of an index in a path. A name with more digits may be a telephone number."""
 
 
 def mask_name(name: str | None) -> str:
-    """`Anna Müller` is `A••• M•••`."""
+    """Mask a name: `Anna Müller` becomes `A••• M•••`."""
     return " ".join(f"{word[0]}{DOTS}" for word in (name or "").split())
 
 
 def mask_email(email: str | None) -> str:
-    """`anna@example.org` is `a•••@e•••.org`."""
+    """Mask an e-mail address: `anna@example.org` becomes `a•••@e•••.org`."""
     if not email:
         return ""
     local, _, domain = email.rpartition("@")
@@ -62,30 +62,30 @@ def mask_email(email: str | None) -> str:
 
 
 def mask_phone(number: str | None) -> str:
-    """`+49 170 1234567` is `••• 67`."""
+    """Mask a telephone number: `+49 170 1234567` becomes `••• 67`."""
     digits = re.sub(r"\D", "", number or "")
     return "" if not number else f"{DOTS} {digits[-2:]}" if len(digits) > 4 else DOTS
 
 
 def mask_iban(iban: str | None) -> str:
-    """`DE02 1203 0000 0000 2020 51` is `DE•• ••• 51`."""
+    """Mask an IBAN: `DE02 1203 0000 0000 2020 51` becomes `DE•• ••• 51`."""
     plain = re.sub(r"\s", "", iban or "")
     return "" if not plain else f"{plain[:2].upper()}•• {DOTS} {plain[-2:]}" if len(plain) > 8 else DOTS
 
 
 def mask_postcode(postcode: str | None) -> str:
-    """`10115` is `10•••`."""
+    """Mask a postcode: `10115` becomes `10•••`."""
     return f"{postcode.strip()[:2]}{DOTS}" if postcode and postcode.strip() else ""
 
 
 def mask_date(day: object) -> str:
-    """`1980-05-17` is `1980-••-••`."""
+    """Mask a date: `1980-05-17` becomes `1980-••-••`."""
     text = str(day) if day else ""
     return f"{text[:4]}-••-••" if re.match(r"[0-9]{4}-", text) else DOTS if text else ""
 
 
 def mask_text(text: object) -> str:
-    """Keep the first character of a text with more than three."""
+    """Mask a text: `Berlin` becomes `B•••`. Of a text of up to three characters, nothing stays."""
     plain = "" if text is None else str(text).strip()
     return f"{plain[:1]}{DOTS}" if len(plain) > 3 else DOTS if plain else ""
 

@@ -3,7 +3,7 @@
 API_READS = 8
 API_LISTS = 4
 API_LOG = 10
-"""Of these, one is reserved for the writer of the log."""
+"""Connections of an api process that may write. One of them is reserved for the writer of the log."""
 RELAY = 8
 WORKER = 12
 METRICS = 1
@@ -13,6 +13,6 @@ OTHERS = 28
 
 
 def of_service(api_processes: int, workers: int) -> int:
-    """Largest number of connections of all processes of a service."""
+    """Return the largest number of connections of all processes of a service."""
     api = (API_READS + API_LISTS + API_LOG + METRICS) * api_processes
     return api + (WORKER + METRICS) * workers + RELAY + METRICS + OTHERS

@@ -6,7 +6,8 @@ import sys
 SWITCH_INTERVAL_S = 0.01
 """Seconds until a thread must yield the interpreter. Fewer switches keep the CPU caches warm."""
 SHORT_SWITCH_INTERVAL_S = 0.0005
-"""The same where threads wait for one another, as requests of an api process wait for the writer of the log."""
+"""Switch interval if threads wait for one another, as requests of an api process wait for the log's writer [seconds].
+"""
 LOADED = 200_000
 """Objects after which garbage is collected during a start: more than a start creates."""
 

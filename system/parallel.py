@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def processes(count: int) -> "Iterator[ProcessPoolExecutor]":
-    """A pool of `count` processes. Tasks that have not begun at the end of the block are cancelled.
+    """Run a pool of `count` processes for the block. Tasks that have not begun at its end are cancelled.
 
     The processes are forked and share memory: call this before threads start. Each opens its own connections. Only
     this process handles an interrupt from the keyboard.
@@ -37,7 +37,7 @@ def processes(count: int) -> "Iterator[ProcessPoolExecutor]":
 
 
 def spawned(count: int, begin: Callable[..., None], arguments: tuple[Any, ...]) -> "ProcessPoolExecutor":
-    """A pool of `count` spawned processes, which may be started while threads run. Each calls `begin` first."""
+    """Return a pool of `count` spawned processes, which may start while threads run. Each calls `begin` first."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 

@@ -9,13 +9,13 @@ GROUP, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 
 
 def usable_cores() -> int:
-    """Number of cores that this process may use, limited by `taskset` and containers."""
+    """Return the number of cores that this process may use, limited by `taskset` and containers."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, math.ceil(min(cores, granted_cores())))
 
 
 def granted_cores(group: Path = GROUP, groups: Path = GROUPS) -> float:
-    """CPU limit of this process's cgroups, in cores; infinite where there is none.
+    """Return the CPU limit of this process's cgroups, in cores; infinity if there is none.
 
     `cpu.max` holds microseconds of CPU time, or `max`, and the period in microseconds.
     """
@@ -23,7 +23,7 @@ def granted_cores(group: Path = GROUP, groups: Path = GROUPS) -> float:
 
 
 def groups_of(group: Path = GROUP, groups: Path = GROUPS) -> list[Path]:
-    """The folders of the process's cgroup and its parents; none where the system does not report them."""
+    """Return the folders of the process's cgroup and its parents; none if the system does not report them."""
     try:
         [path] = [line[3:] for line in group.read_text().splitlines() if line.startswith("0::/")]
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""A number of each of several processes, which all can read, in an open file that they inherit."""
+"""One number for each of several processes, which all of them can read. It is in an open file that they inherit."""
 
 import mmap
 import os
@@ -12,7 +12,7 @@ _BYTES = 16
 
 
 def counts_file(places: int) -> IO[bytes]:
-    """An open file for the numbers of `places` processes; it is deleted when the last of them ends."""
+    """Return an open file for the numbers of `places` processes. It is deleted when the last of them ends."""
     in_memory = os.memfd_create("counts") if hasattr(os, "memfd_create") else None
     file = tempfile.TemporaryFile() if in_memory is None else os.fdopen(in_memory, "r+b")  # noqa: SIM115 - given away
     file.write(bytes(_BYTES * places))
@@ -37,7 +37,7 @@ class SharedCounts:
         self._numbers[2 * self._place + 1] = 0
 
     def least_of_others(self) -> int | None:
-        """The least number of another process; None where there is none."""
+        """Return the least number of any other process; None if no other has written one within FRESH_NS."""
         numbers, since = self._numbers, time.monotonic_ns() - FRESH_NS
         places = (place for place in range(len(numbers) // 2) if place != self._place)
         return min((numbers[2 * place] for place in places if numbers[2 * place + 1] > since), default=None)

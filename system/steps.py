@@ -9,7 +9,7 @@ Steps = Generator[None, None, T]
 
 
 def to_the_end(steps: Steps[T]) -> T:
-    """Do all steps, and return the result."""
+    """Run all steps, and return the result."""
     while True:
         try:
             next(steps)

@@ -79,7 +79,7 @@ def write_counts() -> None:
 
 
 def _read(filename: str) -> tuple[bytearray, dict[str, int]]:
-    """Return the content of a file and the place of each value in it."""
+    """Return the content of a file and the offset of each value in it; empty content for an unreadable file."""
     with contextlib.suppress(OSError, ValueError, RuntimeError, struct.error), open(filename, "rb") as file:
         content = bytearray(file.read())
         used = _SIZE.unpack_from(content, 0)[0]

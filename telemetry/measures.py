@@ -11,37 +11,37 @@ class Measures:
     """Listener that ignores everything: for verbs, tests, and roles without metrics."""
 
     def answered(self, method: str, route: str | None, status: int | None, took_s: float) -> None:
-        """A request was answered. Without a route nothing was found; without a status the client left before."""
+        """Count an answer. `route` is None for an unknown path, `status` if the client left before the answer."""
 
     def settle(self) -> None:
-        """Make counts visible to other processes. Called now and then by the code that answers requests."""
+        """Make counts visible to other processes. Code that answers requests calls it at an interval."""
 
     def refused(self, code: str) -> None:
-        """A request, or a line of a bulk body, was refused with this code."""
+        """Count a request, or a line of a bulk body, that was refused with this code."""
 
     def accepted(self, mode: str, outcome: str) -> None:
-        """An account was accepted (`create`, `dry_run`): `staged`, `replaced`, or `unchanged`."""
+        """Count an accepted account by mode (`create`, `dry_run`) and outcome (`staged`, `replaced`, `unchanged`)."""
 
     def appended(self, events: int, took_s: float) -> None:
-        """Events were appended in one transaction. The time includes the wait for the log's lock."""
+        """Count the events of a transaction, and its time, which includes the wait for the log's lock."""
 
     def rung(self, bell: str, streams: int) -> None:
-        """A message for some streams was sent."""
+        """Count a message that was sent to the queue `bell`, and the streams that it names."""
 
     def waiting(self, bell: str, messages: int) -> None:
-        """Messages are waiting for a worker."""
+        """Record the number of messages that wait in the queue `bell` for a worker."""
 
     def processed(self, imports: int, took_s: float) -> None:
-        """A worker has completed imports in one batch."""
+        """Count a batch of imports that a worker has completed, and its time."""
 
     def ended(self, status: str, imports: int) -> None:
-        """Imports have ended in this state."""
+        """Count imports that have ended in this state."""
 
     def pool(self, name: str, stats: Mapping[str, int]) -> None:
-        """State of a pool of connections (psycopg_pool's `get_stats`)."""
+        """Record the state of a pool of connections (psycopg_pool's `get_stats`)."""
 
     def queued(self, appends: int) -> None:
-        """Appends are waiting for the writer of the log."""
+        """Record the number of appends that wait for the writer of the log."""
 
 
 _listening = [Measures()]

@@ -1,4 +1,4 @@
-"""Collect metrics that nobody reports (pools, queues), in a thread at an interval."""
+"""Read the state of pools and queues for metrics, at an interval and in a thread of its own."""
 
 import threading
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Traces. Spans go nowhere until a role installs a keeper.
+"""Traces. No spans are recorded until a role installs a recorder with `trace_with`.
 
 The metadata of an event hold the `traceparent` of its request. The span of the worker that completes an import is
 linked to the request that has staged it.
@@ -18,7 +18,7 @@ class RequestSpan:
 
 
 class Spans:
-    """Makes no spans: for verbs, tests, and roles without traces."""
+    """Recorder that makes no spans: for verbs, tests, and roles without traces."""
 
     is_on = False
 
@@ -28,7 +28,7 @@ class Spans:
 
     @contextmanager
     def of_work(self, name: str, traceparents: Sequence[str]) -> Iterator[str]:
-        """Put a span around work that is linked to these. Yields its `traceparent`, "" if there is none."""
+        """Put a span around the block, linked to these trace contexts. Yields its `traceparent`, "" without a span."""
         yield ""
 
     def close(self) -> None:
@@ -39,10 +39,10 @@ _keeping = [Spans()]
 
 
 def spans() -> Spans:
-    """Return the keeper of this process."""
+    """Return the recorder of this process."""
     return _keeping[0]
 
 
 def trace_with(keeper: Spans) -> None:
-    """Install the keeper of this process. For entry points, once."""
+    """Install the recorder of this process. For entry points, once."""
     _keeping[0] = keeper

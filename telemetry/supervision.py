@@ -88,7 +88,10 @@ class Supervision:
 
     @contextmanager
     def part(self, name: str, *, passes: Callable[[Exception], bool]) -> Iterator[None]:
-        """Keep the failure of a part of some work from the rest. `passes` chooses errors that concern all of it."""
+        """Catch and report an error of the block, so that other parts of the work continue.
+
+        Errors for which `passes` returns True are raised: they concern all of the work.
+        """
         try:
             yield
         except Exception as error:
@@ -99,7 +102,10 @@ class Supervision:
             self.works(name)
 
     def failed(self, name: str, error: Exception, *, is_waiting: bool = False, is_logged: bool = False) -> float:
-        """Note a failure, and log it unless it was logged a moment ago. Return the pause before the next try."""
+        """Record a failure, and log it unless it was logged a moment ago. Return the seconds before the next try.
+
+        `is_waiting`: the work only waits for a server that is away. `is_logged`: the caller has logged the failure.
+        """
         now, text = time.monotonic(), said_by(error)
         if is_waiting:  # the kind of error adds nothing then
             text = text.removeprefix(f"{type(error).__name__}: ")
@@ -121,7 +127,7 @@ class Supervision:
         return pause_s
 
     def works(self, name: str) -> None:
-        """Note that the work succeeds. This is cheap while nothing fails."""
+        """Record that the work succeeds. This is cheap while nothing fails."""
         if name in self._failing:
             with self._lock:
                 failing = self._failing.pop(name, None)
@@ -130,18 +136,18 @@ class Supervision:
                 logger.info("work succeeds again", work=name, times=failing.trouble.times)
 
     def waits_no_more(self, name: str) -> None:
-        """Note that the server answers for which the work has waited."""
+        """Record that the server for which the work has waited answers again."""
         failing = self._failing.get(name)
         if failing is not None and failing.trouble.is_waiting:
             self.works(name)
 
     def is_due(self, name: str) -> bool:
-        """Return whether the pause after the last failure is over."""
+        """Return True if the pause after the last failure is over."""
         failing = self._failing.get(name)
         return failing is None or time.monotonic() >= failing.due_at
 
     def troubles(self) -> list[Trouble]:
-        """Return what fails at present, by name."""
+        """Return the present troubles, sorted by name."""
         with self._lock:
             return [failing.trouble for name in sorted(self._failing) if (failing := self._known(name)) is not None]
 

@@ -1,7 +1,8 @@
-"""The doorbell: Dramatiq on Redis, or in memory if there is no Redis.
+"""Queues of messages to workers: Dramatiq on Redis, or in memory if there is no Redis.
 
-Messages hold only ids of streams or of jobs. Dramatiq's retries, delays, results and time limits are off: attempts,
-leases and due times are in Postgres.
+In names here, a bell is a queue, the doorbell is the broker, and to ring is to send a message. Messages hold only ids
+of streams or of jobs. Dramatiq's retries, delays, results and time limits are off: attempts, leases and due times are
+in Postgres.
 """
 
 import os
@@ -63,10 +64,10 @@ class Doorbell(Protocol):
 
 
 class BrokerDoorbell:
-    """Sends messages through a Dramatiq broker, or through one for each bell."""
+    """Sends messages through a Dramatiq broker, or through one for each queue."""
 
     def __init__(self, broker: dramatiq.Broker, others: Mapping[Bell, dramatiq.Broker] = MappingProxyType({})) -> None:
-        """`others`: brokers of bells that have their own."""
+        """`others`: brokers of the queues that have their own."""
         self._brokers = {bell: others.get(bell, broker) for bell in BELLS}
         for bell, each in self._brokers.items():
             each.declare_queue(bell.queue)
@@ -115,7 +116,7 @@ class _UndelayedBroker(RedisBroker):
 
 
 def redis_broker(redis_url: str) -> RedisBroker:
-    """Broker on `redis://`, `rediss://` or `unix://`. A command to a Redis that hangs fails within 30 seconds."""
+    """Return a broker on `redis://`, `rediss://` or `unix://`. A command fails within 30 seconds if Redis hangs."""
     parameters: dict[str, Any] = dict(parse_url(redis_url))  # type: ignore[no-untyped-call]
     if parameters.pop("connection_class", None) is redis.UnixDomainSocketConnection:
         parameters["unix_socket_path"] = parameters.pop("path")
@@ -134,19 +135,19 @@ def redis_broker(redis_url: str) -> RedisBroker:
 
 
 def in_process_broker() -> StubBroker:
-    """Broker in the memory of this process."""
+    """Return a broker in the memory of this process."""
     return StubBroker(middleware=[])
 
 
 def declare_actor(broker: dramatiq.Broker, bell: Bell, act: Callable[[list[str]], None]) -> None:
-    """Register the function that processes the messages of this bell."""
+    """Register the function that processes the messages of this queue."""
     dramatiq.actor(actor_name=bell.actor, queue_name=bell.queue, broker=broker, priority=bell.priority)(act)
 
 
 def start_workers(broker: dramatiq.Broker, bell: Bell, *, threads: int) -> dramatiq.Worker:
-    """Start threads that process the messages of this bell. Stop them with `worker.stop(timeout=…)`.
+    """Start threads that process the messages of this queue. Stop them with `worker.stop(timeout=…)`.
 
-    Each bell needs a broker of its own: Dramatiq supports one worker for each broker.
+    Each queue needs a broker of its own: Dramatiq supports one worker for each broker.
     """
     worker = dramatiq.Worker(broker, queues={bell.queue}, worker_timeout=bell.asks_every_ms, worker_threads=threads)
     worker.start()

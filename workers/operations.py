@@ -1,4 +1,4 @@
-"""Operations on people, keys and users that need the rights of the database's owner, each with the roles that may ask.
+"""Operations that need the rights of the database's owner, each with the roles of users that may request it.
 
 Verbs carry them out at once. Pages of the console request them, and the relay carries them out.
 """
@@ -74,7 +74,7 @@ def known_email(text: str) -> str:
 
 
 def new_details(email: str, name: str, organisation: str) -> UserDetails:
-    """Details of a new user. Raises UserNotPossible if the text is no address."""
+    """Return the details of a new user with a new id. Raises UserNotPossible if `email` is not an e-mail address."""
     return UserDetails(user_id=new_user_id(), email=known_email(email), organisation=organisation, name=name[:MAX_NAME])
 
 
@@ -258,7 +258,7 @@ def may_request(ledger: Ledger, request: OwnerTaskRequested) -> bool:
 
 
 def _suppliers_of_key(ledger: Ledger, name: str, key_id: str) -> set[str]:
-    """Suppliers of a key of the organisation; none if there is no such key."""
+    """Return the suppliers of a key of the organisation; none if there is no such key."""
     events = [recorded.event for recorded in ledger.history(organisation.stream_of(name))]
     created = [event for event in events if isinstance(event, organisation.KeyCreated) and event.key_id == key_id]
     return {supplier for event in created for supplier in event.suppliers}

@@ -19,7 +19,7 @@ def is_redis_url(url: str) -> bool:
 
 
 def why_no_redis(url: str) -> str | None:
-    """Address of Redis and the reason why it cannot be used; None if it answers."""
+    """Return the address of Redis with the reason why it cannot be used; None if it answers."""
     client = redis.Redis.from_url(url, socket_connect_timeout=TIMEOUT_S, socket_timeout=TIMEOUT_S)
     try:
         client.ping()

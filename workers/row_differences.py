@@ -19,7 +19,7 @@ _NAMING = ("account_number", "external_account_number", "import_supplier", "stre
 
 
 def differing_rows(comparison: Comparison, projection: Projection) -> dict[str, Any]:
-    """Numbers of rows that were changed, added and removed, and the first ROWS of them."""
+    """Return the numbers of rows that were changed, added and removed, and the first ROWS of them."""
     return {
         "changed": comparison.changed,
         "added": comparison.added,
@@ -29,7 +29,7 @@ def differing_rows(comparison: Comparison, projection: Projection) -> dict[str, 
 
 
 def _row(difference: Difference, *, is_masked: bool) -> dict[str, Any]:
-    """Key of the row, event that caused it, and columns that differ; all columns of an added or removed row."""
+    """Return the key of a row, the event that caused it, and the columns that differ: all of a row of one side only."""
     key = _shown(difference.key, is_masked=is_masked)
     before, after = (_shown(side or {}, is_masked=is_masked) for side in (difference.before, difference.after))
     names = difference.columns or [name for name in (*before, *after) if name not in key]

@@ -36,7 +36,7 @@ logger = structlog.get_logger()
 
 
 def broker_for(redis_url: str | None) -> dramatiq.Broker:
-    """Broker on Redis, or in the memory of this process if there is no URL."""
+    """Return a broker on Redis, or in the memory of this process if there is no URL."""
     return redis_broker(redis_url) if redis_url else in_process_broker()
 
 

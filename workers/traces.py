@@ -14,7 +14,7 @@ ORDER BY stream, version DESC
 
 
 def traceparents(ledger: Ledger, streams: Sequence[str]) -> list[str]:
-    """Trace contexts of the last requests that staged these imports, if they were traced. Raises StoreUnavailable."""
+    """Return the trace contexts of the last requests that staged these imports, if traced. Raises StoreUnavailable."""
     if not spans().is_on:
         return []
     with ledger.connection() as connection:

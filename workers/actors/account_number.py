@@ -33,7 +33,7 @@ FROM platform.account_number_key
 
 
 def account_number(number: int, key: bytes) -> str:
-    """Account number for this value of the sequence, 0 to 2^40 - 1."""
+    """Return the account number for this value of the sequence, 0 to 2^40 - 1."""
     value = _block(number >> TURN_BITS, key)[number & ((1 << TURN_BITS) - 1)]
     return "A-" + "".join([_PAIRS[(value >> shift) & 1023] for shift in (30, 20, 10, 0)])
 
@@ -47,7 +47,7 @@ def draw_account_numbers(connection: Connection[Any], count: int) -> Iterator[st
 
 @lru_cache(maxsize=16)
 def _block(number: int, key: bytes) -> list[int]:
-    """Values of a block, rising. The sequence repeats its blocks after 2^28 numbers, then with other last bits."""
+    """Return the values of a block, rising. After 2^28 numbers the blocks are repeated, with other last bits."""
     again, block = divmod(number, 1 << BLOCK_BITS)
     first = _permuted(block, key) << TURN_BITS
     own = struct.unpack(f"<{1 << TURN_BITS}H", hashlib.shake_256(key + block.to_bytes(3)).digest(2 << TURN_BITS))
@@ -68,5 +68,5 @@ def _permuted(value: int, key: bytes) -> int:
 
 @lru_cache(maxsize=16)
 def _rounds(key: bytes) -> list[hashlib.blake2b]:
-    """Hashes that have read the key, one for each round. A copy reads the value, so the key is hashed once."""
+    """Return a keyed hash for each round. The caller hashes a value with a copy, so that the key is hashed once."""
     return [hashlib.blake2b(key=key, salt=bytes([turn]), person=b"small", digest_size=3) for turn in range(_ROUNDS)]

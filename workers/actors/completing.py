@@ -72,7 +72,7 @@ class Completer:
         self._ledger.execute_many(commands, at=at, by=self._by())
 
     def _still_started(self, batch: Sequence[Ready]) -> list[Ready]:
-        """Imports of the batch that were neither ended nor taken over meanwhile."""
+        """Return the imports of the batch that were neither ended nor taken over meanwhile."""
         present = self._ledger.look_at([ready.started.stream for ready in batch])
         left = []
         for ready in batch:
@@ -123,7 +123,7 @@ class Completer:
 
 
 def _mail_request(ready: Ready, language: str) -> dict[str, Command]:
-    """The request for the customer's e-mail, appended in the transaction that creates the account."""
+    """Return the request for the customer's e-mail, for the transaction that creates the account."""
     staged = ready.started.process.staged
     assert staged is not None
     stream = customer_mail.stream_of(*identity_of(ready.started.stream))

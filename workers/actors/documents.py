@@ -42,7 +42,7 @@ def missing_documents(
 
 
 def why_unreachable(root: str, *, timeout_s: float = TIMEOUT_S) -> str | None:
-    """Reason why the root cannot be used, as a sentence; None if it can."""
+    """Return the reason why the root cannot be used, as a sentence; None if it can."""
     try:
         missing_documents(root, [REACHED], timeout_s=timeout_s)
     except DocumentsUnavailable as error:
@@ -51,7 +51,7 @@ def why_unreachable(root: str, *, timeout_s: float = TIMEOUT_S) -> str | None:
 
 
 def is_allowed(root: str, places: Collection[str]) -> bool:
-    """Return whether the root lies at one of these places. Links in local folders are resolved first."""
+    """Return True if the root lies at or below one of these URLs. Links in local folders are resolved first."""
     if not lies_below(root, places):
         return False
     folders = [_folder(place).resolve() for place in places if place.startswith("file:")]
@@ -117,7 +117,7 @@ def _store(root: str, timeout_s: float) -> ObjectStore:
 
 
 def _lies_in(folder: Path, key: str) -> bool:
-    """Return False where a link leads out of the folder."""
+    """Return False if a link leads out of the folder."""
     try:
         return (folder / key).resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError):

@@ -26,7 +26,7 @@ class MailServer(msgspec.Struct, frozen=True):
 
     @property
     def is_wrapped(self) -> bool:
-        """Return True where TLS begins before SMTP does."""
+        """Return True if TLS begins before SMTP does (`smtps://`)."""
         return urlsplit(self.url).scheme == "smtps"
 
     @property
@@ -67,7 +67,7 @@ def mail_session(server: MailServer, *, timeout_s: float = TIMEOUT_S, logs_in: b
 
 
 def why_not_secure(server: MailServer, timeout_s: float = TIMEOUT_S) -> str | None:
-    """Reason why nothing may be sent to this server; None if it offers TLS or does not answer."""
+    """Return the reason why nothing may be sent to this server; None if it offers TLS or does not answer."""
     try:
         with mail_session(server, timeout_s=timeout_s, logs_in=False):
             return None

@@ -59,7 +59,7 @@ Your customer service
 
 
 def recipient_of(account: Account) -> Recipient | None:
-    """Name and address of the first customer with an e-mail address; None if no customer has one."""
+    """Return name and address of the first customer with an e-mail address; None if no customer has one."""
     for customer in account.customers:
         if customer.email:
             name = " ".join(part for part in (customer.given_name, customer.family_name) if part)
@@ -90,7 +90,7 @@ def message_about(
 
 
 def on_the_wire(name: str, email: str) -> Address:
-    """Address as it is sent to mail servers: an internationalised domain in its ASCII form (IDNA 2008).
+    """Return an address as it is sent to mail servers: an internationalised domain in its ASCII form (IDNA 2008).
 
     The part before the @ is unchanged. Raises ValueError for a domain without an ASCII form.
     """
@@ -107,6 +107,6 @@ def _ascii_domain(domain: str) -> str:
 
 
 def without_links(text: str, most: int = MAX_NAME) -> str:
-    """Text of an importer on one line, without quotes and without parts that mail programs show as links. Pure."""
+    """Return an importer's text on one line, without quotes and parts that mail programs show as links. Pure."""
     letters = "".join(letter if category(letter)[0] in "LMN" or letter in _MARKS else " " for letter in text)
     return " ".join(_DOT_IN_A_DOMAIN.sub(". ", letters).split())[:most].rstrip()

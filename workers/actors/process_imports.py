@@ -55,10 +55,10 @@ class ImportProcessor:
         self._references = References(ledger, places)
 
     def process(self, streams: list[str]) -> None:
-        """Process these imports to their end, but those that are not due, taken by others, or of paused suppliers.
+        """Process these imports to their end, except those that are not due, taken by others, or of paused suppliers.
 
         Never raises for a bad import. While the database is unavailable it waits; after the last try the imports are
-        left to the sweeper, which rings for them again.
+        left to the sweeper, which sends another message for them.
         """
         try:
             known = until_available(lambda: traceparents(self._ledger, streams), len(streams))
@@ -98,7 +98,7 @@ class ImportProcessor:
             self._completer.postpone(started)
 
     def _without_sandbox_outcomes(self, started: Sequence[Started], treatments: Treatments) -> list[Started]:
-        """End the imports whose number asks for an outcome, and return those to finish now.
+        """End the imports whose account number selects an outcome, and return those to finish now.
 
         A timer finishes each slow one, so that the others do not wait for it.
         """
@@ -140,7 +140,7 @@ class ImportProcessor:
             self._completer.complete(batch, is_dry_run=is_dry_run)
 
     def _read(self, started: Sequence[Started], treatments: Treatments) -> tuple[list[Ready], dict[str, Command]]:
-        """The imports whose accounts could be read, and for each of the others the command that ends it."""
+        """Return the imports whose accounts could be read, and for each of the others the command that ends it."""
         digests = {
             attempt.stream: attempt.process.staged.payload_sha256 for attempt in started if attempt.process.staged
         }
@@ -168,7 +168,7 @@ class ImportProcessor:
         return ready, failures
 
     def _archived(self, streams: Sequence[str]) -> set[str]:
-        """The streams whose payloads lie in an archive."""
+        """Return the streams whose payloads are in an archive."""
         if not streams:
             return set()
         with self._ledger.connection() as connection:
@@ -177,7 +177,7 @@ class ImportProcessor:
             }
 
     def _checked(self, read: Sequence[Ready], treatments: Treatments, failures: dict[str, Command]) -> list[Ready]:
-        """The imports whose references are valid. For each of the others, adds a command to `failures`."""
+        """Return the imports whose references are valid. For each of the others, add a command to `failures`."""
         ready: list[Ready] = []
         found = self._references.findings([prepared.referring for prepared in read], treatments) if read else []
         for prepared, findings in zip(read, found, strict=True):
@@ -193,5 +193,5 @@ class ImportProcessor:
 
 
 def _payload_bytes(state: object) -> int:
-    """Bytes of the payload that an import was staged with; 0 if the state is none of an import."""
+    """Return the bytes of the payload that an import was staged with; 0 for any other state."""
     return state.staged.payload_bytes if isinstance(state, ImportProcess) and state.staged is not None else 0

@@ -16,7 +16,7 @@ from redaction.shown import said_by
 LOOK_EVERY_S = 0.1
 """Interval between two checks for waiting imports [seconds]."""
 TURN_S = 2.0
-"""Time for a job while other jobs wait [seconds]. The last portion may take longer. The sweeper rings for the rest."""
+"""Time for a job while other jobs wait [seconds]. Beyond, it ends after the portion, and the sweeper sends it again."""
 MAX_PAUSE_S = 15.0
 """Longest pause for imports between two portions [seconds]. Shorter than the lease."""
 

@@ -69,7 +69,7 @@ class Findings(msgspec.Struct, frozen=True):
     is_unknown: bool = False
 
     def with_problems(self, problems: tuple[Problem, ...], *, are_errors: bool) -> "Findings":
-        """Findings with further problems."""
+        """Return the findings with further problems."""
         if are_errors:
             return Findings((*problems, *self.errors), self.warnings, self.is_unknown)
         return Findings(self.errors, (*problems, *self.warnings), self.is_unknown)
@@ -114,13 +114,13 @@ class References:
         self._known: set[str] = set()
 
     def treatments(self, suppliers: set[str]) -> dict[str, KnownSupplier]:
-        """Settings of each supplier, by its code; the defaults of the contract for an unknown supplier."""
+        """Return the settings of each supplier by its code; the defaults of the contract for an unknown supplier."""
         with self._ledger.connection() as connection:
             known = structs_of(connection, KnownSupplier, SELECT_NAMED, list(suppliers))
         return {code: KnownSupplier(code=code) for code in suppliers} | {supplier.code: supplier for supplier in known}
 
     def findings(self, accounts: Sequence[Referring], treatments: Treatments) -> list[Findings]:
-        """Findings of each account, in order. `treatments` must have the supplier of every account."""
+        """Return the findings of each account, in order. `treatments` must have the supplier of every account."""
         unknown = self._unknown(accounts)
         missing = _missing(accounts, treatments, self._places)
         taken = self._taken(accounts)
@@ -136,7 +136,7 @@ class References:
         return gathered
 
     def _taken(self, accounts: Sequence[Referring]) -> set[tuple[str, str]]:
-        """Live supply points of these accounts that other live accounts have: (supplier, identifier)."""
+        """Return the live supply points of these accounts that other live accounts have: (supplier, identifier)."""
         places = {place for account in accounts for place in _points(account)}
         if not places:
             return set()
@@ -146,7 +146,7 @@ class References:
         return {(row["supplier"], row["identifier"]) for row in rows}
 
     def _unknown(self, accounts: Sequence[Referring]) -> dict[str, set[str]]:
-        """Codes of operators, by supplier, that belong to no participant to which its accounts may refer."""
+        """Return the codes of operators, by supplier, that belong to no participant to which its accounts may refer."""
         codes: dict[str, set[str]] = {account.supplier: set() for account in accounts}
         for account in accounts:
             codes[account.supplier].update(code for _, code in account.operators)
@@ -164,7 +164,7 @@ class References:
         }
 
     def _writers(self, suppliers: Sequence[str]) -> dict[str, set[str]]:
-        """Organisations, by supplier, that may send its accounts, and the service's operator."""
+        """Return the organisations, by supplier, that may send its accounts, with "" for the service's operator."""
         writers = {supplier: {""} for supplier in suppliers}
         if suppliers:
             with self._ledger.connection() as connection:
@@ -173,7 +173,7 @@ class References:
         return writers
 
     def _learn(self, streams: set[str]) -> None:
-        """Look up the streams that are not in the cache."""
+        """Look up the streams that are not in the cache, and add those that exist."""
         if len(self._known) > MAX_KNOWN:
             self._known.clear()
         if not (asked := streams - self._known):
@@ -186,9 +186,9 @@ class References:
 def _missing(
     accounts: Sequence[Referring], treatments: Treatments, places: Mapping[str, Sequence[str]]
 ) -> dict[str, set[str] | None]:
-    """Paths without a document, by supplier.
+    """Return the paths without a document, by supplier.
 
-    None if the supplier's document store does not answer, or its root is not among the places of its organisation.
+    None if the supplier's document store does not answer, or its root is not at a URL allowed to its organisation.
     """
     wanted: dict[str, list[str]] = {}
     for account in accounts:
@@ -229,7 +229,7 @@ def _documents_in(account: Referring, treatment: KnownSupplier, missing: set[str
 
 
 def _shared(account: Referring, taken: set[tuple[str, str]]) -> tuple[Problem, ...]:
-    """Problems for the supply points that another live account of the supplier has."""
+    """Return a problem for each supply point that another live account of the supplier has."""
     says = "Another live account of the supplier has this supply point."
     return tuple(
         Problem(_path(place), "supply_point_on_other_account", says)
@@ -239,7 +239,7 @@ def _shared(account: Referring, taken: set[tuple[str, str]]) -> tuple[Problem, .
 
 
 def _unknown(account: Referring, codes: set[str]) -> tuple[Problem, ...]:
-    """Problems for the operators with one of these codes, which belong to no market participant."""
+    """Return a problem for each operator with one of these codes, which belong to no market participant."""
     says = "There is no market participant with this code."
     return tuple(
         Problem(_path(place), "market_participant_not_found", says)
@@ -249,7 +249,7 @@ def _unknown(account: Referring, codes: set[str]) -> tuple[Problem, ...]:
 
 
 def _points(account: Referring) -> set[tuple[str, str]]:
-    """Live supply points of the account: (supplier, identifier)."""
+    """Return the live supply points of the account: (supplier, identifier)."""
     return {(account.supplier, identifier) for _, identifier in account.live_points}
 
 

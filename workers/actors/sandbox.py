@@ -20,7 +20,7 @@ _SLOW = re.compile(r"-SLOW-([0-9]{1,2})S\Z")
 
 
 def command_for(stream: str, process: ImportProcess, at: datetime) -> Command | None:
-    """Command that replaces the processing of this attempt; None if the number has no such ending."""
+    """Return the command that replaces the processing of this attempt; None if the number has no such ending."""
     external = identity_of(stream)[1]
     if (match := _ERRORED.search(external)) is not None:
         code = match.group(1)
@@ -32,6 +32,6 @@ def command_for(stream: str, process: ImportProcess, at: datetime) -> Command | 
 
 
 def slowness_s(stream: str) -> int:
-    """Seconds that the import is in progress; 0 if the number has no such ending."""
+    """Return the seconds that the import is to be in progress; 0 if the number has no such ending."""
     match = _SLOW.search(identity_of(stream)[1])
     return min(int(match.group(1)), MAX_SLOW_S) if match else 0

@@ -34,7 +34,7 @@ class Started(msgspec.Struct, frozen=True):
     process: ImportProcess
 
     def postponed(self, code: str, at: datetime) -> PostponeImport:
-        """The command that postpones the import: a later attempt is made after the backoff."""
+        """Return the command that postpones the import: a later attempt is made after the backoff."""
         return PostponeImport(start=self.process.start, code=code, due_at=at + backoff(self.process.attempt))
 
 
@@ -72,13 +72,13 @@ class Starter:
         return until_available(start, len(streams))
 
     def _lease_from(self, at: datetime) -> datetime:
-        """The end of a lease, different for each start of this process: its threads share the worker's number."""
+        """Return the end of a lease. Each call returns another time, since threads share the worker's number."""
         with self._lease_lock:
             self._newest_lease = max(at + LEASE, self._newest_lease + timedelta(microseconds=1))
             return self._newest_lease
 
     def _leased(self, command: StartImport) -> set[str]:
-        """The imports that this command has started, although the answer of the database was lost."""
+        """Return the streams of the imports that this command has started, although the database's answer was lost."""
         with self._ledger.connection() as connection:
             return {stream_of(*name) for name in leased_imports(connection, command.worker, command.lease_until)}
 

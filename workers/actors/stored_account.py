@@ -1,4 +1,4 @@
-"""The account in a stored payload, judged again where the rules may say something else by now. Pure."""
+"""Read the account in a stored payload, and check it again if the rules may have changed since. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -22,9 +22,9 @@ _ERASED = ("payload_erased", "The payload was erased; send it again.")
 def account_of(
     body: bytes | None, process: ImportProcess, terms: Terms, at: datetime, *, is_archived: bool = False
 ) -> Account | FailImport:
-    """The account in a stored payload, or the command that fails the import. A body of None is not there any more.
+    """Return the account in a stored payload, or the command that fails the import. `body` is None if it is gone.
 
-    The account is judged again unless the same edition of the rules has judged it and these terms accept it as well.
+    The account is checked again, unless this edition of the rules has accepted it and these terms accept it as well.
     """
     staged = process.staged
     if body is None:
@@ -39,7 +39,7 @@ def account_of(
 
 
 def judged_account(body: bytes, process: ImportProcess, terms: Terms, at: datetime) -> Account | FailImport:
-    """The account, judged by today's rules, or the command that fails the import.
+    """Check the account by today's rules. Return it, or the command that fails the import.
 
     Fields that were dropped when the payload was staged are dropped again, whatever the terms say now.
     """
@@ -54,7 +54,7 @@ def judged_account(body: bytes, process: ImportProcess, terms: Terms, at: dateti
 
 
 def invalid(start: int, problems: Sequence[Problem]) -> FailImport:
-    """The command that fails an import for these problems.
+    """Return the command that fails an import for these problems.
 
     The log stores no name that an importer has chosen: an undocumented field is named `*`.
     """

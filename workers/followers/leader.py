@@ -33,7 +33,7 @@ class Follower(ABC):
     lock: ClassVar[int]
     waits_for: ClassVar[tuple[type[Exception], ...]] = (StoreUnavailable,)
     listens: ClassVar[bool] = True
-    """True if the connection listens to the log's bell."""
+    """True if the connection listens for the notification that Postgres sends after each append."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

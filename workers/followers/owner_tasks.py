@@ -53,7 +53,7 @@ from workers.row_differences import ROWS, differing_rows
 
 TOLD_EVERY_S = 0.5
 PAUSE_S = 0.25
-"""Shortest pause between two queries for tasks [seconds]. Every append rings, and few are tasks."""
+"""Shortest pause between two queries for tasks [seconds]. Every append notifies this thread, and few are tasks."""
 JOBS = 2
 VerifyLog = Callable[[Mapping[str, str], Progress], dict[str, Any]]
 """Function that verifies the log as the verb does, and returns its findings."""
@@ -130,7 +130,7 @@ class OwnerTasks(Follower):
         )
 
     def _request(self, task_id: str) -> OwnerTaskRequested:
-        """Request in the first event of the task. A row of a view could have been changed."""
+        """Return the request from the first event of the task, since a row of a view could have been changed."""
         [first, *_] = self._ledger.history(stream_of(task_id))
         assert isinstance(first.event, OwnerTaskRequested)
         return first.event

@@ -155,7 +155,7 @@ class Projector(Follower):
 
 
 def work_name(projection: str) -> str:
-    """Name under which the work for a projection is supervised."""
+    """Return the name under which the work for a projection is supervised."""
     return f"projection {projection}"
 
 

@@ -1,9 +1,10 @@
 """The relay: follows the log and sends workers a message for each import to process and each e-mail to send.
 
-The log is the outbox. The relay reads it to its end and adds each stream that is due to the turns of its supplier
-(`workers.followers.turns`). Few messages wait for workers at a time, so that the turn of a supplier comes soon, however
-much another has sent. The checkpoint is saved before messages are sent: streams that a crash loses are in the status
-view, where the sweeper finds them. An idle service sends messages at once; a busy one gathers streams for a message.
+The log is the outbox. The relay reads it to its end and adds each stream that is due to the lane of its supplier, a
+queue in memory (`workers.followers.turns`). Messages are filled from all lanes by turns, and few messages wait for
+workers at a time: so a supplier waits only a short time, however much another has sent. The checkpoint is saved before
+messages are sent: streams that a crash loses are in the status view, where the sweeper finds them. An idle service
+sends messages at once; a busy one gathers streams for a message.
 One relay is active, by an advisory lock; others stand by.
 """
 
@@ -48,7 +49,7 @@ _BELLS: dict[str, Bell] = {
     for topic, event in topics.items()
     if event in (ImportStaged, ImportRetried, MailRequested)
 }
-"""Bell for each event."""
+"""Queue of the message that an event causes, by the event's topic."""
 _COUNT_WORKERS = """
 SELECT count(*) AS workers
 FROM pg_locks
@@ -97,8 +98,8 @@ class Relay(Follower):
         if 0 < rung < STREAMS_PER_MESSAGE or any(self.turns.values()):
             stop.wait(
                 ROOM_EVERY_S if self.turns[IMPORTS] and self._workers else GATHER_S
-            )  # not follow.wait: every append rings, and none makes room
-            follow.wait(connection, 0.0)  # discard the rings, which would fill memory
+            )  # not follow.wait: every append notifies, and none empties the queue
+            follow.wait(connection, 0.0)  # discard the notifications, which would fill memory
         elif not rung:
             follow.wait(connection)
 
@@ -108,7 +109,7 @@ class Relay(Follower):
             self._workers, self._counted_at = row["workers"] if row else 0, time.monotonic()
 
     def _read_on(self, connection: Connection[Any], position: int) -> tuple[int, bool]:
-        """Add the streams after the position to the turns. Return the position reached, and True if there are more."""
+        """Add the streams after the position to the lanes. Return the position reached, and True if there are more."""
         events, reached = follow.read_after(connection, position, tuple(_BELLS), limit=READ_LIMIT)
         for event in events:
             size = _due_bytes(event)
@@ -120,7 +121,10 @@ class Relay(Follower):
         return reached, len(events) == READ_LIMIT
 
     def _ring(self, bell: Bell, waiting: int) -> int:
-        """Send messages by turns, until enough messages wait. Return the number of streams."""
+        """Send messages with streams of all suppliers by turns, until enough wait. Return the number of streams.
+
+        `waiting` is the number of messages of this queue that no worker has fetched.
+        """
         turns, costs, rung = self.turns[bell], self._costs[bell], 0
         known = [*costs][-waiting:] if waiting else []
         left = MESSAGES_PER_WORKER * max(1, self._workers) * bell.streams_per_message

@@ -1,7 +1,7 @@
-"""The sweeper: adds streams that are due, and on which no worker works, to the turns of their supplier.
+"""The sweeper: adds streams that are due, and on which no worker works, to the lane of their supplier (`turns`).
 
 It treats all reasons alike: lost messages, a flushed Redis, dead and hanging workers, schedule windows, postponed
-imports, and imports for which the turns had no room. An import with an earlier attempt gets a message of its own: if it
+imports, and imports for which the lane had no room. An import with an earlier attempt gets a message of its own: if it
 kills its worker, no other import is affected.
 """
 
@@ -111,7 +111,10 @@ class Sweeper:
         self._forget_at = 0.0
 
     def sweep_when_due(self, connection: Connection[Any], relayed: int) -> None:
-        """Sweep once a second, and read more for suppliers with few turns. `relayed` is the relay's position."""
+        """Sweep once a second. In between, read more for suppliers whose lane has room and who have more imports.
+
+        `relayed` is the relay's position: later events reach the lanes through the relay.
+        """
         at = time.monotonic()
         if at >= self._next:
             self._next = at + INTERVAL_S
@@ -122,7 +125,7 @@ class Sweeper:
                 self._read_waiting(connection, relayed, short)
 
     def sweep(self, connection: Connection[Any], relayed: int) -> None:
-        """Postpone abandoned imports, then fill the turns. A step that fails does not stop the others."""
+        """Postpone abandoned imports, then fill the lanes. A step that fails does not stop the others."""
         passes = ends_work(connection, StoreUnavailable, BellUnavailable)
         steps: dict[str, Callable[[], None]] = {
             "abandoned imports": partial(self._give_back_abandoned, connection),
@@ -142,7 +145,7 @@ class Sweeper:
             delete_old_attempts(connection, now())
 
     def _give_back_abandoned(self, connection: Connection[Any]) -> None:
-        """Postpone imports with an expired lease or a lost worker. The latter have no message, and come next."""
+        """Postpone imports with an expired lease or a lost worker. Those of a lost worker are due at once."""
         parameters = {"lock_class": locks.WORKERS, "limit": LIMIT, "longest_lease": LONGEST_LEASE}
         commands = {}
         at_once = []
@@ -182,14 +185,14 @@ class Sweeper:
         self._mails_read = {name: last[name] for name in FIRST_MAIL}
 
     def _ring_for_reconciliations(self, connection: Connection[Any]) -> None:
-        """Send a message for each open job if no message waits. Nothing else sends them."""
+        """Send a message for each open job if no message waits. Only the sweeper sends these messages."""
         jobs = waiting_jobs(connection)
         if jobs and not self._doorbell.waiting(RECONCILIATIONS):
             for job in jobs:
                 self._doorbell.ring([job], RECONCILIATIONS)
 
     def _read_waiting(self, connection: Connection[Any], relayed: int, short: Collection[str] | None = None) -> None:
-        """Fill the turns with waiting imports of all suppliers, or of `short`, from the position that was read last."""
+        """Fill the lanes with waiting imports of all suppliers, or of `short`, from the position that was read last."""
         self._reads_at = time.monotonic() + SOON_S
         turns = self._turns[IMPORTS]
         limit, full = turns.room // 2, turns.full()

@@ -1,6 +1,6 @@
-"""Turns of suppliers: a supplier does not wait until all streams of another are in messages.
+"""Turns of suppliers: messages are filled from all suppliers in turn, so that none waits for all streams of another.
 
-Memory is bounded: the lane of a supplier has room for a limited number of streams. Further streams wait in the
+The lane of a supplier is a queue in memory with room for a limited number of streams. Further streams wait in the
 database, where the sweeper finds them when the lane has room again.
 """
 
@@ -18,7 +18,7 @@ FEW = 100
 ALL_LANES = 100_000
 """Streams in memory for all suppliers together. Beyond, a supplier's lane takes `FEW`."""
 ALONE = 20
-"""Fixed cost of a message [streams]: a worker takes as long for its fixed part as for so many imports."""
+"""Fixed cost of a message, as the number of imports that take a worker the same time."""
 RING_AGAIN_AFTER_S = 5.0
 """Pause before a stream that still waits gets another message [seconds]. The first may be lost."""
 
@@ -32,7 +32,7 @@ class Waiting(msgspec.Struct, frozen=True, gc=False):
 
 
 class SupplierTurns:
-    """Streams that wait for a message of one bell, by supplier, and streams that were put into one a moment ago."""
+    """Streams that wait for a message of one queue, by supplier, and streams that were put into one a moment ago."""
 
     def __init__(self, per_minute: int | None = None) -> None:
         """`per_minute`: streams of one supplier in the messages of a minute [default: no limit]."""
@@ -57,11 +57,11 @@ class SupplierTurns:
         return max(FEW, min(LANE, share))
 
     def full(self) -> list[str]:
-        """The suppliers whose lanes are more than half full."""
+        """Return the suppliers whose lanes are more than half full."""
         return [supplier for supplier, lane in self._lanes.items() if 2 * len(lane) > self.room]
 
     def add(self, supplier: str, stream: str, waiting: Waiting) -> bool:
-        """Add a stream to its supplier's lane. Return False where there is no room.
+        """Add a stream to its supplier's lane. Return False if there is no room.
 
         A stream that was taken a moment ago is added again only if it waits since a later event.
         """
@@ -82,7 +82,10 @@ class SupplierTurns:
         self._rung.clear()
 
     def take(self, most: int) -> list[list[str]]:
-        """Take streams that cost `most` together, by turns. Return them as messages, which workers do in one piece."""
+        """Take streams from the lanes by turns, up to the cost `most`, and return them as messages.
+
+        A stream costs 1, and ALONE in a message of its own. Workers process each message in one piece.
+        """
         together: dict[str, int] = {}
         alone: list[list[str]] = []
         left = most
@@ -122,7 +125,7 @@ class SupplierTurns:
         return cost
 
     def _allowed(self) -> list[str]:
-        """Suppliers that have a turn now, the one that has waited longest first."""
+        """Return the suppliers that may have a turn now, the one that has waited longest first."""
         if self._per_minute is None:
             return [*self._lanes]
         if (minute := int(time.monotonic() // 60)) != self._minute:
