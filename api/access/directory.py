@@ -72,7 +72,7 @@ class Directory:
         self._turns = SharedTurns(self._read)
 
     async def supplier(self, code: str) -> KnownSupplier | None:
-        """Return the supplier; None if it does not exist. One that is not in memory is looked up in the database."""
+        """Return the supplier; None if it does not exist. If it is not in memory, the database is read."""
         if code not in self._suppliers:
             await self.refresh()
         return self.known_supplier(code)

@@ -63,7 +63,7 @@ class LogCheck(msgspec.Struct):
     payloads: VerifiedPayloads | None
     answers: VerifiedAnswers | None
     problems: list[str]
-    """Sentences. One that begins with WARNED is not about the signed log, but about data beside it."""
+    """Sentences. If a sentence begins with WARNED, it is not about the signed log, but about data beside it."""
     seconds: float
 
 

@@ -145,7 +145,7 @@ class Sweeper:
             delete_old_attempts(connection, now())
 
     def _give_back_abandoned(self, connection: Connection[Any]) -> None:
-        """Postpone imports with an expired lease or a lost worker. Those of a lost worker are due at once."""
+        """Postpone imports with an expired lease or a lost worker. Imports of a lost worker are due at once."""
         parameters = {"lock_class": locks.WORKERS, "limit": LIMIT, "longest_lease": LONGEST_LEASE}
         commands = {}
         at_once = []
