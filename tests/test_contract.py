@@ -1,4 +1,4 @@
-"""Rows of docs/reference/contract.md and promises.md name the tests that hold them; every field takes its type."""
+"""Rows of docs/reference/contract.md and promises.md name the tests that verify them; every field accepts its type."""
 
 import copy
 import itertools

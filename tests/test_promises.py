@@ -1,4 +1,4 @@
-"""Promises that a look at the sources and documents holds."""
+"""Promises that a reading of the sources and documents can verify."""
 
 import ast
 import re

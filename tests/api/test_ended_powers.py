@@ -1,4 +1,4 @@
-"""Requests that last, and keys and users whose powers end while they do."""
+"""Long requests whose key or user loses its rights meanwhile."""
 
 import http.client
 import json

@@ -1,6 +1,6 @@
-"""The service against its own description: whatever conforms, and whatever does not, gets an answer that is described.
+"""Requests made from the OpenAPI description, valid and invalid, get answers that it describes.
 
-300 requests as a rule; `make fuzz` sends 20,000 (FUZZ_REQUESTS).
+300 requests by default; `make fuzz` sends 20,000 (FUZZ_REQUESTS).
 """
 
 import os

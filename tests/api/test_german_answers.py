@@ -1,4 +1,4 @@
-"""`Accept-Language: de` over HTTP: every `detail` is German, wherever one is answered, and nothing else changes."""
+"""`Accept-Language: de` over HTTP: every `detail` of an answer is German, and nothing else changes."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

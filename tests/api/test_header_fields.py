@@ -1,4 +1,4 @@
-"""Header fields are read as they arrived: the first of a name counts, and what is rewritten is seen."""
+"""The first header field of a name is used, and later changes of the headers are visible."""
 
 import pytest
 from starlette.requests import Request

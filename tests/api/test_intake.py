@@ -1,4 +1,4 @@
-"""A create holds no account, judgement or body in memory while it waits for its commit."""
+"""A create holds no account, result of its check or body in memory while it waits for its commit."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator

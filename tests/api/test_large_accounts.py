@@ -1,4 +1,4 @@
-"""Large accounts are read and judged one after the other, since each takes six times its size in memory."""
+"""Large accounts are read and checked one after the other, since each takes several times its size in memory."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

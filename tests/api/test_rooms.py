@@ -1,4 +1,4 @@
-"""Room for bodies: shares of networks, and the slowest body is cut first."""
+"""Memory for request bodies: each network has a share, and the slowest body is dropped first."""
 
 import http.client
 import socket

@@ -1,4 +1,4 @@
-"""Long bodies and answers pass in pieces. Large bodies are judged in a thread."""
+"""Long bodies and answers are processed in pieces. Large bodies are checked in a thread."""
 
 import asyncio
 import threading

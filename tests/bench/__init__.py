@@ -1,1 +1,1 @@
-"""Tests of what the benchmark says, not of what it measures."""
+"""Tests of the benchmark's reports, not of its measurements."""

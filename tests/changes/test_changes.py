@@ -1,6 +1,6 @@
-"""Each usual change still fits the tree, and touches as many files as the developer guide says.
+"""The examples of usual changes fit the present tree, and touch as many files as the developer guide says.
 
-That it also works is what `make changes` shows, which takes minutes.
+`make changes`, which takes minutes, shows that they also work.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""Failures at many places, full of canaries: no canary is printed or logged."""
+"""Failures at many places with values that must stay secret (canaries): none is printed or logged."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Programs fail without printing values of their variables and errors, and log JSON where it is set."""
+"""Programs fail without printing values of their variables and errors, and log JSON if it is set."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""Verbs show texts and numbers as people read them, and refuse what they could not keep or read."""
+"""Verbs show texts and numbers in readable form, and refuse arguments that they could not store or read."""
 
 import json
 from pathlib import Path

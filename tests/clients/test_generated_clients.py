@@ -1,6 +1,6 @@
-"""Clients that others' generators make of the description: compiled strictly, and run against a service.
+"""Clients that third-party generators make from the description: compiled strictly, and run against a service.
 
-It takes minutes, npm and the package registries, so `make release-check` runs it, and `make test` does not.
+It needs minutes, npm and the package registries, so `make release-check` runs it, and `make test` does not.
 """
 
 import json

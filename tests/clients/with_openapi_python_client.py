@@ -1,4 +1,4 @@
-"""A small importer on the client that openapi-python-client generates. Type-checked with it, and run beside it."""
+"""A small importer with the client that openapi-python-client generates. A test type-checks and runs it."""
 
 import datetime
 import io

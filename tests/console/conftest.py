@@ -1,4 +1,4 @@
-"""Fast password hashing for tests: a real hash takes a quarter of a second of CPU."""
+"""Fast password hashing for tests: a real hash is slow on purpose."""
 
 import pytest
 from argon2 import PasswordHasher

@@ -1,6 +1,6 @@
-"""A worker that wakes up late changes nothing: the account is made of the newest staging.
+"""A worker that wakes up late changes nothing: the account is made from the newest staging.
 
-Importers, workers and the sweeper act in any order. A worker acts on the state at its start, however long ago.
+Importers, workers and the sweeper act in any order. A worker acts on the state at its start, however old that is.
 """
 
 from datetime import timedelta

@@ -1,7 +1,7 @@
-"""Evidence for security requirements: which tests hold them, collected from their markers `asvs` and `api_top_10`.
+"""Evidence for security requirements: the tests that verify them, collected from their markers `asvs` and `api_top_10`.
 
 `python -m tests.evidence` writes docs/reference/security-evidence.md. `requirements.toml` has a sentence for each
-requirement, and the reason where one does not apply, is not met, or is met without a test.
+requirement, and the reason if one does not apply, is not met, or is met without a test.
 """
 
 import tomllib

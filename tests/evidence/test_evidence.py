@@ -1,4 +1,4 @@
-"""The page of evidence is what the markers of tests say, and leaves no requirement out."""
+"""The page of evidence has every requirement, with the tests whose markers name it."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Each fault that is over soon, at one service under load; `make chaos` has all of them, again and again."""
+"""Each short fault, on one service under load; `make chaos` repeats all faults."""
 
 from collections.abc import Iterator
 from random import Random

@@ -1,6 +1,6 @@
-"""Eight writers at once, appends of all sizes: a follower and the relay miss nothing of the log.
+"""Eight writers at once, appends of all sizes: a follower and the relay read every event of the log.
 
-40,000 events as a rule; `make fuzz` appends 300,000 (FOLLOWED_EVENTS).
+40,000 events by default; `make fuzz` appends 300,000 (FOLLOWED_EVENTS).
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A run with growing memory or falling rate is reported. A short one is not judged."""
+"""A run with growing memory or falling rate is reported. A short run is not assessed."""
 
 import pytest
 

@@ -1,1 +1,1 @@
-"""Hostile requests and files, and the harm that they do to other callers of a running service."""
+"""Hostile requests and files, and their effects on other callers of a running service."""

@@ -1,4 +1,4 @@
-"""Hostile requests, each as the bytes of one connection. Bodies have 10 MiB at most, as much as anybody may send."""
+"""Hostile requests, each as the bytes of one connection. Bodies have at most 10 MiB, the limit of the service."""
 
 import itertools
 import json

@@ -1,7 +1,7 @@
-"""Reads files of others in a process with bounds: `python -m tests.hostile.file_readers KIND FILE`.
+"""Read untrusted files in a process with limits: `python -m tests.hostile.file_readers KIND FILE`.
 
-Each line of its input names an altered FILE, which must be refused in a sentence, or mean what FILE means. It answers
-with a line of JSON each: what is wrong, or "". Memory or processor time beyond the bounds ends the process.
+Each line of its input names an altered copy of FILE, which must be refused with a sentence, or mean the same as FILE.
+For each it prints a line of JSON: the fault, or "". Memory or CPU time beyond the limits ends the process.
 """
 
 import contextlib

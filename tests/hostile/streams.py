@@ -1,6 +1,6 @@
-"""Hostile NDJSON for the bulk resources, and hostile questions; each as the bytes of one connection.
+"""Hostile NDJSON for the bulk resources, and hostile queries; each as the bytes of one connection.
 
-A body of NDJSON may have any length: what it may cost counts for each of its lines.
+A body of NDJSON may have any length, so its cost is limited for each line.
 """
 
 import gzip

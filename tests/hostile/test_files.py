@@ -1,6 +1,6 @@
-"""Files that others made: no reader ends in a traceback, takes memory without end, or accepts what was altered.
+"""Untrusted files: no reader ends in a traceback, takes unlimited memory, or accepts an altered file.
 
-Each kind of file is altered `FUZZ_FILES` times [default: 60], and read in a process with bounds.
+Each kind of file is altered `FUZZ_FILES` times [default: 60], and read in a process with limits.
 """
 
 import hashlib

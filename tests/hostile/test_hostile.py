@@ -1,7 +1,7 @@
 """One connection cannot stop others: their wait, the CPU time and memory of the process, and the answer are limited.
 
-A selection as a rule; `make fuzz` (FUZZ_REQUESTS) sends the whole catalogue and applies the bars themselves. The
-selection gets twice the bars, since machines may do other work at the same time.
+A selection by default; `make fuzz` (FUZZ_REQUESTS) sends the whole catalogue and applies the limits themselves. The
+selection gets twice the limits, since machines may do other work at the same time.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The measurement finds a service that holds the others up, and does not blame it for a machine that is busy."""
+"""The measurement reports a service that delays other callers, and not a busy machine."""
 
 import asyncio
 import time

@@ -1,1 +1,1 @@
-"""Tests of the importing party's side."""
+"""Tests of the importers' client: the class `Client` and the command `importbook`."""

@@ -1,4 +1,4 @@
-"""Fixtures of an importer of the test's own."""
+"""Fixtures of an importer with its own supplier and key, and of its access to the service."""
 
 from collections.abc import Mapping
 

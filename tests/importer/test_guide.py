@@ -1,4 +1,4 @@
-"""The scripts of docs/how-to/use-python.md, as they stand there, against a service."""
+"""The scripts of docs/how-to/use-python.md, unchanged, against a service."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Laws of reading tables: what a third party's writer has written reads back equal, or is refused with a reason."""
+"""Properties of reading tables: a table written by another library reads back equal, or is refused with a reason."""
 
 import contextlib
 import csv

@@ -1,9 +1,9 @@
 """Every command in the documents is run unchanged, in order, in an empty folder.
 
-A fenced block of the language `sh` is run by bash; what it prints is compared with a `text` block right behind it, in
-which `…` stands for anything. A block `sh serve` holds a command that runs until it is stopped: a target of the
-Makefile, which is started on a free port and on a data folder of its own. Blocks of one document share a shell, a
-folder and a service. Commands in fences of other languages are not run.
+Bash runs each fenced block of the language `sh`; its output must equal the `text` block right after it, in which `…`
+matches anything. A block `sh serve` holds a command that runs until it is stopped: a target of the Makefile, which is
+started on a free port with its own data folder. Blocks of one document share a shell, a folder and a service. Commands
+in fences of other languages are not run.
 """
 
 import contextlib

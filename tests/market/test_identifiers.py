@@ -1,4 +1,4 @@
-"""Check digits by published examples; every fast path agrees with the library that it stands before."""
+"""Check digits by published examples; every fast path agrees with the library that it replaces."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""One judgement for everybody: the supplier's terms and the occasion decide what refuses an account."""
+"""Check of a submitted account: the supplier's terms and the occasion decide which problems refuse it."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Rules over participants, price sheets and records: each has an example that just keeps it and one that breaks it."""
+"""Rules over participants, price sheets and records: each has an example that just meets it and one that breaks it."""
 
 import re
 from datetime import UTC, datetime

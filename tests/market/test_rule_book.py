@@ -1,4 +1,4 @@
-"""The compiled rules say what a naive walk over the rows says, on whole and on broken accounts."""
+"""The compiled rules report the same as a simple walk over the rows, on valid and invalid accounts."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime

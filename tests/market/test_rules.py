@@ -1,4 +1,4 @@
-"""Every rule has an account that keeps it and one that breaks it, and stands where its path says."""
+"""Every rule has an account that meets it and one that breaks it, and is reported at its path."""
 
 import copy
 from datetime import UTC, date, datetime, timedelta

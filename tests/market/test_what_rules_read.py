@@ -1,4 +1,4 @@
-"""Each check looks at the places that it names and at no others: it is asked although others are problems."""
+"""Each check reads the places that it declares and no others, so it also runs if others have problems."""
 
 import copy
 from collections.abc import Iterator

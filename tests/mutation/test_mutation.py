@@ -1,4 +1,4 @@
-"""Functions are exchanged wherever they already are, and no survivor is accepted without a reason."""
+"""A mutant replaces a function in all places that refer to it; a surviving mutant needs a reason."""
 
 import importlib
 import subprocess

@@ -1,4 +1,4 @@
-"""Fixtures of tests of projections: an empty log, or an eventful one with the fixture `history`."""
+"""Fixtures of tests of projections: an empty log, or one with many kinds of events by the fixture `history`."""
 
 from collections.abc import Iterator
 from itertools import count

@@ -1,4 +1,4 @@
-"""Simulated histories with failures lose, double or break nothing; and faults in the rules are found."""
+"""Simulated histories with failures lose, duplicate or break nothing; deliberate faults in the rules are found."""
 
 from typing import Any
 

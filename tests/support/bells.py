@@ -1,4 +1,4 @@
-"""Messages of a broker in memory."""
+"""Messages to workers, in a broker in memory."""
 
 from typing import Any
 

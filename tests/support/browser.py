@@ -1,4 +1,4 @@
-"""The system's Chromium, as a person uses it: signed in, in some language, scheme and width, with script or without.
+"""The system's Chromium, used as a person does: signed in, with a language, scheme and width, with script or without.
 
 Screenshots are kept in build/screenshots.
 """

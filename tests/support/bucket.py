@@ -1,4 +1,4 @@
-"""An object store of a test's own."""
+"""An object store for one test."""
 
 import logging
 from collections.abc import Iterator

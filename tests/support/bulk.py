@@ -1,4 +1,4 @@
-"""Many accounts in one request."""
+"""Bulk requests with many accounts, and their receipts."""
 
 import contextlib
 import json

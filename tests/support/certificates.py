@@ -1,4 +1,4 @@
-"""Certificates that end when a test says."""
+"""Certificates whose expiry the test chooses."""
 
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address

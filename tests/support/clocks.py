@@ -1,4 +1,4 @@
-"""Clocks that differ: of a block of this process, and of a role: `python -m tests.support.clocks SECONDS ROLE`."""
+"""Shifted clocks: for a block in this process, and for a role: `python -m tests.support.clocks SECONDS ROLE`."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Talks to the console as a browser without script does: cookies, forms, redirects."""
+"""Use the console as a browser without script does: cookies, forms, redirects."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Distance of a test from the code: near tests start nothing and run first, and `make test-fast` runs only those."""
+"""Distance of a test from the code: near tests start no server and run first, and `make test-fast` runs only those."""
 
 from functools import cache
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Folders that a server of another user can enter."""
+"""Folders that a server running as another user can enter."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Events as followers see them, and what following projections need to be brought up to date."""
+"""Events as followers read them, and an update of the projections that follow the log."""
 
 import psycopg
 

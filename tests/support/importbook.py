@@ -1,4 +1,4 @@
-"""Running importbook as its users do, in this process; `COMMAND` is for tests of the process itself."""
+"""Run importbook as its users do, in this process; `COMMAND` is for tests of the process itself."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A client that gives answers as they are, refusals too, over any number of connections."""
+"""A client that returns all answers unchanged, also refusals, over any number of connections."""
 
 import http.client
 import json

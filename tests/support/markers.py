@@ -1,4 +1,4 @@
-"""Which tests have a marker with names, by the name: `@pytest.mark.promise("body-limit")`."""
+"""Tests by the names in their markers, such as `@pytest.mark.promise("body-limit")`."""
 
 import ast
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Packages from registries: a registry that does not answer skips a test, and a build that fails, fails it."""
+"""Packages from registries: a test is skipped if the registry does not answer, and fails if the build fails."""
 
 import os
 import re

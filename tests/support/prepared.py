@@ -1,7 +1,7 @@
 """A Postgres that was made and migrated once for all processes of a run: services of tests start on copies of it.
 
-To make one takes longer than all else that the start of a service does. That a service makes its own is what those
-tests see that start one otherwise than by `start_service`: the demonstration, and the commands of the documents.
+Making one takes longer than the rest of a service's start. Tests that start a service without `start_service`, the
+demonstration and the commands of the documents, show that a service makes its own.
 """
 
 import fcntl

@@ -1,4 +1,4 @@
-"""Failures of imports."""
+"""Failed imports, written straight into the log."""
 
 from eventstore.aggregates.import_process import FailImport, stream_of
 from eventstore.log.ledger import Ledger

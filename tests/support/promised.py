@@ -1,6 +1,6 @@
 """The column `tests` of docs/reference/contract.md and docs/reference/promises.md, from the markers `promise` on tests.
 
-A row is named by the comment at its sentence's end; `@pytest.mark.promise("name")` says that a test holds it.
+The comment at the end of its sentence names a row; `@pytest.mark.promise("name")` marks a test that verifies it.
 `python -m tests.support.promised` writes both pages.
 """
 

@@ -1,4 +1,4 @@
-"""A real HAProxy with the configuration of docs/how-to/proxy.md, and a browser that comes through it."""
+"""A real HAProxy with the configuration of docs/how-to/proxy.md, and a browser that connects through it."""
 
 import contextlib
 import os

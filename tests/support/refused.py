@@ -1,4 +1,4 @@
-"""Refused attempts that are written by themselves."""
+"""Refused attempts, written and read without a request."""
 
 from collections.abc import Collection
 from typing import Any

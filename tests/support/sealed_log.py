@@ -1,4 +1,4 @@
-"""A sealed log, and somebody with every right on its database."""
+"""A sealed log, and somebody with all rights on its database, who alters it."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""Serves an application on a real socket, in the tests' own process."""
+"""Serve an application on a real socket, in the tests' own process."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The sources as Python reads them, each read once for all rules that look at them."""
+"""The parsed sources, each parsed once for all checks that read them."""
 
 import ast
 from functools import cache

@@ -1,4 +1,4 @@
-"""Giving a log another clock: what it records from then on has the times that a test asks for."""
+"""Set the clock of a log: later events are recorded with the times that a test chooses."""
 
 from datetime import datetime
 

@@ -1,6 +1,6 @@
-"""Running verbs of the command line in this process: what they print, and how they end, without the start of another.
+"""Run verbs of the command line in this process: their output and their exit, without starting another process.
 
-A process of its own is what `tests.support.running.program` gives, for verbs that go on until they are stopped.
+For verbs that run until they are stopped, `tests.support.running.program` starts a process.
 """
 
 import contextlib

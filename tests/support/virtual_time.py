@@ -1,4 +1,4 @@
-"""An event loop whose clock stands still while something is done, and jumps to the next moment when nothing is left."""
+"""An event loop with a virtual clock, which stands still during work and jumps to the next timer when none is left."""
 
 import asyncio
 import selectors

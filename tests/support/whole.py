@@ -1,4 +1,4 @@
-"""A running service's database, seen as its owner: whether anything was lost or doubled."""
+"""Check of a running service's database, as its owner: nothing was lost or duplicated."""
 
 import collections
 import json

@@ -1,4 +1,4 @@
-"""Each process writes one number, and reads the least of the others."""
+"""Each process writes one number, and reads the smallest of the others."""
 
 import subprocess
 import sys

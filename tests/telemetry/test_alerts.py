@@ -1,4 +1,4 @@
-"""Alerts and dashboards: what they ask for is exported, promtool takes them, and each alert is provoked."""
+"""Alerts and dashboards: the metrics that they use are exported, promtool accepts them, and each alert is provoked."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Counting in files survives a full disk, also where a file must grow, and the file is complete afterwards."""
+"""Counting in files survives a full disk, also if a file must grow, and the file is complete afterwards."""
 
 import os
 import subprocess

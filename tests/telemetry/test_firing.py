@@ -1,6 +1,6 @@
-"""Alerts whose expression is more than one number fire in the state that they are for, on what a service shows then.
+"""Alerts with several numbers in their expression fire on the metrics of a service in the state that they describe.
 
-Limits that no test can reach (10 GB, a thousand million transactions) are replaced by ones just above what there was.
+Limits that no test can reach (10 GB, a thousand million transactions) are replaced by ones just above the value before.
 """
 
 import asyncio

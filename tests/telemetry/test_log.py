@@ -1,4 +1,4 @@
-"""Every line is one line, JSON where asked; repetitions are counted; one that cannot be written costs nothing else."""
+"""Each log record is one line, in JSON if set; repetitions are counted; a failed write affects nothing else."""
 
 import contextlib
 import io

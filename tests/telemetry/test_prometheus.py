@@ -1,4 +1,4 @@
-"""The measures as Prometheus reads them: bounded labels, one process or several, and a port of their own."""
+"""Metrics as Prometheus reads them: bounded labels, one process or several, and a port of their own."""
 
 import os
 import subprocess

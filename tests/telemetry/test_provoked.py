@@ -1,4 +1,4 @@
-"""Alerts in real services: the condition is made, and the number that the alert looks at crosses its limit."""
+"""Alerts in real services: a test produces the condition, and the metric of the alert crosses its limit."""
 
 import re
 import threading

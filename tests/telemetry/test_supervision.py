@@ -1,4 +1,4 @@
-"""Work that has to go on is supervised: it starts again after a failure, which has a name until it works again."""
+"""Permanent work is supervised: it restarts after a failure, which is reported until the work succeeds again."""
 
 import ast
 import asyncio

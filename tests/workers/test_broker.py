@@ -1,4 +1,4 @@
-"""The broker: messages hold streams for the actor of their bell."""
+"""The broker: messages hold ids of streams for the actor of their queue (`Bell`)."""
 
 import socket
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,7 @@
 """Workers that wake late neither replace nor end a payload that was staged meanwhile.
 
-Worker 7 hangs while it looks for documents. Its import is given back, the importer sends something else, and worker 8
-takes that up; then worker 7 wakes.
+Worker 7 hangs while it looks for documents. Its import is released, the importer sends another payload, and worker 8
+starts it; then worker 7 wakes.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""Second judgement of a stored payload: only if rules or terms have changed since it was staged."""
+"""Second check of a stored payload: only if rules or terms have changed since it was staged."""
 
 from typing import Any
 

@@ -122,7 +122,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def errors(self) -> tuple[FieldError, ...]:
-        """The errors by code and path where the service lists them, otherwise the code alone."""
+        """The errors by code and path if the service lists them, otherwise the code alone."""
         error = self.latest_error
         if error is None:
             return ()

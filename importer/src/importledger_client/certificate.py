@@ -15,7 +15,7 @@ _COLUMNS = 88
 MOST_LEDGERS = 8
 
 Line = tuple[str, int, str]
-"""Font, size, text."""
+"""Font, size in points, and text of a line."""
 
 
 def pdf_of(certificate: Mapping[str, Any], manifest: Mapping[str, Any], paths: int) -> bytes:

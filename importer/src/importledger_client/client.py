@@ -130,7 +130,7 @@ class Client:
         connections: int = 4,
         most_lines: int | None = None,
     ) -> Generator[Batch, None, None]:
-        """Do the same as `push` by batches. A line must not contain a line break."""
+        """Send as `push` does, and yield whole batches with their receipts. A line must not contain a line break."""
         if mode not in protocol.MODES:
             raise Misconfigured(f"The mode must be one of {', '.join(protocol.MODES)}, not {mode}.")
         query = {"mode": mode} | ({"run": run} if run else {})

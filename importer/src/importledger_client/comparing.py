@@ -28,7 +28,7 @@ LEFT_OUT = {
     "doubts": ("cells", "the mapping does not say what they mean"),
     "lines_nowhere": ("line", "it could not be read as an account"),
 }
-"""Members of a manifest that list parts of the source which are in no account, each with what and why."""
+"""Members of a manifest that list parts of the source which are in no account, each with a noun and the reason."""
 
 
 class Comparison(msgspec.Struct, frozen=True):

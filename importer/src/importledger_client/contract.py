@@ -1,6 +1,6 @@
 """Fields of an account: their kinds, which are required, and how to compare their values.
 
-`contract.json` has each field by its dotted path, without places in lists. The kinds are text, decimal, integer,
+`contract.json` has each field by its dotted path, without list indexes. The kinds are text, decimal, integer,
 boolean, date, moment, texts, json, object and list (of objects).
 """
 
@@ -50,7 +50,7 @@ ACCOUNT = _fields(Path(__file__).with_name("contract.json").read_bytes())
 
 
 def paths(fields: dict[str, Field] = ACCOUNT, before: str = "") -> Iterator[tuple[str, Field]]:
-    """Yield each field with its dotted path, without places in lists."""
+    """Yield each field with its dotted path, without list indexes."""
     for field in fields.values():
         yield f"{before}{field.name}", field
         yield from paths(field.fields, f"{before}{field.name}.")

@@ -1,7 +1,7 @@
 """Exceptions of this package. All of them are ImportLedgerError.
 
 Every exception has `.errors`, each with `.attr` (dotted path), `.code` (permanent) and `.detail` (a sentence). It is
-empty where no field is named. `.code` is the code of the answer, `.status` its HTTP status or None without an answer.
+empty if no field is named. `.code` is the code of the answer, `.status` its HTTP status or None without an answer.
 """
 
 from typing import Any

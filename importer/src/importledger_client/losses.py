@@ -1,7 +1,7 @@
-"""Account for every cell and row of the tables: it is in an account, or it is named.
+"""Record of the cells and rows of the tables that are in no account, so that none is lost unnoticed.
 
-Rows of one account may differ where it has one value. A row may belong to no account. A row of a further table may
-match no parent, or several.
+A value is lost if the rows of an account differ in a column of which the account has one value. A row is lost if it
+belongs to no account. A row of a further table may also match no parent, or several.
 """
 
 import collections
@@ -33,7 +33,7 @@ class Lost(msgspec.Struct):
 
 
 class Strays(msgspec.Struct):
-    """Rows of a further table without a place, or with several: how many, and the number of the first."""
+    """Rows of a further table that match no parent, or several: their number, and the number of the first row."""
 
     rows: int = 0
     first: int = 0
@@ -72,7 +72,10 @@ class Losses:
             self._differing.setdefault((table, column), row)
 
     def join(self, table: str, rows: Iterable[Numbered], before: set[int]) -> None:
-        """Record the rows of a further table that belong to a parent. `before` are rows that the place has used."""
+        """Record the rows of a further table that belong to a parent.
+
+        `before` are rows that this part of the mapping has used before.
+        """
         for row in rows:
             if row.number in before and self._files[table].repeated == "refuse":
                 self.repeated.setdefault(table, Strays()).add(row.number)

@@ -87,7 +87,7 @@ class Recount:
             self._members[name] += len(value) if is_rows else 1
 
     def check(self, manifest: Mapping[str, Any]) -> None:
-        """Raises Differs if a count differs. Names with a full stop are left out: they could be paths."""
+        """Raise Differs if a count differs. Names with a full stop are left out: they could be paths."""
         first = {path: of_path["count"] for path, of_path in manifest["paths"].items() if "." not in path}
         second = {name: number for name, number in self._members.items() if "." not in name}
         for name in sorted({*first, *second}):

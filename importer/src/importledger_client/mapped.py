@@ -1,4 +1,4 @@
-"""Make accounts from rows of tables, as a mapping says. `losses` accounts for every row and cell."""
+"""Make accounts from rows of tables, as a mapping describes. `losses` records what is in no account."""
 
 import collections
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Read tables as a source of accounts. Tables are counted twice, and every cell is accounted for.
+"""Read tables as a source of accounts. Tables are counted twice, and every cell is in an account or reported.
 
 Rows are stored on disk by their keys: they may be in any order, and more than fit into memory.
 """
@@ -68,7 +68,7 @@ class MappedSource(Source):
         ]
 
     def written(self) -> Iterator[str]:
-        """Yield how each file or sheet was read, and how many rows and cells each table has."""
+        """Yield sentences: how each file or sheet was read, and how many rows and cells each table has."""
         for alias, table in self.tables.items():
             yield from table.written
             if self.mapped is None:  # reading ended early

@@ -82,13 +82,13 @@ class Place(NamedTuple):
     """A place of the mapping: a field that reads a column or constant, or an object."""
 
     path: str
-    """Dotted, without places in lists."""
+    """Dotted path, without list indexes."""
     field: Field
-    """Of kind json if accounts have no such field."""
+    """Field of an account; of kind json if accounts have no such field."""
     siblings: Mapping[str, Field]
     """The fields of its object, {} for an object of any JSON."""
     spec: Any
-    """A column's name, or a dict."""
+    """Content of the mapping at this place: a column's name, or a dict."""
     table: str
     """Table of its rows, "" for the main one."""
     is_item: bool

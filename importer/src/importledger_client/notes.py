@@ -21,7 +21,7 @@ class Note(msgspec.Struct):
     files: list[str] = []
     mapping: str = ""
     supplier: str = ""
-    """Supplier that was given for all accounts; "" where each account names its own."""
+    """Supplier that was given for all accounts; "" if each account names its own."""
 
 
 def remember(note: Note, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Statistics of a book by payload path: how often a value is there, its length, range, frequent values, duplicates."""
+"""Statistics of a book by payload path: numbers of values, their lengths and range, frequent values, duplicates."""
 
 import array
 import collections
@@ -11,7 +11,7 @@ from importledger_client.contract import ACCOUNT, Field, comparable, is_filled
 from importledger_client.manifest import decoded
 
 MOST_COUNTED = 1000
-"""Different values of a path that are counted. Further ones are not."""
+"""Most different values of a path that are counted. Further ones are not."""
 TOP = 3
 _POINTS = "supply_addresses[].supply_points[]."
 UNIQUE = frozenset(

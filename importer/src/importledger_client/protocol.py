@@ -1,4 +1,4 @@
-"""Bytes that go to the service and come from it: addresses, request bodies, and answers of bounded size."""
+"""Bytes of requests to the service and of its answers: addresses, request bodies, and answers of bounded size."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
@@ -37,7 +37,7 @@ class TryLater(Exception):
 
 
 def fault(status: int, content: bytes, retry_after: str | None) -> Exception:
-    """Return the error of an answer that is not a success: TryLater where a repetition may succeed."""
+    """Return the error of an answer that is not a success: TryLater if a repetition may succeed."""
     try:
         body = msgspec.json.decode(content) if content else None
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -18,9 +18,9 @@ from importledger_client.sources import Line, Source, account_in, for_supplier, 
 from importledger_client.tally import Tally, kinds_of
 
 _OF_SUPPLIER = frozenset({"invalid_choice", "import_supplier_migration_not_ongoing"})
-"""Codes of a supplier that the service does not know, or that takes no accounts now."""
+"""Codes of refusals because the service does not know the supplier, or accepts no accounts of it now."""
 JUDGED_FROM = 100
-"""Receipts after which a share of refusals is judged. A smaller push is judged at its end."""
+"""Receipts after which a limit in percent is checked. A smaller push is checked at its end."""
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -111,12 +111,12 @@ class Pushing:
 
     @property
     def receipts(self) -> int:
-        """Number of lines with a result: all but the empty ones."""
+        """Number of lines with a result: all except the empty ones."""
         return self.summary.accepted + self.summary.replayed + self.summary.refused
 
     @property
     def has_no_supplier(self) -> bool:
-        """True if a supplier was refused and nothing accepted: nothing of the run is with the service."""
+        """True if a supplier was refused and nothing accepted: the service has nothing of the run."""
         is_of_all = self.of_supplier == self.receipts or len(self.suppliers) < 2
         return self.of_supplier > 0 and self.summary.refused == self.receipts and is_of_all
 

@@ -59,7 +59,7 @@ def file_at(name: str) -> Path:
 
 
 class Source:
-    """A file of lines. `read` of its `size` bytes have been read, as they are stored."""
+    """File of lines. `size` is its stored size in bytes, None for standard input; `read` are the bytes read so far."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -86,7 +86,7 @@ class Source:
             for line in self._numbered(io.BufferedReader(again, 2**17)):
                 read += 1
                 yield line
-            while again.read(2**17):  # count what a reader that ended too early has not read
+            while again.read(2**17):  # count also the bytes after a reader that ended too early
                 pass
         if read != again.lines:
             counts = f"{counted(read, 'line was', 'lines were')} read, and {again.lines:,} counted"
@@ -96,7 +96,7 @@ class Source:
         number, is_first = 0, True
         while raw := stream.readline(LONGEST_LINE + 2):
             number += 1
-            content = raw.strip().removeprefix(_BOM)  # in joined files, a later line may begin with one, too
+            content = raw.strip().removeprefix(_BOM)  # a later line of joined files may also begin with one
             if is_first and not is_blank(content):
                 is_first = False
                 if sentence := _no_lines(content):
@@ -178,7 +178,7 @@ def damage_named(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def opened(name: str, source: Source | None = None) -> Iterator[BinaryIO]:
-    """Give the content of a file, decompressed as its first bytes require. `source` gets the stored file."""
+    """Yield a stream of a file's content, decompressed if needed. `source.stored` is set to the stored file."""
     with contextlib.ExitStack() as stack:
         is_stdin = name == STDIN
         stored = cast(io.BufferedReader, sys.stdin.buffer if is_stdin else stack.enter_context(Path(name).open("rb")))
@@ -248,7 +248,7 @@ def account_in(content: bytes) -> bytes:
 
 
 def for_supplier(content: bytes, supplier: str) -> bytes:
-    """Return the account with this supplier, and every other byte of its values. Anything else is unchanged."""
+    """Return the account with this supplier; all other values keep their bytes. Returns anything else unchanged."""
     try:
         fields = _fields.decode(content)
         wrapped = _fields.decode(fields["payload"]) if "payload" in fields else None

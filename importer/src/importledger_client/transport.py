@@ -23,7 +23,7 @@ LATER = (httpx.TransportError, TryLater)
 TIMEOUT = httpx.Timeout(120.0, connect=10.0)
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
 RENEW_BEFORE_S = 300
-"""A token is renewed so long before it expires [seconds]."""
+"""Time before the expiry of a token at which it is renewed [seconds]."""
 LONGEST_PAUSE_S = 15.0
 """Longest pause between two attempts, unless the service asks for a longer one [seconds]."""
 LONGEST_RETRY_AFTER_S = 60.0
@@ -103,7 +103,7 @@ class Transport:
 
     @contextlib.contextmanager
     def stream(self, path: str, **options: Any) -> Iterator[httpx.Response]:
-        """Give the successful answer to a GET while it is still coming in."""
+        """Yield the successful answer to a GET while it is being received."""
         with contextlib.ExitStack() as stack:
             yield self._repeated(lambda: stack.enter_context(self.once("GET", path, **options)))
 
@@ -111,9 +111,9 @@ class Transport:
     def once(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **options: Any
     ) -> Iterator[httpx.Response]:
-        """Send a request once, and give its successful answer as a stream.
+        """Send a request once, and yield its successful answer as a stream.
 
-        Raises TransportError or TryLater where a repetition may succeed, otherwise the error of the answer.
+        Raises TransportError or TryLater if a repetition may succeed, otherwise the error of the answer.
         """
         for is_last in (False, True):
             token = self._valid_token()
@@ -186,7 +186,7 @@ class Attempts:
 
 
 def _token_of(status: int, content: bytes) -> tuple[str, float]:
-    """Return a token and when it expires [seconds since 1970]. Raises NotAllowed for a key that is refused."""
+    """Return a token and its expiry [seconds since 1970]. Raises NotAllowed for a key that is refused."""
     if status != 200:
         error = protocol.fault(status, content, None)
         if status in (404, 405) or (isinstance(error, ImportLedgerError) and not error.code):

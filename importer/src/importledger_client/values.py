@@ -109,7 +109,7 @@ def _decimal(value: Any, decimals: str) -> str:
 
 
 def _moment(text: str, form: str, field: str) -> datetime:
-    """Parse a text with the given format, or as ISO 8601 where that is not ambiguous (YYYY-DD formats)."""
+    """Parse a text with the given format, or as ISO 8601 unless the format has YYYY-DD, which is ambiguous."""
     try:
         moment = datetime.strptime(text, date_form(form))  # noqa: DTZ007 - local time of the German market
     except ValueError:
@@ -120,7 +120,7 @@ def _moment(text: str, form: str, field: str) -> datetime:
 
 
 def _past(moment: datetime, text: str) -> datetime:
-    """Return a birth date of a two-digit year. Raises ValueError where two centuries are possible."""
+    """Return a birth date with a two-digit year, in the last century. Raises ValueError if it may be in this one."""
     if moment.year % 100 <= date.today().year % 100:  # noqa: DTZ011 - one day more or less does not matter
         raise ValueError(text)
     return moment.replace(year=1900 + moment.year % 100)

@@ -1,4 +1,4 @@
-"""Answers that rest on reads wait for the standby where durability is replicated, and for nothing else."""
+"""Answers that depend on reads wait for a standby if durability is `replicated`, and otherwise do not wait."""
 
 import asyncio
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A key with a rate is throttled: together with all api processes through Redis, alone without it."""
+"""A key with a rate is throttled: over all api processes through Redis, or in each process without Redis."""
 
 import asyncio
 import contextlib

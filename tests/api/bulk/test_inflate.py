@@ -1,4 +1,4 @@
-"""Compressed bodies are read a bounded piece at a time, members and frames as one; bombs are refused."""
+"""Compressed bodies of several members or frames are read in bounded pieces; decompression bombs are refused."""
 
 import gzip
 import os

@@ -1,4 +1,4 @@
-"""Judgements survive the way between the api and its helpers."""
+"""Results of checks are the same after the transfer from a helper process to its api process."""
 
 import pickle
 from datetime import UTC, datetime

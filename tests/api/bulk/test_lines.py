@@ -1,4 +1,4 @@
-"""Lines are found whatever pieces a body comes in."""
+"""The lines of a body are found, however the body is split into pieces."""
 
 import asyncio
 import sys

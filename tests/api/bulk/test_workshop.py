@@ -1,4 +1,4 @@
-"""Batches are judged whatever becomes of the helpers."""
+"""Batches of lines are checked even if helper processes are killed."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Every code that the service can answer with is in the catalogue, and the catalogue says nothing else."""
+"""The catalogue has every code that the service can answer with, and no other."""
 
 import ast
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The service's description of itself: valid, whole, and a promise that only grows."""
+"""The OpenAPI description: valid, complete, and changed by additions only."""
 
 import copy
 import hashlib

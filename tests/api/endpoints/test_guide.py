@@ -1,4 +1,4 @@
-"""The guide at /docs/guide/: built from the documents as they are, whole, and without anything from elsewhere."""
+"""The guide at /docs/guide/: built from the unchanged documents, complete, and without content of other sites."""
 
 import asyncio
 import base64

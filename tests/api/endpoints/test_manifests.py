@@ -1,4 +1,4 @@
-"""Manifests are read as hostile bytes, and what does not balance is listed as far as an answer goes."""
+"""Manifests are read as untrusted bytes; differences are listed up to the limit of an answer."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`/metrics` of running services: what the issue asks for is there, of all processes, and nothing of persons."""
+"""`/metrics` of running services: the required metrics of all processes, without personal data."""
 
 import urllib.error
 import urllib.request

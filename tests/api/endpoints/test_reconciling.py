@@ -1,4 +1,4 @@
-"""Totals and certificates, which a worker adds up: asked for until they are there, and cancelled."""
+"""Totals and certificates of a run: requested until a worker's result is ready, and cancelled."""
 
 from collections.abc import Mapping
 from typing import Any

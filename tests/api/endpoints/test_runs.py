@@ -1,4 +1,4 @@
-"""Runs over HTTP: what was sent under one name, how far it is, what it adds up to, and what is certified."""
+"""Runs over HTTP: accounts that were sent under one name, their progress, totals and certificate."""
 
 import http.client
 import json

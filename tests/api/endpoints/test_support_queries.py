@@ -1,4 +1,4 @@
-"""Support sees how far a supplier is, what goes wrong, and finds accounts by what people know of them."""
+"""Queries of support: progress and errors of a supplier, and the search for accounts."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Small bodies that arrive together are judged in a batch, step by step. Each caller gets its own result."""
+"""Small bodies that arrive together are checked in a batch, step by step. Each caller gets its own result."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Writes of one turn of the loop are sent together in the next turn, and never later."""
+"""Writes of one iteration of the event loop are sent together in the next iteration, and never later."""
 
 import asyncio
 from typing import Any

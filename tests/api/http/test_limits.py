@@ -1,4 +1,4 @@
-"""One table of limits, and what the operators read is made from it."""
+"""There is one table of limits, from which the operators' page is generated."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Lists of any length on real sockets: whole for a slow reader, and no connection waits for one."""
+"""Lists of any length on real sockets: a slow reader gets all of it and holds no database connection."""
 
 import asyncio
 import json

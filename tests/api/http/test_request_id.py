@@ -1,4 +1,4 @@
-"""X-Request-Id: taken where it can be used, made where it cannot; in the answer, the log's line and the events."""
+"""X-Request-Id: a valid one is used, else one is made; it is in the answer, the line of the log and the events."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""One line for each request, and what it costs."""
+"""Each request is one line of the log, with its costs."""
 
 import json
 from collections.abc import MutableMapping

@@ -1,4 +1,4 @@
-"""Processes that share a socket share its connections: none takes all that wait."""
+"""Processes that share a socket share its connections: none accepts all that wait."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Callers that come together share a turn, and each turn begins after all calls that it serves."""
+"""Concurrent callers share one run of a function, which begins after all calls that it serves."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Places for requests that last: no organisation takes them all."""
+"""Places for long requests: no organisation takes all of them."""
 
 from contextlib import ExitStack
 

@@ -1,4 +1,4 @@
-"""Counts are stored exactly once, also where an append is slow or its outcome is unknown."""
+"""Counts are stored exactly once, also if an append is slow or its outcome is unknown."""
 
 import asyncio
 import contextlib

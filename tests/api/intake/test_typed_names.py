@@ -1,4 +1,4 @@
-"""The account number in a body that is refused, however it is written."""
+"""The account number of a refused body is found in any spelling."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Password hashes, guessable passwords, and the turns of hosts."""
+"""Password hashes, guessable passwords, and the order in which hosts get a check of a password."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Events are shown in words, in both languages, with the name of who caused them."""
+"""Events are shown in words, in both languages, with the names of the users who caused them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A server that is away or cannot write is StoreUnavailable. The error of one content fails that append only."""
+"""A server that is unavailable or cannot write is StoreUnavailable. Bad content of an append fails that append only."""
 
 import asyncio
 import secrets

@@ -1,4 +1,4 @@
-"""The fast reader reads the same as the exact one, and reads no body that loses anything."""
+"""The fast reader returns the same as the exact one, and reads no body of which it would lose a part."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Decimal texts that are looked at together are judged as each by itself, and no place is forgotten."""
+"""Decimal texts that are checked together have the same results as each alone, and none is left out."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A name that an object gives twice is found at its place, and nothing else is."""
+"""A repeated name of an object is found with its path, and nothing else is."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Other spellings have the same meaning, and other values another one."""
+"""Different spellings of a value have the same meaning; different values do not."""
 
 from decimal import Decimal
 from typing import Any

@@ -1,4 +1,4 @@
-"""However much is wrong with a body, its problems fit into an answer, and the others are counted."""
+"""The problems of any body fit into an answer, and further ones are counted."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every shape error of a body is found, with its path and code; what fits is read the same on both ways."""
+"""Every shape error of a body is found, with its path and code; both readers read a valid body alike."""
 
 import string
 from datetime import UTC, datetime

@@ -48,7 +48,10 @@ class Access:
         self.url, self.key, self._insecure_http = url, key, insecure_http
 
     def client(self, say: Callable[[str], None] | None = None) -> "Client":
-        """Return a client until the verb ends. `say` gets a sentence now and then while the service is away."""
+        """Return a client that is closed at the end of the verb.
+
+        While the service is unavailable, `say` is called with a sentence every few seconds.
+        """
         from importledger_client.client import Client  # loaded here: verbs that send nothing need no HTTP library
 
         last = float("-inf")
@@ -111,7 +114,7 @@ book_supplier_option = click.option(
 
 
 def run_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Check the name of a run, which becomes part of file names and addresses."""
+    """Return the name of a run, which becomes part of file names and addresses. Raises BadParameter."""
     if value is not None and not _RUN.match(value):
         raise click.BadParameter(
             "A run must have 1 to 64 letters, digits, full stops, underscores and hyphens, and must not be . or .."

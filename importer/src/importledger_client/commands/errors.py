@@ -131,7 +131,7 @@ def _ask_service(
 
 
 def _warning(row: dict[str, str]) -> tuple[Kind, Sample]:
-    """Return a row of the CSV of failures, with a masked value."""
+    """Return the kind and the sample of a row in the CSV of failures, with a masked value."""
     kind = kind_of(FieldError(row["path"], row["code"]))
     return kind, Sample(row["number"], masked(row["value"].removeprefix("'")), row["sentence"])
 

@@ -15,7 +15,7 @@ from importledger_client.notes import run_named_after, run_of_files
 from importledger_client.sources import STDIN, Source, account_in
 
 _MOST_NAMED = 1000
-"""Lines that a manifest names because they are not accounts. One is enough to keep it from balancing."""
+"""Most lines that a manifest names because they are not accounts. A single one prevents a certificate."""
 SHOWN = ("accounts", "customers", "supply_points", "meters", "registers", "readings", "transactions", "documents")
 
 

@@ -70,7 +70,7 @@ def _lines(sources: Sequence[Source], supplier: str | None, found: Profile) -> I
 
 
 def _check(lines: Iterator[bytes], access: common.Access, refused: Tally, warned: Tally) -> str:
-    """Read all lines, and let the service check them. Return why it has not, or ""."""
+    """Read all lines, and send them to the service for a check. Return the reason if it fails, or ""."""
     try:
         for batch in access.client().push_batches(lines, mode="validate"):
             for content, receipt in zip(batch.lines, batch.receipts, strict=True):

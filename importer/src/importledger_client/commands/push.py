@@ -172,7 +172,7 @@ def _report(console: Console, pushing: Pushing) -> None:
 
 
 def _next_command(pushing: Pushing, code: int) -> list[str]:
-    """Return the words of the next command, none where there is no useful one."""
+    """Return the words of the next command, [] if there is no useful one."""
     files, mapping = pushing.files, pushing.sources[0].mapping
     of_supplier = common.words_of(supplier=pushing.supplier)
     if code == NOTHING_DONE:

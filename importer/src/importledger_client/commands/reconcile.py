@@ -74,7 +74,7 @@ def reconcile(run: str, path: Path, supplier: str | None, access: common.Access)
 
 @contextlib.contextmanager
 def _shown(run: str) -> Iterator[Callable[[JobProgress], None]]:
-    """Give a function that shows the progress of the job. Raises Stop for Ctrl-C."""
+    """Yield a function that shows the progress of the job. Raises Stop for Ctrl-C."""
     why = ""
     with Progress(common.err()) as progress:
 

@@ -96,7 +96,7 @@ def _counts(run: Run) -> list[str]:
 
 
 def _total(run: Run) -> str:
-    """Return the number of accounts. Of validations the service counts requests, and not whose account it was."""
+    """Return the number of accounts, and of validations, whose accounts the service does not record."""
     validated = run.by_status.get("VALID", 0)
     accounts = counted(run.total - validated, "account")
     return f"{accounts} · {counted(validated, 'validation')}" if validated else accounts

@@ -96,7 +96,7 @@ class Delimited:
         return self._doubts.items()
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the records from the header on, with their numbers. A line `sep=;` before them counts."""
+        """Yield the records from the header on, with their numbers. A line `sep=;` before them has number 1."""
         lines = self._text()
         number = 1
         if self._is_separator_first:
@@ -250,7 +250,7 @@ def _line_end(name: str) -> str:
 
 
 def _fit(lines: list[str], delimiter: str) -> tuple[int, int]:
-    """Return how well a delimiter fits: number of lines with as many cells as the first, and number of its cells."""
+    """Return the fit of a delimiter: number of lines with as many cells as the first line, and that number of cells."""
     try:
         rows = list(csv.reader((line.rstrip("\r\n").replace("\r", "") for line in lines), delimiter=delimiter))
     except csv.Error:

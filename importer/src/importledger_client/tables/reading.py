@@ -68,7 +68,7 @@ class Table:
         return [f"{part.label}: {part.written}" for part in self.parts]
 
     def rows(self) -> Iterator[tuple[int, Row]]:
-        """Yield the rows, numbered through all parts. Raises Unreadable, and Differs at the end."""
+        """Yield the rows with numbers that continue through all parts. Raises Unreadable, and Differs at the end."""
         number = 0
         for part, header in zip(self.parts, self._headers, strict=True):
             self._starts.append(number)

@@ -1,4 +1,4 @@
-"""Count a CSV file by its bytes: a second path beside the reader, without `csv` and without decoding text.
+"""Count a CSV file by its bytes: a second method beside the reader, without `csv` and without decoding text.
 
 A cell stands between two delimiters. A cell that begins with a quote ends at the quote that closes it.
 """

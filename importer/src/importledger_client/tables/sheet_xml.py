@@ -1,4 +1,4 @@
-"""Count a sheet by its XML: a second path beside calamine, which shares no code with its reading of values."""
+"""Count a sheet by its XML: a second method, which shares no code with calamine's reading of values."""
 
 import contextlib
 import re
@@ -34,7 +34,7 @@ class Scan(msgspec.Struct):
 
 
 def check_area(name: str, sheet: str) -> None:
-    """Raise Unreadable for a sheet with cells so far apart that no memory holds all cells between them."""
+    """Raise Unreadable if the area from the first to the outermost cells of a sheet is larger than MOST_CELLS."""
     rows, last, rest = 0, 0, b""
     with _opened(name, sheet) as archive, archive.open(_path_of(archive, sheet)) as content:
         while part := content.read(_READ_BYTES):
@@ -67,7 +67,7 @@ def scan(name: str, sheet: str) -> Scan:
 
 @contextlib.contextmanager
 def _opened(name: str, sheet: str) -> Iterator[zipfile.ZipFile]:
-    """Give the archive of a workbook. Raises Unreadable for any damage."""
+    """Yield the archive of a workbook. Raises Unreadable for any damage."""
     try:
         with zipfile.ZipFile(name) as archive:
             yield archive

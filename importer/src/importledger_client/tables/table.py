@@ -19,7 +19,7 @@ class Dated(str):
 
 
 class TableSource(msgspec.Struct, forbid_unknown_fields=True):
-    """Options of a mapping for reading a table. An empty value is found out."""
+    """Options of a mapping for reading a table. An empty value is detected from the file."""
 
     delimiter: str = ""
     encoding: str = ""
