@@ -152,7 +152,7 @@ def systemd() -> Recipe:
         commands[role] = command.split()
         del own["PATH"]
         settings[role] = own
-    ready = re.findall(r"^curl -s -f (\S+)$", DOCUMENT, re.M)[0]
+    ready = re.findall(r"^curl -s -f -w '\\n' (\S+)$", DOCUMENT, re.M)[0]
     return Recipe(commands, settings, {"api": ready}, REDIS)
 
 
