@@ -33,14 +33,14 @@ class AccountCampaign(Wire, frozen=True, kw_only=True):
     slug: Required
     """Short name of the campaign (Kampagne)."""
     campaign_note: Prose = ""
-    """A note on it (Bemerkung zur Kampagne)."""
+    """Note on the campaign (Bemerkung zur Kampagne)."""
 
 
 class MetadataItem(Wire, frozen=True, kw_only=True):
     key: Annotated[str, Meta(min_length=1, max_length=1024)]
-    """Name of the value (Schlüssel), once an account."""
+    """Name of the value (Schlüssel), unique in the account."""
     value: AnyJson
-    """Value, any JSON (Wert), kept as it was sent."""
+    """Value (Wert): any JSON, stored as it was sent."""
 
 
 class Note(Wire, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ class Note(Wire, frozen=True, kw_only=True):
 
 class Account(Wire, frozen=True, kw_only=True):
     external_account_number: ExternalNumber
-    """The account's identifier in the old system (Vertragskontonummer im Altsystem), byte for byte."""
+    """The account's identifier in the old system (Vertragskontonummer im Altsystem), compared byte for byte."""
     import_supplier: Required32
     """Code of the import supplier (Quelle) whose accounts are migrated."""
     unknown_occupier: bool = False
@@ -88,7 +88,7 @@ class Account(Wire, frozen=True, kw_only=True):
     payment_instructions: Annotated[tuple[PaymentInstruction, ...], Meta(max_length=MAX_ITEMS)] = ()
     """Means of payment of the account (Zahlungswege, SEPA-Lastschriftmandate)."""
     payment_schedules: Annotated[tuple[PaymentSchedule, ...], Meta(max_length=MAX_ITEMS)] = ()
-    """Instalments (Abschlagspläne)."""
+    """Payment schedules (Abschlagspläne)."""
     account_campaigns: Annotated[tuple[AccountCampaign, ...], Meta(max_length=MAX_ITEMS)] = ()
     """Campaigns that the account takes part in (Kampagnen)."""
     metadata: Annotated[tuple[MetadataItem, ...], Meta(max_length=MAX_ITEMS)] = ()
@@ -109,10 +109,10 @@ class TaskParams(Wire, frozen=True, kw_only=True):
 
 
 class Reason(Wire, frozen=True, kw_only=True):
-    """Reason of a decision about an import; kept in the log."""
+    """Reason of a decision about an import; stored in the log."""
 
     reason: Text = ""
-    """Reason of the decision (Begründung); kept in the log forever."""
+    """Reason of the decision (Begründung); stored in the log, and unreadable after the person's erasure."""
 
 
 class WrappedAccount(Wire, frozen=True, kw_only=True):

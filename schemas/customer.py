@@ -23,7 +23,7 @@ class Customer(Wire, frozen=True, kw_only=True):
     given_name: Text = ""
     """Given name (Vorname)."""
     family_name: Text = ""
-    """Family name (Nachname); at least one customer has one."""
+    """Family name (Nachname); at least one customer must have one."""
     email: Annotated[str, Meta(max_length=254)] | None = None
     """E-mail address (E-Mail-Adresse), or null."""
     mobile: Text | None = None

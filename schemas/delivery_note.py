@@ -8,7 +8,7 @@ from schemas.base import MAX_ITEMS, DecimalText, ExternalNumber, Moment, Require
 
 
 class DeliveryNoteAmount(Wire, frozen=True, kw_only=True):
-    """An amount of energy over one period; `product_identifier` is an OBIS code as a rule."""
+    """An amount of energy over one period; `product_identifier` is usually an OBIS code."""
 
     period_start_at: Moment
     """Beginning of the period (Beginn des Zeitraums)."""
@@ -27,7 +27,7 @@ class DeliveryNoteAmount(Wire, frozen=True, kw_only=True):
 
 
 class DeliveryNote(Wire, frozen=True, kw_only=True):
-    """Named by MaLo-ID, EDIFACT reference and the reference of the note that it follows."""
+    """A delivery note, identified by MaLo-ID, EDIFACT reference and the reference of the note that it corrects."""
 
     malo_number: Required
     """Market location identifier (Marktlokation, MaLo-ID): 11 digits with check digit."""
@@ -51,6 +51,6 @@ class DeliveryNoteImport(Wire, frozen=True, kw_only=True):
     import_supplier: Required32
     """Code of the import supplier (Quelle) whose accounts are migrated."""
     external_account_number: ExternalNumber
-    """The account's identifier in the old system (Vertragskontonummer im Altsystem), byte for byte."""
+    """The account's identifier in the old system (Vertragskontonummer im Altsystem), compared byte for byte."""
     delivery_note: DeliveryNote
     """The delivery note (Lieferschein, MSCONS)."""

@@ -29,7 +29,7 @@ class FieldChange(Wire, frozen=True, kw_only=True):
     """
 
     path: str
-    """Dotted path of what differs (Feld)."""
+    """Dotted path of the difference (Feld)."""
     kind: Literal["added", "removed", "changed", "left_out"]
     """Kind of the difference: added, removed or changed (Art der Änderung); left_out ends a long list."""
     before: Any = None

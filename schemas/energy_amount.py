@@ -8,7 +8,7 @@ from schemas.base import MAX_ITEMS, DecimalText, ExternalNumber, Moment, Require
 
 
 class EnergyAmount(Wire, frozen=True, kw_only=True):
-    """Named by MaLo-ID, EDIFACT reference, preceding reference, product, line item and period."""
+    """Identified by MaLo-ID, EDIFACT reference, preceding reference, product, line item and period."""
 
     malo_number: Required
     """Market location identifier (Marktlokation, MaLo-ID): 11 digits with check digit."""
@@ -56,6 +56,6 @@ class EnergyAmountImport(Wire, frozen=True, kw_only=True):
     import_supplier: Required32
     """Code of the import supplier (Quelle) whose accounts are migrated."""
     external_account_number: ExternalNumber
-    """The account's identifier in the old system (Vertragskontonummer im Altsystem), byte for byte."""
+    """The account's identifier in the old system (Vertragskontonummer im Altsystem), compared byte for byte."""
     energy_amount: EnergyAmount
     """The energy amount (Energiemenge, MSCONS)."""

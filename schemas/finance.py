@@ -44,15 +44,15 @@ class Transaction(Wire, frozen=True, kw_only=True):
 
 class Ledger(Wire, frozen=True, kw_only=True):
     identifiers: Annotated[tuple[Required, ...], Meta(max_length=MAX_ITEMS)] = ()
-    """Market locations that are booked here (Marktlokationen des Buchungskreises)."""
+    """Market locations whose amounts the ledger has (Marktlokationen des Buchungskreises)."""
     ledger_code: Required
-    """Code of the ledger (Buchungskreis), once an account."""
+    """Code of the ledger (Buchungskreis), unique in the account."""
     last_statement_closing_date: date | UnsetType = UNSET
-    """Day that the last bill closed with (Abschlussdatum der letzten Abrechnung)."""
+    """Closing day of the last bill (Abschlussdatum der letzten Abrechnung)."""
     last_statement_balance: DecimalText = ""
     """Balance after the last bill in euros (Saldo der letzten Abrechnung)."""
     ledger_balance: DecimalText = ""
-    """Balance now in euros, credit positive (Saldo des Buchungskreises)."""
+    """Present balance in euros, credit positive (Saldo des Buchungskreises)."""
     current_statement_transactions: Annotated[tuple[Transaction, ...], Meta(max_length=MAX_ITEMS)] = ()
     """Transactions since the last bill (Buchungen seit der letzten Abrechnung)."""
 
@@ -61,7 +61,7 @@ class BankAccount(Wire, frozen=True, kw_only=True):
     account_holder: Required
     """Holder of the bank account (Kontoinhaber)."""
     account_number: Text = ""
-    """Number of the bank account (Kontonummer), where there is no IBAN."""
+    """Number of the bank account (Kontonummer), if there is no IBAN."""
     iban: Text = ""
     """International bank account number (IBAN)."""
 
@@ -82,7 +82,7 @@ class PaymentInstruction(Wire, frozen=True, kw_only=True):
 
 
 class PaymentSchedule(Wire, frozen=True, kw_only=True):
-    """An instalment (Abschlag). The wire gives `amount` as a number; text is taken as well."""
+    """A payment schedule (Abschlag). `amount` is a number on the wire; a decimal text is accepted as well."""
 
     amount: Decimal | UnsetType = UNSET
     """Amount of an instalment in euros (Abschlagsbetrag), not zero."""

@@ -32,7 +32,7 @@ class InvoiceAddress(Wire, frozen=True, kw_only=True):
     tax_number_type: Text = ""
     """Kind of tax number (Art der Steuernummer)."""
     country_code: Text = ""
-    """Country of two letters (Ländercode)."""
+    """Country code of two letters (Ländercode)."""
 
 
 class InvoiceLineItem(Wire, frozen=True, kw_only=True):
@@ -53,11 +53,11 @@ class InvoiceLineItem(Wire, frozen=True, kw_only=True):
     quantity_interval_type: AnyJson = None
     """Kind of the interval (Art des Zeitintervalls)."""
     quantity_correction_factor: AnyJson = None
-    """Factor of the quantity (Korrekturfaktor der Menge)."""
+    """Correction factor of the quantity (Korrekturfaktor der Menge)."""
     price: DecimalText = ""
     """Price of a unit (Einzelpreis)."""
     price_interval: AnyJson = None
-    """Interval that the price is for (Zeitintervall des Preises)."""
+    """Interval of the price (Zeitintervall des Preises)."""
     tax_rate: DecimalText = ""
     """Tax rate in percent (Steuersatz)."""
     tax_rate_type: Text = ""
@@ -88,13 +88,13 @@ class InvoiceTaxAmount(Wire, frozen=True, kw_only=True):
     tax_amount: WholeNumber | UnsetType = UNSET
     """Tax in cents (Steuerbetrag)."""
     amount_paid_in_advance: WholeNumber | None = None
-    """Paid in advance in cents (Vorauszahlung), or null."""
+    """Amount paid in advance in cents (Vorauszahlung), or null."""
     tax_amount_paid_in_advance: WholeNumber | None = None
-    """Tax of what was paid in advance, in cents (Steuer der Vorauszahlung), or null."""
+    """Tax on the amount paid in advance, in cents (Steuer der Vorauszahlung), or null."""
 
 
 class MarketParticipantInvoice(Wire, frozen=True, kw_only=True):
-    """Named by `external_id`."""
+    """An invoice between market participants, identified by `external_id`."""
 
     invoice_type: Text = ""
     """Kind of invoice (Rechnungsart)."""
@@ -109,17 +109,17 @@ class MarketParticipantInvoice(Wire, frozen=True, kw_only=True):
     interchange_reference: Text = ""
     """Reference of the interchange (Datenaustauschreferenz)."""
     external_id: Required
-    """Identifier in the old system (Rechnungs-ID im Altsystem); names the invoice here."""
+    """Identifier in the old system (Rechnungs-ID im Altsystem); identifies the invoice."""
     malo_number: Text = ""
     """Market location identifier (Marktlokation, MaLo-ID): 11 digits with check digit."""
     melo_number: Text | None = None
     """Metering location identifier (Messlokation, MeLo-ID): 33 characters, or null."""
     reference_invoice_number: Text | None = None
-    """Number of the invoice that this refers to (Nummer der Bezugsrechnung), or null."""
+    """Number of the invoice that this one refers to (Nummer der Bezugsrechnung), or null."""
     reference_document: Text | None = None
-    """Document that this refers to (Bezugsdokument), or null."""
+    """Document that the invoice refers to (Bezugsdokument), or null."""
     reference_invoice_issued_at: Moment | None = None
-    """Date of that invoice (Datum der Bezugsrechnung), or null."""
+    """Date of the invoice that this one refers to (Datum der Bezugsrechnung), or null."""
     issued_at: Moment
     """Date of the invoice (Rechnungsdatum)."""
     due_at: Moment | UnsetType = UNSET
@@ -168,6 +168,6 @@ class MarketParticipantInvoiceImport(Wire, frozen=True, kw_only=True):
     import_supplier: Required32
     """Code of the import supplier (Quelle) whose accounts are migrated."""
     external_account_number: ExternalNumber
-    """The account's identifier in the old system (Vertragskontonummer im Altsystem), byte for byte."""
+    """The account's identifier in the old system (Vertragskontonummer im Altsystem), compared byte for byte."""
     market_participant_invoice: MarketParticipantInvoice
     """The invoice (Marktpartnerrechnung, INVOIC)."""

@@ -4,13 +4,13 @@ from schemas.base import Wire
 
 
 class JobProgress(Wire, frozen=True, kw_only=True):
-    """Progress of a worker that adds up a run. `eta_s` is null while it is unknown."""
+    """Progress of the job that computes the totals of a run. `eta_s` is null while it is unknown."""
 
     accounts: int
     """Number of accounts of the run (Anzahl der Konten)."""
     accounts_done: int
-    """Number of accounts that are added up (davon erledigt)."""
+    """Number of accounts in the totals so far (davon erledigt)."""
     eta_s: float | None
-    """Seconds that the rest will take (geschätzte Restzeit)."""
+    """Estimated seconds until the end (geschätzte Restzeit)."""
     why: str = ""
     """Reason why there is no progress, if there is none (Grund des Stillstands)."""

@@ -31,7 +31,7 @@ class GasSupplyPointLoadProfile(Wire, frozen=True, kw_only=True):
     netznutzungsvertrag_type: Text = ""
     """Kind of grid contract (Art des Netznutzungsvertrags)."""
     netznutzungszahlung: Text = ""
-    """Payer of the grid use (Netznutzungszahlung)."""
+    """Payer of the grid charges (Netznutzungszahlung)."""
     netznutzungsabrechnungsvariante: Text = ""
     """Billing variant of the grid use (Netznutzungsabrechnungsvariante)."""
     tagesparameter_type: Text = ""

@@ -1,4 +1,4 @@
-"""A participant of the energy market, with whom to contact there."""
+"""A participant of the energy market, with its contacts."""
 
 from typing import Annotated
 

@@ -44,7 +44,7 @@ class Register(Wire, frozen=True, kw_only=True):
     decimal_places: Annotated[int, Meta(ge=0, le=10)] | UnsetType = UNSET
     """Digits after the point (Nachkommastellen)."""
     is_relevant_for_billing: bool | UnsetType = UNSET
-    """True if it is billed (abrechnungsrelevant)."""
+    """True if the register is billed (abrechnungsrelevant)."""
     active_from: Moment | UnsetType = UNSET
     """First moment of activity (aktiv ab)."""
     active_to: Moment | None = None
@@ -65,9 +65,9 @@ class Meter(Wire, frozen=True, kw_only=True):
     messwerterfassung: Text = ""
     """Method of reading (Messwerterfassung), on site or remotely."""
     energierichtung: Text = ""
-    """Directions that it counts (Energierichtung)."""
+    """Directions of energy that the meter counts (Energierichtung)."""
     fernschaltung: Text = ""
-    """True if it can be switched remotely (Fernschaltung)."""
+    """Remote switching of the meter (Fernschaltung), as text."""
     registeranzahl: Text = ""
     """Number of tariffs of the meter (Registeranzahl): EINTARIF, ZWEITARIF."""
     active_from: Moment
@@ -103,7 +103,7 @@ class ConversionFactor(Wire, frozen=True, kw_only=True):
     condition_value: DecimalText = ""
     """Condition value (Zustandszahl), without unit."""
     factor: DecimalText = ""
-    """The product of both in kWh per cubic metre (Umrechnungsfaktor)."""
+    """Product of calorific value and condition value in kWh per cubic metre (Umrechnungsfaktor)."""
 
 
 class Melo(Wire, frozen=True, kw_only=True):

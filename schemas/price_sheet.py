@@ -10,7 +10,7 @@ from schemas.market_participant import ParticipantCode
 
 
 class IntervalZone(Wire, frozen=True, kw_only=True):
-    """The range of quantities that a price is for; open above when `upper_bound` is null or absent."""
+    """The range of quantities of a price; open above if `upper_bound` is null or absent."""
 
     lower_bound: Decimal
     """Lower bound of the zone (Untergrenze der Zone)."""
@@ -26,24 +26,24 @@ class ArticlePrice(Wire, frozen=True, kw_only=True):
     price_cents: DecimalText
     """Price in cents (Preis in Cent)."""
     interval_zone: IntervalZone | UnsetType = UNSET
-    """The zone that the price is for (Zone, Staffel)."""
+    """Zone of the price (Zone, Staffel)."""
 
 
 class PriceSheet(Wire, frozen=True, kw_only=True):
     """Price document of one participant. An unused sheet has no prices."""
 
     market_participant_code: ParticipantCode
-    """Market partner code of whom the sheet is from (Marktpartner-ID): 13 digits."""
+    """Market partner code of the participant whose prices these are (Marktpartner-ID): 13 digits."""
     price_sheet_type: Text = ""
     """Kind of price sheet (Art des Preisblatts)."""
     document_number: Annotated[str, Meta(min_length=1, max_length=70)]
-    """Number of the document (Dokumentennummer); names the sheet with the participant."""
+    """Number of the document (Dokumentennummer); identifies the sheet of a participant."""
     preceding_document_number: Annotated[str, Meta(max_length=70)] = ""
-    """Number of the sheet before (Nummer des Vorgängerpreisblatts)."""
+    """Number of the preceding sheet (Nummer des Vorgängerpreisblatts)."""
     is_price_sheet_unused: bool = False
     """True if the sheet is not used and has no prices (Preisblatt ungenutzt)."""
     active_from: Moment
-    """From when the prices hold (Preise gültig ab)."""
+    """First moment of validity of the prices (Preise gültig ab)."""
     external_id: Text = ""
     """Identifier in the old system (ID im Altsystem)."""
     article_prices: Annotated[tuple[ArticlePrice, ...], Meta(max_length=MAX_ITEMS)] = ()
@@ -54,4 +54,4 @@ class FeeImport(Wire, frozen=True, kw_only=True):
     """The body of the fee import: all sheets are imported, or none."""
 
     price_sheets: Annotated[tuple[PriceSheet, ...], Meta(max_length=MAX_ITEMS)]
-    """The price sheets (Preisblätter), all of them or none."""
+    """The price sheets (Preisblätter); all are imported, or none."""

@@ -10,7 +10,7 @@ from schemas.status import ImportStatus
 
 
 class RunError(Wire, frozen=True, kw_only=True):
-    """Number of occurrences of an error or a warning in a run. Attempts count.
+    """Number of occurrences of an error or a warning in a run. Each attempt counts.
 
     Errors are those of refused lines and requests, and of failed imports.
     """
@@ -45,7 +45,7 @@ class RunRecord(Wire, frozen=True, kw_only=True):
     processed_per_s: float
     """Imports that are processed per second (Durchsatz)."""
     eta_s: float | None
-    """Seconds until it is done (verbleibende Zeit); null if unknown."""
+    """Estimated seconds until all imports have ended (verbleibende Zeit); null if unknown."""
     errors: tuple[RunError, ...]
     """Errors by code and path (Fehler)."""
     warned: int
@@ -58,7 +58,7 @@ class RunImport(ImportStatus, frozen=True, kw_only=True):
     """The status record of an import of a run."""
 
     external_account_number: str
-    """The account's identifier in the old system (Vertragskontonummer im Altsystem), byte for byte."""
+    """The account's identifier in the old system (Vertragskontonummer im Altsystem), compared byte for byte."""
 
 
 class PathCount(Wire, frozen=True, kw_only=True):
@@ -80,15 +80,15 @@ class LedgerSums(Wire, frozen=True, kw_only=True):
     balances: int
     """Number of balances (Anzahl der Salden)."""
     balance_sum: str
-    """Their sum (Summe der Salden)."""
+    """Sum of the balances (Summe der Salden)."""
     transactions: int
     """Number of transactions (Anzahl der Buchungen)."""
     transaction_sum: str
-    """Their sum (Summe der Buchungen)."""
+    """Sum of the transactions (Summe der Buchungen)."""
 
 
 class RunSums(Wire, frozen=True, kw_only=True):
-    """Exact sums, as decimal text at the greatest scale of what was summed."""
+    """Exact sums as decimal text, with as many decimal places as the summed value with the most."""
 
     transfer_balances: str
     """Sum of the transferred balances (Summe der Übertragungssalden)."""
@@ -138,7 +138,7 @@ class RunTotals(Wire, frozen=True, kw_only=True):
     paths: dict[str, PathCount]
     """Counts by path of the wire (Zahlen je Feldpfad)."""
     erased: int
-    """Number of accounts erased since then (gelöscht)."""
+    """Number of accounts erased since their import (gelöscht)."""
     by_status: dict[str, int]
     """Number of imports by status (Anzahl je Status)."""
     refused: int
@@ -157,7 +157,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Certificate(Wire, frozen=True, kw_only=True):
-    """A statement, signed with the ledger's key, that a source and the platform balance."""
+    """A statement, signed with the ledger's key, that a source and the platform have equal totals."""
 
     format: Literal["importledger-certificate/1"]
     """Format of the certificate (Format)."""
@@ -174,13 +174,13 @@ class Certificate(Wire, frozen=True, kw_only=True):
     source: Any
     """Source as the manifest names it (Quelle); null if it names none."""
     manifest_sha256: str
-    """Digest of what source and platform have in common (Prüfsumme des Manifests)."""
+    """Digest of the members that manifest and totals share (Prüfsumme des Manifests)."""
     totals: RunTotals
     """Totals of the platform (Summen der Plattform)."""
     signed_at: datetime
     """Time of the signature (signiert am)."""
     checkpoint: str
-    """Signed statement of the log that it rests on (Siegel)."""
+    """Newest signed checkpoint of the log at the time of signing (Siegel)."""
     verifier_key: str
     """Key to check the signature with (Prüfschlüssel)."""
     signature: str

@@ -59,7 +59,7 @@ class ListedImport(ImportStatus, frozen=True, kw_only=True):
     """The v2 status record of one of a supplier's imports."""
 
     external_account_number: str
-    """The account's identifier in the old system (Vertragskontonummer im Altsystem), byte for byte."""
+    """The account's identifier in the old system (Vertragskontonummer im Altsystem), compared byte for byte."""
 
 
 class ImportProblems(Wire, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ class AttemptProblem(Wire, frozen=True, kw_only=True):
 
 
 class RefusedAttempt(Wire, frozen=True, kw_only=True):
-    """A request about an account that was refused: when, by which operation, for what; no values."""
+    """A refused request about an account: its time, operation, codes and paths, without values."""
 
     attempted_at: datetime
     """Time of the attempt (Zeitpunkt des Versuchs)."""
@@ -88,7 +88,7 @@ class RefusedAttempt(Wire, frozen=True, kw_only=True):
     code: str
     """Permanent code; /errors/ lists all (Fehlercode)."""
     problems: tuple[AttemptProblem, ...]
-    """Codes and paths of what was wrong (Fehler)."""
+    """Codes and paths of the problems (Fehler)."""
 
 
 class TransferStatus(Wire, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ class TransferStatus(Wire, frozen=True, kw_only=True):
 
 class ImportListItem(Wire, frozen=True, kw_only=True):
     external_account_number: str
-    """The account's identifier in the old system (Vertragskontonummer im Altsystem), byte for byte."""
+    """The account's identifier in the old system (Vertragskontonummer im Altsystem), compared byte for byte."""
     service_account_number: str | None
     """Number of the account (Vertragskontonummer); empty or null while there is none."""
     account_created_at: datetime | None
@@ -150,7 +150,7 @@ class FoundAccount(Wire, frozen=True, kw_only=True):
     import_supplier: str
     """Code of the import supplier (Quelle) whose accounts are migrated."""
     external_account_number: str
-    """The account's identifier in the old system (Vertragskontonummer im Altsystem), byte for byte."""
+    """The account's identifier in the old system (Vertragskontonummer im Altsystem), compared byte for byte."""
     status: ImportState
     """State of the import (Status)."""
     service_account_number: str | None

@@ -114,7 +114,7 @@ class Article(Wire, frozen=True, kw_only=True):
     custom_price: DecimalText = ""
     """Individual price (individueller Preis)."""
     custom_price_quantity: DecimalText = ""
-    """Quantity that it is for (Bezugsmenge des individuellen Preises)."""
+    """Quantity of the individual price (Bezugsmenge des individuellen Preises)."""
     custom_price_quantity_unit: Text = ""
     """Unit of that quantity (Einheit der Bezugsmenge)."""
 
@@ -135,7 +135,7 @@ class SupplyPoint(Wire, frozen=True, kw_only=True):
     melos: Annotated[tuple[Melo, ...], Meta(max_length=MAX_ITEMS)] = ()
     """Metering locations (Messlokationen)."""
     previous_supplier_id: Text = ""
-    """Market partner code of the supplier before (Marktpartner-ID des Vorlieferanten)."""
+    """Market partner code of the previous supplier (Marktpartner-ID des Vorlieferanten)."""
     last_billed_to_date: date | UnsetType = UNSET
     """Day up to which the old system has billed (abgerechnet bis)."""
     balancing_periods: Annotated[tuple[BalancingPeriod, ...], Meta(max_length=MAX_ITEMS)] = ()

@@ -94,13 +94,13 @@ class HistoryEntry(Wire, frozen=True, kw_only=True):
     version: int
     """Place in the stream, from 1 (Version)."""
     at: datetime
-    """When it was recorded (Zeitpunkt)."""
+    """Time of recording (Zeitpunkt)."""
     event: str
     """Name of the event (Ereignis)."""
     topic: str
-    """Its permanent stored name (Typ)."""
+    """Permanent stored name of the event (Typ)."""
     by: str
-    """Who caused it (Verursacher)."""
+    """Caller or process that caused the event (Verursacher)."""
     code_version: str
     """Version of the code that recorded it (Codeversion)."""
     rules_edition: str | None
@@ -108,7 +108,7 @@ class HistoryEntry(Wire, frozen=True, kw_only=True):
     payload_sha256: str | None
     """Digest of the payload (Prüfsumme des Inhalts), or null."""
     request_id: str | None = None
-    """X-Request-Id of the request that caused it (Anfragekennung); null if no request did, or in older events."""
+    """X-Request-Id of the request that caused the event (Anfragekennung); null without one, and in older events."""
     data: dict[str, Any]
     """The event itself (Ereignisdaten)."""
 
