@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Self, TypeVar
 
+import psycopg
 from psycopg import AsyncConnection
 from psycopg.errors import UndefinedTable
 from psycopg_pool import AsyncConnectionPool
@@ -12,10 +13,13 @@ from psycopg_pool import AsyncConnectionPool
 from eventstore.errors import IntakeStopped, StoreUnavailable
 from eventstore.log.connecting import (
     SWITCHOVER_S,
+    UNCHECKED_S,
     check_writable_async,
+    is_read_only,
     is_switching_over,
     last_host_first,
     note_host,
+    note_switchover,
     noted_failures,
 )
 from eventstore.log.group_commit import ANSWER_TIMEOUT_S
@@ -29,14 +33,17 @@ KEPT = 2
 
 
 def reading_pool(database_url: str, *, size: int, is_for_read: bool = False) -> AsyncConnectionPool:
-    """Return a pool of connections for reads, which the caller opens. One for `read` keeps KEPT of them open."""
+    """Return a pool of connections for reads, which the caller opens.
+
+    One for `read` keeps KEPT of them open, and does not check one that answered within the last second.
+    """
     return AsyncConnectionPool(
         database_url,
         min_size=KEPT if is_for_read else 0,
         max_size=size,
         open=False,
         configure=_configure,
-        check=check_writable_async,
+        check=_check if is_for_read else check_writable_async,
         connection_class=_ReadingConnection,
         timeout=CONNECT_TIMEOUT_S,
         reconnect_timeout=1.0,
@@ -100,30 +107,59 @@ async def read(
 ) -> T:
     """Return what `query(connection, *arguments)` returns. Raises StoreUnavailable.
 
-    No other function of the api takes a connection from a pool, so none is held while a client is waited for.
+    No other function of the api takes a connection from a pool, so none is held while a client is waited for. If an
+    unchecked connection turns out to be lost, the query is repeated on a checked one.
     """
 
     async def work() -> T:
+        asked_at, connection = time.monotonic(), None
         with store_errors():
             try:
                 async with pool.connection() as connection:
                     return await query(connection, *arguments)
+            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                note_switchover(error)
+                if connection is None or not connection.closed:
+                    raise
+                _lost.at = asked_at
             except UndefinedTable as error:
                 async with pool.connection() as connection:
                     if (await connection.execute(_SELECT_NO_SCHEMA)).rowcount:
                         raise SchemaMissing("the database has no schema yet") from error
                 raise
+            async with pool.connection() as connection:
+                return await query(connection, *arguments)
 
     return await in_time(work(), within_s=within_s)
 
 
 class _ReadingConnection(AsyncConnection[Any]):
-    """A connection that records its host, or why it failed."""
+    """A connection that remembers when it last answered."""
+
+    answered_at = 0.0
 
     @classmethod
     async def connect(cls, conninfo: str = "", **named: Any) -> Self:
         with noted_failures():
             return note_host(await super().connect(last_host_first(conninfo), **named))
+
+
+class _Lost:
+    """Start of the last query whose connection was lost. Connections that have not answered since then are checked."""
+
+    at = 0.0
+
+
+_lost = _Lost()
+
+
+async def _check(connection: AsyncConnection[Any]) -> None:
+    """Check a connection before its use, unless it answered a moment ago: a check costs half as much as a read."""
+    assert isinstance(connection, _ReadingConnection)
+    is_old = time.monotonic() - connection.answered_at > UNCHECKED_S or connection.answered_at <= _lost.at
+    if is_old or is_read_only(connection):
+        await check_writable_async(connection)
+        connection.answered_at = time.monotonic()
 
 
 _left_behind: set[asyncio.Future[Any]] = set()

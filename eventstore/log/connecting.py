@@ -1,9 +1,10 @@
 """Connections to Postgres: a dead server is noticed within seconds, and a read-only one counts as unavailable.
 
 After a failover, a connection may lead to a dead machine or to a standby. The first ends by the time-outs of every URL
-(`guarded`). The second is closed by its pool (`check_writable`).
+(`guarded`). The second is closed by its pool (`check_writable`), after at most one more use if it was just checked.
 """
 
+import select
 import time
 import weakref
 from collections.abc import Iterator
@@ -62,9 +63,14 @@ def is_switching_over() -> bool:
     return time.monotonic() - _Ended.at < SWITCHOVER_S
 
 
-class PooledConnection(Connection[Row]):
-    """Connection that records whether a commit did not wait for its standby."""
+UNCHECKED_S = 1.0
+"""Time for which a checked connection is used without another check, in seconds."""
 
+
+class PooledConnection(Connection[Row]):
+    """Connection that records its last check, and whether a commit did not wait for its standby."""
+
+    checked_at = -UNCHECKED_S
     is_unreplicated = False
 
     @classmethod
@@ -174,16 +180,28 @@ def wait_for_standby(connection: Connection[Any]) -> None:
 def check_writable(connection: PooledConnection[Any]) -> None:
     """Check, for a pool, that the connection is alive and its server accepts writes. Raises otherwise.
 
-    The pool then connects again, at growing intervals, while its caller waits.
+    A connection checked within the last second is reused without another check, unless the server has sent data since:
+    a check costs half a small transaction. If the server has become read-only meanwhile, the first write fails, and the
+    next check closes the connection. The pool then connects again, at growing intervals, while its caller waits.
     """
-    try:
-        ConnectionPool.check_connection(connection)
-    except OperationalError as error:
-        note_switchover(error)
-        raise
+    at = time.monotonic()
+    if at - connection.checked_at >= UNCHECKED_S or not _is_silent(connection):
+        try:
+            ConnectionPool.check_connection(connection)
+        except OperationalError as error:
+            note_switchover(error)
+            raise
+        connection.checked_at = at
     if is_read_only(connection):
         connection.close()
         raise ReadOnlySqlTransaction("the database is read-only")
+
+
+def _is_silent(connection: Connection[Any]) -> bool:
+    """Return whether the server has sent nothing that is still unread, not even the end."""
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return not poll.poll(0)
 
 
 async def check_writable_async(connection: AsyncConnection[Any]) -> None:

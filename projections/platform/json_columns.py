@@ -4,14 +4,12 @@ Decimals keep the text that was sent. Datetimes become instants in UTC; without 
 Columns are JSONB, or JSON if their content is undocumented, so that it is stored as it was sent.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, inspect
-from msgspec.structs import replace
 
 from eventstore.log.copy_format import NULL, SIZE
 from schemas.base import instant
@@ -47,15 +45,20 @@ def without_null(node: inspect.Type) -> inspect.Type:
 
 
 def is_free(node: inspect.Type) -> bool:
-    """Return whether a field of this type may hold any JSON."""
+    """Return whether any JSON is allowed there."""
     return isinstance(node, inspect.AnyType | inspect.DictType) or (
         isinstance(node, inspect.VarTupleType) and isinstance(node.item_type, inspect.AnyType)
     )
 
 
 def folded_type(node: inspect.StructType) -> str:
-    """Return the SQL type of a column with a list of such objects."""
+    """SQL type of a column with a list of such objects."""
     return "json" if any(map(is_free, kinds_of(node))) else "jsonb"
+
+
+def place_of_member(name: str) -> tuple[int, str]:
+    """Sort key of members of JSONB in Postgres, which is faster with members in this order."""
+    return len(name), name
 
 
 def has_moments(node: inspect.StructType) -> bool:
@@ -78,45 +81,78 @@ encode_json = msgspec.json.Encoder(decimal_format="number").encode
 JSONB = b"\x01"
 """Version byte before JSONB in binary COPY."""
 
+_Ordered = Callable[[Iterable[inspect.Field]], list[inspect.Field]]
+"""Sorts the fields of an object."""
 
-def list_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
-    """Return the function that writes a list of such objects."""
+
+def list_encoding(node: inspect.StructType) -> Callable[[Any], bytes]:
+    """Return the encoder of a list of such objects."""
     is_json = folded_type(node) == "json"
-    stored, version, encode = _storing(node), b"" if is_json else JSONB, encode_json if is_json else msgspec.json.encode
-    return lambda values: _sized(version + (encode([stored(value) for value in values]) if values else b"[]"))
+    encode = encode_json if is_json else msgspec.json.encode
+    return _compiled("v", "encode([{} for w in v])", node.fields, list if is_json else _in_order, encode)
 
 
 def object_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
-    """Return the function that writes such an optional object.
+    """Return the encoder of such an optional object, without fields of any JSON, which have their own columns."""
+    fields = [field for field in node.fields if not is_free(without_null(field.type))]
+    encoded = _compiled("w", "encode({})", fields, _in_order, msgspec.json.encode)
 
-    Its fields with any JSON (`is_free`) are left out: they have columns of their own.
+    def fold(value: Any) -> bytes:
+        if value is UNSET or value is None:
+            return NULL
+        content = encoded(value)
+        return SIZE[len(JSONB) + len(content)] + JSONB + content
+
+    return fold
+
+
+def _in_order(fields: Iterable[inspect.Field]) -> list[inspect.Field]:
+    """Sort fields like Postgres sorts the members of JSONB, so that it need not sort them."""
+    return sorted(fields, key=lambda field: place_of_member(field.name))
+
+
+def _compiled(
+    name: str, frame: str, fields: Iterable[inspect.Field], ordered: _Ordered, encode: Callable[[Any], bytes]
+) -> Callable[[Any], bytes]:
+    """Compile a function of `name` that returns the frame, which calls `encode` on the written form of the object `w`.
+
+    The source consists of names of fields in `schemas/` only.
     """
-    stored = _storing(node, without=[field.name for field in node.fields if is_free(without_null(field.type))])
-    return lambda value: NULL if value is UNSET or value is None else _sized(JSONB + msgspec.json.encode(stored(value)))
+    kinds: dict[str, Any] = {"utc": _UTC, "encode": encode}
+    source = f"lambda {name}: " + frame.format(_written("w", fields, ordered, kinds))
+    compiled: Callable[[Any], bytes] = eval(source, kinds)  # noqa: S307 - see above
+    return compiled
 
 
-def _sized(content: bytes) -> bytes:
-    return SIZE[len(content)] + content
+def _written(place: str, fields: Iterable[inspect.Field], ordered: _Ordered, kinds: dict[str, Any]) -> str:
+    """Return the expression for an object with these fields of the object at `place`, with datetimes in UTC."""
+    kind, written = f"kind{len(kinds)}", ordered(fields)
+    kinds[kind] = msgspec.defstruct("Written", [(field.name, Any) for field in written], module=__name__, gc=False)
+    return f"{kind}({', '.join(_value(f'{place}.{field.name}', field.type, ordered, kinds) for field in written)})"
 
 
-def _storing(node: inspect.StructType, without: Sequence[str] = ()) -> Callable[[Any], Any]:
-    """Return a function that copies such an object without these fields, and with its datetimes in UTC."""
-    changes: dict[str, Callable[[Any], Any]] = dict.fromkeys(without, lambda value: UNSET)
-    for field in node.fields:
-        match without_null(field.type):
-            case inspect.DateTimeType():
-                changes[field.name] = _in_utc
-            case inspect.VarTupleType(item_type=inspect.StructType() as item) if has_moments(item):
-                changes[field.name] = _each(_storing(item))
-            case inspect.StructType() as inner if has_moments(inner):
-                raise NotImplementedError("moments in an object inside another")
-    return lambda value: replace(value, **{name: change(getattr(value, name)) for name, change in changes.items()})
+def _value(place: str, node: inspect.Type, ordered: _Ordered, kinds: dict[str, Any]) -> str:
+    match without_null(node):
+        case inspect.DateTimeType():
+            return f"utc[{place}]"
+        case inspect.VarTupleType(item_type=inspect.StructType() as item):
+            inner = f"w{len(kinds)}"
+            return f"[{_written(inner, item.fields, ordered, kinds)} for {inner} in {place}]"
+        case inspect.StructType() as item if has_moments(item):
+            raise NotImplementedError("moments in an object inside another")
+        case _:
+            return place
 
 
-def _each(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda values: tuple([change(value) for value in values])
+class _Instants(dict[Any, Any]):
+    """Cache of datetimes in UTC by their text: the same dates are often repeated."""
+
+    def __missing__(self, sent: Any) -> Any:
+        if len(self) >= _MOST_REMEMBERED:
+            self.clear()
+        in_utc = self[sent] = instant(sent).astimezone(UTC) if isinstance(sent, datetime) else sent
+        return in_utc
 
 
-@lru_cache(maxsize=20_000)
-def _in_utc(sent: Any) -> Any:
-    return instant(sent).astimezone(UTC) if isinstance(sent, datetime) else sent
+_MOST_REMEMBERED = 20_000
+_UTC = _Instants()

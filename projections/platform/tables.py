@@ -9,37 +9,24 @@ become columns, prefixed by the name of the object. Datetimes are instants: with
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import attrgetter
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, inspect
+from msgspec import inspect
 
-from eventstore.log.copy_format import (
-    BIGINT,
-    BOOLEAN,
-    CHOICE,
-    COLUMNS,
-    DATE,
-    NULL,
-    NUMERIC,
-    remembered,
-    text,
-    texts,
-)
+from eventstore.log.copy_format import COLUMNS
 from eventstore.operations.rights import Rights
 from projections.platform.json_columns import (
     FOLDED_OBJECTS,
     TABLE_OF_FIELD,
-    encode_json,
     folded_type,
     is_free,
-    list_folding,
+    list_encoding,
     object_folding,
     without_null,
 )
 from schemas.account import Account
-from schemas.base import DECIMAL_PATTERN, Wire, instant
+from schemas.base import DECIMAL_PATTERN, Wire
 from schemas.delivery_note import DeliveryNote
 from schemas.energy_amount import EnergyAmount
 from schemas.invoice import MarketParticipantInvoice
@@ -57,16 +44,19 @@ _PARTICIPANT_KEY = (("organisation", "text"), ("code", "bigint"))
 _PRICE_SHEET_KEY = (("organisation", "text"), ("market_participant_code", "bigint"), ("document_number", "text"))
 
 
-INSTANT = remembered("timestamptz", instant)
+Encoder = Callable[[Any], bytes]
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column. `read` returns its value in a wire object, `write` that value in the format of COPY."""
+    """A column, its SQL type, and the expression of its value in the format of COPY from a wire object `v`.
+
+    The expression is one value or several, separated by commas. It calls the `encoder` as `TABLE_COLUMN`.
+    """
 
     name: str
     sql_type: str
-    read: Callable[[Any], Any]
-    write: Callable[[Any], bytes]
+    expression: str
+    encoder: Encoder | None = None
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -90,6 +80,10 @@ class Table(msgspec.Struct, frozen=True):
             yield from child.all()
 
 
+_CERTAIN_TEXT = "SIZE[len(x := {}.encode())], x"
+"""Expression for a required text, without a function call: half of all values are such texts."""
+
+
 def _table(
     name: str,
     key: tuple[tuple[str, str], ...],
@@ -108,70 +102,66 @@ def _table(
             if f.name in TABLE_OF_FIELD:
                 children.append(_table(TABLE_OF_FIELD[f.name], key, f.name, name if field else None, kind.item_type))
             else:
-                folded = kind.item_type
-                columns.append(Column(f.name, folded_type(folded), attrgetter(f.name), list_folding(folded)))
+                columns.append(_folded(name, f.name, kind.item_type))
         elif isinstance(kind, inspect.StructType) and f.name in FOLDED_OBJECTS:
-            columns.append(Column(f.name, "jsonb", attrgetter(f.name), object_folding(kind)))
+            columns.append(Column(f.name, "jsonb", f"{name}_{f.name}(v.{f.name})", object_folding(kind)))
             columns += [_nested(f.name, inner) for inner in kind.fields if is_free(without_null(inner.type))]
         elif isinstance(kind, inspect.StructType):
             columns += [_nested(f.name, inner) for inner in kind.fields]
         else:
-            columns.append(_column(f.name, kind, attrgetter(f.name)))
+            columns.append(_column(f.name, kind, f"v.{f.name}", is_certain=kind is f.type))
     columns += besides
     before = len(key) + (2 if parent else 1)
     head = COLUMNS[before + len(columns)]
     return Table(name, key, field, parent, tuple(columns), tuple(children), head)
 
 
+def _folded(table: str, name: str, node: inspect.StructType) -> Column:
+    """Return a column for a list of such objects."""
+    sql_type = folded_type(node)
+    version, pieces = (1, "JSONB, x") if sql_type == "jsonb" else (0, "x")
+    expression = f"SIZE[len(x := {table}_{name}(v.{name} or ())) + {version}], {pieces}"
+    return Column(name, sql_type, expression, list_encoding(node))
+
+
 def _nested(outer: str, inner: inspect.Field) -> Column:
     """Return a column for a field of an optional inner object."""
-    name, read_outer, read_inner = f"{outer}_{inner.name}", attrgetter(outer), attrgetter(inner.name)
-
-    def read(value: Any) -> Any:
-        there = read_outer(value)
-        return UNSET if there is UNSET else read_inner(there)
-
-    return _column(name, without_null(inner.type), read)
+    source = f"(UNSET if v.{outer} is UNSET else v.{outer}.{inner.name})"
+    return _column(f"{outer}_{inner.name}", without_null(inner.type), source, is_certain=False)
 
 
-def _column(name: str, kind: inspect.Type, read: Callable[[Any], Any]) -> Column:
-    sql_type, write = _form_of(name, kind)
-    return Column(name, sql_type, read, write)
+def _column(name: str, kind: inspect.Type, source: str, *, is_certain: bool) -> Column:
+    sql_type, form = _form_of(name, kind)
+    return Column(name, sql_type, (_CERTAIN_TEXT if form == "text({})" and is_certain else form).format(source))
 
 
-def _form_of(name: str, kind: inspect.Type) -> tuple[str, Callable[[Any], bytes]]:
-    """Return the SQL type of a field, and the function that writes its value."""
+def _form_of(name: str, kind: inspect.Type) -> tuple[str, str]:
+    """Return the SQL type of a field, and the template of its expression."""
     match kind:
         case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
-            return "numeric", NUMERIC.__getitem__
+            return "numeric", "NUMERIC[{}]"
         case inspect.StrType():
-            return "text", text
+            return "text", "text({})"
         case inspect.LiteralType():
-            return "text", CHOICE.__getitem__
+            return "text", "CHOICE[{}]"
         case inspect.DecimalType():
-            return "numeric", _amount
+            return "numeric", "amount({})"
         case inspect.IntType():
-            return "bigint", BIGINT.__getitem__
+            return "bigint", "BIGINT[{}]"
         case inspect.BoolType():
-            return "boolean", BOOLEAN.__getitem__
+            return "boolean", "BOOLEAN[{}]"
         case inspect.DateType():
-            return "date", DATE.__getitem__
+            return "date", "DATE[{}]"
         case inspect.DateTimeType():
-            return "timestamptz", INSTANT.__getitem__
+            return "timestamptz", "INSTANT[{}]"
         case inspect.VarTupleType(item_type=inspect.StrType()):
-            return "text[]", texts
-        case inspect.VarTupleType(item_type=inspect.AnyType()) | inspect.AnyType() | inspect.DictType():
-            return "json", _json
+            return "text[]", "texts({})"
+        case inspect.VarTupleType(item_type=inspect.AnyType()):
+            return "json", "json({})"
+        case inspect.AnyType() | inspect.DictType():
+            return "json", "json({})"
         case _:
             raise NotImplementedError(f"no column for {name}: {kind}")
-
-
-def _amount(value: Any) -> bytes:
-    return NUMERIC["" if value is UNSET or value is None else str(value)]
-
-
-def _json(value: Any) -> bytes:
-    return NULL if value is UNSET else text(encode_json(value).decode())
 
 
 def sql_type_of(name: str, kind: inspect.Type) -> str:
@@ -185,7 +175,7 @@ def _root(name: str, key: tuple[tuple[str, str], ...], wire_type: type[Wire], *b
     return _table(name, key, "", None, node, besides)
 
 
-_ERASED_AT = Column("erased_at", "timestamptz", lambda account: None, INSTANT.__getitem__)
+_ERASED_AT = Column("erased_at", "timestamptz", "INSTANT[None]")
 """Time of erasure. Payloads do not have it."""
 ACCOUNT_TABLE = _root("service_account", _ACCOUNT_KEY, Account, _ERASED_AT)
 RECORD_TABLES: dict[type[Wire], Table] = {

@@ -1,4 +1,4 @@
-"""Reads survive the loss of a connection between two of them."""
+"""Reads are asked at once of a connection that answered a moment ago, and survive its loss."""
 
 import asyncio
 from typing import Any
@@ -22,7 +22,7 @@ async def _cut(connection: AsyncConnection[Any]) -> None:
     await connection.execute("SELECT 1 / 0")
 
 
-def test_a_connection_that_was_lost_since_its_last_use_is_not_noticed(database: PostgresUrls) -> None:
+def test_a_connection_that_was_lost_since_it_was_checked_is_not_noticed(database: PostgresUrls) -> None:
     async def backends() -> tuple[int, int]:
         async with reading_pool(database.service, size=2, is_for_read=True) as pool:
             before = await read(pool, _backend)

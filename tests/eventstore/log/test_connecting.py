@@ -1,6 +1,6 @@
 """A dead server is noticed by settings of the URL. A read-only server is unavailable until it accepts writes.
 
-A pooled connection is checked before each use.
+A pooled connection is checked once a second, and when its server has sent data.
 """
 
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import ReadOnlySqlTransaction
+from psycopg_pool import ConnectionPool
 
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import CreateSupplier
@@ -86,6 +87,20 @@ def test_a_ledger_that_is_not_open_yet_is_an_unavailable_store(database: Postgre
         assert is_appended(ledger, "supplier/A")
 
 
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return the connections that were checked."""
+    connections: list[Any] = []
+    ask = ConnectionPool.check_connection
+
+    def asking(connection: Any) -> None:
+        connections.append(connection)
+        ask(connection)
+
+    monkeypatch.setattr(ConnectionPool, "check_connection", staticmethod(asking))
+    return connections
+
+
 def connected(database: PostgresUrls) -> PooledConnection[Any]:
     return PooledConnection[Any].connect(database.service, autocommit=True)
 
@@ -95,21 +110,23 @@ def end_by_the_server(database: PostgresUrls, pid: int) -> None:
         other.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
 
 
-def test_one_whose_server_has_ended_it_is_none(database: PostgresUrls) -> None:
+def test_one_whose_server_has_ended_it_is_asked_and_is_none(database: PostgresUrls, asked: list[Any]) -> None:
     with connected(database) as connection:
         check_writable(connection)
         end_by_the_server(database, connection.info.backend_pid)
         with pytest.raises(psycopg.OperationalError):
             check_writable(connection)
+        assert len(asked) == 2
 
 
-def test_one_that_has_become_read_only_is_closed(database: PostgresUrls) -> None:
+def test_one_that_has_become_read_only_is_closed_without_being_asked(database: PostgresUrls, asked: list[Any]) -> None:
     with connected(database) as connection:
         check_writable(connection)
         connection.execute("SET default_transaction_read_only = on")
         with pytest.raises(ReadOnlySqlTransaction):
             check_writable(connection)
         assert connection.closed
+        assert len(asked) == 1
 
 
 def test_the_host_that_took_the_last_connection_is_tried_first(database: PostgresUrls) -> None:
