@@ -8,6 +8,7 @@ import click
 from cli.output import guard_terminal, print_line
 from cli.service.ending import Ending
 from cli.verbs import Verbs, show_examples
+from eventstore.errors import DamagedInstallation
 from system.interpreter import load_without_searching
 from telemetry.log import begin_process
 
@@ -52,6 +53,9 @@ def main() -> None:
         sys.exit(1)
     except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except DamagedInstallation as error:  # raised before modules that need the file are imported
+        print_line(f"importledger: {error}", err=True)
         sys.exit(1)
     except Exception as error:
         from cli.service.failures import print_failure  # it imports the libraries whose errors it knows

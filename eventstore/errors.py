@@ -12,7 +12,8 @@ LedgerError
 ├── StoreUnavailable            Postgres is not available; the outcome is unknown
 │   ├── IntakeStopped           the log differs from its checkpoints; nothing was stored
 │   └── NotCompared             the log is not yet compared with its checkpoints; nothing was stored
-└── LedgerBusy                  the queue of appends is full; nothing was stored
+├── LedgerBusy                  the queue of appends is full; nothing was stored
+└── DamagedInstallation         a file of the software was changed; nothing is started
 """
 
 from collections.abc import Sequence
@@ -121,6 +122,10 @@ class NotCompared(StoreUnavailable):
 
 class LedgerBusy(LedgerError):
     """Too many appends are waiting."""
+
+
+class DamagedInstallation(LedgerError):
+    """A file of the software was changed or is missing; the message names it."""
 
 
 def first_line(error: Exception) -> str:

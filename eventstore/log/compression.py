@@ -1,31 +1,85 @@
-"""Compression of bodies with zstd."""
+"""Compression of bodies with zstd. Small ones use a dictionary of frequent text in accounts and records.
 
+The dictionary holds the field names as JSON writes them, and no values of persons: zstd's trainer made it from accounts
+with random values (decision 25). Each frame says whether it needs the dictionary (RFC 8878, `Dictionary_ID`).
+
+The file must never change: payloads that were compressed with it could not be read any more. Another dictionary would
+be another file with another number.
+"""
+
+import hashlib
 import threading
+from pathlib import Path
 
 import zstandard
 
+from eventstore.errors import DamagedInstallation
+
+DICTIONARY = Path(__file__).with_name("payloads-40001.zdict")
+DICTIONARY_NUMBER = 40_001
+DICTIONARY_SHA256 = "6b3c401bd330104ba8df7f09af422156f99e5c5246e094b43fa96f5941dd2b09"
+
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
-"""Bytes of a decompressed body; no request is longer. A frame with more is refused, so that it fills no memory."""
-_LEVEL = 1  # higher levels are slower and save few bytes
+"""Larger than any body. A few stored bytes must not fill a reader's memory."""
+SMALL_BYTES = 16 * 1024
+_LEVEL = 1  # 3 is a quarter slower and saves 3 % of the bytes
+_SMALL = zstandard.ZstdCompressionParameters.from_level(
+    -2, source_size=SMALL_BYTES, hash_log=12, min_match=7, write_dict_id=True
+)
+"""Parameters for small bodies: a table of 16 KiB that fits the CPU caches, and matches of seven bytes.
+
+The dictionary holds most repeated text, so less searching than at level 1 is enough.
+"""
 
 
 class NotCompressed(ValueError):
     """The content is not a whole zstd frame, or is too large when decompressed."""
 
 
+class UnknownDictionary(NotCompressed):
+    """The frame needs a dictionary that this version does not have; the message names it."""
+
+
 def compressed(body: bytes) -> bytes:
     """Return the body as a zstd frame."""
-    return _own.compressor.compress(body)
+    return (_own.small_compressor if len(body) <= SMALL_BYTES else _own.compressor).compress(body)
 
 
 def decompressed(content: bytes) -> bytes:
-    """Return the body of a frame. Raises NotCompressed."""
+    """Return the body of a frame. Raises NotCompressed, UnknownDictionary."""
     try:
         if zstandard.frame_content_size(content) > MAX_DECOMPRESSED_BYTES:
             raise NotCompressed(f"it has more than {MAX_DECOMPRESSED_BYTES} bytes")
         return _own.decompressor.decompress(content, max_output_size=MAX_DECOMPRESSED_BYTES)
     except zstandard.ZstdError as error:
-        raise NotCompressed("it is no whole zstd frame") from error
+        raise _reason(content) from error
+
+
+def _reason(content: bytes) -> NotCompressed:
+    """Return why a content cannot be read."""
+    try:
+        number = zstandard.get_frame_parameters(content).dict_id
+    except zstandard.ZstdError:
+        number = 0
+    if number in (0, DICTIONARY_NUMBER):
+        return NotCompressed("it is no whole zstd frame")
+    return UnknownDictionary(f"it needs dictionary {number}, which this version does not have")
+
+
+def whole_dictionary(file: Path) -> bytes:
+    """Return the file's content. Raises DamagedInstallation if it is missing or was changed."""
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise DamagedInstallation(f"{file} cannot be read: {error.strerror}. Install this version again.") from error
+    if hashlib.sha256(content).hexdigest() != DICTIONARY_SHA256:
+        raise DamagedInstallation(f"{file} was changed after its installation. Install this version again.")
+    return content
+
+
+_dictionary = zstandard.ZstdCompressionDict(
+    whole_dictionary(DICTIONARY)
+)  # at import, so that a damaged file is found at the start
 
 
 class _Own(threading.local):
@@ -33,7 +87,8 @@ class _Own(threading.local):
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(level=_LEVEL)
-        self.decompressor = zstandard.ZstdDecompressor()
+        self.small_compressor = zstandard.ZstdCompressor(compression_params=_SMALL, dict_data=_dictionary)
+        self.decompressor = zstandard.ZstdDecompressor(dict_data=_dictionary)
 
 
 _own = _Own()

@@ -21,7 +21,7 @@ from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.errors import AccountErased
 from eventstore.events import read_event, subject_of
 from eventstore.log.arrays import ARRAY_OF
-from eventstore.log.compression import compressed, decompressed
+from eventstore.log.compression import UnknownDictionary, compressed, decompressed
 from redaction.shown import counted
 
 T = TypeVar("T")
@@ -233,7 +233,7 @@ def is_readable(content: bytes, key: bytes | None) -> bool:
 def read_payload(stream: str, sha256: bytes, content: bytes, key: bytes | None) -> bytes:
     """Return the body of a stored content.
 
-    Raises PayloadErased, and ValueError if the digest differs.
+    Raises PayloadErased, and ValueError if the digest differs or only a newer version can read it.
     """
     if not is_readable(content, key):
         raise PayloadErased(f"payload of {stream} cannot be read: its key is missing")
@@ -242,6 +242,8 @@ def read_payload(stream: str, sha256: bytes, content: bytes, key: bytes | None) 
             nonce, encrypted = content[1 : 1 + _NONCE_BYTES], content[1 + _NONCE_BYTES :]
             content = AESGCM(key or b"").decrypt(nonce, encrypted, stream.encode())
         body = decompressed(content)
+    except UnknownDictionary as error:
+        raise ValueError(f"payload of {stream} cannot be read: {error}") from error
     except (InvalidTag, ValueError) as error:
         raise ValueError(f"payload of {stream} does not match its digest") from error
     if hashlib.sha256(body).digest() != sha256:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from eventstore.log.compression import DICTIONARY
 from eventstore.operations.migrate import MIGRATIONS
 from tests.support.folders import temporary_folder
 from tests.support.packages import fetched, run
@@ -51,6 +52,7 @@ def test_the_wheel_has_all_files(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     shared = {name.partition(".data/data/")[2] for name in names}
     assert {f"eventstore/operations/migrations/{file.name}" for file in MIGRATIONS.glob("*.sql")} <= names
+    assert f"eventstore/log/{DICTIONARY.name}" in names
     tracked = run("git", "-C", str(ROOT), "ls-files", "api", "console").splitlines()
     assets = {name for name in tracked if not name.endswith(".py") and Path(name).name not in ("SHA256SUMS",)}
     assert sorted(assets - names) == []

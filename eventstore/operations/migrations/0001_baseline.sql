@@ -46,8 +46,8 @@ ALTER TABLE payloads ALTER COLUMN content SET STORAGE EXTERNAL;
 
 COMMENT ON TABLE payloads IS 'Request bodies as received. Only payloads and their keys can be erased.';
 COMMENT ON COLUMN payloads.content IS
-    'zstd frame (RFC 8878). If encrypted: byte 01, nonce of 12 bytes, AES-256-GCM with the key of the subject and the '
-    'stream as associated data.';
+    'zstd frame (RFC 8878), which names its dictionary (40001 is eventstore/log/payloads-40001.zdict). If encrypted: byte '
+    '01, nonce of 12 bytes, AES-256-GCM with the key of the subject and the stream as associated data.';
 COMMENT ON COLUMN payloads.subject IS 'Import stream whose key encrypts the content; NULL for the payload''s own stream.';
 
 CREATE TABLE payload_keys (

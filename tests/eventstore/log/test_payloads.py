@@ -1,6 +1,7 @@
 """Payloads are encrypted with a key per import process, and races leave none unreadable."""
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -31,6 +32,7 @@ from eventstore.log.payloads import (
     read_payload,
 )
 from projections import INLINE
+from tests.support.dictionaries import ANOTHER, with_another_dictionary
 from tests.support.make import NOON
 
 STREAM = stream_of("NORDWIND", "NW-1")
@@ -71,6 +73,12 @@ def test_what_is_encrypted_is_opened_with_its_key_in_its_stream_only(body: bytes
     ):
         with pytest.raises(ValueError, match="does not match its digest"):
             read_payload(stream, stored.sha256, content, opener)
+
+
+def test_what_a_newer_version_has_compressed_is_told_from_what_was_altered() -> None:
+    body, content = with_another_dictionary()
+    with pytest.raises(ValueError, match=f"cannot be read: it needs dictionary {ANOTHER}"):
+        read_payload("participant/1", hashlib.sha256(body).digest(), content, None)
 
 
 @pytest.mark.asvs("V11.5.1")
