@@ -11,6 +11,7 @@ from msgspec import UNSET
 from schemas.account import Account, TaskParams, WrappedAccount
 from schemas.base import Problem
 from schemas.reading.as_sent import SentShape, canonical_json
+from schemas.reading.decimals import decimals_hold, with_unchecked_decimals
 from schemas.reading.problems import is_stated
 from schemas.reading.shape import Shape, exact_number
 from schemas.reading.work import ASKED, STORED, Bounds
@@ -106,11 +107,15 @@ def stored_account(body: bytes) -> Account:
     """Read the account of a body from the log, with the fast decoder if possible. Raises NotJson."""
     if not is_wrapped(body):
         with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return _decode(body)
+            account = _decode(body)
+            if decimals_hold(account, Account):
+                return account
     return stored_submission(body).account
 
 
-_decode: Callable[[bytes], Account] = msgspec.json.Decoder(Account, float_hook=exact_number).decode
+_decode: Callable[[bytes], Account] = msgspec.json.Decoder(
+    with_unchecked_decimals(Account), float_hook=exact_number
+).decode
 
 
 _AT_ONCE = TaskParams()

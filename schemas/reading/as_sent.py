@@ -9,13 +9,13 @@ import hashlib
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
+from typing import Any, Generic, TypeVar, Union
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, UnsetType
 
-from schemas.base import DecimalText, Wire
-from schemas.reading.decimals import SomeText, decimals_hold
+from schemas.base import Wire
+from schemas.reading.decimals import decimals_hold, retyped, with_unchecked_decimals
 from schemas.reading.nesting import is_read_shallow
 from schemas.reading.shape import LARGE_BYTES, Shape, exact_number
 from system.steps import Steps, to_the_end
@@ -39,14 +39,11 @@ Field = tuple[str, Any] | tuple[str, Any, Any]
 
 
 @cache
-def as_sent(wire_type: type[T], *, checks_decimals: bool = True) -> type[T]:
-    """Return a subclass of `wire_type` whose fields have special objects as defaults, its inner shapes as well.
-
-    Without `checks_decimals`, a decimal text is any text that is not empty.
-    """
+def as_sent(wire_type: type[T]) -> type[T]:
+    """Return a subclass of `wire_type` whose fields have special objects as defaults, its inner shapes as well."""
     return msgspec.defstruct(  # type: ignore[return-value]
         wire_type.__name__,
-        [_field(field, checks_decimals) for field in msgspec.structs.fields(wire_type)],  # type: ignore[arg-type]
+        [_field(field) for field in msgspec.structs.fields(wire_type)],  # type: ignore[arg-type]
         bases=(wire_type,),
         module=wire_type.__module__,
         frozen=True,
@@ -57,8 +54,8 @@ def as_sent(wire_type: type[T], *, checks_decimals: bool = True) -> type[T]:
     )
 
 
-def _field(field: msgspec.structs.FieldInfo, checks_decimals: bool) -> Field:
-    sent = _retyped(field.type, checks_decimals)
+def _field(field: msgspec.structs.FieldInfo) -> Field:
+    sent = retyped(field.type, _sent)
     match field.default:
         case default if default is NODEFAULT:
             return field.name, sent
@@ -70,20 +67,8 @@ def _field(field: msgspec.structs.FieldInfo, checks_decimals: bool) -> Field:
             return field.name, Union[sent, UnsetType], UNSET  # noqa: UP007 - of types that are known at run time only
 
 
-def _retyped(hint: Any, checks_decimals: bool) -> Any:
-    """Return the type with its shapes replaced by their subclasses."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if isinstance(hint, type) and issubclass(hint, Wire):
-        return as_sent(hint, checks_decimals=checks_decimals)
-    if hint == DecimalText and not checks_decimals:
-        return SomeText
-    if origin is Annotated:
-        return Annotated[(_retyped(arguments[0], checks_decimals), *arguments[1:])]
-    if origin is tuple:
-        return tuple.__class_getitem__((_retyped(arguments[0], checks_decimals), ...))
-    if type(None) in arguments or UnsetType in arguments:
-        return Union[tuple(_retyped(argument, checks_decimals) for argument in arguments)]  # noqa: UP007 - of types known at run time only
-    return hint
+def _sent(hint: Any) -> Any:
+    return as_sent(hint) if isinstance(hint, type) and issubclass(hint, Wire) else hint
 
 
 class SentShape(Generic[T]):
@@ -91,8 +76,8 @@ class SentShape(Generic[T]):
 
     def __init__(self, wire_type: type[T]) -> None:
         self.shape: Shape[T] = Shape(as_sent(wire_type))  # type: ignore[arg-type]
-        loose = as_sent(wire_type, checks_decimals=False)  # type: ignore[arg-type]
-        self._decode: Callable[[bytes], T] = msgspec.json.Decoder(loose, float_hook=exact_number).decode
+        unchecked: type[T] = with_unchecked_decimals(self.shape.wire_type)  # type: ignore[arg-type]
+        self._decode: Callable[[bytes], T] = msgspec.json.Decoder(unchecked, float_hook=exact_number).decode
 
     def at_once(self, body: bytes) -> T | None:
         """Return the value that `at_once_in_steps` returns, without a digest."""

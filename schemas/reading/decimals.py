@@ -6,17 +6,62 @@ A decoder that checks each text while it reads is slower: it looks up the method
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
-from msgspec import Meta, inspect
+import msgspec
+from msgspec import Meta, UnsetType, inspect
 
-from schemas.base import DECIMAL_PATTERN
+from schemas.base import DECIMAL_PATTERN, DecimalText, Wire
 
-SomeText = Annotated[str, Meta(min_length=1)]
+T = TypeVar("T")
+
+_SomeText = Annotated[str, Meta(min_length=1)]
 """Type of a decimal text that is checked later. An empty text would look like an absent one."""
 
 _LINES = re.compile(r"(?:(?:-?+[0-9]{1,18}+(?:\.[0-9]{1,10}+)?+)?+\n)*+\Z")
 """Lines with a decimal of `DECIMAL_PATTERN` or nothing. The match never backtracks."""
+
+
+@cache
+def with_unchecked_decimals(wire_type: type[T]) -> type[T]:
+    """Return a subclass of `wire_type` in which a decimal text is any text that is not empty, its inner shapes as well.
+
+    Pass a value that was read as this type to `decimals_hold`.
+    """
+    return msgspec.defstruct(  # type: ignore[return-value]
+        wire_type.__name__,
+        [
+            (field.name, retyped(field.type, _unchecked), field.default)
+            for field in msgspec.structs.fields(wire_type)  # type: ignore[arg-type]
+        ],
+        bases=(wire_type,),
+        module=wire_type.__module__,
+        frozen=True,
+        kw_only=True,
+        gc=False,
+        forbid_unknown_fields=True,
+        omit_defaults=wire_type.__struct_config__.omit_defaults,  # type: ignore[attr-defined]
+    )
+
+
+def _unchecked(hint: Any) -> Any:
+    if hint == DecimalText:
+        return _SomeText
+    return with_unchecked_decimals(hint) if isinstance(hint, type) and issubclass(hint, Wire) else hint
+
+
+def retyped(hint: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a type with each part replaced for which `change` returns another one."""
+    if (changed := change(hint)) is not hint:
+        return changed
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return Annotated[(retyped(arguments[0], change), *arguments[1:])]
+    if origin is tuple:
+        return tuple.__class_getitem__((retyped(arguments[0], change), ...))
+    if type(None) in arguments or UnsetType in arguments:
+        return Union[tuple(retyped(argument, change) for argument in arguments)]  # noqa: UP007 - of types known at run time only
+    return hint
 
 
 def decimals_hold(value: Any, wire_type: type) -> bool:
