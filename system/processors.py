@@ -1,11 +1,16 @@
-"""CPU cores that this process may use, as Linux reports them."""
+"""CPU cores that this process may use, and CPU pressure, as Linux reports them."""
 
 import math
 import os
+import time
 from pathlib import Path
 
 GROUP, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 """The cgroup of this process, and the limits of all cgroups (version 2)."""
+PRESSURE = Path("/proc/pressure/cpu")
+HIGH = 0.5
+"""Share of the time in which a process waits for a CPU, above which pressure is high."""
+LOOK_EVERY_S = 0.25
 
 
 def usable_cores() -> int:
@@ -38,3 +43,33 @@ def _granted(file: Path) -> float:
         return math.inf if quota == "max" else int(quota) / int(period)
     except (OSError, ValueError, ZeroDivisionError):
         return math.inf
+
+
+class ProcessorPressure:
+    """Share of the time in which a process of this machine waited for a CPU."""
+
+    def __init__(self, file: Path = PRESSURE) -> None:
+        self._file = file
+        self._at, self._waited_s = time.monotonic(), self._total_s()
+        self._is_high = False
+
+    def is_high(self) -> bool:
+        """Return True if the share was above HIGH when it was last read, LOOK_EVERY_S ago at most."""
+        if time.monotonic() - self._at >= LOOK_EVERY_S:
+            self._is_high = self.share() > HIGH
+        return self._is_high
+
+    def share(self) -> float:
+        """The share since the last call, from 0 to about 1; 0 where the system does not report it."""
+        before_at, before_s = self._at, self._waited_s
+        self._at, self._waited_s = time.monotonic(), self._total_s()
+        passed_s = self._at - before_at
+        return (self._waited_s - before_s) / passed_s if passed_s > 0 else 0.0
+
+    def _total_s(self) -> float:
+        """Seconds since the machine's start. The line begins with `some`, and ends with `total=` and microseconds."""
+        try:
+            line = self._file.read_text().splitlines()[0]
+            return int(line.rpartition("total=")[2]) / 1e6
+        except (OSError, ValueError, IndexError):
+            return 0.0

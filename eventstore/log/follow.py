@@ -35,6 +35,15 @@ WHERE position > %b AND topic = ANY(%b)
 ORDER BY position
 LIMIT %b
 """)
+_SELECT_HAS_BETWEEN = """
+SELECT count(*) >= %(count)s AS has
+FROM (
+    SELECT FROM events
+    WHERE position > %(after)s AND position <= %(upto)s AND topic = ANY(%(topics)s)
+    ORDER BY position
+    LIMIT %(count)s
+) AS later
+"""
 _SELECT_CHECKPOINT = "SELECT position FROM checkpoints WHERE follower = %s"
 _UPSERT_CHECKPOINT = """
 INSERT INTO checkpoints (follower, position) VALUES (%s, %s)
@@ -74,6 +83,13 @@ def read_after(
     if len(events) == limit or (rows and len(rows) < rows[0][-2]):
         return events, events[-1].position
     return events, max(head, events[-1].position if events else position)
+
+
+def has_between(connection: Connection[Any], after: int, upto: int, topics: Sequence[str], count: int) -> bool:
+    """Return whether the log has at least `count` events of these topics after one position up to another."""
+    parameters = {"after": after, "upto": upto, "topics": list(topics), "count": count}
+    row = connection.execute(_SELECT_HAS_BETWEEN, parameters).fetchone()
+    return bool(row and row["has"])
 
 
 def checkpoint(connection: Connection[Any], follower: str) -> int:

@@ -21,6 +21,7 @@ from eventstore.errors import LedgerBusy, RolledBack, StoreUnavailable, VersionC
 from eventstore.log.connecting import waiting_for_standbys
 from eventstore.log.recorder import Append, LedgerRecorder
 from eventstore.log.store_errors import store_errors
+from system.processors import ProcessorPressure
 from telemetry.measures import measures
 from telemetry.supervision import supervision
 
@@ -37,6 +38,8 @@ it is longer, since many clients need time to send again.
 """
 ROLLED_BACK_TRIES = 3
 """Tries for a batch that the database rolls back in favour of another transaction. Then its callers retry."""
+PATIENCE = 3
+"""Factor of the wait while CPU is short: clients need longer to send again, and fewer batches cost less."""
 
 WRITER = "log writer"
 """Name of the writer thread."""
@@ -215,8 +218,9 @@ class LoopCommitter:
     repeating it is safe.
     """
 
-    def __init__(self, committer: GroupCommitter) -> None:
+    def __init__(self, committer: GroupCommitter, pressure: ProcessorPressure | None = None) -> None:
         self._committer = committer
+        self._pressure = pressure or ProcessorPressure()
         self._waiting: dict[asyncio.Future[int], Append] = {}
         self._written = 0
         """Size of the batch that is being written."""
@@ -251,10 +255,13 @@ class LoopCommitter:
         """Hand over when as many appends wait as the last batch had, or after a moment.
 
         Clients that were just answered send again soon. Without a wait they would split into two batches that
-        alternate: one is written while the other is validated. A single client is never delayed.
+        alternate: one is written while the other is validated. A single client is never delayed. While CPU is short,
+        two batches gain nothing, so that all clients share one.
         """
-        self._enough, self._written = self._written, 0
-        ends_at = self._handed_over_at + max(GATHER_S, min(GATHER_EACH_S * self._enough, MOST_GATHER_S))
+        patience, came = (PATIENCE, len(self._waiting)) if self._pressure.is_high() else (1, 0)
+        self._enough, self._written = min(self._written + came, MAX_WAITING), 0
+        gather_s = patience * min(GATHER_EACH_S * self._enough, MOST_GATHER_S)
+        ends_at = self._handed_over_at + max(GATHER_S, gather_s)
         if self._enough > 1 and len(self._waiting) < self._enough and loop.time() < ends_at:
             self._gathering = loop.call_at(ends_at, self._hand_over, loop)
         else:

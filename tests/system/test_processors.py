@@ -1,4 +1,4 @@
-"""Cores that a process may use."""
+"""Cores that a process may use, and CPU pressure."""
 
 import math
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli.service.roles import processes_for, workers_for
-from system.processors import granted_cores, usable_cores
+from system.processors import ProcessorPressure, granted_cores, usable_cores
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,41 @@ def test_a_part_of_a_core_is_a_core(monkeypatch: pytest.MonkeyPatch, granted: fl
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(64)), raising=False)
     monkeypatch.setattr("system.processors.granted_cores", lambda: granted)
     assert usable_cores() == cores
+
+
+def test_pressure_is_the_share_of_the_time_since_it_was_last_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, clock = tmp_path / "cpu", [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    file.write_text("some avg10=1.00 avg60=0.50 avg300=0.10 total=5000000\nfull avg10=0 avg60=0 avg300=0 total=0\n")
+    pressure = ProcessorPressure(file)
+    clock[0] = 102.0
+    file.write_text("some avg10=1.00 avg60=0.50 avg300=0.10 total=6500000\n")
+    assert pressure.share() == 0.75
+    assert pressure.share() == 0.0, "no time has passed"
+
+
+def test_pressure_is_read_a_few_times_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, clock = tmp_path / "cpu", [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+
+    def after(seconds: float, total: int) -> bool:
+        clock[0] += seconds
+        file.write_text(f"some avg10=1.00 avg60=0.50 avg300=0.10 total={total}\n")
+        return pressure.is_high()
+
+    pressure = ProcessorPressure(file)
+    file.write_text("some avg10=1.00 avg60=0.50 avg300=0.10 total=0\n")
+    assert not after(0.25, 0)
+    assert not after(0.24, 240_000), "it was read just now"
+    assert after(0.01, 250_000)
+    assert after(0.24, 250_000)
+    assert not after(0.01, 250_000)
+
+
+@pytest.mark.parametrize("content", [None, "", "nothing\n"])
+def test_a_system_that_says_nothing_has_processors_for_all(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "cpu").write_text(content)
+    assert ProcessorPressure(tmp_path / "cpu").share() == 0.0

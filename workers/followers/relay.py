@@ -5,7 +5,8 @@ queue in memory (`workers.followers.turns`). Messages are filled from all lanes 
 workers at a time: so a supplier waits only a short time, however much another has sent. The checkpoint is saved before
 messages are sent: streams that a crash loses are in the status view, where the sweeper finds them. An idle service
 sends messages at once; a busy one gathers streams for a message.
-One relay is active, by an advisory lock; others stand by.
+One relay is active, by an advisory lock; others stand by. While intake has priority (`workers.intake`), the relay sends
+one message per interval.
 """
 
 import threading
@@ -29,6 +30,7 @@ from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, Bell, BellUnavai
 from workers.followers.leader import Follower
 from workers.followers.sweeper import Sweeper
 from workers.followers.turns import ALONE, SupplierTurns, Waiting
+from workers.intake import LOOK_EVERY_S, Intake
 
 FOLLOWER = "relay"
 MESSAGES_PER_WORKER = 1
@@ -36,6 +38,8 @@ MESSAGES_PER_WORKER = 1
 MAILS_PER_MINUTE = 600
 """E-mails of one supplier in a minute. Further ones wait."""
 READ_LIMIT = 3 * STREAMS_PER_MESSAGE
+YIELDING_S = 2.0
+"""Interval between two messages while intake has priority [seconds]."""
 COUNT_EVERY_S = 2.0
 """Interval between two counts of the workers [seconds]."""
 GATHER_S = 0.2
@@ -67,8 +71,9 @@ class Relay(Follower):
     lock = locks.RELAY
     waits_for = (StoreUnavailable, BellUnavailable)
 
-    def __init__(self, ledger: Ledger, doorbell: Doorbell) -> None:
+    def __init__(self, ledger: Ledger, doorbell: Doorbell, *, intake: Intake | None = None) -> None:
         super().__init__(ledger)
+        self._intake = intake or Intake()
         self._doorbell = doorbell
         self.turns = {IMPORTS: SupplierTurns(), MAILS: SupplierTurns(per_minute=MAILS_PER_MINUTE)}
         self._sweeper = Sweeper(ledger, doorbell, self.turns)
@@ -77,7 +82,7 @@ class Relay(Follower):
         self._workers, self._counted_at = 0, float("-inf")
 
     def work(self, connection: Connection[Any], stop: threading.Event) -> None:
-        position, is_behind = follow.checkpoint(connection, FOLLOWER), True
+        position, rings_at, is_behind = follow.checkpoint(connection, FOLLOWER), 0.0, True
         for turns in self.turns.values():
             turns.forget_taken()
         logger.info("relay is active", position=position)
@@ -86,18 +91,25 @@ class Relay(Follower):
             self._sweeper.sweep_when_due(connection, position)
             waiting = self._doorbell.waiting()
             measures().waiting(IMPORTS.queue, waiting)
-            position, is_behind = self._read_on(connection, position)
-            rung = self._ring(IMPORTS, waiting)
+            yields = self._intake.goes_first(connection)
+            holds_back = yields and (waiting > 0 or time.monotonic() < rings_at)
+            if is_behind or not holds_back:
+                position, is_behind = self._read_on(connection, position)
+            rung = 0
+            if not holds_back and not (yields and is_behind):
+                rung = self._ring(IMPORTS, waiting, STREAMS_PER_MESSAGE if yields else None)
+                rings_at = time.monotonic() + YIELDING_S if rung else rings_at
             self._ring(MAILS, self._doorbell.waiting(MAILS) if self.turns[MAILS] else 0)
             supervision.works(FOLLOWER)
             if not is_behind:
-                self._pause(connection, stop, rung)
+                self._pause(connection, stop, rung, yields=yields)
 
-    def _pause(self, connection: Connection[Any], stop: threading.Event, rung: int) -> None:
+    def _pause(self, connection: Connection[Any], stop: threading.Event, rung: int, *, yields: bool) -> None:
         """Pause while streams wait or arrive; otherwise wait for the log."""
-        if 0 < rung < STREAMS_PER_MESSAGE or any(self.turns.values()):
+        if yields or 0 < rung < STREAMS_PER_MESSAGE or any(self.turns.values()):
+            pause = ROOM_EVERY_S if self.turns[IMPORTS] and self._workers else GATHER_S
             stop.wait(
-                ROOM_EVERY_S if self.turns[IMPORTS] and self._workers else GATHER_S
+                LOOK_EVERY_S if yields else pause
             )  # not follow.wait: every append notifies, and none empties the queue
             follow.wait(connection, 0.0)  # discard the notifications, which would fill memory
         elif not rung:
@@ -120,16 +132,17 @@ class Relay(Follower):
             follow.set_checkpoint(connection, FOLLOWER, reached)
         return reached, len(events) == READ_LIMIT
 
-    def _ring(self, bell: Bell, waiting: int) -> int:
-        """Send messages with streams of all suppliers by turns, until enough wait. Return the number of streams.
+    def _ring(self, bell: Bell, waiting: int, most: int | None = None) -> int:
+        """Send messages with streams of all suppliers by turns. Return the number of streams.
 
-        `waiting` is the number of messages of this queue that no worker has fetched.
+        It ends when enough messages wait or hold `most` streams. `waiting` is the number of messages of this queue that
+        no worker has fetched yet.
         """
         turns, costs, rung = self.turns[bell], self._costs[bell], 0
         known = [*costs][-waiting:] if waiting else []
         left = MESSAGES_PER_WORKER * max(1, self._workers) * bell.streams_per_message
         left -= sum(known) + (waiting - len(known)) * bell.streams_per_message
-        while left > 0:
+        while left > 0 and (most is None or rung < most):
             messages = turns.take(bell.streams_per_message)
             if not messages:
                 break

@@ -17,6 +17,7 @@ from eventstore.events import Recorded
 from eventstore.log.group_commit import ANSWER_TIMEOUT_S, AppendResult, GroupCommitter, LoopCommitter
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
 from tests.support.make import NOON
+from tests.support.pressure import Said
 from tests.support.virtual_time import in_virtual_time
 
 
@@ -106,12 +107,12 @@ WAIT = -1
 Submit = Callable[[int], "list[asyncio.Future[int]]"]
 
 
-def among_clients(scene: Callable[[Writer, Submit], Awaitable[Any]]) -> Any:
-    """Run a scene with a function that submits appends at once."""
+def among_clients(scene: Callable[[Writer, Submit], Awaitable[Any]], *, is_short: bool = False) -> Any:
+    """Run a scene with a function that submits appends at once; `is_short` of CPU."""
 
     async def played() -> Any:
         writer = Writer()
-        committer = LoopCommitter(writer)  # type: ignore[arg-type]
+        committer = LoopCommitter(writer, Said(is_high=is_short))  # type: ignore[arg-type]
         return await scene(writer, lambda count: [committer.submit(Append([])) for _ in range(count)])
 
     return asyncio.run(played())
@@ -122,17 +123,20 @@ LONG, BY_NUMBER, USUAL = (3600.0, 0.0, 0.0), (0.0, 900.0, 3600.0), (0.005, 0.000
 
 
 @pytest.mark.parametrize(
-    ("gather", "steps", "sizes"),
+    ("gather", "is_short", "steps", "sizes"),
     [
-        pytest.param(LONG, [1, 0] * 5, [1] * 5, id="who sends alone waits for nobody"),
-        pytest.param(LONG, [3, 0, 2, 1], [3, 3], id="those who were answered are waited for"),
-        pytest.param(BY_NUMBER, [4, 0, 3, 1], [4, 4], id="of many longer"),
-        pytest.param(LONG, [2, 3, 0], [2, 3], id="what has come meanwhile is enough"),
-        pytest.param(USUAL, [3, 0, 1, WAIT, 0, 1], [3, 1, 1], id="fewer are written after a moment"),
+        pytest.param(LONG, False, [1, 0] * 5, [1] * 5, id="who sends alone waits for nobody"),
+        pytest.param(LONG, True, [1, 0] * 3, [1] * 3, id="nor where processors are short"),
+        pytest.param(LONG, False, [3, 0, 2, 1], [3, 3], id="those who were answered are waited for"),
+        pytest.param(BY_NUMBER, False, [4, 0, 3, 1], [4, 4], id="of many longer"),
+        pytest.param(LONG, False, [2, 3, 0], [2, 3], id="what has come meanwhile is enough"),
+        pytest.param(USUAL, False, [3, 0, 1, WAIT, 0, 1], [3, 1, 1], id="fewer are written after a moment"),
+        pytest.param(LONG, True, [2, 3, 0, 2], [2, 5], id="where processors are short all are one batch"),
+        pytest.param(USUAL, True, [2, 1, 0, WAIT, 0, 1], [2, 1, 1], id="those who left are waited for once"),
     ],
 )
 def test_appends_of_several_clients_are_written_together(
-    monkeypatch: pytest.MonkeyPatch, gather: tuple[float, ...], steps: list[int], sizes: list[int]
+    monkeypatch: pytest.MonkeyPatch, gather: tuple[float, ...], is_short: bool, steps: list[int], sizes: list[int]
 ) -> None:
     """A step is a number of appends to submit at once, 0 to write the oldest batch, or WAIT for a batch."""
     for name, seconds in zip(("GATHER_S", "GATHER_EACH_S", "MOST_GATHER_S"), gather, strict=True):
@@ -150,11 +154,11 @@ def test_appends_of_several_clients_are_written_together(
         await writer.write_all()
         return writer.sizes
 
-    assert among_clients(scene) == sizes
+    assert among_clients(scene, is_short=is_short) == sizes
 
 
-@given(st.lists(st.integers(0, 4), max_size=12))
-def test_every_append_is_written_once_and_in_order_however_they_come(bursts: list[int]) -> None:
+@given(st.lists(st.integers(0, 4), max_size=12), st.booleans())
+def test_every_append_is_written_once_and_in_order_however_they_come(bursts: list[int], is_short: bool) -> None:
     async def scene(writer: Writer, submit: Submit) -> list[int]:
         futures = []
         for count in bursts:  # none: the writer gets something done
@@ -168,7 +172,7 @@ def test_every_append_is_written_once_and_in_order_however_they_come(bursts: lis
                 await asyncio.sleep(0.001)
         return [future.result() for future in futures]
 
-    assert among_clients(scene) == [*range(1, sum(bursts) + 1)]
+    assert among_clients(scene, is_short=is_short) == [*range(1, sum(bursts) + 1)]
 
 
 @pytest.mark.promise("create-answered-within-time")
@@ -178,7 +182,7 @@ def test_no_append_waits_longer_than_its_time_however_long_batches_take(steps: l
 
     async def scene() -> None:
         writer = Writer()
-        committer = LoopCommitter(writer)  # type: ignore[arg-type]
+        committer = LoopCommitter(writer, Said(is_high=False))  # type: ignore[arg-type]
         loop, waited = asyncio.get_running_loop(), list[float]()
 
         async def append() -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from datetime import timedelta
+from math import inf
 from typing import Any
 
 import psycopg
@@ -15,10 +16,12 @@ from eventstore.log.ledger import Ledger
 from tests.support.bells import queued
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage
-from workers.broker import IMPORTS, MAILS, Bell, BrokerDoorbell, in_process_broker
+from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, Bell, BrokerDoorbell, in_process_broker
+from workers.followers import relay as relays
 from workers.followers import sweeper, turns
-from workers.followers.relay import GATHER_S, MESSAGES_PER_WORKER, ROOM_EVERY_S, Relay
+from workers.followers.relay import GATHER_S, MESSAGES_PER_WORKER, ROOM_EVERY_S, YIELDING_S, Relay
 from workers.followers.turns import Waiting
+from workers.intake import LOOK_EVERY_S, Intake
 from workers.liveness import Liveness
 
 
@@ -39,20 +42,29 @@ def test_the_relay_sends_messages_for_new_events_and_saves_its_position(
 
 
 class Pauses(threading.Event):
-    """Pauses of a relay, in which workers take its messages."""
+    """Pauses of a relay, in which workers take its messages. Its clock moves in pauses only."""
 
     def __init__(self, broker: Broker, *, takes: bool = True) -> None:
         super().__init__()
         self._broker, self._takes = broker, takes
+        self.now = 0.0
         self.lengths: list[float | None] = []
-        self.streams: list[str] = []
-        """Streams of the messages that workers have taken."""
+        self.sent: list[tuple[float, list[str]]] = []
+        """Messages that workers have taken, with the time."""
+
+    @property
+    def streams(self) -> list[str]:
+        return [stream for _, streams in self.sent for stream in streams]
+
+    def monotonic(self) -> float:
+        return self.now
 
     def wait(self, timeout: float | None = None) -> bool:
         self.lengths.append(timeout)
         if self._takes:
-            self.streams += [stream for streams in queued(self._broker) for stream in streams]
+            self.sent += [(self.now, streams) for streams in queued(self._broker)]
             self._broker.flush_all()
+        self.now += timeout or 0.0
         if self.is_over():
             self.set()
         return True
@@ -110,6 +122,47 @@ def test_the_relay_pauses_shortly_only_while_imports_wait_for_a_worker(
     assert (pauses.lengths, len(relay.turns[bell])) == ([pause_s], 1)
     if has_worker:
         worker.stop()
+
+
+class Priority(Intake):
+    """Intake has priority until this time of the relay's clock."""
+
+    def __init__(self, pauses: Pauses, ends_at: float) -> None:
+        super().__init__()
+        self._pauses, self._ends_at = pauses, ends_at
+
+    def goes_first(self, connection: psycopg.Connection[Any]) -> bool:
+        if len(self._pauses.sent) > 1:  # an idle relay does not pause, but waits for the log
+            self._pauses.set()
+        return self._pauses.now < self._ends_at
+
+
+@pytest.mark.parametrize(
+    ("ends_at", "takes", "second_at"),
+    [(inf, True, YIELDING_S), (YIELDING_S / 4, True, YIELDING_S / 4), (inf, False, 0)],
+)
+def test_while_intake_has_priority_the_relay_sends_one_message_per_interval(
+    ledger: Ledger,
+    connection: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    ends_at: float,
+    takes: bool,
+    second_at: float,
+) -> None:
+    """No message is sent before a worker has taken the last one. When intake pauses, all messages are sent."""
+    for number in range(1, STREAMS_PER_MESSAGE + 11):
+        stage(ledger, an_account(SUPPLIER, number))
+    pauses = Pauses(broker := in_process_broker(), takes=takes)
+    monkeypatch.setattr(pauses, "is_over", lambda: pauses.now >= 3 * YIELDING_S)
+    monkeypatch.setattr(relays, "time", pauses)
+    Relay(ledger, BrokerDoorbell(broker), intake=Priority(pauses, ends_at)).work(connection, pauses)
+    if not takes:
+        assert [len(streams) for streams in queued(broker)] == [STREAMS_PER_MESSAGE]
+        assert follow.checkpoint(connection, "relay") == STREAMS_PER_MESSAGE + 10, "waiting streams have their turn"
+        return
+    assert [len(streams) for _, streams in pauses.sent] == [STREAMS_PER_MESSAGE, 10]
+    assert pauses.sent[0][0] == 0.0
+    assert second_at <= pauses.sent[1][0] <= second_at + LOOK_EVERY_S
 
 
 def test_lost_streams_get_a_message_while_accounts_keep_arriving(

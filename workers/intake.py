@@ -1,0 +1,57 @@
+"""Priority of intake: while many imports arrive and the relay's machine lacks CPU time, processing waits.
+
+Niceness of the workers is not enough, since Postgres serves them and the api with the same priority.
+"""
+
+import math
+import time
+from collections import deque
+from typing import Any
+
+from psycopg import Connection
+
+from eventstore.aggregates.import_process import IMPORT_PROCESS, ImportStaged
+from eventstore.log import follow
+from system.processors import HIGH, ProcessorPressure
+
+LOOK_EVERY_S = 0.15
+LATELY_S = 0.5
+FORGOTTEN_S = 5.0
+"""Without a call for this time, as when another relay was active, the count starts again [seconds]."""
+MUCH = 200
+"""Imports in LATELY_S from which on many arrive."""
+
+_STAGED = [topic for topic, event in IMPORT_PROCESS.topics.items() if event is ImportStaged]
+
+
+class Intake:
+    """Counts the imports that arrive, and reads the CPU pressure, a few times a second at most.
+
+    The time between two counts is that of this machine's clock: clocks of the api's machines may differ.
+    """
+
+    def __init__(self, pressure: ProcessorPressure | None = None) -> None:
+        self._pressure = pressure or ProcessorPressure()
+        self._heads: deque[tuple[float, int]] = deque()
+        """(time, head of the log) of the last counts, from LATELY_S ago on."""
+        self._goes_first = False
+
+    def goes_first(self, connection: Connection[Any]) -> bool:
+        """Return True if work that can wait must wait now."""
+        at = time.monotonic()
+        if self._heads and at - self._heads[-1][0] > FORGOTTEN_S:
+            self._heads.clear()
+        if not self._heads or at - self._heads[-1][0] >= LOOK_EVERY_S:
+            head = follow.log_head(connection)
+            at = time.monotonic()  # the query may have taken long
+            self._heads.append((at, head))
+            while len(self._heads) > 1 and at - self._heads[1][0] >= LATELY_S:
+                self._heads.popleft()
+            is_short = self._pressure.share() > HIGH
+            self._goes_first = is_short and self._much_arrives(connection)
+        return self._goes_first
+
+    def _much_arrives(self, connection: Connection[Any]) -> bool:
+        (first_at, first), (last_at, last) = self._heads[0], self._heads[-1]
+        much = math.ceil(MUCH * max(1.0, (last_at - first_at) / LATELY_S))
+        return follow.has_between(connection, first, last, _STAGED, much)
