@@ -1,1 +1,1 @@
-"""Benchmarks: ratios measured in one run, and the peers that they are measured against. `make bench` runs all."""
+"""Benchmarks: ratios of rates of one run, and the peers that the service is compared with. `make bench` runs all."""

@@ -1,6 +1,7 @@
-"""Run every benchmark on one fresh service: ratios beside their bars, what an account costs each process, latencies.
+"""Run every benchmark on one new service: ratios with their limits, the cost of an account by process, latencies.
 
-Everything is measured in turns, so that a noisy neighbour meets all; medians count. Exit code 1 where a bar is missed.
+Each round measures everything, so that other load on the machine affects all measurements. Medians count. Exit code 1
+if a limit (bar) is missed.
 """
 
 import argparse
@@ -21,11 +22,11 @@ from bench.waiting import slowest
 
 RESULTS = Path(__file__).parent / "results"
 STEADY_RATE = 200
-"""Creates a second for latencies: well below what two cores can do, so that what is measured is waiting."""
+"""Creates a second while latencies are measured: far below the capacity of two cores, so that no queue grows."""
 LARGE_RATE = 100
 BESIDE_LARGE = f"create at {LARGE_RATE}/s beside 12 that validate 9.5 MB"
 READ_RATES = (300, 500)
-"""Creates a second, and questions for a status beside them."""
+"""Creates a second, and queries of a status a second beside them."""
 LARGE = "accounts of 8 MB to PROCESSED"
 READS = f"status at {READ_RATES[1]}/s beside {READ_RATES[0]} creates/s"
 
@@ -39,10 +40,12 @@ BARS = (
     ("validate, default setting / Django REST framework", "validate, default setting", "Django REST, validate", 35.0),
     ("validate, one api process / FastAPI", "validate, one api process", "FastAPI, validate", 2.0),
 )
-"""Contestants stand beside what has as many processes: Django's workers are one for each core, FastAPI's is one."""
+"""Rows (name, measurement, compared with, least ratio). Each peer is compared with a measurement of as many processes:
+Django REST framework has a worker for each core, FastAPI has one.
+"""
 WATCHED = ("create, traces on", "create, traces off")
 MOST_WATCHED = 1.03
-"""By processor time, which a busy machine blurs less than accounts a second."""
+"""Largest ratio of the CPU time with traces to that without. Other load changes it less than accounts a second."""
 
 
 def main() -> None:
@@ -76,7 +79,7 @@ def main() -> None:
 
 
 def ratios_of(measured: Mapping[str, Measured]) -> list[Bar]:
-    """The ratios of what was measured; contestants are missing where their libraries are not installed."""
+    """Return the ratios with their limits. Peers are missing if their libraries are not installed."""
     bars = [
         Bar(name, measured[one].rate / measured[other].rate, bar)
         for name, one, other, bar in BARS
@@ -90,7 +93,7 @@ def ratios_of(measured: Mapping[str, Measured]) -> list[Bar]:
 
 
 def costs_of(measured: Mapping[str, Measured]) -> list[Bar]:
-    """Measure the cost of an account, the memory of processes, and the latency of reads among writes."""
+    """Return the cost of an account, the memory of processes, and the latency of reads among writes, with limits."""
     processed = measured["create to PROCESSED"]
     service = sum(used for kind, used in processed.microseconds.items() if kind != "generator")
     return [
@@ -102,13 +105,13 @@ def costs_of(measured: Mapping[str, Measured]) -> list[Bar]:
 
 
 def measure(bench: Bench, rounds: int, accounts: int) -> dict[str, Measured]:
-    """The median of each measurement."""
+    """Measure everything in each round, and return the median of each measurement."""
     turns = [turn(bench, accounts, number) for number in range(rounds)]
     return {name: median([one[name] for one in turns]) for name in turns[0]}
 
 
 def turn(bench: Bench, accounts: int, number: int) -> dict[str, Measured]:
-    """Everything once."""
+    """Measure everything once. `number` is that of the round."""
     measured = {
         "ceiling": bench.ceiling(),
         "create, workers running": bench.creates_among_workers(),

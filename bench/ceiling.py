@@ -30,7 +30,7 @@ Item = tuple[str, str, bytes, int, bytes, asyncio.Future[None]]
 
 
 class Ceiling:
-    """The application, and its one writer."""
+    """The application, with a single task that writes batches."""
 
     def __init__(self, database_url: str) -> None:
         self._url = database_url
@@ -79,7 +79,7 @@ class Ceiling:
 
 
 def _stop_when_failed(writer: "asyncio.Task[None]") -> None:
-    """A writer that has failed would keep everybody waiting."""
+    """End the process if the writer has failed: otherwise all requests would wait for it."""
     if not writer.cancelled() and writer.exception() is not None:
         print(writer.exception(), file=sys.stderr)
         os._exit(1)

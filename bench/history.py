@@ -27,13 +27,13 @@ EVENTS_AN_ACCOUNT = 3
 BATCH = 1_000
 BATCHES_AT_ONCE = 10
 NAMED = "BENCH-%07d"
-"""An account's number at the supplier, by its place in the history."""
+"""Format of the external account number of an account, by its number in the history."""
 
 
 def append_all(database_url: str, supplier: str, numbers: range, *, run: str = "") -> int:
-    """Append these accounts' events and payloads, all of one run where it is named; every hundredth import fails.
+    """Append the events and payloads of these accounts, in a run if one is named. Every hundredth import fails.
 
-    Returns the log's last position.
+    Return the log's last position.
     """
     datastore = LedgerDatastore(database_url, connections=1)
     recorder = LedgerRecorder(datastore)
@@ -46,7 +46,7 @@ def append_all(database_url: str, supplier: str, numbers: range, *, run: str = "
 
 
 def append_in_parallel(database_url: str, supplier: str, numbers: range, *, jobs: int) -> None:
-    """The same by so many processes: about in the order of the numbers."""
+    """Append the accounts in `jobs` processes, about in the order of their numbers."""
     step = BATCH * BATCHES_AT_ONCE
     parts = [numbers[first : first + step] for first in range(0, len(numbers), step)]
     with processes(jobs) as pool:

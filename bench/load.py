@@ -1,8 +1,8 @@
 """The load generator, a process of its own: keep-alive connections that send one account after the other.
 
-Prints one JSON line: requests answered, when connecting began, seconds, how often each status came, the generator's
-own processor time, and with a rate the latencies: from when a request was due, not from when it was sent, so that
-nobody waits unseen. Times are those of the machine's monotonic clock.
+Prints one JSON line: requests answered, when connecting began, seconds, number of answers by status, the generator's
+own CPU time, and with a rate the latencies. A latency begins when a request was due, not when it was sent, so that
+delays before sending count too. Times are those of the machine's monotonic clock.
 """
 
 import argparse
@@ -25,20 +25,20 @@ SAMPLES = 200
 SEED = 7
 QUARTER = timedelta(minutes=15)
 MOST_READINGS = 10_000
-"""Of one register."""
+"""Most readings of one register."""
 
 Form = Callable[[int], bytes]
 """Return the value of a field for the account with this number."""
 
 
 def bodies(supplier: str) -> list[tuple[bytes, bytes]]:
-    """(JSON, the account number in it) of sample accounts; the number is replaced in every request."""
+    """Return (JSON, account number in it) of sample accounts. Each request replaces the number."""
     entries = book(supplier, SAMPLES, seed=SEED)
     return [(entry.body, entry.external_account_number.encode()) for entry in entries]
 
 
 def own_values(body: bytes) -> list[tuple[bytes, Form]]:
-    """Values that no two real accounts share: market locations, meters and an e-mail address."""
+    """Return values that no two real accounts share (market locations, meters, an e-mail address), and their forms."""
     account = json.loads(body)
     points = [point for address in account["supply_addresses"] for point in address["supply_points"]]
     values: list[tuple[str, Form]] = [(point["identifier"], market_location) for point in points]
@@ -49,7 +49,7 @@ def own_values(body: bytes) -> list[tuple[bytes, Form]]:
 
 
 def large(body: bytes, size: int) -> bytes:
-    """The account with so many readings that it has about so many bytes, a quarter of an hour between each two."""
+    """Return the account with so many quarter-hourly readings that it has about `size` bytes."""
     account = json.loads(body)
     meter = account["supply_addresses"][0]["supply_points"][0]["melos"][0]["meters"][0]
     register = meter["registers"][0]
@@ -65,7 +65,7 @@ def large(body: bytes, size: int) -> bytes:
 
 
 def market_location(number: int) -> bytes:
-    """A market location, for each number below 10^9 another, with its check digit."""
+    """Return a market location with its check digit, a different one for each number below 10^9."""
     digits = b"%d" % (4 * 10**9 + 6 * number)
     weighted = sum(digits[0::2]) + 2 * sum(digits[1::2]) - 15 * ord("0")
     return b"%s%d" % (digits, -weighted % 10)
@@ -76,7 +76,7 @@ def _meter(kind: str, number: int) -> bytes:
 
 
 def scattered(number: int) -> int:
-    """For each number below 10^9 another one, which says nothing of those before it."""
+    """Return a number below 10^9, a different one for each. Consecutive numbers are mapped far apart."""
     return number * 387_420_489 % 10**9
 
 
@@ -129,7 +129,7 @@ class Sender(asyncio.Protocol):
 
 
 class Load:
-    """The work: so many seconds, or so many requests."""
+    """Work of all connections: it ends after a time, or after a number of requests."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._bodies = bodies(arguments.supplier)
@@ -163,7 +163,7 @@ class Load:
         return self._every_s > 0
 
     def next_due(self) -> float:
-        """When the next request is to be sent, where there is a rate; what is late is sent at once."""
+        """Return when the next request is due [monotonic clock]; 0 without a rate. A late request is sent at once."""
         self._next += self._every_s
         return self._next if self.has_rate else 0.0
 
@@ -206,7 +206,7 @@ async def run(arguments: argparse.Namespace) -> None:
 
 
 def percentiles(latencies: list[float]) -> dict[str, float]:
-    """Milliseconds that so many per cent of the requests took at most."""
+    """Return the percentiles p50, p90, p99 and max of latencies in seconds, in milliseconds."""
     if not latencies:
         return {}
     in_order = sorted(latencies)

@@ -1,4 +1,4 @@
-"""The append path alone: 64 threads that store 10 KB accounts one by one, in the stock recorder and in ours."""
+"""The append alone: 64 threads store 10 KB accounts one by one, in the library's own (stock) recorder and in ours."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ SECONDS = 4.0
 
 
 def stock_rate(admin_url: str, run: int) -> float:
-    """Accounts a second through the library's recorder, on a table of its own."""
+    """Return the accounts a second of the library's recorder, on a table of its own."""
     parts = urlsplit(admin_url)
     with PostgresDatastore(
         dbname=parts.path.lstrip("/"),
@@ -45,7 +45,7 @@ def stock_rate(admin_url: str, run: int) -> float:
 
 
 def ledger_rate(database_url: str, run: int) -> float:
-    """Accounts a second through the group committer and our recorder: event and compressed payload."""
+    """Return the accounts a second of the group committer and our recorder, with events and compressed payloads."""
     datastore = LedgerDatastore(database_url, connections=2)
     committer = GroupCommitter(LedgerRecorder(datastore))
 

@@ -10,7 +10,7 @@ from bench.service import Measured
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """A figure of one run and its bar, a minimum or a maximum."""
+    """A figure of one run, and its bar: a minimum, or a maximum if `is_most`."""
 
     name: str
     measured: float
@@ -30,11 +30,11 @@ class Results(msgspec.Struct, frozen=True):
     rounds: int
     measured: dict[str, Measured]
     ratios: list[Bar]
-    """One rate over another of the same run."""
+    """Ratios of two rates of the same run."""
     costs: list[Bar]
     """CPU time, memory and latency of an account, in the unit of the name."""
     waits: list[Bar]
-    """Seconds that something may take at most."""
+    """Waits of users in seconds, each with the longest allowed."""
 
     @property
     def is_met(self) -> bool:
@@ -42,7 +42,7 @@ class Results(msgspec.Struct, frozen=True):
 
 
 def write_results(results: Results, folder: Path) -> None:
-    """`results.json`, `results.md` and, where matplotlib is installed, `results.png`."""
+    """Write `results.json`, `results.md` and, if matplotlib is installed, `results.png`."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(json.dumps(msgspec.to_builtins(results), indent=1) + "\n")
     (folder / "results.md").write_text(page(results))
@@ -50,7 +50,7 @@ def write_results(results: Results, folder: Path) -> None:
 
 
 def page(results: Results) -> str:
-    """The run as Markdown."""
+    """Return the results as Markdown."""
     kinds = sorted({kind for one in results.measured.values() for kind in one.microseconds})
     lines = [
         "# Benchmark",
@@ -92,7 +92,7 @@ def _latencies(name: str, one: Measured) -> str:
 
 
 def draw(results: Results, file: Path) -> None:
-    """The rates side by side."""
+    """Draw the rates as a bar chart, if matplotlib is installed."""
     names = [name for name, one in results.measured.items() if not one.latency_ms]
     try:
         import matplotlib as library

@@ -3,9 +3,9 @@
     python -m bench.scale --accounts 1000000
 
 Two services have a Postgres each: one has 10,000 accounts, the other as many as given. Their logs are written directly,
-and everything else is derived from them. They are measured in turns, so that a noisy neighbour affects both. The small
-one is reset after each measurement, because it would grow to many times its size. Exit
-code 1 where the large one is below 0.9 of the small one in anything.
+and everything else is derived from them. They are measured by turns, so that other load on the machine affects both.
+The small one is reset after each measurement, because it would grow to many times its size. Exit code 1 if the large
+one reaches less than 0.9 of the small one in any figure.
 """
 
 import argparse
@@ -41,7 +41,7 @@ from tests.support.rows import find_accounts
 BAR = 0.9
 SMALL, LARGE = 10_000, 1_000_000
 READ_RATES = (300, 500)
-"""Creates a second, and questions for a status beside them."""
+"""Creates a second, and queries of a status a second beside them."""
 READ_TIMES = 4
 """Factor of the duration of queries over other loads: a 99th percentile needs many samples."""
 REBUILT = ("platform", "import_status")
@@ -65,7 +65,7 @@ Turns = list[tuple[Values, Values]]
 
 
 class Row(msgspec.Struct, frozen=True):
-    """The medians of a figure, and the median of what each turn says of the large service beside the small one."""
+    """A figure: the medians of the small and of the large service, and the median of the ratios of all turns."""
 
     name: str
     small: float
@@ -79,7 +79,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Sized:
-    """A service with so many accounts."""
+    """A service with this number of accounts."""
 
     def __init__(self, bench: Bench, accounts: int) -> None:
         self.bench = bench
@@ -93,7 +93,7 @@ class Sized:
             connection.execute("VACUUM ANALYZE")
 
     def rebuild(self, projection: Projection, jobs: int) -> dict[str, Value]:
-        """Make a projection from the log; how fast, and with how much of the processor."""
+        """Rebuild a projection from the log, and return its speed and its CPU time."""
         admin_url = self.bench.connections.admin_url
         with administrator(admin_url) as connection, alone(connection, projection):
             former, events = live_version(connection, projection.name), log_head(connection)
@@ -114,15 +114,15 @@ class Sized:
             raise RuntimeError("the log could not be sealed")
 
     def keep(self) -> None:
-        """Come back to what there is now after each measurement."""
+        """Save the present database. It is restored before each measurement from now on."""
         self.bench.settle()
         self.bench.keep()
         self._is_kept = True
 
     def measured(self, measurement: Callable[["Sized"], dict[str, Value]]) -> dict[str, Value]:
-        """Values from a database that rests, and that has just been written to disk as a whole.
+        """Return the values of a measurement, on a database that is idle and has just been written to disk.
 
-        A machine that others use may hold the service up until it answers 503: once more then, three times at most.
+        On a busy machine the service may answer 503: then the measurement is repeated, with TRIES attempts at most.
         """
         for left in reversed(range(TRIES)):
             if self._is_kept:
@@ -145,7 +145,7 @@ class Sized:
         return ledger_rate(self.bench.connections.database_url, self._turn)
 
     def search_ms(self) -> float:
-        """The median of searches for accounts by chance, in an index without pending entries."""
+        """Return the median time of searches for random accounts, in an index without pending entries."""
         self.bench.settle()
         times = []
         with psycopg.connect(self.bench.connections.database_url, autocommit=True) as connection:
@@ -172,7 +172,7 @@ class Sized:
         return psycopg.connect(self.bench.connections.admin_url, autocommit=True)
 
     def _processor_s(self) -> float:
-        """Of Postgres, of this process, and of those of its processes that have ended."""
+        """Return the CPU seconds of Postgres, of this process, and of its child processes that have ended."""
         ours = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         return sum(used.ru_utime + used.ru_stime for used in ours) + self.bench.postgres_s()
 
@@ -208,7 +208,7 @@ def _bench(stack: ExitStack, seconds: float) -> Bench:
 
 
 def fill(small: Sized, large: Sized, jobs: int, screen: Console) -> Turns:
-    """Both logs, and everything that is derived from them; what rebuilding took."""
+    """Fill both logs, and build everything that is derived from them. Return the values of the rebuilds."""
     began = time.monotonic()
 
     def say(what: str) -> None:
@@ -236,7 +236,7 @@ def fill(small: Sized, large: Sized, jobs: int, screen: Console) -> Turns:
 
 
 def rounds(small: Sized, large: Sized, count: int, processed: int, screen: Console) -> Turns:
-    """Every measurement so many times, of both services one after the other, the other one first the next time."""
+    """Run every measurement `count` times on both services. Rounds alternate which service is measured first."""
     turns: Turns = []
     for number in range(count):
         for measurement in measurements(processed):
@@ -285,7 +285,7 @@ def _processor_us(measured: Measured) -> float:
 
 
 def compared(turns: Sequence[tuple[Values, Values]]) -> Iterator[Row]:
-    """Every figure of these turns, in their order. Pure."""
+    """Yield a row for every figure of these turns, in their order. Pure."""
     names = {name: value for small, _ in turns for name, value in small.items()}
     for name, value in names.items():
         pairs = [(small[name], large[name]) for small, large in turns if name in small]
@@ -310,7 +310,7 @@ def _medians(many: Sequence[Values]) -> Values:
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
-    """The rows as Markdown. Pure."""
+    """Yield the lines of a Markdown table of the rows. Pure."""
     yield "| figure | few accounts | many | ratio | bar | |\n|---|---|---|---|---|---|"
     for row in rows:
         small, large = map(_shown, (row.small, row.large))
@@ -319,7 +319,7 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _shown(measured: float) -> str:
-    """Without a fraction from 100 on, with one digit of it from 10 on, and with two below."""
+    """Format a number with two decimals below 10, with one below 100, and without from 100 on."""
     return f"{measured:,.{0 if measured >= 100 else 1 if measured >= 10 else 2}f}"
 
 

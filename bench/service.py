@@ -1,7 +1,7 @@
-"""A service of a benchmark's own: one database, and the servers on it that are measured in turn.
+"""The service that is measured: one database, and the servers on it that are measured one after the other.
 
-Each process has a session of its own, as below `up` and on machines of their own: Linux shares processor time out
-among sessions first, so that in one they would all get together what Postgres gets alone.
+Each process has a session of its own, as below `up` and on separate machines: Linux first divides CPU time among
+sessions. In one session, all processes together would get only as much as Postgres alone.
 """
 
 import http.server
@@ -61,13 +61,13 @@ STATUS = f"/v2/data-import/accounts/{SUPPLIER}/"
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """Accounts a second, processor microseconds an account by kind of process, and latencies where they were asked."""
+    """Accounts a second, CPU microseconds of an account by kind of process, and latencies if there was a rate."""
 
     rate: float
     microseconds: dict[str, float] = {}
     latency_ms: dict[str, float] = {}
     memory_mb: dict[str, float] = {}
-    """The largest process of each kind, at the end."""
+    """Megabytes of the largest process of each kind, at the end."""
 
 
 class Reads(msgspec.Struct, frozen=True):
@@ -82,9 +82,9 @@ _NOTHING = Reads()
 
 
 class Bench:
-    """One database, and the servers on it that are measured in turn.
+    """One database, and the servers on it that are measured one after the other.
 
-    The load's accounts share two hundred pairs of supply points, meters and addresses, unless each has its own.
+    The accounts of the load share the values of SAMPLES accounts, such as supply points, unless `has_own_values`.
     """
 
     def __init__(self, folder: Path, seconds: float, *, has_own_values: bool = False) -> None:
@@ -104,11 +104,11 @@ class Bench:
 
     @property
     def postmaster(self) -> int:
-        """The process of Postgres."""
+        """Process id of Postgres."""
         return self._service.supervisor.pids()["postgres"]
 
     def postgres_s(self) -> float:
-        """Processor seconds of Postgres, up to now."""
+        """Return the CPU seconds of Postgres up to now."""
         return usage_of({"postgres": [self.postmaster]})["postgres"]
 
     def ceiling(self) -> Measured:
@@ -117,24 +117,23 @@ class Bench:
             return self._measured(port, CREATE)
 
     def creates(self) -> float:
-        """Creates a second with nothing else running."""
+        """Return the creates a second of one api process, while no other role runs."""
         with self.server("cli.main", "api", "--port") as port:
             return self._load(port, CREATE)
 
     def creates_among_workers(self, rate: int = 0) -> Measured:
-        """Creates, as fast as they go or so many a second, with relay and worker running and nothing left to do."""
+        """Measure creates while relay and workers run: `rate` a second [default: as fast as possible]."""
         self.settle()
         with self.apis() as port, self.working():
             self.warm_up(port)
             return self._measured(port, CREATE, rate=rate)
 
     def creates_watched_and_not(self, pairs: int = 4, pieces: int = 5) -> dict[str, Measured]:
-        """Creates with traces on and off: two servers, loaded by turns in short pieces (on, off, off, on).
+        """Measure creates with traces on and off: two servers, loaded by turns in short pieces (on, off, off, on).
 
-        The middle ones count: what the machine does to a piece is more than what is measured here. The first of each
-        pair warm up. Two processes that do the same differ by more than this as well, each for as long as it lives, by
-        where its memory lies: hence several pairs. Spans go to a receiver here, as many as there are unless the
-        operator says otherwise.
+        Medians count, because noise of the machine changes a single piece by more than traces do. The first pieces of
+        each pair of servers warm up. Two equal processes also differ by more than traces cost, for as long as they
+        live: hence several pairs. Spans are sent to a receiver here, as many as by default.
         """
         self.settle()
         names = ("create, traces on", "create, traces off")
@@ -157,29 +156,29 @@ class Bench:
         return {name: median(ones) for name, ones in measured.items()}
 
     def untyped(self) -> Measured:
-        """Bodies that the service's app decodes without their shape, and does nothing else with."""
+        """Measure an app that decodes bodies without a shape, and does nothing else with them."""
         self.settle()
         with self.server("bench.untyped") as port:
             return self._measured(port, UNTYPED)
 
     def validations(self) -> Measured:
-        """Validations by one api process, as the service runs it."""
+        """Measure validations by one api process, as the service runs it."""
         with self.server("cli.main", "api", "--port") as port:
             return self._measured(port, VALIDATE)
 
     def validations_shared(self) -> Measured:
-        """Validations by several api processes on one port."""
+        """Measure validations by several api processes on one port."""
         with self.apis() as port:
             return self._measured(port, VALIDATE)
 
     def peer(self, module: str, path: str) -> Measured:
-        """A contestant's answer to the same load."""
+        """Measure a peer under the same load."""
         self.settle()
         with self.server(module) as port:
             return self._measured(port, path)
 
     def processed(self, count: int) -> Measured:
-        """Accounts a second from the first create until the last is PROCESSED, with relay and workers."""
+        """Measure `count` accounts from the first create until the last is PROCESSED, with relay and workers."""
         self.settle()
         with self.apis() as port, self.working():
             self.warm_up(port)
@@ -191,11 +190,11 @@ class Bench:
             return Measured(count / (ended_at() - report["began_at"]), used, memory_mb=most_memory_of(self._families))
 
     def stage(self, port: int, count: int) -> None:
-        """Send so many accounts."""
+        """Send `count` accounts."""
         self._load(port, CREATE, count=count)
 
     def large_processed(self, count: int = 24, size: int = 8_000_000) -> Measured:
-        """Accounts of so many bytes a second, all of which wait when relay and workers start, and what these need."""
+        """Measure `count` accounts of `size` bytes, which all wait when relay and workers start, until PROCESSED."""
         self.settle()
         with self.apis() as port, ExitStack() as stack:
             with self.all_processed(count) as ended_at:
@@ -207,7 +206,7 @@ class Bench:
             return Measured(count / (ended_at() - began), memory_mb=most_memory_of(self._families))
 
     def creates_beside_large(self, rate: int, connections: int = 12, size: int = 9_500_000) -> Measured:
-        """Send `rate` creates a second, beside connections that validate accounts."""
+        """Measure `rate` creates a second, beside connections that validate accounts of `size` bytes."""
         self.settle()
         with self.apis() as port, self.working():
             self.warm_up(port)
@@ -223,7 +222,7 @@ class Bench:
         known: Reads | None = None,
         times: int = 1,
     ) -> Measured:
-        """Send status queries at a rate, beside creates; relay and worker run.
+        """Measure status queries at a rate, beside creates, while relay and workers run.
 
         Query `known` accounts, or accounts that are created before.
         """
@@ -241,29 +240,28 @@ class Bench:
             return read
 
     def warm_up(self, port: int) -> None:
-        """One account, so that relay and worker have started; then what follows the log catches up."""
+        """Wait until relay and workers have processed one account, and until the projections have caught up."""
         with self.all_processed(1):
             self._load(port, CREATE, count=1)
         self._wait_for_followers()
 
     def _wait_for_followers(self) -> None:
-        """Until every projection that follows the log has taken all of it in."""
+        """Wait until every projection that follows the log has reached its end."""
         with psycopg.connect(self.connections.admin_url, autocommit=True) as connection:
             names = [projection.name for projection in FOLLOWING]
             while connection.execute(_SELECT_BEHIND, (names,)).fetchone() is not None:
                 time.sleep(0.1)
 
     def cli(self, *arguments: str) -> subprocess.Popen[str]:
-        """A verb of the command, started."""
+        """Start a verb of the command, and return its process."""
         command = [sys.executable, "-m", "cli.main", *arguments]
         return subprocess.Popen(command, env=self._environment(), stdout=subprocess.PIPE, text=True)
 
     def settle(self) -> None:
-        """Cancel what earlier measurements have left, and clean the tables.
+        """Cancel the imports that earlier measurements have left, and vacuum the tables.
 
-        So the worker meets only its own load, and what does not write meets no vacuum.
-
-        To be called while no relay and no worker runs, which might have it in hand.
+        So workers process only the load of their measurement, and no vacuum runs during it. Neither relay nor workers
+        may be running.
         """
         if self.connections.redis_url:
             redis_broker(self.connections.redis_url).client.flushall()  # a worker leaves messages when it is stopped
@@ -276,11 +274,11 @@ class Bench:
             connection.execute("VACUUM ANALYZE")
 
     def keep(self) -> None:
-        """Remember the log and what follows from it, for `put_back`; no role may be running."""
+        """Copy the database and the checkpoints for `put_back`. No role may be running."""
         self._copy(DATABASE, KEPT)
 
     def put_back(self) -> None:
-        """Make the log again what it was when it was kept; no role may be running."""
+        """Restore the database and the checkpoints as they were at `keep`. No role may be running."""
         self._copy(KEPT, DATABASE)
 
     def _copy(self, source: str, target: str) -> None:
@@ -296,7 +294,9 @@ class Bench:
 
     @contextmanager
     def all_processed(self, count: int) -> Iterator[Callable[[], float]]:
-        """Accounts are sent inside the block. Afterwards all are PROCESSED, and the callable returns since when.
+        """Wait after the block until the `count` accounts that it has sent are PROCESSED.
+
+        The yielded function then returns when that was [seconds of the monotonic clock]. Raises RuntimeError.
 
         Open imports are found by their index: counting accounts repeatedly would be a load of its own.
         """
@@ -325,7 +325,7 @@ class Bench:
         return servers | self._families
 
     def _send_large(self, port: int, number: int, size: int) -> None:
-        """Raises HTTPError when it is refused."""
+        """Send an account of about `size` bytes. Raises HTTPError if it is refused."""
         sample, external = bodies(SUPPLIER)[number % SAMPLES]
         self._first += 1
         self._post(port, CREATE, large(sample.replace(external, b"LARGE-%09d" % self._first), size))
@@ -337,7 +337,7 @@ class Bench:
 
     @contextmanager
     def _validating(self, port: int, body: bytes, connections: int) -> Iterator[None]:
-        """Connections validate this body repeatedly inside the block, which begins after the first answers."""
+        """Validate this body repeatedly on several connections in the block, which begins after the first answer."""
         stop = threading.Event()
 
         def validate() -> None:
@@ -386,7 +386,7 @@ class Bench:
         seconds: float = 0.0,
         reads: Reads = _NOTHING,
     ) -> Iterator[subprocess.Popen[str]]:
-        """A load generator that has been started; it is to read where there are `reads`."""
+        """Run a load generator for the block. It creates accounts, or queries those of `reads` if any are given."""
         first = reads.first if reads.count else self._first
         command = [sys.executable, "-m", "bench.load", "--port", str(port), "--path", path, "--token", self.key]
         command += ["--first", str(first), "--count", str(count), "--reads", str(reads.count)]
@@ -424,7 +424,7 @@ class Bench:
 
     @contextmanager
     def apis(self) -> Iterator[int]:
-        """As many api processes as `up` starts, on one socket, every one of which has answered."""
+        """Run as many api processes as `up` starts, on one socket. Yields its port after each process has answered."""
         processes = processes_for(usable_cores())
         with socket.socket() as shared, counts_file(processes) as counts, ExitStack() as stack:
             shared.bind(("127.0.0.1", 0))
@@ -444,7 +444,7 @@ class Bench:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Relay and workers, as many as `up` starts."""
+        """Run the relay, and as many workers as `up` starts."""
         with ExitStack() as stack:
             for role in ("relay", *["worker"] * workers_for(usable_cores())):
                 stack.enter_context(self.role(role))
@@ -489,7 +489,7 @@ class Bench:
 
 
 def median(turns: Sequence[Measured]) -> Measured:
-    """The medians of what was measured several times."""
+    """Return the medians of repeated measurements."""
 
     def of(figures: Sequence[dict[str, float]]) -> dict[str, float]:
         return {name: statistics.median(one.get(name, 0.0) for one in figures) for name in figures[0]}
@@ -505,7 +505,7 @@ def median(turns: Sequence[Measured]) -> Measured:
 
 @contextmanager
 def spans_thrown_away() -> Iterator[str]:
-    """The address of somebody who takes spans (OTLP over HTTP) and keeps none."""
+    """Run a receiver that accepts spans (OTLP over HTTP) and discards them. Yields its address."""
 
     class Taking(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -515,7 +515,7 @@ def spans_thrown_away() -> Iterator[str]:
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Taking)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
@@ -529,7 +529,7 @@ def spans_thrown_away() -> Iterator[str]:
 
 
 def _wait_for(port: int) -> None:
-    """Until somebody answers there, whatever he answers."""
+    """Wait up to a minute until a server answers on the port, with any status."""
     for _ in range(1_200):  # a minute: importing takes long on a busy machine
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=1)
@@ -547,7 +547,7 @@ def _head(connection: psycopg.Connection[Any]) -> int:
 
 
 def _made_after(connection: psycopg.Connection[Any], position: int) -> int:
-    """Accounts that were made since then: all there are would take the longer to count, the more there are."""
+    """Count the accounts that were created after this position: counting all would take longer each time."""
     query = "SELECT count(*) FROM events WHERE position > %s AND topic = 'import_processed.v1'"
     row = connection.execute(query, (position,)).fetchone()
     assert row is not None

@@ -12,17 +12,17 @@ Usage = Mapping[str, float]
 
 
 def usage_of(families: Mapping[str, list[int]]) -> Usage:
-    """CPU time of each kind of process with its children, including ended ones."""
+    """Return the CPU time of each kind of process with its children, including ended ones."""
     return {kind: sum(map(_seconds, pids)) for kind, pids in families.items()}
 
 
 def most_memory_of(families: Mapping[str, list[int]]) -> dict[str, float]:
-    """Megabytes of the largest process of each kind that is alive: the most it has had, shared pages as well."""
+    """Return the peak memory of the largest live process of each kind, with shared pages [megabytes]."""
     return {kind: max((mb for pid in pids for mb in _memory_mb(pid)), default=0.0) for kind, pids in families.items()}
 
 
 def per_account(before: Usage, after: Usage, accounts: int) -> dict[str, float]:
-    """Microseconds an account, by kind."""
+    """Return the CPU microseconds of an account, by kind of process."""
     return {kind: (after[kind] - before.get(kind, 0.0)) * 1e6 / max(1, accounts) for kind in after}
 
 
@@ -37,7 +37,7 @@ def _seconds(pid: int) -> float:
 
 
 def _memory_mb(pid: int) -> Iterator[float]:
-    """Of the process and its children."""
+    """Yield the peak memory of the process and of each of its children [megabytes]."""
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         for one in (process, *process.children(recursive=True)):
@@ -47,7 +47,7 @@ def _memory_mb(pid: int) -> Iterator[float]:
 
 
 def _exact(pid: int) -> float:
-    """Of all its threads, to the nanosecond: the kernel's usual figures go by hundredths of a second."""
+    """Return the CPU seconds of all threads of a process, to the nanosecond: usual figures have only hundredths."""
     total = 0.0
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
@@ -58,7 +58,7 @@ def _exact(pid: int) -> float:
 
 
 def processor_model() -> str:
-    """Describe the machine of the measurement, as far as it is known."""
+    """Return the number of cores and the model of this machine's processor, if it is known."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return f"{os.cpu_count()} × {line.split(':', 1)[1].strip()}"

@@ -1,8 +1,8 @@
 """Compare the cost of an account in another version of this repository and in this one, at the same time.
 
-Each version has a service of its own, with a Postgres of its own; both bring as many accounts to PROCESSED at once, on
-the same processors. The machine's noise affects both, so
-ratios of CPU time vary little from round to round. The speed of one version alone is not measured.
+Each version has a service of its own, with a Postgres of its own. Both process the same number of accounts at the same
+time, on the same processors. Other load on the machine affects both, so ratios of CPU time vary little from round to
+round. The speed of one version alone is not measured.
 """
 
 import os
@@ -22,12 +22,12 @@ Costs = Mapping[str, float]
 ROOT = Path(__file__).parents[1]
 WARM_UP = 2_000
 GENERATOR = "generator"
-"""Processes that load the service."""
+"""Kind of the processes that load the service."""
 _READY = "ready"
 
 
 def compare(ref: str, rounds: int, accounts: int) -> str:
-    """Measure the version REF and this one; the table of both."""
+    """Measure the version `ref` and this one, and return a table of both."""
     with ExitStack() as stack:
         other = stack.enter_context(checked_out(ref))
         services = [stack.enter_context(_service(root, accounts)) for root in (other, ROOT)]
@@ -36,7 +36,7 @@ def compare(ref: str, rounds: int, accounts: int) -> str:
 
 @contextmanager
 def checked_out(ref: str) -> Iterator[Path]:
-    """A folder with the files of that version, for as long as it is needed. Ends the program when there is none."""
+    """Check out a version to a temporary folder for the block. Ends the program if there is no such version."""
     with tempfile.TemporaryDirectory(prefix="importledger-version-") as folder:
         if _git("cat-file", "-e", f"{ref}^{{commit}}") != 0:
             sys.exit(f"There is no version {ref} here.")
@@ -54,7 +54,7 @@ def _git(*arguments: str) -> int:
 
 @contextmanager
 def _service(root: Path, accounts: int) -> Iterator["subprocess.Popen[str]"]:
-    """A process that measures what stands in this folder, each time that it is given a line."""
+    """Run a process that measures the code in this folder each time that it gets a line on standard input."""
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(root)!r})\n{_MEASURING}"]
     command += [str(accounts), str(WARM_UP)]
     environment = os.environ | {"PYTHONPATH": str(root)}
@@ -84,7 +84,7 @@ with tempfile.TemporaryDirectory(prefix="importledger-bench-", ignore_cleanup_er
     finally:
         bench.close()
 """
-"""Runs with the modules of its own version, which need know nothing of this one."""
+"""Program of the measuring process. It imports the modules of the measured version, which may differ from these."""
 
 
 def _played(services: Sequence["subprocess.Popen[str]"]) -> list[Costs]:
@@ -96,7 +96,7 @@ def _played(services: Sequence["subprocess.Popen[str]"]) -> list[Costs]:
 
 
 def _told(process: "subprocess.Popen[str]") -> str:
-    """Return its next line. Raises RuntimeError when it has ended."""
+    """Return the process's next line after the mark _READY. Raises RuntimeError if the process has ended."""
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith(_READY):
@@ -105,9 +105,9 @@ def _told(process: "subprocess.Popen[str]") -> str:
 
 
 def table(ref: str, rounds: Sequence[Sequence[Costs]]) -> str:
-    """A row for each kind of process, and for those of the service together: medians of both, and of the ratios. Pure.
+    """Return a table with a row for each kind of process, and one for the whole service: medians and ratios. Pure.
 
-    A kind that one version does not have costs it nothing.
+    A kind that a version does not have counts as 0.
     """
     lines = [f"| processor µs an account | {ref} | here | ratio, median | from | to |", "|---|---|---|---|---|---|"]
     kinds = dict.fromkeys(kind for both in rounds for costs in both for kind in costs)

@@ -25,7 +25,7 @@ MANY = 100_000
 
 
 def slowest(bench: Bench) -> list[Bar]:
-    """Each wait with its bar, in seconds."""
+    """Measure all waits, and return each with its bar, in seconds."""
     return [
         Bar("create to PROCESSED on the idle service, slowest of 20", idle_latency(bench), 1.0, is_most=True),
         Bar("a supplier's status in force in the api, slowest of 10", pause_latency(bench), 1.0, is_most=True),
@@ -36,7 +36,7 @@ def slowest(bench: Bench) -> list[Bar]:
 
 
 def idle_latency(bench: Bench, samples: int = 20) -> float:
-    """Seconds from a create's answer until PROCESSED on an idle service: the slowest of so many."""
+    """Return the seconds from a create's answer until PROCESSED on an idle service: the slowest of `samples`."""
     slowest = 0.0
     bench.settle()
     with bench.apis() as port, bench.working():
@@ -50,7 +50,7 @@ def idle_latency(bench: Bench, samples: int = 20) -> float:
 
 
 def turn_latency(bench: Bench, samples: int = 5) -> float:
-    """Seconds until an account is PROCESSED of which another supplier's many came first: the slowest of so many."""
+    """Return the seconds until an account is PROCESSED while MANY of another supplier wait: the slowest of samples."""
     bench.settle()
     with bench.apis() as port:
         bench.stage(port, MANY)
@@ -70,7 +70,7 @@ def _seconds_until_processed(client: ImportClient, supplier_code: str, entry: Bo
 
 
 def pause_latency(bench: Bench, samples: int = 5) -> float:
-    """Seconds until a change of a supplier's status is in force in the api: the slowest of so many."""
+    """Return the seconds until a changed status of a supplier applies in the api: the slowest of 2 * `samples`."""
     slowest = 0.0
     ledger = Ledger(bench.connections.database_url, views=INLINE)
     with bench.server("cli.main", "api", "--port") as port:
@@ -90,7 +90,7 @@ def pause_latency(bench: Bench, samples: int = 5) -> float:
 
 
 def hang_latency(bench: Bench, samples: int = 5) -> float:
-    """Seconds until create and status answer 503 while Postgres hangs: the slowest of so many each."""
+    """Return the seconds until create and status answer 503 while Postgres hangs: the slowest of `samples` each."""
     slowest = 0.0
     postmaster = psutil.Process(bench.postmaster)
     accounts = list(book(SUPPLIER, samples + 1, seed=97))
@@ -117,7 +117,7 @@ def hang_latency(bench: Bench, samples: int = 5) -> float:
 
 
 def start_latency(bench: Bench, samples: int = 3) -> float:
-    """Seconds until `importledger up` on a folder that is there is ready: the slowest of so many, after a first."""
+    """Return the seconds until `importledger up` on an existing folder is ready: the slowest of `samples`."""
     seconds = [_seconds_until_up(bench.folder / "up") for _ in range(samples + 1)]
     return max(seconds[1:])
 

@@ -80,7 +80,7 @@ class Job(models.Model):
 
 @cache
 def serializer_of(wire_type: type) -> type[serializers.Serializer]:
-    """The shape as somebody would write it for the framework: the same names, types and lengths."""
+    """Return a serializer as a developer would write it for this shape: the same names, types and lengths."""
     fields = {
         field.name: _field(field.type, {} if field.default is NODEFAULT else {"required": False})
         for field in msgspec.structs.fields(wire_type)
@@ -118,7 +118,7 @@ def _field(hint: Any, options: dict[str, Any]) -> serializers.Field:
 
 AccountSerializer = serializer_of(Account)
 _LENGTH = {"Content-Length": "2"}
-"""Of `{}`; a middleware would say it otherwise."""
+"""Length of `{}`, which a middleware sets otherwise."""
 
 
 class Validate(APIView):

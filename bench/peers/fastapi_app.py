@@ -22,7 +22,7 @@ class Strict(BaseModel):
 
 @cache
 def model_of(wire_type: type) -> type[BaseModel]:
-    """The shape as somebody would write it for pydantic: the same names, types, lengths and patterns."""
+    """Return a model as a developer would write it for this shape: the same names, types, lengths and patterns."""
     fields = {
         field.name: (_type(field.type), ... if field.default is NODEFAULT else None)
         for field in msgspec.structs.fields(wire_type)

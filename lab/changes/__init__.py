@@ -1,1 +1,1 @@
-"""The seven usual changes, each as a patch that is made on a copy of the tree: how wide is a change of this code?"""
+"""The seven usual changes of this code as patches, which are applied to a copy to count the files that they touch."""

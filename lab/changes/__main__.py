@@ -26,7 +26,7 @@ BUILT = "api/guide"
 """Untracked files that the service shows; `make setup` writes them."""
 _READY = ("-o", f"{sys.prefix}/.ready", "-o", f"{BUILT}/index.html")
 _MAKE = ("make", "--silent", f"VENV={sys.prefix}", "ARGS=", *_READY)
-"""The verbs of the tree's Makefile, with the environment from here and nothing of what `make changes` was told."""
+"""Command that runs a target of the tree's Makefile with this environment, without the arguments of `make changes`."""
 
 
 def main() -> int:
@@ -41,7 +41,10 @@ def main() -> int:
 
 
 def _is_as_promised(change: Change) -> bool:
-    """Make the change, and say what it touches and whether it works."""
+    """Apply the change, and print the files that it touches and the result.
+
+    Return True if it works and touches no more files than docs/how-to/develop.md promises.
+    """
     began = time.monotonic()
     with _branch(change.patch.stem) as tree:
         try:
@@ -58,7 +61,7 @@ def _is_as_promised(change: Change) -> bool:
 
 @contextmanager
 def _branch(name: str) -> Iterator[Path]:
-    """A working tree on a new branch, which both go away afterwards; no branch of somebody's has its name."""
+    """Create a working tree on a new branch with a unique name. Both are removed after the block."""
     with tempfile.TemporaryDirectory(prefix=f"importledger-{name}-") as folder:
         tree, branch = Path(folder) / "tree", Path(folder).name
         here = _git(ROOT, "stash", "create") or "HEAD"
@@ -73,7 +76,7 @@ def _branch(name: str) -> Iterator[Path]:
 
 
 def _made(change: Change, tree: Path) -> tuple[str, ...]:
-    """Make the change; the files that somebody had to touch."""
+    """Apply the change, and return the files that it touches, without generated ones."""
     _git(tree, "apply", str(change.patch))
     for module in ("checks.generated", "cli.generated"):
         _run(tree, BIN / "python", "-m", module).check_returncode()
@@ -98,7 +101,7 @@ def _failed(change: Change, tree: Path) -> str:
 
 
 def _run(tree: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
-    """With the code of this tree, wherever the environment was installed from."""
+    """Run a command with the code of this tree, wherever the environment was installed from."""
     paths = os.pathsep.join((str(tree), str(tree / "importer" / "src")))
     environment = {**os.environ, "PYTHONPATH": paths, "MAKEFLAGS": ""}
     return subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)

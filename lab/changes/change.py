@@ -28,7 +28,7 @@ class Change:
 
 
 def changes() -> list[Change]:
-    """Every change that lies beside this file, by name."""
+    """Return every change in this folder, sorted by name."""
     return [change_of(patch, patch.read_text()) for patch in sorted(FOLDER.glob("*.patch"))]
 
 
@@ -43,5 +43,5 @@ def change_of(patch: Path, text: str) -> Change:
 
 
 def promised() -> dict[str, int]:
-    """Number of files that each change may touch, by its patch, from docs/how-to/develop.md."""
+    """Return the number of files that each change may touch, by its patch, from docs/how-to/develop.md."""
     return {row["patch"]: int(row["files"]) for row in _ROW.finditer(TABLE.read_text())}

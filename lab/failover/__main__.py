@@ -1,7 +1,7 @@
-"""`make failover`: a cluster of thirteen machines, faults under load, and the account of what was acknowledged.
+"""`make failover`: a cluster of thirteen machines, faults under load, and a check of all acknowledged accounts.
 
-Exit code 1 when anything acknowledged is lost or made twice, a process had to be started by hand, or a gap is longer
-than allowed. On a machine where it cannot run it says why, and ends with 0.
+Exit code 1 if an acknowledged account is lost or created twice, a process had to be started by hand, or a gap is longer
+than allowed. If it cannot run on this machine, it prints the reason, and the exit code is 0.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def _need() -> None:
-    """Raises NotHere."""
+    """Raise NotHere if this machine lacks a program or library that the run needs."""
     if os.geteuid() == 0:
         need_programs()
     if importlib.util.find_spec("patroni") is None:
@@ -62,7 +62,7 @@ def _need() -> None:
 
 
 def run(folder: Path, options: argparse.Namespace) -> bool:
-    """All faults; whether every bar holds."""
+    """Inject the faults, and print the results. Return True if nothing was lost and every gap is within its limit."""
     begins = time.monotonic()
     former = _former(folder, options.former) if options.only in "upgrade_all" else None
     world = World(folder, code=former or ROOT, per_s=options.rate)
@@ -97,7 +97,7 @@ def _told(measured: Measured) -> Measured:
 
 
 def _former(folder: Path, named: str) -> Path | None:
-    """A folder with the version before this one: the one that is named, or the last one of another schema."""
+    """Return a folder with the code of the named version, or of the last one with another schema; None without one."""
     try:
         return former_version(folder / "former", named)
     except NoFormerVersion as error:

@@ -1,4 +1,4 @@
-"""A run apart from the machine: a mount, pid and network namespace of its own, which end with it, however it ends."""
+"""Run a module in mount, pid and network namespaces of its own, which end with it, however it ends."""
 
 import os
 import shutil
@@ -10,15 +10,18 @@ IS_APART = "FAILOVER_IS_APART"
 _UNSHARE = ["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "--mount-proc"]
 
 NOBODY = ("unshare", "--user", "--map-user=65534", "--map-group=65534", "--")
-"""Postgres refuses to run as root: it sees another user, and the files are root's all the same."""
+"""Prefix of a command that is to see another user than root, which Postgres refuses. Files still belong to root."""
 
 
 class NotHere(Exception):
-    """This machine or this user cannot run it; the message says why."""
+    """The laboratory cannot run on this machine or as this user; the message is the reason."""
 
 
 def go_apart(module: str) -> None:
-    """Returns in a process of the new namespaces. The first process there ends with its exit code. Raises NotHere."""
+    """Start the module again in new namespaces, and return in a child process there. Raises NotHere.
+
+    The parent of that child waits for it, and ends with its exit code.
+    """
     if IS_APART not in os.environ:
         _refuse()
         os.execvpe("unshare", [*_UNSHARE, sys.executable, "-m", module, *sys.argv[1:]], os.environ | {IS_APART: "yes"})
@@ -45,7 +48,7 @@ def _refuse() -> None:
 
 
 def need_programs() -> None:
-    """etcd and HAProxy, from Debian's packages where they are missing. Raises NotHere."""
+    """Install etcd and HAProxy from Debian's packages if they are missing. Raises NotHere."""
     wanted = {"etcd": "etcd-server", "haproxy": "haproxy"}
     missing = [package for program, package in wanted.items() if shutil.which(program) is None]
     if not missing:

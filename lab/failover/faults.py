@@ -1,4 +1,4 @@
-"""The faults, a function each: measured, undone, and the world whole again. `FAULTS` has them in their order."""
+"""The faults, a function each, in the order of `FAULTS`. Each is measured and undone, and the service then works."""
 
 import json
 import signal
@@ -20,7 +20,7 @@ NO_MANAGER = Bar(alone_s=5.0)
 
 
 def kill(world: World) -> Measured:
-    """The primary's machine dies, and boots again when another is the primary."""
+    """Kill the primary's machine, and boot it again when another is the primary."""
     former = world.store.wait_for_primary()
 
     def inject() -> Node:
@@ -31,7 +31,7 @@ def kill(world: World) -> Measured:
 
 
 def cut(world: World) -> Measured:
-    """Pull the primary's cable: no RST, no answer, and Postgres continues there."""
+    """Pull the primary's cable: clients get neither RST nor answer, and Postgres continues to run there."""
     former = world.store.wait_for_primary()
 
     def inject() -> Node:
@@ -42,7 +42,7 @@ def cut(world: World) -> Measured:
 
 
 def split(world: World) -> Measured:
-    """The primary, HAProxy and one api, relay, worker and their importers are on the smaller side."""
+    """Split the network: primary, HAProxy, one api, relay, worker and their importers are on the smaller side."""
     former = world.store.wait_for_primary()
 
     def inject() -> Node:
@@ -64,7 +64,7 @@ def switch_over(world: World) -> Measured:
 
 
 def lose_standby(world: World) -> Measured:
-    """A standby's machine dies: the other one is enough for a commit."""
+    """Kill a standby's machine. The other standby is enough for a commit."""
     lost = world.store.standbys()[0]
 
     def inject() -> None:
@@ -75,7 +75,7 @@ def lose_standby(world: World) -> Measured:
 
 
 def cut_standby(world: World) -> Measured:
-    """The same with its cable pulled."""
+    """Pull a standby's cable. The other standby is enough for a commit."""
     lost = world.store.standbys()[-1]
 
     def inject() -> None:
@@ -109,7 +109,7 @@ def cancel_waits(world: World) -> Measured:
 
 
 def lose_redis(world: World) -> Measured:
-    """Redis dies with all that it knows, and is away for a while."""
+    """Kill Redis with all its data, and start it again after AWAY_S."""
 
     def inject() -> None:
         world.machines["redis"].lose_power()
@@ -119,14 +119,14 @@ def lose_redis(world: World) -> Measured:
 
 
 def restart_all(world: World) -> Measured:
-    """Every role is stopped and started, one after the other."""
+    """Stop and start every role, one after the other."""
     return world.measure("rolling restart", lambda: _restart_each(world), _nothing, bar=NO_MANAGER, together=True)
 
 
 def upgrade_all(world: World, code_to: Callable[[], None]) -> Measured:
-    """The schema is brought to the new version, then each role, one after the other, and what that left outdated.
+    """Migrate the schema to the new version, restart each role with it, and rebuild outdated projections.
 
-    Relays and workers are stopped before where the new version says so.
+    Relays and workers are stopped before the migration if the new version requires it.
     """
 
     def inject() -> None:

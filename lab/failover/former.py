@@ -1,4 +1,4 @@
-"""The version before this one, from the repository's history: its code in a folder, for the same environment."""
+"""Code of the previous version, from the repository's history, in a folder. It runs in the same environment."""
 
 import subprocess
 from pathlib import Path
@@ -7,13 +7,13 @@ from tests.support.folders import ROOT
 
 
 class NoFormerVersion(Exception):
-    """There is no history to take it from; the message says so."""
+    """The history has no usable previous version; the message is the reason."""
 
 
 def former_version(place: Path, named: str = "") -> Path:
-    """A new folder with the code that git knows by this name, or of the last version that had another schema.
+    """Write the code of the named version, or of the last one with another schema, to a new folder, and return it.
 
-    Raises NoFormerVersion, also where its migrations have been edited since.
+    Raises NoFormerVersion, also if its migrations were edited since.
     """
     git = ["git", "-C", str(ROOT)]
     if not named:

@@ -1,4 +1,4 @@
-"""Effect of a fault on senders: the longest time without a 201, and the manager's part of it."""
+"""Effect of a fault on senders: the longest time without a 201, and how much of it Patroni (the manager) needed."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ AFTER_THE_MANAGER_S = 5.0
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """Allowed gap: a fixed one, or a time beyond the manager's."""
+    """Longest allowed gap [seconds]: `alone_s`, or the manager's time and `beyond_manager_s`."""
 
     beyond_manager_s: float = AFTER_THE_MANAGER_S
     alone_s: float | None = None
@@ -21,7 +21,7 @@ class Bar(msgspec.Struct, frozen=True):
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """A fault that is over: the longest gap of each api, and when the manager had a new primary, if it made one."""
+    """Result of a fault: the longest gap of each api, and the time until a new primary, None without one [seconds]."""
 
     fault: str
     gaps_s: dict[str, float]

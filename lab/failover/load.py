@@ -1,4 +1,4 @@
-"""Importers on machines of their own, who send at a steady rate and remember when which api acknowledged what."""
+"""Importers on separate machines, which send at a steady rate and record when each api acknowledged an account."""
 
 import contextlib
 import http.client
@@ -19,16 +19,16 @@ ALREADY = ("account_import_process_already_imported",)
 
 
 class Sender:
-    """One machine of importers: they prefer the first api, and repeat at the others what is not acknowledged."""
+    """One machine of importers. They prefer the first api, and send to the others what it does not acknowledge."""
 
     def __init__(
         self, machine: Machine, apis: Sequence[Machine], *, supplier: str, api_key: str, per_s: float, first: int
     ) -> None:
         self.acknowledged: set[str] = set()
         self.numbers: dict[str, int] = {}
-        """Of the accounts that were sent, by their external numbers."""
+        """Number of each account that was sent, by its external account number."""
         self.times: dict[str, list[float]] = {api.name: [] for api in apis}
-        """When each api acknowledged an account, ascending."""
+        """Times at which each api acknowledged an account, ascending [seconds of the monotonic clock]."""
         self.statuses: Counter[int] = Counter()
         self._apis = apis
         self._supplier = supplier

@@ -1,8 +1,8 @@
-"""A log that loses its end: what an operator does when a standby that was behind has become the primary.
+"""A log that loses its end: the steps of an operator after a standby that was behind has become the primary.
 
-Without a synchronous standby a split loses what the smaller side has acknowledged. The relay of the larger side finds
-checkpoints of it and stops intake. The run then follows `docs/how-to/continue-a-log.md` and sends the lost accounts
-again.
+Without a synchronous standby, a split loses events that the smaller side has acknowledged. The relay of the larger side
+finds checkpoints that cover them, and stops the intake. The run then follows `docs/how-to/continue-a-log.md` and sends
+the lost accounts again.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ FIRST = 10_000_000
 
 
 def is_stopped(base_url: str) -> bool:
-    """Report an answer of the api that intake is stopped."""
+    """Return True if the api answers that the intake is stopped."""
     try:
         urllib.request.urlopen(f"{base_url}/readyz", timeout=2).close()
     except urllib.error.HTTPError as refusal:
@@ -36,7 +36,10 @@ def is_stopped(base_url: str) -> bool:
 
 
 def lose_the_end(world: World) -> list[str]:
-    """Lose it, go on openly, and send again what was lost; what is not as the page says, a sentence each."""
+    """Make the log lose its end, continue it, and send the lost accounts again.
+
+    Return a sentence for each step that does not end as the page says.
+    """
     world.store.configure({"synchronous_mode": False, "synchronous_mode_strict": False})
     world.restart_with("local")
     world.start_senders(first=FIRST)

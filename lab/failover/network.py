@@ -1,7 +1,7 @@
-"""Machines that are network namespaces, on one switch whose cables can be pulled.
+"""Simulated machines: network namespaces that are connected to one switch, with cables that can be pulled.
 
 They are in a mount, pid and network namespace of the run (`lab.failover.apart`), so they end with it and never touch
-the machine's own network. A pulled cable drops packets silently: the port leaves its bridge.
+the real machine's network. A pulled cable drops packets silently: the port leaves its bridge.
 """
 
 import contextlib
@@ -16,18 +16,18 @@ import psutil
 
 NETWORK = "10.77.0"
 OBSERVER = f"{NETWORK}.1"
-"""The address of the run itself, on the switch."""
+"""Address of the run itself, on the switch."""
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def ip(*words: str) -> None:
-    """Raises CalledProcessError."""
+    """Run `ip` with these arguments. Raises CalledProcessError."""
     subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
 def mount_memory(folder: Path) -> None:
-    """A memory disk, which ends with the run's mount namespace."""
+    """Mount a memory disk on the folder. It ends with the run's mount namespace."""
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(folder)], check=True)
 
 
@@ -42,7 +42,7 @@ class Machine:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """This thread's sockets, and the programs that it starts, are the machine's until the end of the block."""
+        """Put this thread into the machine's network: sockets and programs of the block belong to the machine."""
         with self._file.open() as there, Path("/proc/thread-self/ns/net").open() as here:
             _enter(there.fileno())
             try:
@@ -51,7 +51,7 @@ class Machine:
                 _enter(here.fileno())
 
     def processes(self) -> list[psutil.Process]:
-        """All processes that run on it."""
+        """Return all processes that run on the machine."""
         namespace = self._file.stat().st_ino
         found = []
         for pid in psutil.pids():
@@ -61,7 +61,7 @@ class Machine:
         return found
 
     def lose_power(self) -> None:
-        """SIGKILL to everything on it."""
+        """Kill all processes on the machine with SIGKILL."""
         doomed = self.processes()
         for process in doomed:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -75,7 +75,7 @@ def _enter(namespace: int) -> None:
 
 
 class Network:
-    """The switch: a bridge that joins all, and a second one for those that are split off together."""
+    """The switch: a bridge that connects all machines, and a second one for machines that are split off together."""
 
     def __init__(self) -> None:
         Path("/run/netns").mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ class Network:
         self.machines: dict[str, Machine] = {}
 
     def machine(self, name: str, number: int) -> Machine:
-        """A further machine, connected."""
+        """Add a machine, and connect it."""
         machine = self.machines[name] = Machine(name, number)
         ip("netns", "add", name)
         ip("link", "add", machine.port, "type", "veth", "peer", "name", "eth0", "netns", name)
@@ -103,11 +103,11 @@ class Network:
         ip("link", "set", machine.port, "nomaster")
 
     def split(self, machines: Iterable[Machine]) -> None:
-        """These reach each other and nobody else."""
+        """Separate these machines from all others. They still reach each other."""
         for machine in machines:
             ip("link", "set", machine.port, "master", "apart")
 
     def heal(self) -> None:
-        """All cables are as they were."""
+        """Connect all machines again."""
         for machine in self.machines.values():
             ip("link", "set", machine.port, "master", "whole")

@@ -13,7 +13,7 @@ STOP_S = 30.0
 
 
 class Program:
-    """One program with its log. `start` again is what the machine's own manager does when it boots."""
+    """One program with its log file. A second `start` stands for the boot of its machine."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Program:
             )
 
     def stop(self) -> int:
-        """SIGTERM; the exit code."""
+        """Send SIGTERM, and SIGKILL after STOP_S. Return the exit code."""
         assert self.process is not None
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGTERM)

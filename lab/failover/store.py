@@ -1,4 +1,4 @@
-"""Postgres on three machines, kept by Patroni and etcd: one primary, two standbys, a commit waits for one of them."""
+"""Postgres on three machines with Patroni and etcd: one primary, two standbys. A commit waits for one standby."""
 
 import importlib.util
 import json
@@ -21,9 +21,9 @@ from tests.support.running import wait_for
 
 ADMIN, SERVICE, DATABASE = "importledger_admin", "importledger", "importledger"
 MEMORY = Path("/mnt")
-"""In the run's own mount namespace, invisible to others."""
+"""Folder of a memory disk in the run's own mount namespace, invisible to other processes."""
 TTL_S, LOOP_S, RETRY_S = 20, 5, 5
-"""Patroni's own: how long a leader's word holds (the least it allows), how often it looks, how long it tries again."""
+"""Settings of Patroni [seconds]: life of the leader's lock (its minimum), interval of checks, time for retries."""
 _PARAMETERS = {
     "max_connections": 150,
     "shared_buffers": "128MB",
@@ -50,12 +50,12 @@ class Node:
 
 
 class Store:
-    """The three nodes."""
+    """The cluster of three nodes."""
 
     def __init__(self, machines: list[Machine], folder: Path) -> None:
         self.passwords = {name: secrets.token_urlsafe(16) for name in (ADMIN, SERVICE, "replicator")}
         self._folder = folder
-        mount_memory(MEMORY)  # etcd is a slow disk's first victim, and is not what is tried here
+        mount_memory(MEMORY)  # etcd is the first to fail on a slow disk, and is not under test here
         self._binaries = _wheel() / INSTALLATION / "bin"
         self.nodes = [self._node(machine, machines) for machine in machines]
 
@@ -133,7 +133,7 @@ class Store:
         }
 
     def start(self) -> None:
-        """Until a primary and two standbys run; makes the service's role and database."""
+        """Start all nodes, wait for a primary and two standbys, and create the service's role and database."""
         for node in self.nodes:
             node.boot()
         self.wait_until_whole()
@@ -143,19 +143,19 @@ class Store:
             connection.execute("CREATE DATABASE importledger")
 
     def url(self, role: str, database: str = DATABASE, hosts: str | None = None) -> str:
-        """By all hosts, of which the primary is taken, or by another way to it."""
+        """Return the URL with all hosts, of which the client takes the primary, or with `hosts` instead."""
         hosts = hosts or ",".join(f"{node.machine.address}:5432" for node in self.nodes)
         return f"postgresql://{role}:{self.passwords[role]}@{hosts}/{database}?target_session_attrs=read-write"
 
     def members(self) -> dict[str, dict[str, Any]]:
-        """Patroni's view of all members, from the first node that answers."""
+        """Return Patroni's description of all members by name, from the first node that answers."""
         for node in self.nodes:
             if answer := _asked(node, "cluster"):
                 return {member["name"]: member for member in answer["members"]}
         return {}
 
     def primary(self, *, besides: Node | None = None) -> Node | None:
-        """The node that says of itself that it is the primary."""
+        """Return the node that reports itself as the primary, other than `besides`; None if there is none."""
         for node in self.nodes:
             if node is not besides and _asked(node, "primary") is not None:
                 return node
@@ -177,7 +177,7 @@ class Store:
         return [node for node in self.nodes if node is not primary]
 
     def wait_until_whole(self, *, standby: str = "quorum_standby") -> None:
-        """One primary and two streaming standbys. Commits wait for one of them by default."""
+        """Wait for one primary and two streaming standbys. `standby` is their role in Patroni."""
 
         def is_whole() -> bool:
             members = list(self.members().values())
@@ -188,7 +188,7 @@ class Store:
         wait_for(is_whole, f"the cluster is whole: {self.members()}", timeout_s=180)
 
     def switch_over(self, former: Node) -> None:
-        """Ask Patroni for another primary, again where it could not write that down."""
+        """Request another primary from Patroni, and repeat the request if Patroni answers with an error."""
 
         def is_taken() -> bool:
             try:
@@ -231,7 +231,10 @@ def _ask(node: Node, path: str, body: dict[str, Any], *, method: str = "POST") -
 
 
 def haproxy_configuration(nodes: list[Node]) -> str:
-    """A way to the primary: Patroni is asked each second; a node that is no primary any more loses its clients."""
+    """Return the configuration of HAProxy, which forwards to the primary.
+
+    It checks Patroni each second, and closes the connections to a node that is no longer the primary.
+    """
     servers = "\n".join(
         f"  server {node.machine.name} {node.machine.address}:5432 check port 8008 inter 1s fall 2 rise 1"
         " on-marked-down shutdown-sessions"

@@ -32,14 +32,14 @@ SUPPLIER = "NORDWIND"
 SITES = ("1", "2")
 ROLES = ("api", "relay", "worker")
 STEADY_S, STEADY_NUMBER = 2.0, 10
-"""An api works again when it has acknowledged so many within so long."""
+"""An api works again when it has acknowledged STEADY_NUMBER accounts within STEADY_S seconds."""
 SETTLE_S = 3.0
 OVER_S = 120.0
 TURNS = 3
 
 
 class World:
-    """Everything that runs; `inject` measures a fault."""
+    """All machines and programs of the run; `measure` injects a fault and measures it."""
 
     def __init__(self, folder: Path, *, code: Path = ROOT, per_s: float = 40.0) -> None:
         self.folder = folder
@@ -106,7 +106,7 @@ class World:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of an operator's command line."""
+        """Environment of an operator's command line."""
         return self._environment("2", "operator") | {"DATABASE_ADMIN_URL": self.store.url(ADMIN)}
 
     @property
@@ -119,7 +119,7 @@ class World:
     # Starting, stopping
 
     def start(self) -> None:
-        """From three empty nodes to a service that works and is under load."""
+        """Start the cluster and the service, and put the service under load."""
         self.store.start()
         self._haproxy.start()
         self._redis.start()
@@ -134,7 +134,7 @@ class World:
         self.wait_until_steady(list(self.api_names))
 
     def start_senders(self, *, first: int) -> None:
-        """Importers on two machines, whose accounts have numbers from here on."""
+        """Start importers on two machines. The numbers of their accounts begin at `first`."""
         for number, site in enumerate(SITES):
             apis = [self.machines[f"api{one}"] for one in (site, *(other for other in SITES if other != site))]
             self.senders.append(
@@ -153,7 +153,7 @@ class World:
             sender.stop()
 
     def restart_with(self, durability: str) -> None:
-        """All roles again, with another setting of durability."""
+        """Restart all roles with another durability."""
         self.durability = durability
         for role in self.roles.values():
             role.stop()
@@ -171,7 +171,7 @@ class World:
             machine.lose_power()
 
     def operator(self, *words: str, codes: tuple[int, ...] = (0,)) -> str:
-        """A verb in a process of its own, with the code that the roles run; it ends with one of these exit codes."""
+        """Run a verb with the code that the roles run, and return its output. Its exit code must be one of `codes`."""
         program = Program(
             self.machines["client2"], words[0], [sys.executable, "-P", "-m", "cli.main", *words],
             folder=self.folder, environment=self.environment,
@@ -182,7 +182,7 @@ class World:
         return program.log.read_text()
 
     def run_code(self, code: Path) -> None:
-        """Programs that are started from now on are of this version."""
+        """Start the roles with this version of the code from now on."""
         self._code = code
         for role in self.roles.values():
             role.environment["PYTHONPATH"] = str(code)
@@ -206,17 +206,17 @@ class World:
         return set().union(*(sender.acknowledged for sender in self.senders))
 
     def number_of(self, external: str) -> int:
-        """The number that an acknowledged account was made of."""
+        """Return the number of an account that was sent."""
         return next(sender.numbers[external] for sender in self.senders if external in sender.numbers)
 
     def staged(self) -> set[str]:
-        """The accounts that are in the log."""
+        """Return the external numbers of the accounts in the log."""
         query = "SELECT DISTINCT stream FROM events WHERE topic = 'import_staged.v1' AND supplier = %s"
         with self.connection() as connection:
             return {str(row["stream"]).split("/", 2)[2] for row in connection.execute(query, (SUPPLIER,))}
 
     def last_position(self, *, before: datetime) -> int:
-        """The last position of the log that was recorded before a moment."""
+        """Return the last position of the log that was recorded before a time."""
         query = "SELECT max(position) AS last FROM events WHERE recorded_at < %s"
         with self.connection() as connection:
             row = connection.execute(query, (before,)).fetchone()
@@ -224,7 +224,7 @@ class World:
         return int(str(row["last"]))
 
     def wait_until_steady(self, apis: list[str]) -> None:
-        """Each of these apis acknowledges again and again."""
+        """Wait until each of these apis acknowledges accounts steadily."""
 
         def is_steady() -> bool:
             time.sleep(0.2)
@@ -244,9 +244,9 @@ class World:
         has_new_primary: bool = False,
         together: bool = False,
     ) -> Measured:
-        """Inject, wait until these apis work again, undo; the gaps until then, and a moment after.
+        """Inject a fault, wait until these apis work again, and undo it. Return the longest gaps until SETTLE_S later.
 
-        `together`: a gap is a time in which no api acknowledged anything, since one after the other is restarted.
+        `together`: a gap is a time in which no api acknowledged anything, since the apis are restarted by turns.
         """
         apis = apis or list(self.api_names)
         before = len(self.acknowledged())
@@ -269,23 +269,23 @@ class World:
         return Measured(fault, gaps, manager_s, bar, len(self.acknowledged()) - before)
 
     def recover(self) -> None:
-        """Until all is as before the fault, so that the next one meets a whole service."""
+        """Wait until everything works as before the fault, so that the next fault meets a whole service."""
         self.store.wait_until_whole()
         self.wait_until_ready()
         self.wait_until_steady(list(self.api_names))
 
     def ended(self) -> list[str]:
-        """The roles that have ended though nobody stopped them, each with its last line."""
+        """Return a sentence for each role that has ended although it was not stopped, with its last line."""
         return [f"{name} has ended: {role.last_line}" for name, role in self.roles.items() if role.has_ended]
 
     def findings(self) -> Findings:
-        """Stop the load, wait until all work has ended, and account for everything that was acknowledged."""
+        """Stop the load, wait until all work has ended, and check everything that was acknowledged."""
         self.stop_senders()
         for turn in range(1, TURNS + 1):
             try:
                 findings = self._account()
                 break
-            except psycopg.OperationalError:  # the manager has moved the primary meanwhile, which is its right
+            except psycopg.OperationalError:  # the manager may move the primary at any time
                 if turn == TURNS:
                     raise
                 self.wait_until_ready()
@@ -316,7 +316,7 @@ class World:
         wait_for(is_at_rest, "all work has ended", timeout_s=180)
 
     def connection(self) -> psycopg.Connection[dict[str, object]]:
-        """As administrator."""
+        """Open a connection as administrator."""
         return psycopg.connect(self.store.url(ADMIN), autocommit=True, row_factory=dict_row)
 
     def site(self, number: str) -> list[Machine]:

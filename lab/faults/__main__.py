@@ -1,4 +1,4 @@
-"""`make chaos SEED=… MINUTES=…`: faults in an order that the seed gives, at a service under load; then a table.
+"""`make chaos SEED=… MINUTES=…`: inject faults into a service under load, in random order, and print a table.
 
 Exit code 1 if an acknowledged account is lost, doubled or illegal, or a recovery takes too long. In runs of 20 minutes
 or more, also if memory grows or the rate falls.
@@ -22,7 +22,7 @@ PAUSE_S = 1.0
 
 
 def turns(random: Random, until: float) -> Iterator[Fault]:
-    """Every fault in turns of the seed's order: each once at least, and then until the time is over."""
+    """Yield all faults in random order: each once, and then again until the time `until`."""
     yield from random.sample(FAULTS, len(FAULTS))
     while True:
         for fault in random.sample(FAULTS, len(FAULTS)):

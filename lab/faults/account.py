@@ -1,4 +1,4 @@
-"""The account of what was acknowledged under faults: nothing lost, doubled or illegal, all views as the log says."""
+"""Invariants after faults: no acknowledged account is lost, doubled or illegal, and all views match the log."""
 
 from collections.abc import Set
 from random import Random
@@ -89,7 +89,7 @@ def _check_log(connection: Rows, supplier: str, acknowledged: Set[str], findings
 
 
 def _check_streams(connection: Rows, findings: Findings) -> None:
-    """Fold every import's stream: each step must be one that is allowed."""
+    """Apply the events of every import in order, and count each step that is not allowed."""
     states: dict[str, Any] = {}
     with connection.transaction(), connection.cursor("streams", binary=True) as cursor:
         cursor.itersize = 2_000
@@ -113,7 +113,7 @@ def _check_views(connection: Rows, admin_url: str, findings: Findings) -> None:
 def _check_answers(
     service: RunningService, importer: Importer, acknowledged: Set[str], findings: Findings, random: Random
 ) -> None:
-    """The v1 and v2 answers agree, for a sample; the lists are complete."""
+    """Check that v1 and v2 agree for a sample of accounts, and that the lists are complete."""
     client, supplier = importer.client, importer.supplier
     imported = {item["external_account_number"] for item in client.imported(supplier).body}
     pending = {item["external_account_number"] for item in client.pending(supplier).body}

@@ -1,7 +1,7 @@
 """Push a book while client, api, worker and Postgres are killed. Finally every account exists once.
 
-`python -m lab.faults.book --accounts 3000 --kills 10 --seed 1` prints what it kills, and ends with what `reconcile`
-says: exit code 0 for BALANCED. It takes minutes, and is no part of the tests.
+`python -m lab.faults.book --accounts 3000 --kills 10 --seed 1` prints what it kills. Its exit code is that of
+`reconcile`: 0 for BALANCED. It takes minutes, and is not part of the tests.
 """
 
 import argparse
@@ -42,7 +42,7 @@ class Tree:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def kill(self, role: str) -> str:
-        """End a process of this role without a warning; what it was, or "" when there is none just now."""
+        """Kill a process of this role. Return its role and process id; "" if there is none at the moment."""
         for process in psutil.Process(self.process.pid).children(recursive=True):
             try:
                 words, parent = process.cmdline(), process.parent()
@@ -72,7 +72,7 @@ def main() -> None:
     chance = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory(prefix="importledger-kills-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        folder.chmod(0o755)  # the servers run as somebody else when this runs as root
+        folder.chmod(0o755)  # if this runs as root, the servers run as another user
         tree = Tree(folder)
         try:
             sys.exit(_pushed_and_killed(tree, folder, arguments.accounts, arguments.kills, chance))
@@ -109,7 +109,7 @@ def _pushed_and_killed(tree: Tree, folder: Path, accounts: int, kills: int, chan
 
 
 def _access(tree: Tree, folder: Path) -> dict[str, str]:
-    """A supplier, a key, and the environment of who has it."""
+    """Create a supplier and a key, and return the environment of an importer who has the key."""
     environment = dict(os.environ) | {"IMPORTLEDGER_DATA_DIR": str(folder / "data"), "IMPORTLEDGER_URL": tree.url}
     operate = str(HERE / "importledger")
     subprocess.run([operate, "supplier", "create", "NORDWIND"], check=True, env=environment)

@@ -1,4 +1,4 @@
-"""The disk full under a service of its own: on a small memory disk, where the right to mount one is there."""
+"""Fault: the disk of a service is full. The service runs on a small memory disk, which not every user may mount."""
 
 import contextlib
 import subprocess
@@ -11,7 +11,7 @@ from lab.faults.account import Findings
 from lab.faults.world import World
 
 SIZE_MB = 1_400
-"""With room for as much log as Postgres may hold, beside its tables."""
+"""Size of the disk: room for as much write-ahead log as Postgres may keep, and for its tables."""
 FULL_S = 6.0
 
 
@@ -21,7 +21,7 @@ class NotMountable(Exception):
 
 @contextlib.contextmanager
 def small_disk(folder: Path, *, size_mb: int = SIZE_MB) -> Iterator[Path]:
-    """A memory disk in the folder. Raises NotMountable."""
+    """Mount a memory disk on a new folder for the block. Raises NotMountable."""
     folder.mkdir()
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={size_mb}m,mode=0711", "tmpfs", str(folder)],
@@ -38,7 +38,7 @@ def small_disk(folder: Path, *, size_mb: int = SIZE_MB) -> Iterator[Path]:
 
 
 def fill(file: Path) -> Path:
-    """A file that takes all the room that is left."""
+    """Write a file that takes all the space that is left, and return it."""
     with contextlib.suppress(OSError), file.open("wb", buffering=0) as ballast:
         while ballast.write(bytes(4_096)):
             pass
@@ -46,7 +46,7 @@ def fill(file: Path) -> Path:
 
 
 def fill_the_disk(folder: Path, random: Random) -> tuple[Findings, float]:
-    """Fill the disk under load, make room again; the invariants, and the seconds until the service works again."""
+    """Fill the disk under load, and free it. Return the findings, and the seconds until the service works again."""
     with small_disk(folder) as disk:
         world = World(disk, random)
         try:

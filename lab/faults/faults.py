@@ -1,4 +1,4 @@
-"""The faults, a function each: inject it into the world, undo it, and return. `FAULTS` names them all."""
+"""The faults, a function each, listed in `FAULTS`. Each injects its fault into the world, undoes it, and returns."""
 
 import contextlib
 import json
@@ -27,12 +27,12 @@ from workers.followers.relay import Relay
 
 STOP_S = 60.0
 SPAN_S = 8.0
-"""Seconds of a lasting fault."""
+"""Duration of a fault that lasts for a time [seconds]."""
 CLOCK_OFFSETS_S = (-50, 50)
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """A fault, how soon the service must work again, and within what time accounts must exist then."""
+    """A fault, and two limits in seconds: until the service works again, and until a new account is then processed."""
 
     name: str
     inject: Callable[[World], None]
@@ -61,7 +61,7 @@ def kill_redis(world: World) -> None:
 
 
 def kill_one_backend(world: World) -> None:
-    """SIGKILL to a server process of one connection: Postgres ends all connections and recovers."""
+    """Kill the server process of one connection: Postgres then ends all connections and recovers."""
     with world.connection() as connection:
         rows = connection.execute(
             "SELECT pid FROM pg_stat_activity WHERE usename = 'importledger' AND backend_type = 'client backend'"
@@ -90,7 +90,7 @@ def flush_redis(world: World) -> None:
 
 
 def fill_redis(world: World) -> None:
-    """Redis at its memory limit: it refuses every message."""
+    """Keep Redis at its memory limit for a time, so that it refuses every message."""
     client = redis_broker(DataConnections(world.service).redis_url).client
     client.config_set("maxmemory", "1")
     time.sleep(SPAN_S)
@@ -149,7 +149,7 @@ def deliver_twice_late_and_disordered(world: World) -> None:
 
 
 def cut_during_commit(world: World) -> None:
-    """An api process behind a proxy that cuts connections when the server has committed and not yet said so."""
+    """Run an api process behind a proxy that cuts connections between the server's commit and its answer."""
     url = DataConnections(world.service).database_url
     folder = parse_qs(urlsplit(url).query)["host"][0]
     with tempfile.TemporaryDirectory() as place:
@@ -167,7 +167,7 @@ def cut_during_commit(world: World) -> None:
 
 
 def two_sweepers(world: World) -> None:
-    """A second sweeper beside the relay's own, which should be the only one."""
+    """Run a second sweeper beside the relay's own, although only one should run."""
     connections = DataConnections(world.service)
     ledger = Ledger(connections.database_url, views=INLINE)
     relay = Relay(ledger, BrokerDoorbell(redis_broker(connections.redis_url)))
@@ -182,7 +182,7 @@ def two_sweepers(world: World) -> None:
 
 
 def clocks_that_differ(world: World) -> None:
-    """Further workers whose clocks are ahead and behind, each killed and started with the other clock."""
+    """Run further workers, one after the other, whose clocks are ahead or behind, and kill each."""
     for offset_s in (*CLOCK_OFFSETS_S, *reversed(CLOCK_OFFSETS_S)):
         started = start_role(
             str(offset_s), "worker", module="tests.support.clocks", environment=world.environment(),
@@ -194,7 +194,7 @@ def clocks_that_differ(world: World) -> None:
 
 
 def poison(world: World) -> None:
-    """An import whose worker dies each time that it has taken it up: it ends, and hurts nobody else."""
+    """Send an import, and kill the workers at each of its attempts. It must end, and other imports must not fail."""
     account = a_heavy_account(world.importer.supplier, world.random.randrange(10**7, 10**8))
     external = account["external_account_number"]
     status = (
@@ -204,7 +204,7 @@ def poison(world: World) -> None:
     is_over = threading.Event()
 
     def kill_its_workers() -> None:
-        """Once each time that one has taken it up: others that start meanwhile have not."""
+        """Kill all workers once for each attempt. Workers that start later have not begun the import."""
         killed = 0
         with world.connection() as connection:
             while not is_over.is_set():

@@ -1,4 +1,4 @@
-"""A proxy before Postgres that cuts connections at the worst moment: the server has done it, the client never hears."""
+"""A proxy before Postgres that cuts connections at the worst moment: after the commit, before the client's answer."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ MIN_APPEND_BYTES = 2_000
 
 
 class CuttingProxy:
-    """Listens on a socket in `folder` and forwards to the server's socket. `cuts` counts what it has cut."""
+    """Listens on a socket in `folder` and forwards to the server's socket. `cuts` is the number of cut connections."""
 
     def __init__(self, folder: Path, server_socket: str, random: Random, *, probability: float = 0.3) -> None:
         self.path = folder / ".s.PGSQL.5432"
@@ -56,7 +56,7 @@ class CuttingProxy:
                     is_append = len(data) > MIN_APPEND_BYTES
                     is_doomed = is_doomed or (is_append and self._random.random() < self._probability)
                     server.sendall(data)
-                elif is_doomed:  # the server has answered, so it has committed: nobody will hear it
+                elif is_doomed:  # the server has answered, so it has committed; the client does not learn it
                     self.cuts += 1
                     return
                 else:

@@ -11,12 +11,12 @@ import psutil
 JUDGED_FROM_S = 20 * 60.0
 """Shorter runs are shown but not judged: each third must contain every fault."""
 MOST_MEMORY, LEAST_RATE = 1.2, 0.75
-"""The last third beside the first."""
+"""Largest memory and least rate of the last third of a run, as multiples of those of the first third."""
 MEGABYTE = 1e6
 
 
 class Look(msgspec.Struct, frozen=True):
-    """A time after the start: memory of all processes except Postgres, and the accounts acknowledged so far."""
+    """A sample: seconds since the start, memory of all processes except Postgres, and accounts acknowledged so far."""
 
     at_s: float
     memory_bytes: int
@@ -24,7 +24,7 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class Watch:
-    """Looks now and then, and says what it has seen for each minute."""
+    """Takes samples, and summarises them by minute."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -34,7 +34,7 @@ class Watch:
         self.looks.append(Look(time.monotonic() - self._began, memory_of(supervisor_pid), acknowledged))
 
     def lines(self) -> list[str]:
-        """A line for each minute: the middle of what the processes took, and the rate since the minute before."""
+        """Return a line for each minute: the median memory of the processes, and the rate since the minute before."""
         lines = [f"{'minute':>6} {'memory MB':>10} {'acknowledged/s':>15}"]
         minutes = sorted({int(one.at_s // 60) for one in self.looks})
         for minute in minutes:

@@ -1,4 +1,4 @@
-"""A real service under load, as a world in which things go wrong: its processes, a load, a probe, its invariants."""
+"""A real service under load, into which faults are injected: its processes, its load, a probe, and its invariants."""
 
 import contextlib
 import http.client
@@ -29,7 +29,7 @@ ALREADY = ("account_import_process_already_imported",)
 
 
 class Load:
-    """Importers who send accounts all the time, repeat what was not answered, and remember what was acknowledged."""
+    """Importers who send accounts continuously, repeat those without an answer, and record those acknowledged."""
 
     def __init__(self, base_url: str, importer: Importer, *, connections: int = 2, first: int = 1) -> None:
         self.importer = importer
@@ -67,7 +67,7 @@ class Load:
             answer = client.create(body)
         except (OSError, http.client.HTTPException, PermissionError):
             return False
-        except ValueError:  # no JSON: whatever goes wrong, an answer is
+        except ValueError:  # not JSON, which every answer must be, also that of an error
             self.unreadable += 1
             return False
         return answer.status == 201 or answer.codes == ALREADY
@@ -108,14 +108,14 @@ class World:
         self.service = self._started()
 
     def further_load(self, base_url: str) -> Load:
-        """Another load, through another api process, with other account numbers."""
+        """Start another load, through another api process, with other account numbers."""
         load = Load(base_url, self.importer, connections=1, first=1_000_000 * (len(self._further) + 1))
         self._further.append(load)
         return load
 
     @property
     def pid(self) -> int:
-        """Of the supervisor."""
+        """Process id of the supervisor."""
         assert self.service.process is not None
         return self.service.process.pid
 
@@ -123,24 +123,27 @@ class World:
         return self.service.processes(role)
 
     def kill(self, role: str) -> None:
-        """SIGKILL to one process of the role."""
+        """Kill one process of the role with SIGKILL."""
         found = self.processes(role)
         if found:
             self.random.choice(found).kill()
 
     def connection(self) -> psycopg.Connection[dict[str, Any]]:
-        """As administrator."""
+        """Open a connection as administrator."""
         return psycopg.connect(admin_url(self.service), autocommit=True, row_factory=dict_row)
 
     def environment(self) -> dict[str, str]:
-        """Environment of a role that is started separately to join this service."""
+        """Return the environment for a role that is started separately and joins this service."""
         connections = DataConnections(self.service)
         return {"DATABASE_URL": connections.database_url, "REDIS_URL": connections.redis_url} | dict(
             self.service.environment
         )
 
     def seconds_until_working(self, *, processed_within_s: float = 60.0, timeout_s: float = 120.0) -> float:
-        """Return the seconds until a new account is acknowledged and exists."""
+        """Return the seconds until a new account is acknowledged and processed.
+
+        Each account gets `processed_within_s` seconds for that. Raises AssertionError after `timeout_s` seconds.
+        """
         began = time.monotonic()
         with contextlib.closing(ImportClient(self.service.base_url, self._probes.api_key, tries=1)) as client:
             while time.monotonic() - began < timeout_s:
@@ -165,7 +168,7 @@ class World:
         return False
 
     def acknowledged(self) -> set[str]:
-        """The external numbers of all accounts that were acknowledged."""
+        """Return the external numbers of all accounts that were acknowledged."""
         return self.load.acknowledged.union(*(load.acknowledged for load in self._further))
 
     def come_to_rest(self) -> None:
@@ -209,7 +212,7 @@ class DataConnections:
 
 @contextlib.contextmanager
 def suspended(processes: list[psutil.Process]) -> Iterator[None]:
-    """SIGSTOP, and SIGCONT at the end."""
+    """Suspend the processes for the block: SIGSTOP at its begin, SIGCONT at its end."""
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.suspend()
@@ -222,7 +225,7 @@ def suspended(processes: list[psutil.Process]) -> Iterator[None]:
 
 
 def a_heavy_account(supplier: str, number: int) -> dict[str, Any]:
-    """An account that takes a worker long: as large as one may be."""
+    """Return a very large account, which takes a worker long."""
     account = an_account(supplier, number)
     notes = [{"created_at": "2023-01-01T00:00:00Z", "body": f"note {n}", "is_pinned": False} for n in range(10_000)]
     metadata = [{"key": f"key-{n}", "value": {"n": list(range(20))}} for n in range(10_000)]

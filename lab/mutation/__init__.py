@@ -1,1 +1,1 @@
-"""Mutation testing: each rule and limit of the pure core is changed, and a test has to notice."""
+"""Mutation testing: change each rule and limit of the pure core, and check that a test fails."""

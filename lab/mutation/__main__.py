@@ -1,8 +1,8 @@
-"""`make mutants`: change the pure core in thousands of places, one at a time, and see whether a test notices.
+"""`make mutants`: change the pure core in thousands of places, one at a time, and check that a test fails.
 
-Ends with 1 when a change survives that is not among the accepted ones, or when more than 5 % of all survive.
-`ONLY=market/periods.py` takes some files, a folder or one change's function (`market/periods.py:ordered`);
-`SAMPLE=200 SEED=1` takes some changes by chance.
+Exit code 1 if a change survives that is not among the accepted ones, or if more than 5 % of all survive.
+`ONLY=market/periods.py` selects files, a folder or one function (`market/periods.py:ordered`); `SAMPLE=200 SEED=1`
+selects changes at random.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def _sampled(parts: list[tuple[Group, list[Draft]]], number: int, seed: int) -> 
 
 
 def _tried(group: Group, mutants: list[Mutant], workers: int) -> list[tuple[Mutant, Ended]]:
-    """In processes of their own: nothing of the project is ever imported here."""
+    """Try the mutants in child processes, since this process must not import the project. Return how each ended."""
     ended: dict[int, Ended] = {}
     numbered = dict(enumerate(mutants))
     loaded: list[str] = []
@@ -98,7 +98,7 @@ def _exchanged(group: Group, mutants: dict[int, Mutant], workers: int, tell: Any
 
 
 def _anew(group: Group, mutants: dict[int, Mutant], workers: int, known: list[str], tell: Any) -> None:
-    """`known` are modules that no mutant changes: they are imported once, for all of the forks."""
+    """Try mutants that must be imported. `known` are modules that no mutant changes: the parent imports them once."""
     for name in known:
         with suppress(ImportError):
             importlib.import_module(name)
@@ -106,7 +106,7 @@ def _anew(group: Group, mutants: dict[int, Mutant], workers: int, known: list[st
 
 
 def _apart(run: Any, take: Any) -> None:
-    """Fork a process whose output goes to a file, and read its lines."""
+    """Call `run` in a forked process, and pass each message that it sends to `take`. Its output goes to a file."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -136,7 +136,7 @@ def _progress(mutant: Mutant, how: Ended, number: int, of: int) -> None:
 
 
 def _report(results: list[tuple[Mutant, Ended]], seconds: float, options: argparse.Namespace) -> int:
-    """A table by file, and what is wrong."""
+    """Print a table by file, and the new survivors. Return the exit code."""
     reasons = accepted()
     left = [mutant for mutant, how in results if _kind(how) == "survived"]
     new = [mutant for mutant in left if mutant.change not in reasons.get(mutant.file, ())]
@@ -165,7 +165,7 @@ def _row(name: str, counts: dict[str, int]) -> None:
 
 
 def _say_obsolete(results: list[tuple[Mutant, Ended]], left: list[Mutant], reasons: dict[str, set[str]]) -> None:
-    """Accepted changes that a test notices by now, or that there are no more."""
+    """Print the accepted changes that a test notices now, or that do not exist any more."""
     tried = {mutant.file for mutant, _ in results}
     survivors = {(mutant.file, mutant.change) for mutant in left}
     for file, changes in reasons.items():

@@ -1,4 +1,4 @@
-"""Processes forked for one mutant each, a few at a time: how each ended, and the test that noticed the change."""
+"""Child processes for one mutant each, a few at a time: how each ended, and the test that noticed the change."""
 
 import os
 import signal
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 CRASHED = 3
-"""A child's exit code when it could not even try; outside of pytest's own, of which 1 and 2 mean a noticed change."""
+"""Exit code of a child that could not run the tests. Of pytest's own codes, 1 and 2 mean a noticed change."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """`by` is the test that noticed; empty when the mutant could not be imported, or ran out of time."""
+    """Result of a mutant. `by` is the test that noticed; "" if the mutant could not be imported, or ran out of time."""
 
     outcome: str
     by: str
 
 
 class Children:
-    """Run at most `at_most` processes at a time. `ended` is called for each in the order in which they end."""
+    """Runs at most `at_most` processes at a time. `ended` is called with each one's number and result when it ends."""
 
     def __init__(self, at_most: int, ended: Callable[[int, Ended], None]) -> None:
         self._at_most = at_most
@@ -28,7 +28,10 @@ class Children:
         self._running: dict[int, tuple[int, int]] = {}
 
     def start(self, number: int, run: Callable[[Callable[[str], None]], int]) -> None:
-        """Fork. `run` gets a function that takes the noticing test's name, and gives the exit code."""
+        """Fork a process that calls `run` and ends with its result.
+
+        `run` gets a function to which it passes the name of the test that noticed the change.
+        """
         while len(self._running) >= self._at_most:
             self._wait()
         reading, writing = os.pipe()
@@ -71,5 +74,5 @@ def _tell(writing: int, name: str) -> None:
 
 
 def limit(seconds: float) -> None:
-    """End this process when it has taken so much processor time from now on: an endless loop is noticed, too."""
+    """End this process after this much more CPU time, so that a mutant with an endless loop is noticed."""
     signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -1,11 +1,11 @@
-"""One change of one file, and what names it."""
+"""One change of one file, and its name."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one file. `function` is where it stands, outermost first; empty at the level of the module."""
+    """One change of one file. `function` names the classes and functions around it, from outside; () for the module."""
 
     file: str
     line: int

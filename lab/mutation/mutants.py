@@ -1,8 +1,8 @@
-"""The changes that are tried at a source file, one at a time: mutmut's, and limits that are one smaller.
+"""The changes of a source file that are tried, one at a time: those of mutmut, and limits that are smaller by one.
 
-Changed is what decides, wherever it stands: functions, rows of tables, decorators' arguments, defaults. Left alone
-is what only says something: docstrings, the sentences and sources of rules, types and type variables; and what is
-never looked at, such as the size of a cache.
+Code that decides is changed, wherever it is: functions, rows of tables, decorators' arguments, defaults. Text for
+people is left alone, such as docstrings, sentences and sources of rules. So are types, and values that do not affect
+results, such as the size of a cache.
 """
 
 import importlib
@@ -18,13 +18,13 @@ from typing import Any
 
 from lab.mutation.mutant import Mutant
 
-# Without types: the tool is installed by `make mutants` only, and what is checked must not depend on that.
+# Without types: only `make mutants` installs these libraries, and type checks must not depend on them.
 cst: Any = importlib.import_module("libcst")
 metadata: Any = importlib.import_module("libcst.metadata")
 operators: Any = importlib.import_module("mutmut.mutation.mutators")
 
 _SAYS_ONLY = {"Sentence", "TypeVar", "lru_cache", "cast", "len", "isinstance", "assert_never"}
-"""Calls without an argument that decides: they only say something, take only what fits, or are never made."""
+"""Calls whose arguments decide nothing: text for people, conversions of types, caches, and unreachable calls."""
 _SAYS_ONLY_ARGUMENTS = {"says", "source", "frozen", "kw_only", "maxsize"}
 
 _SAYS_ONLY_NAMES = {"noun", "nomen", "english", "german", "source"}
@@ -38,7 +38,7 @@ _NOUN = re.compile(r"[A-ZÄÖÜ][a-zäöüß]+(?:[ -][A-Za-zÄÖÜäöüß]+)*")
 
 @dataclass(frozen=True)
 class Draft:
-    """A change that is not yet made: making it takes milliseconds, and a sample leaves most of them."""
+    """A change that is not made yet: making it is slow, and a sample needs few changes."""
 
     file: str
     line: int
@@ -48,7 +48,7 @@ class Draft:
     changed: Callable[[], str]
 
     def mutant(self) -> Mutant | None:
-        """None where the change is none, or no Python."""
+        """Make the change. Return None if it changes nothing, or is not valid Python."""
         changed = self.changed()
         if changed == self.source or not _compiles(changed):
             return None
@@ -57,7 +57,7 @@ class Draft:
 
 
 def drafts_of(file: str) -> list[Draft]:
-    """Every change of the file, from its top to its end."""
+    """Return every change of the file, in the order of its lines."""
     source = Path(file).read_text()
     wrapper = metadata.MetadataWrapper(cst.parse_module(source))
     module, positions = wrapper.module, wrapper.resolve(metadata.PositionProvider)
@@ -86,7 +86,7 @@ def drafts_of(file: str) -> list[Draft]:
 
 
 def mutants_of(drafts: Iterable[Draft]) -> list[Mutant]:
-    """The changes made, each once."""
+    """Make the changes, and return each different one once."""
     made = (draft.mutant() for draft in drafts)
     return list({(mutant.file, mutant.source): mutant for mutant in made if mutant is not None}.values())
 
@@ -98,7 +98,7 @@ class _Place:
 
 
 def _decisive(node: Any, place: _Place) -> Iterator[tuple[Any, _Place]]:
-    """Each node that may be changed, and where it stands."""
+    """Yield each node that may be changed, with its place."""
     if _says_only(node):
         return
     yield node, place
@@ -140,7 +140,7 @@ def _is_said(text: str) -> bool:
 
 
 def _is_type(node: Any) -> bool:
-    """`Command = Create | Change`, `Check = Callable[…]`: the name of a type, which nothing is decided by."""
+    """Return True if the assignment only names a type, as `Command = Create | Change` or `Check = Callable[…]`."""
     if isinstance(node.value, cst.Call) and getattr(node.value.func, "value", "") == "TypeVar":
         return True
     name = getattr(node.targets[0].target, "value", "")
@@ -149,7 +149,7 @@ def _is_type(node: Any) -> bool:
 
 
 def _changes(node: Any) -> Iterator[Any]:
-    """mutmut's changes of this node, without those that say the same as another, and limits that are one smaller."""
+    """Yield mutmut's changes of this node, without equivalent ones, and limits that are smaller by one."""
     for kind, operator in operators.mutation_operators:
         if not isinstance(node, kind):
             continue
@@ -167,7 +167,10 @@ def _changes(node: Any) -> Iterator[Any]:
 
 
 def _without_an_argument(call: Any) -> Iterator[Any]:
-    """Arguments by place become None, those by name are left out: the other way round nothing would run at all."""
+    """Yield the call with None for one positional argument, or without one keyword argument.
+
+    Other combinations would not run at all.
+    """
     for index, argument in enumerate(call.args):
         if argument.star or _says_only(argument) or _says_only(argument.value):
             continue
@@ -191,7 +194,7 @@ def _compiles(source: str) -> bool:
 
 
 def _difference(source: str, changed: str) -> tuple[str, str]:
-    """The lines that differ, before and after, each as one line."""
+    """Return the lines that differ, joined to one line: those before the change, and those after it."""
     old, new = source.splitlines(), changed.splitlines()
     first = next(i for i, (one, other) in enumerate(zip([*old, ""], [*new, ""], strict=False)) if one != other)
     if len(old) == len(new):

@@ -1,4 +1,4 @@
-"""Which files are changed, which tests have to notice, and which survivors are accepted for which reason."""
+"""Settings: files that are changed, tests that must notice, and survivors that are accepted for a reason."""
 
 import tomllib
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ ACCEPTED = Path("lab/mutation/accepted.toml")
 
 @dataclass(frozen=True)
 class Group:
-    """Files whose changes have to be noticed by the same tests."""
+    """Files whose changes must be noticed by the same tests."""
 
     files: tuple[str, ...]
     tests: tuple[str, ...]
 
 
 def groups() -> list[Group]:
-    """`[[tool.mutants.group]]` of pyproject.toml; `files` are patterns, and a file belongs to the first it fits."""
+    """Read `[[tool.mutants.group]]` of pyproject.toml. A file belongs to the first group with a pattern for it."""
     found: list[Group] = []
     taken: set[str] = set()
     for entry in tomllib.loads(Path("pyproject.toml").read_text())["tool"]["mutants"]["group"]:
@@ -27,7 +27,7 @@ def groups() -> list[Group]:
 
 
 def accepted(file: Path = ACCEPTED) -> dict[str, set[str]]:
-    """Changes that may survive, by file. Raises ValueError for one without a reason."""
+    """Return the changes that may survive, by file. Raises ValueError for an entry without a reason."""
     found: dict[str, set[str]] = {}
     for entry in tomllib.loads(file.read_text()).get("accepted", ()) if file.exists() else ():
         if len(entry["reason"].split()) < 3:

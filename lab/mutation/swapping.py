@@ -1,4 +1,4 @@
-"""Put a mutant into a running process by replacing the code of its functions, or into a process before it imports it.
+"""Put a mutant into a running process by replacing the code of functions, or into a process that has not imported it.
 
 Functions are replaced wherever they are: in tables of rules, in closures, behind decorators. Code that runs at import
 has left its results, so its mutants need a new process.
@@ -20,16 +20,16 @@ HERE = Path.cwd()
 
 
 class NotExchangeable(Exception):
-    """The mutant has other functions than its original, or keeps other variables alive in them."""
+    """The mutant has other functions than its original, or functions with other closure variables."""
 
 
 def name_of(code: CodeType) -> str:
-    """The function that the code belongs to, as a mutant names it: `ordered.holds`, also for its comprehensions."""
+    """Return the function that the code belongs to, as a mutant names it: `ordered.holds`, also for comprehensions."""
     return ".".join(step for step in code.co_qualname.split(".") if not step.startswith("<"))
 
 
 def functions_of(files: Sequence[str]) -> dict[str, list[FunctionType]]:
-    """Every function that there is in this process, by the file of its code."""
+    """Return every function in this process that these files define, by file."""
     found: dict[str, list[FunctionType]] = {str(Path(file).resolve()): [] for file in files}
     for thing in gc.get_objects():
         if type(thing) is FunctionType and thing.__code__.co_filename in found:
@@ -38,7 +38,7 @@ def functions_of(files: Sequence[str]) -> dict[str, list[FunctionType]]:
 
 
 def caches() -> list[Any]:
-    """The project's functions that keep their results: what they have answered before, they are not asked again."""
+    """Return the project's functions with cached results, which would hide a changed function."""
     found = []
     for thing in gc.get_objects():
         if isinstance(thing, _lru_cache_wrapper):
@@ -54,7 +54,7 @@ def forget_results(functions: Iterable[Any]) -> None:
 
 
 def exchange(mutant: Mutant, functions: Sequence[FunctionType]) -> None:
-    """Give the file's functions the mutant's code. Raises NotExchangeable."""
+    """Replace the code of the file's functions with the mutant's. Raises NotExchangeable."""
     path = Path(mutant.file).resolve()
     olds = list(codes_of(compile(path.read_text(), str(path), "exec")))
     news = list(codes_of(compile(mutant.source, str(path), "exec")))
@@ -71,7 +71,7 @@ def exchange(mutant: Mutant, functions: Sequence[FunctionType]) -> None:
 
 
 def codes_of(code: CodeType) -> Iterator[CodeType]:
-    """The code and all that is defined in it."""
+    """Yield a code object and all that are defined in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -83,7 +83,7 @@ def module_of(file: str) -> str:
 
 
 class Imports:
-    """Import the mutant in place of its module. Nothing may have imported the module before."""
+    """Import hook that loads the mutant instead of its module, which must not be imported yet."""
 
     def __init__(self, mutant: Mutant) -> None:
         self._module = module_of(mutant.file)

@@ -1,4 +1,4 @@
-"""pytest, as mutants need it: pure tests alone, the same examples each time, the likeliest test first, one failure.
+"""pytest for mutants: only pure tests, the same examples each time, the most likely test first, one failure.
 
 `Trial` is the plugin. It collects the tests of a group once; then each mutant gets a fork in which its functions are
 exchanged, and the tests that reach them run, shortest first.
@@ -30,11 +30,11 @@ from lab.mutation.swapping import (
 
 OPTIONS = ["-q", "-s", "--noconftest", "--tb=no", "--assert=plain", "-p", "no:cacheprovider", "--no-header"]
 _OWN_FIXTURES = {"request", "monkeypatch", "tmp_path", "tmp_path_factory", "capsys", "recwarn", "caplog"}
-"""Tests that ask for others start something, or need what `conftest.py` prepares."""
+"""Fixtures of pytest. A test with other fixtures starts a process or needs `conftest.py`, so it is not pure."""
 NOT_HERE = 4
 """Exit code of a fork in which functions cannot be exchanged."""
 _TIMES, _SPARE_S = 10, 1.0
-"""A test may take ten times as long as without a change, and a second."""
+"""Limit of a test's CPU time: this multiple of its time without a change, plus this number of seconds."""
 
 AT_IMPORT = "import"
 
@@ -48,7 +48,7 @@ def pytest_main(tests: Sequence[str], plugin: object) -> int:
 
 
 class Pure:
-    """Leaves the pure tests, and has laws tried with the same examples each time, without looking for smaller ones."""
+    """Plugin that selects the pure tests. Hypothesis tries the same examples each time, and does not shrink them."""
 
     def pytest_configure(self) -> None:
         settings.register_profile(
@@ -74,7 +74,7 @@ def _is_pure(item: pytest.Item) -> bool:
 
 
 class Recent:
-    """The tests that have noticed a change, the last one first: neighbours are noticed by the same."""
+    """The tests that have noticed a change, the last one first: the same test often notices neighbouring changes."""
 
     def __init__(self) -> None:
         self._order: dict[str, int] = {}
@@ -86,12 +86,12 @@ class Recent:
         return -self._order.get(test, -1)
 
     def last_file(self) -> str:
-        """The file of the test that noticed last; "" as long as none has."""
+        """Return the file of the test that noticed last; "" before the first."""
         return max(self._order, key=self._order.__getitem__, default="").partition("::")[0]
 
 
 class Trial(Pure):
-    """Tries mutants whose functions can be exchanged. `tell` gets each one's number and how it ended."""
+    """Tries mutants whose functions can be exchanged. `tell` gets each mutant's number and result."""
 
     def __init__(self, mutants: dict[int, Mutant], at_most: int, tell: Callable[[int, Ended], None]) -> None:
         self._mutants = mutants
@@ -103,7 +103,7 @@ class Trial(Pure):
         self._reached: Reached = {}
         self._seconds: dict[str, float] = {}
         self.again: list[int] = []
-        """Mutants that need a process of their own, which imports them."""
+        """Numbers of the mutants that need a process of their own, which imports them."""
 
     def pytest_sessionstart(self) -> None:
         self._coverage.start()
@@ -138,10 +138,10 @@ class Trial(Pure):
         return True
 
     def _run_unchanged(self, session: pytest.Session) -> None:
-        """Every test once, to see which functions it reaches and how long it takes. In this process, as a warm-up."""
+        """Run every test once in this process, to record the functions that it reaches and its CPU time."""
         keeping = caches()
         for item in session.items:
-            forget_results(keeping)  # else only the first test would reach what they call
+            forget_results(keeping)  # otherwise only the first test would reach the functions that they call
             self._coverage.switch_context(item.nodeid)
             began = time.process_time()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
@@ -164,7 +164,7 @@ class Trial(Pure):
 
 
 def reached_by(data: coverage.CoverageData, files: dict[str, str]) -> Reached:
-    """Lines that each test ran."""
+    """Return the tests that ran a line of each function."""
     found: Reached = defaultdict(set)
     for path, file in files.items():
         by_line = data.contexts_by_lineno(path)
@@ -188,7 +188,7 @@ def _run_until_noticed(
 
 
 class Anew(Pure):
-    """In a process of the mutant's own, before anything has imported it."""
+    """Plugin for a process of one mutant, which imports the mutant instead of its module."""
 
     def __init__(self, mutant: Mutant, recent: Recent, tell: Callable[[str], None]) -> None:
         self._recent = recent
@@ -224,7 +224,7 @@ def try_anew(
     for number, mutant in mutants.items():
 
         def run(told: Callable[[str], None], mutant: Mutant = mutant) -> int:
-            """The file whose tests noticed last comes alone first: collecting all the others takes longer."""
+            """Run the file whose test noticed a change last, and then all files, since collecting all takes longer."""
             trial = Anew(mutant, recent, told)
             alone = recent.last_file()
             return (alone and pytest_main([alone, "-x"], trial)) or pytest_main([*tests, "-x"], trial)

@@ -1,4 +1,4 @@
-"""`make simulate SEED=… IMPORTS=…`: many histories, one after the other; what happened, and how fast."""
+"""`make simulate SEED=… IMPORTS=…`: simulate many histories, one after the other, and print counts and speed."""
 
 import argparse
 import time

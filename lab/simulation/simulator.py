@@ -1,10 +1,10 @@
 """A deterministic simulation of imports: the pure core among a clock, a queue and a store that all misbehave.
 
-Importers stage, repeat, cancel and retry; a relay rings; a queue delays, doubles, loses and reorders; workers die and
-hang at any step, past their lease, and go on as if nothing had been; the store tears: it stores and does not say so, or
-says nothing and has not stored. Every agent's clock is off by up to fifty seconds and jumps. Importers change what they
-have sent, turn dry runs into creations and back, cancel, retry, and have people erased. One seed is one history: a seed
-that fails is a regression test.
+Importers stage, repeat, cancel and retry. A relay sends messages; a queue delays, doubles, loses and reorders them.
+Workers die at any step, or hang beyond their lease and then continue. The store loses answers, whether it has stored or
+not. Every agent's clock is wrong by up to fifty seconds and jumps. Importers change what they have sent, turn dry runs
+into creations and back, cancel, retry, and erase people. One seed is one history: a seed that fails is a regression
+test.
 
 Invariants are checked at every append, and again when the faults have ended and all work has come to rest. The first of
 them: an outcome belongs to the content that the import was last staged with, and so does the platform's account.
@@ -63,16 +63,16 @@ LEGAL = {
     "DRY_RUN_ERRORED": {"PENDING", "CANCELLED"},
     "PROCESSED": {"PROCESSED"},
 }
-"""By state: those that may follow. PENDING becomes ERRORED where the attempts are used up; an erasure cancels."""
+"""States that may follow each state. PENDING becomes ERRORED when the attempts are used up; an erasure cancels."""
 OUTCOMES = (ImportProcessed, ImportErrored, DryRunSucceeded, DryRunErrored)
 
 
 class Unavailable(Exception):
-    """The store does not answer; it may have stored what was asked."""
+    """The store does not answer. It may have stored the events, or not."""
 
 
 class Conflict(Exception):
-    """Somebody else has appended first."""
+    """Another agent has appended to the stream first."""
 
 
 class Broken(AssertionError):
@@ -97,7 +97,7 @@ class Faults(msgspec.Struct):
 
 
 class Hand(msgspec.Struct, frozen=True):
-    """An import that a worker started: the start's token, the content, and the outcome."""
+    """An import that a worker has started: the version of its start, its content, and whether it is a dry run."""
 
     stream: str
     start: int
@@ -122,7 +122,7 @@ class Stored(msgspec.Struct):
 
 
 class Agent:
-    """Somebody with a clock of his own."""
+    """Agent with a wrong clock of its own."""
 
     def __init__(self, world: "Simulation") -> None:
         self._world = world
@@ -160,7 +160,7 @@ class Simulation:
         self._begin(imports)
 
     def run(self) -> Counter[str]:
-        """Let everything happen, first with faults and then without; what happened, counted."""
+        """Simulate the history, first with faults and then without. Return counts of what happened. Raises Broken."""
         self._work_until(self.clock_s + 600)
         self.faults = Faults.none()
         end_s = self.clock_s + 3_600
@@ -186,10 +186,10 @@ class Simulation:
         accounts: dict[str, Account] | None = None,
         hands: Sequence[Hand] = (),
     ) -> list[str]:
-        """Decide and append all that follows in one transaction; the streams that got an event.
+        """Decide the commands, and append the events in one transaction. Return the streams that got an event.
 
-        With accounts, a refusal or a command without effect undoes all. `hands` are what a worker had in hand, whose
-        outcomes these are. Raises Unavailable, Conflict, Refused.
+        With accounts, a refusal or a command without effect rolls back everything. `hands` are the started imports of
+        the worker that executes these commands. Raises Unavailable, Conflict, Refused.
         """
         appended = []
         for stream, command in commands.items():
@@ -228,7 +228,7 @@ class Simulation:
             self._check_account(stream)
 
     def ring(self, streams: list[str]) -> None:
-        """A message, perhaps lost, doubled or late."""
+        """Send a message, which may be lost, doubled or late."""
         if self.happens(self.faults.lost):
             self.counts["messages lost"] += 1
             return
@@ -237,13 +237,13 @@ class Simulation:
             heapq.heappush(self._queue, (self.clock_s + delay_s, next(self._numbers), streams))
 
     def next_message(self) -> list[str] | None:
-        """The next message that has arrived."""
+        """Return the next message that has arrived; None if there is none."""
         if self._queue and self._queue[0][0] <= self.clock_s:
             return heapq.heappop(self._queue)[2]
         return None
 
     def _check_account(self, stream: str) -> None:
-        """The log and the platform say the same of an account: that there is one, its number and its content."""
+        """Check that log and platform agree about an account: its existence, its number and its content."""
         state, account = self.streams[stream].state, self.accounts.get(stream)
         self._expect((state.status == "PROCESSED") == (account is not None), f"{stream}: log and platform disagree")
         if account is not None:
@@ -253,7 +253,7 @@ class Simulation:
             self._expect(not state.is_dry_run, f"{stream} was to be a dry run")
 
     def _append(self, stream: str, event: Event, tried: str | None) -> None:
-        """Append an event, which is the outcome of a worker that has tried this content, if it is one."""
+        """Append an event. `tried` is the content that a worker has processed, None if no worker caused the event."""
         stored = self.streams.setdefault(stream, Stored([], ImportProcess()))
         state = IMPORT_PROCESS.evolve(stored.state, event)
         self._expect(state.status in LEGAL[stored.state.status], f"{stored.state.status} became {state.status}")
@@ -294,7 +294,7 @@ class Simulation:
         self.clock_s = end_s
 
     def _check_rest(self) -> None:
-        """Everything acknowledged is in the log, and all work has ended."""
+        """Check that everything acknowledged is in the log, and that all work has ended."""
         for stream, digests in self.acknowledged.items():
             staged = {e.content_sha256 for e in self.streams[stream].events if isinstance(e, ImportStaged)}
             self._expect(digests <= staged, f"{stream} was acknowledged and is not in the log")
@@ -312,7 +312,7 @@ class Simulation:
 
 
 class Importer(Agent):
-    """Sends an account, repeats it until it is acknowledged, and sometimes thinks again."""
+    """Sends an account, repeats it until it is acknowledged, and sometimes changes, cancels, retries or erases it."""
 
     def __init__(self, world: Simulation, stream: str) -> None:
         super().__init__(world)
@@ -334,7 +334,7 @@ class Importer(Agent):
             world.later(world.random.uniform(0.1, 5), self.send)
             return
         except ImportInProgress:
-            if self._refusals_left and self._changes_left:  # as the guide says: again, when that has ended
+            if self._refusals_left and self._changes_left:  # the guide says: send it again when the import has ended
                 self._refusals_left -= 1
                 world.later(world.random.uniform(1, 6), self.send)
             else:
@@ -368,7 +368,7 @@ class Importer(Agent):
 
 
 class Relay(Agent):
-    """Rings for what is new; now and then it forgets how far it had come, and rings twice."""
+    """Sends messages for new events. Sometimes it forgets its position, and sends messages twice."""
 
     def follow(self) -> None:
         world = self._world
@@ -382,7 +382,7 @@ class Relay(Agent):
 
 
 class Sweeper(Agent):
-    """Release imports of dead and hanging workers, and send messages again."""
+    """Releases imports of dead and hanging workers, and sends messages again."""
 
     def __init__(self, world: Simulation) -> None:
         super().__init__(world)
@@ -407,7 +407,7 @@ class Sweeper(Agent):
             self._try({stream: PostponeImport(start=stored.state.start, code=code, due_at=due_at)})
 
     def _is_waiting(self, stream: str, stored: Stored, at: datetime) -> bool:
-        """Due, not just staged, and not rung for a moment ago."""
+        """Return True if the import is due, has not changed a moment ago, and got no message a moment ago."""
         clock_s, due_at = self._world.clock_s, stored.state.due_at
         is_due = due_at is None or due_at <= at
         is_old = clock_s - stored.modified_s > LOST_AFTER_S
@@ -421,7 +421,7 @@ class Sweeper(Agent):
 
 
 class Worker(Agent):
-    """Take messages. Die at any step and restart as another worker, or hang with an import.
+    """Takes messages. May die at any step and restart as another worker, or hang with an import.
 
     Only one thread hangs: another thread of the same worker, with the same number, continues.
     """
@@ -474,7 +474,7 @@ class Worker(Agent):
             if commands:
                 world.execute(commands, at, accounts, started)
         except (Unavailable, Conflict, Refused):
-            for hand in started:  # one by one, so that one hurts only itself
+            for hand in started:  # one by one, so that a failure affects only its own import
                 if hand.stream in commands:
                     made = {hand.stream: accounts[hand.stream]} if hand.stream in accounts else None
                     self._try_alone(hand, commands[hand.stream], made)
@@ -488,7 +488,7 @@ class Worker(Agent):
             return
 
     def _is_lost(self, then: Callable[[], Any]) -> bool:
-        """Return whether this worker dies here, or hangs, perhaps beyond its lease, and later continues with `then`."""
+        """Return True if this worker dies here, or hangs, perhaps beyond its lease, and later continues with `then`."""
         world = self._world
         if world.happens(world.faults.worker_dies):
             world.counts["workers died"] += 1
