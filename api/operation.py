@@ -27,7 +27,7 @@ TAGS = {
     TOKENS: "Tokens for the keys of organisations.",
     SERVICE: "Health, error codes and this description.",
 }
-"""The groups of the description, with what each holds."""
+"""Groups of operations in the description, each with its content."""
 
 EVENTS = "text/event-stream"
 
@@ -91,7 +91,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     answers: dict[int, Any]
     """Status to type of the body; None for a body that is no JSON."""
     roles: frozenset[str] | None = None
-    """Roles that may call it; None where no token is needed. Enforced by `api.admission`, not by the handler."""
+    """Roles that may call it; None if no token is needed. Enforced by `api.admission`, not by the handler."""
     is_foreign_empty: bool = False
     """True for a list that is empty for a supplier that the caller may not see. Others answer 404."""
     body: type | None = None

@@ -1,6 +1,6 @@
 """A long history for the benchmarks, written straight into the log: accounts that were staged, started and processed.
 
-The events, payloads and keys are what the service writes, in its order: many are staged, then started, then processed.
+Events, payloads and keys are those that the service writes, in its order: many staged, then started, then processed.
 Account numbers are drawn as the worker draws them, and no account is like another; only HTTP and the worker are left
 out.
 """

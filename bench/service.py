@@ -434,7 +434,7 @@ class Bench:
             for place in range(processes):
                 command = [sys.executable, "-m", "cli.main", "api", "--fd", str(fds[0])]
                 command += ["--counts-fd", str(fds[1]), "--counts-place", str(place)]
-                for process in started:  # so that nobody but the next one can answer
+                for process in started:  # so that only the next process can answer
                     process.suspend()
                 started.append(stack.enter_context(self._process(command, pass_fds=fds)))
                 _wait_for(port)

@@ -119,7 +119,7 @@ def market_stream(name: str) -> str:
 
 
 def _print_event(recorded: Recorded, texts: Mapping[str, str], *, as_json: bool) -> None:
-    """Print an event. The event of an action in the console has only the id of its reason: its text is printed."""
+    """Print an event. If it has only the id of a reason that was typed in the console, the text is printed."""
     entry = history_entry(recorded)
     if (reason := entry.data.get("reason", "")) in texts:
         entry = msgspec.structs.replace(entry, data=entry.data | {"reason": texts[reason]})

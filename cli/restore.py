@@ -1,4 +1,4 @@
-"""The verb `restore`, which restores a backup into an empty place and compares it with what was signed."""
+"""The verb `restore`, which restores a backup into an empty database and compares it with signed checkpoints."""
 
 import contextlib
 from collections.abc import Iterator, Sequence

@@ -29,7 +29,7 @@ DATABASE = "importledger"
 START_TIMEOUT_S = 60.0
 """Seconds for the start, which includes recovery after a crash."""
 LEAST_CONNECTIONS = 200
-"""Least number of connections; more where the roles may need them."""
+"""Least number of connections. More are allowed if the roles may need them."""
 
 _OPTIONS = {
     "listen_addresses": "",

@@ -6,7 +6,10 @@ CONNECT_TIMEOUT_S = 2.0
 
 
 def open_store(url: str, *, timeout_s: float) -> ObjectStore:
-    """Open the place at s3://, gs://, az:// or file:///. Raises errors of obstore for a URL that it cannot use."""
+    """Open the store or folder at s3://, gs://, az:// or file:///. Raises errors of obstore for an unusable URL.
+
+    A request may take `timeout_s` seconds.
+    """
     if url.startswith("file:"):
         return from_url(url)
     return from_url(

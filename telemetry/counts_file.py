@@ -43,7 +43,7 @@ class CountsFile:
         self._is_written = False
 
     def write(self) -> None:
-        """Copy the values to the file, as far as there is room. Other threads may count meanwhile."""
+        """Copy the values to the file, as far as the disk has space. Other threads may count meanwhile."""
         if self._is_written:
             return
         self._is_written = True  # before the copy, so that later counts are written the next time

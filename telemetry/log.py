@@ -148,7 +148,7 @@ def clean(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str
 
 @lru_cache(maxsize=256)
 def _clean_name(name: str) -> str:
-    """Return the name without secrets. There are few names, since they stand in our code."""
+    """Return the name without secrets. There are few names, since only this project's code chooses them."""
     return cleaned(name)
 
 

@@ -162,7 +162,7 @@ class _Room:
         self._left = asyncio.Event()
 
     async def enter(self, size: int) -> None:
-        """Wait until there is room for a batch of this size."""
+        """Wait until a batch of this size is within the limits."""
         while self._sizes and (len(self._sizes) >= MAX_BULK_AHEAD or sum(self._sizes) + size > MAX_BULK_AHEAD_BYTES):
             self._left.clear()
             await self._left.wait()

@@ -29,7 +29,7 @@ logger = structlog.get_logger()
 
 
 class Question(msgspec.Struct, frozen=True):
-    """Lines to judge. `terms` are those of the suppliers that the caller may access."""
+    """Lines to check. `terms` are those of the suppliers that the caller may access, by code."""
 
     lines: list[bytes]
     terms: dict[str, Terms]
@@ -54,7 +54,7 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 def judge_lines(question: Question) -> list[Judged]:
-    """Return a judgement for each line of the question. Never raises for a line."""
+    """Check the lines, and return a result for each. A line whose check fails unexpectedly is refused."""
     judgements: list[Judged] = []
     listed = 0
     for line in question.lines:
@@ -79,7 +79,7 @@ def _judged_safely(line: bytes, question: Question, most: int) -> Judged:
 
 
 def unexpected(error: Exception) -> Sentence:
-    """Return the sentence for a line whose judging failed unexpectedly."""
+    """Return the sentence for a line whose check failed unexpectedly."""
     kind = type(error).__name__
     return Sentence(
         f"An unexpected error occurred: {kind}. Contact the platform team.",
@@ -88,7 +88,10 @@ def unexpected(error: Exception) -> Sentence:
 
 
 def judge_line(line: bytes, question: Question, most: int = MAX_PROBLEMS) -> Judged:
-    """Judge a line as single endpoints judge a body. List at most `most` problems. Raises NotJson, TooMuchWork."""
+    """Check a line as the endpoint of single accounts checks a body. List at most `most` problems.
+
+    Raises NotJson, TooMuchWork.
+    """
     submission = sent_submission(line, with_digest=question.mode != "validate")
     account = submission.account
     supplier = account.import_supplier if submission.states("import_supplier") else ""

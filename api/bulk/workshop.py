@@ -63,7 +63,7 @@ class Workshop:
         return await asyncio.get_running_loop().run_in_executor(self._threads, known)
 
     async def judge(self, question: Question) -> Sequence[Judged]:
-        """Return a judgement for each line."""
+        """Check the lines in a helper process, or in a thread of this process. Return a result for each line."""
         self._batches += 1
         if self._helpers is None and self._batches > WORTH_IT and not self._is_closed:
             self._helpers = spawned(HELPERS, _begin, (*arguments_for_children(), os.getpid()))
@@ -72,7 +72,7 @@ class Workshop:
         if helpers is not None and self._started is not None and self._started.done():
             try:
                 return await asyncio.wrap_future(helpers.submit(_judge_in_time, question))
-            except Exception as error:  # a helper died, took too long, or failed: judge the batch here
+            except Exception as error:  # a helper died, took too long, or failed: check the batch here
                 logger.warning("helper process failed", reason=type(error).__name__)
                 if isinstance(error, BrokenExecutor) and self._helpers is helpers:
                     self._helpers = None
@@ -93,7 +93,7 @@ def _begin(level: str, form: str, parent: int) -> None:
 
 
 def _judge_in_time(question: Question) -> Sequence[Judged]:
-    """Return the judgements. Beyond MAX_JUDGING_S, SIGALRM ends this helper, and the api checks the batch itself."""
+    """Check the lines. Beyond MAX_JUDGING_S, SIGALRM ends this helper, and the api checks the batch itself."""
     signal.setitimer(signal.ITIMER_REAL, MAX_JUDGING_S)
     try:
         return judge_lines(question)

@@ -155,7 +155,9 @@ class AccountImport(Endpoint):
         return body(present.status if present is not None else "PENDING", "unchanged")
 
     async def _accepted(self, call: Call, occasion: Occasion, keep: Callable[[Judgement], T]) -> T:
-        """Judge a body, drop it, and return what `keep` makes of an accepted account. Raises NotValid, Refused.
+        """Check a body, and return the result of `keep` for an accepted account. Raises NotValid, Refused.
+
+        The body of an account that is to be created is dropped: `keep` returns all that is needed of it.
 
         If the directory does not have the supplier yet, it is refreshed, and then the body is checked again: keeping
         the first result during the wait would take memory.
@@ -174,7 +176,7 @@ class AccountImport(Endpoint):
     def _judging(
         self, call: Call, occasion: Occasion, keep: Callable[[Judgement], T], *, is_asked: bool = False
     ) -> Steps["T | _Refusal | None"]:
-        """Judge a body in steps, and return a refusal, or what `keep` makes of the judgement.
+        """Check a body in steps, and return a refusal, or the result of `keep` for an accepted account.
 
         Return None if the directory must be refreshed first, to find the supplier. A supplier that does not exist and
         one that the key may not access get the same answer.

@@ -91,11 +91,11 @@ class Guide:
         }
 
     async def account(self, request: Request) -> Response:
-        """Answer an account that the service accepts, for the first steps."""
+        """Answer with an example account that the service accepts, for the first steps."""
         return Response(content_of(_HERE / "examples" / "account.json")[0], media_type="application/json")
 
     async def asset(self, request: Request) -> Response:
-        """Answer a script or style sheet of the reference page. Raises ApiError 404."""
+        """Answer with a script or style sheet of the reference page. Raises ApiError 404."""
         file = _ASSETS.get(request.path_params["name"])
         if file is None:
             raise not_found()
@@ -110,7 +110,7 @@ class Guide:
         return RedirectResponse("/docs/guide/" if self._files else "/docs/", status_code=307)
 
     async def file(self, request: Request) -> Response:
-        """Answer a page of the guide, or a file that belongs to one. Raises ApiError 404."""
+        """Answer with a page of the guide, or a file that belongs to one. Raises ApiError 404."""
         file = self._files.get(request.path_params["path"] or "index.html")
         if file is None:
             raise ApiError(404, _NO_PAGE if self._files else _NOT_BUILT)

@@ -1,4 +1,4 @@
-"""Cancel and retry one import (v2), for importers and staff. The log keeps the caller and the reason."""
+"""Cancel and retry one import (v2), for importers and staff. The log records the caller and the reason."""
 
 from collections.abc import Callable
 
@@ -104,7 +104,7 @@ class ImportVerbs(Endpoint):
 
 
 def _reason(body: bytes) -> str:
-    """Return the reason in an optional body. Raises NotValid for any other body."""
+    """Return the reason in a body, "" for an empty body. Raises NotValid for any other body."""
     if not body.strip():
         return ""
     read, shape_errors = _REASON.examine(body)

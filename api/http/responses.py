@@ -101,9 +101,9 @@ class Held:
 class Room:
     """Memory limit for bodies of one kind of caller: size and time of each body, and bytes of all bodies in memory.
 
-    Bytes count until the request is answered. If a body would exceed the limit, another request is ended: that of the
-    organisation or network with the most bytes whose body has been arriving for longest. So slow senders do not keep
-    others out.
+    Bytes count until the request is answered. If a body would exceed the limit, another request is ended: of the
+    organisation or network with the most bytes, the one whose body has been arriving for longest. So slow senders do
+    not keep others out.
     """
 
     def __init__(self, *, of_body: int, of_all: int, timeout_s: float, of_one: int | None = None) -> None:

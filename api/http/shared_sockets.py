@@ -19,7 +19,7 @@ from system.shared_counts import SharedCounts
 PAUSE_S = 0.001
 """Seconds for which a process leaves the next connection to another one that has fewer."""
 EXHAUSTED_PAUSE_S = 1.0
-"""Seconds without accepting, when the system has no room for another connection."""
+"""Seconds without accepting, when the system has no descriptor or memory for another connection."""
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 logger = structlog.get_logger()

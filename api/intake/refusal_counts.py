@@ -17,7 +17,10 @@ OTHER = "other"
 
 
 def places_of(problems: Iterable[Problem]) -> set[str]:
-    """Return the problems of one request as they are counted: by code and place, each once."""
+    """Return the names under which the problems of one request are counted: `code@place`, each once.
+
+    A place is the path of a field, with [] instead of the index of an item.
+    """
     return {problem_name(problem.code, place_of(problem.attr)) for problem in problems}
 
 

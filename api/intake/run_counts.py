@@ -57,7 +57,7 @@ class RunCounts(CountAppends):
         _add_places(count.counts, places)
 
     def validate(self, supplier: str, run: str, warnings: Collection[str] = ()) -> None:
-        """Count a valid line that is not kept, and each place of its warnings once."""
+        """Count a valid line of a run that only validates, and each place of its warnings once."""
         if run:
             count = self._of(supplier, run, "validate")
             count.valid += 1

@@ -154,7 +154,7 @@ def server_metrics(overview: Vitals, sizes: Vitals) -> Iterator[Metric]:
 
 
 def certificate_metrics(files: Sequence[Path]) -> Iterator[Metric]:
-    """Yield the time at which a certificate of each file expires. An unreadable file counts as expired."""
+    """Yield, for each file, when the first of its certificates expires. An unreadable file counts as expired."""
     ends = {str(file): ends_at(file).timestamp() for file in files}
     yield _labelled("certificate_ends_timestamp_seconds", "End of a certificate.", "file", ends)
 

@@ -162,7 +162,7 @@ def role_settings(*, is_role: bool = True) -> Settings:
 def request_key(settings: Settings) -> str:
     """Return the key of requests to the relay: of the settings, or of a data folder that has one. Raises SettingError.
 
-    A role that made a key of its own would refuse what the processes of other machines have authenticated.
+    A role that made a key of its own would refuse requests that processes on other machines have authenticated.
     """
     key = settings.request_key or DataFolder(settings.data_dir).known_secret("request_key")
     if key is None:

@@ -78,7 +78,7 @@ def api(
 
 
 def _console(settings: Settings) -> ConsoleSettings:
-    """Settings of the console, and all settings that are shown on its page about the system."""
+    """Return the settings of the console, with all settings that its page about the system shows."""
     has_data_here = settings.roles_file is not None
     return msgspec.structs.replace(
         settings.console,

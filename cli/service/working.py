@@ -92,7 +92,7 @@ def _role(settings: Settings, kinds: Sequence[str], connections: int, stop: thre
 
 
 def _yield_to_intake(niceness: int) -> None:
-    """Lower the CPU priority of this process, so that accounts are taken in before others are created."""
+    """Lower the CPU priority of this process, so that the api accepts accounts before others are processed."""
     with contextlib.suppress(AttributeError, OSError):  # missing on some systems
         niceness = os.nice(niceness)
         if os.getsid(0) == os.getpid():

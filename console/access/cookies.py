@@ -1,6 +1,6 @@
 """The console's cookies. Over TLS their names begin with `__Host-`: no other host and no plain connection can set them.
 
-Plain http is served to the machine itself only. Browsers keep no `__Host-` cookie there, so the names stand alone.
+Plain http is served to the machine itself only. Browsers keep no `__Host-` cookie there, so the names have no prefix.
 """
 
 from datetime import timedelta

@@ -1,6 +1,6 @@
 """Passwords: hashed with argon2id, checked for length and against lists of common ones.
 
-A process hashes two passwords at a time. Hosts take turns, so many tries of one host delay only that host.
+A process hashes two passwords at a time, and only one of each host: many tries of one host delay only that host.
 """
 
 import asyncio

@@ -76,7 +76,7 @@ class Console(msgspec.Struct, frozen=True):
     services: Services
     settings: ConsoleSettings
     openid: "OpenIdProvider | None"
-    """None where no provider is configured."""
+    """None if no provider is configured."""
     navigation: tuple[Screen, ...]
 
 
@@ -127,7 +127,7 @@ class Visit:
         return "hx-request" in self.request.headers
 
     def path(self, name: str) -> str:
-        """A parameter of the path, percent-decoded. Raises ApiError 404."""
+        """Return a parameter of the path, percent-decoded. Raises ApiError 404."""
         return identifier(self.request, name)
 
     def query(self, name: str, default: str = "") -> str:
@@ -135,7 +135,7 @@ class Visit:
         return self.request.query_params.get(name, default).strip()
 
     def reason(self) -> str:
-        """The reason in the form. Raises NotValid if it is empty."""
+        """Return the reason in the form. Raises NotValid if it is empty."""
         reason = self.form.text("reason")[:MAX_REASON]
         if not reason:
             raise self.invalid("reason", N_("A reason must be given."), "required")
@@ -193,7 +193,7 @@ class Visit:
             raise self.refusal(403, N_("Only users who see all suppliers may do this."))
 
     def render(self, template: str, status: int = 200, **values: Any) -> Response:
-        """A page in the user's language, with the values that the layout needs."""
+        """Return a page in the user's language, with the values that the layout needs."""
         return HTMLResponse(rendered(template, self.language, **self._layout(), **values), status)
 
     def live(self, response: Response, part: str, *, is_live: bool) -> Response:
@@ -220,7 +220,7 @@ class Visit:
         self.cookies.append((name, value, lasts))
 
     def _layout(self) -> dict[str, Any]:
-        """The values that the layout needs."""
+        """Return the values that the layout needs."""
         notice = "" if self.is_partial else unquote(self.cookie(cookies.NOTICE))
         if notice:
             self.set_cookie(cookies.NOTICE, "")

@@ -28,7 +28,7 @@ class Formats:
         self._locale = _LOCALES[language]
 
     def filters(self) -> dict[str, Any]:
-        """The filters by their names in templates."""
+        """Return the filters by their names in templates."""
         names = ("moment", "day", "ago", "number", "percent", "size", "duration", "sentence")
         return {name: getattr(self, name) for name in names}
 
@@ -95,7 +95,7 @@ def _pattern(decimals: int) -> str:
 
 
 def _in_market_time(at: datetime) -> datetime:
-    """The moment in German time; unchanged at the ends of the calendar, where a conversion would overflow."""
+    """Return the moment in German time; unchanged at the ends of the calendar, where a conversion would overflow."""
     try:
         return at.astimezone(MARKET_TIME)
     except OverflowError:

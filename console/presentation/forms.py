@@ -53,15 +53,15 @@ class Form:
         return cls(fields)
 
     def text(self, name: str, default: str = "") -> str:
-        """The last value of the field, stripped."""
+        """Return the last value of the field, stripped."""
         return self._fields.get(name, [default])[-1].strip()
 
     def secret(self, name: str) -> str:
-        """The last value of the field, unchanged."""
+        """Return the last value of the field, unchanged."""
         return self._fields.get(name, [""])[-1]
 
     def all(self, name: str) -> list[str]:
-        """All values of the field, stripped."""
+        """Return all values of the field, stripped."""
         return [value.strip() for value in self._fields.get(name, [])]
 
     def __contains__(self, name: str) -> bool:

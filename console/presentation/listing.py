@@ -68,7 +68,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         return [(name, getattr(self, name)) for name in NAMES if getattr(self, name)]
 
     def narrowed(self, reach: Sequence[str]) -> Narrowed:
-        """The filter for the query, within the suppliers that the user sees; any other supplier has no imports."""
+        """Return the filter for the query, within the suppliers that the user sees; another supplier has no imports."""
         suppliers = tuple(code for code in reach if not self.supplier or code == self.supplier)
         return Narrowed(
             suppliers=suppliers,
@@ -83,7 +83,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def query(self, **more: str) -> str:
-        """The query string of an address with this filter, and with `more` parameters; "" without a filter."""
+        """Return the query string of an address with this filter, and with `more` parameters; "" without a filter."""
         values = {name: getattr(self, name) for name in NAMES if name != "q"} | {SEARCH: self.search} | more
         given = {name: value for name, value in values.items() if value}
         return f"?{urlencode(given)}" if given else ""

@@ -140,7 +140,7 @@ def _by_place(problems: Sequence[Problem]) -> dict[Path, tuple[Problem, ...]]:
 
 
 def shown_value(value: Any) -> str:
-    """A JSON value as text for a page."""
+    """Return a JSON value as text for a page."""
     match value:
         case str():
             return value

@@ -59,7 +59,7 @@ def _version(name: str) -> str:
 
 @cache
 def environment(language: Language) -> Environment:
-    """The environment of a language."""
+    """Return the environment of a language."""
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=select_autoescape(default=True, default_for_string=True),

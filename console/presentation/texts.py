@@ -1,6 +1,6 @@
-"""Texts in the reader's language: English stands in the code and the templates, German in `console/locale/de`.
+"""Texts in the reader's language: English ones are in the code and the templates, German ones in `console/locale/de`.
 
-The catalogue is read as it is written (`.po`) when the process starts, so that no compiled one can be out of date.
+The catalogue is read from its source (`.po`) at the first use, so that no compiled catalogue can be out of date.
 """
 
 import io
@@ -35,7 +35,7 @@ def catalogue(language: Language) -> Catalog:
 
 @cache
 def translations(language: Language) -> Translations:
-    """The translator into this language. A text that the catalogue does not have stays as it is."""
+    """Return the translator into this language. A text that the catalogue does not have stays as it is."""
     compiled = io.BytesIO()
     write_mo(compiled, catalogue(language))
     compiled.seek(0)

@@ -66,7 +66,7 @@ _ACTORS = {
 
 
 def step_of(recorded: Recorded, translate: Translate, users: Mapping[str, str], reasons: Mapping[str, str]) -> Step:
-    """The event in words. `users` are names of users and `reasons` typed texts, by id; erased ones are missing."""
+    """Return the event in words. `users` are names and `reasons` typed texts, by id; erased ones are missing."""
     event = recorded.event
     text, tone = _WORDS.get(type(event), (type(event).__name__, ""))
     match event:
@@ -95,7 +95,7 @@ def _reason(event: Event | Unreadable, reasons: Mapping[str, str]) -> str:
 
 
 def actor(caused_by: str, translate: Translate, users: Mapping[str, str]) -> str:
-    """The display name of an event's actor."""
+    """Return the display name of an event's actor."""
     kind, _, name = caused_by.partition(":")
     if kind == "user":
         return users.get(name) or translate(N_("User %(name)s"), name=name)

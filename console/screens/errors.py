@@ -70,7 +70,7 @@ async def _failures(visit: Visit, suppliers: Sequence[str], code: str) -> tuple[
 
 
 async def _refusals(visit: Visit, suppliers: Sequence[str]) -> tuple[Sequence[RefusalCount], Pages]:
-    """A page of the problems of refused requests."""
+    """Return a page of the problems of refused requests."""
     query = partial(refused_requests, suppliers=suppliers, today=_today(), days=DAYS)
     kind = tuple[PlaceNumber, PlaceText, PlaceText, PlaceText]
     return await page_of(visit, "refused-after", query, kind, AT_ONCE, anchor="refused")

@@ -212,7 +212,7 @@ def _waits(visit: Visit, last: Recorded, status: str, supplier_status: str) -> s
 
 
 async def _line(visit: Visit, supplier: str, external: str, upto: int | None) -> tuple[TimeLine, Pages]:
-    """A page of the account's events, newest first."""
+    """Return a page of the account's events, newest first."""
     before = place_in(visit, "before", PlaceNumber) or _AFTER_ALL
     query = partial(account_time_line, before=before, limit=EVENTS_AT_ONCE)
     line = await visit.read(query, supplier, external, upto)
@@ -256,7 +256,7 @@ async def _tables(visit: Visit, number: str, *, is_clear: bool) -> list[dict[str
 
 
 async def _payloads(visit: Visit, past: Past, *, is_clear: bool) -> dict[str, Any]:
-    """The chosen or newest payload as a tree with its problems, and the difference between two payloads."""
+    """Return the chosen or newest payload as a tree with its problems, and the difference between two payloads."""
     start = past.own.index(past.staged[0]) if past.staged else 0
     problems = import_problems(past.own[start:])
     chosen = next((row for row in past.staged if str(row.version) == visit.query("payload")), past.staged[0])
@@ -279,7 +279,7 @@ async def _payloads(visit: Visit, past: Past, *, is_clear: bool) -> dict[str, An
 
 
 async def _tree(visit: Visit, staged: Recorded, problems: Any, *, is_clear: bool) -> PayloadTree | None:
-    """A page of the payload; None if it was erased."""
+    """Return a page of the payload; None if it was erased."""
     body = await _body(visit, staged)
     if body is None:
         return None
@@ -295,7 +295,7 @@ async def _body(visit: Visit, staged: Recorded) -> bytes | None:
 
 
 async def _changes(visit: Visit, past: Past, *, is_clear: bool) -> tuple[list[FieldChange] | None, Pages]:
-    """A page of the difference between two chosen payloads; None if none are chosen."""
+    """Return a page of the difference between two chosen payloads; None if none are chosen."""
     wanted, after = [visit.query("from"), visit.query("to")], place_in(visit, "changes-after", PlaceNumber) or 0
     if not any(wanted):
         return None, pages(visit, "changes-after", None)
@@ -313,7 +313,7 @@ async def _changes(visit: Visit, past: Past, *, is_clear: bool) -> tuple[list[Fi
 
 
 def _shown_change(change: FieldChange, *, is_clear: bool) -> FieldChange:
-    """The change with both values as text, masked by the path as in a payload."""
+    """Return the change with both values as text, masked by the path as in a payload."""
     path = tuple(change.path.split("."))
     sides = {
         name: None if value is None else shown_value(value if is_clear else masked_tree(value, path=path))

@@ -65,7 +65,7 @@ async def imports(visit: Visit) -> Response:
 
 
 async def _run(visit: Visit, suppliers: Sequence[str], run: str) -> RunRecord | None:
-    """The record of the run in the filter, if the filter selects one supplier."""
+    """Return the record of the run in the filter, if the filter selects one supplier."""
     state = await visit.read(run_state, suppliers[0], run) if len(suppliers) == 1 else None
     return state.record if state else None
 
@@ -140,7 +140,7 @@ async def decide(visit: Visit) -> Response:
 
 
 async def _selection(visit: Visit) -> tuple[str, Filter, list[tuple[str, str]]]:
-    """The action, the filter, and the imports that the action applies to. Raises ApiError 404."""
+    """Return the action, the filter, and the imports that the action applies to. Raises ApiError 404."""
     verb = visit.form.text("verb")
     if verb not in ACTIONS:
         raise not_found()

@@ -29,7 +29,7 @@ logger = structlog.get_logger()
 
 
 class Sealer:
-    """Follower that runs until `stop` is set, and survives the loss of Postgres and of the place outside."""
+    """Follower that runs until `stop` is set, and survives the loss of Postgres and of the store for checkpoints."""
 
     def __init__(
         self, ledger: Ledger, key: LogKey, outside: Outside, authority: AuthorityKey, *, every_s: float
