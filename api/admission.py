@@ -68,7 +68,7 @@ class Call(msgspec.Struct):
     digest: bytes = b""
     """SHA-256 of a body that was dropped."""
     is_stored: bool = False
-    """True if the call has written what its answer acknowledges. Else the answer rests on a read."""
+    """True if the call has written the data that its answer acknowledges. Otherwise the answer rests on a read."""
 
     def concerns(self, supplier: str, external: str) -> None:
         """Note the account of the request. If it is refused, it is listed among the account's refused attempts."""
@@ -101,7 +101,7 @@ Handler = Callable[[Request, Call], Awaitable[Response]]
 
 
 class Admission:
-    """Puts the checks of an operation before its handler."""
+    """Wraps handlers of operations in the checks that come before them."""
 
     def __init__(self, services: Services) -> None:
         self._auth = services.auth

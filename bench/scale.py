@@ -131,7 +131,7 @@ class Sized:
                 connection.execute("CHECKPOINT")
             try:
                 values = measurement(self)
-                if self._is_kept:  # it has doubled, and Postgres would clean it while the other one is measured
+                if self._is_kept:  # otherwise Postgres would vacuum it while the other service is measured
                     self.bench.settle()
                 return values
             except RuntimeError as error:

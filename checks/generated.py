@@ -227,7 +227,7 @@ def _changes_of_object(released: dict[str, Any], present: dict[str, Any], place:
     if not are_properties and not sides.is_answer(place):
         new = (present.keys() - released.keys()) & _BOUNDS
         if "enum" in released:
-            new -= {"type"}  # it repeats what the values are
+            new -= {"type"}  # the values imply it
         yield from (f"{place}/{name} is new" for name in new)
 
 

@@ -58,7 +58,7 @@ def main() -> None:
         print_line(f"importledger: {error}", err=True)
         sys.exit(1)
     except Exception as error:
-        from cli.service.failures import print_failure  # it imports the libraries whose errors it knows
+        from cli.service.failures import print_failure  # it imports the large libraries whose errors it describes
 
         print_failure(error)
         sys.exit(1)

@@ -39,7 +39,7 @@ _BY_NAME = {projection.name: projection for projection in PROJECTIONS}
 
 
 class Named(click.ParamType[Projection]):
-    """A projection by its name."""
+    """Argument that is the name of a projection."""
 
     name = "NAME"
 

@@ -47,7 +47,7 @@ def proof(
             raise click.ClickException("The log is empty: there is nothing to prove.")
         continued = _continuations(connection, key)
         checkpoints = [(file, _checkpoint(file, key)) for file in against]
-        # A checkpoint of a part that was openly lost is not consistent with the log; the verifier reports it.
+        # A checkpoint of events whose loss is recorded is not consistent with the log; the verifier reports it.
         consistent = {named.size: read_note(file) for file, named in checkpoints if not loss_of(named, continued)}
         newest = (sealed.checkpoint, sealed.note)
         made = write_proof(connection, output, streams, newest, key.verifier, kept=consistent, payloads=payloads)

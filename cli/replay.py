@@ -65,7 +65,10 @@ def _replayed(file: Path, *, as_json: bool) -> Replayed:
     bodies: dict[str, tuple[str, bytes]] = {}
     for line in read_export(file):
         if isinstance(line, PayloadLine):
-            bodies[line.stream] = (line.sha256, body_of(line))  # the newest of a stream is what is processed
+            bodies[line.stream] = (
+                line.sha256,
+                body_of(line),
+            )  # the newest payload of a stream is the one that is processed
             continue
         recorded = line.recorded()
         for sentence in _different(folded, recorded, bodies.get(recorded.stream)):

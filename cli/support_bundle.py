@@ -38,7 +38,7 @@ _KEPT = frozenset(
         *("imports", "streams", "supplier", "role", "exception"),
     }
 )
-"""Fields of our own log lines that a bundle holds: no account numbers and organisations."""
+"""Fields of the service's log lines that a bundle holds. They have neither account numbers nor organisations."""
 _STREAM = re.compile(rf"\b({'|'.join(AGGREGATES)})/.*", re.DOTALL)
 _HEALED = re.compile(r"(projections heal) .*", re.DOTALL)
 """Arguments of `projections heal`. Like stream ids, they hold external account numbers, which may have blanks."""

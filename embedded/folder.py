@@ -33,7 +33,7 @@ class DataFolder:
         self._lock: IO[str] | None = None
 
     def create(self, user: RunAs) -> None:
-        """Make the folder. Raises FolderUnreachable."""
+        """Create the folder, and let the servers' user reach it. Raises FolderUnreachable."""
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o711)
             with tempfile.TemporaryFile(dir=self.path):

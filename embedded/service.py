@@ -156,7 +156,7 @@ class Service:
     def stop(self) -> None:
         """Stop all processes and unlock the folder."""
         for listening in self._listening:
-            listening.close()  # the api processes keep theirs until they have answered
+            listening.close()  # the api processes keep their copies until they have answered
         if self._counts is not None:
             self._counts.close()
         self.supervisor.stop()

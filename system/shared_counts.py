@@ -28,7 +28,7 @@ class SharedCounts:
         self._place = place
 
     def tell(self, count: int) -> None:
-        """Write the number of this process. It counts for FRESH_NS."""
+        """Write the number of this process. Others ignore it after FRESH_NS."""
         self._numbers[2 * self._place] = count
         self._numbers[2 * self._place + 1] = time.monotonic_ns()
 

@@ -39,7 +39,10 @@ return full_at - now
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """Result of one request: whether it fits, how many more would fit, and the seconds until the bucket is full."""
+    """Result of one request: whether it fits, and how many more would fit.
+
+    `reset_s` is the time until the bucket is full again, or until a request that does not fit would fit [seconds].
+    """
 
     fits: bool
     remaining: int
@@ -47,7 +50,10 @@ class Taken(msgspec.Struct, frozen=True):
 
     @classmethod
     def at(cls, level_s: float, rate_per_s: int) -> "Taken":
-        """Return the result of a request that fills the bucket to this level: 1.0 is full, a second's requests."""
+        """Return the result of a request after which the bucket needs `level_s` seconds to be full again.
+
+        An empty bucket needs one second. A request that needs more than that does not fit.
+        """
         if level_s <= 1.0:
             return cls(True, int((1.0 - level_s) * rate_per_s + 1e-6), level_s)
         return cls(False, 0, level_s - 1.0)

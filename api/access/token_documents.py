@@ -119,7 +119,7 @@ class TokenDocuments:
 
 @lru_cache(MAX_REMEMBERED)
 def _document(query: str) -> DocumentNode | GraphQLError:
-    """Return the validated document, or the error that says why there is none."""
+    """Return the validated document, or the error if it is too long, not GraphQL, or does not fit the schema."""
     if len(query) > MAX_DOCUMENT:
         return _error("GRAPHQL_VALIDATION_FAILED", f"A document has {MAX_DOCUMENT} characters at most.")
     try:

@@ -1,6 +1,4 @@
-"""Split a body that arrives in pieces into lines: numbered from 1, without blank lines, without the text of too long
-ones.
-"""
+"""Split a body that arrives in pieces into lines, numbered from 1. Blank lines and text of too long ones are dropped."""
 
 import re
 from codecs import BOM_UTF8

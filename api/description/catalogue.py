@@ -1,6 +1,7 @@
 """Catalogue of error codes in English and German: meaning, cause, remedy, example.
 
-`GET /errors/`, openapi.json and docs/errors.md are made from it. `errors.toml` holds the codes, `market/` the rules.
+`GET /errors/`, openapi.json and docs/reference/errors.md are made from it. `errors.toml` has the codes, `market/` the
+rules.
 """
 
 from pathlib import Path

@@ -105,7 +105,10 @@ class RecordWork(BatchWork):
         )
 
     def _judge(self, items: Sequence[RecordItem], suppliers: Mapping[str, KnownSupplier], so_far: int) -> int:
-        """Set the items' problems. Return the number of listed ones; `so_far` are listed already."""
+        """Check the items, and set their problems. Return the number of problems listed.
+
+        `so_far` is the number of problems that earlier items of the batch list.
+        """
         listed = 0
         for item in items:
             if item.envelope is None:

@@ -51,7 +51,7 @@ logger = structlog.get_logger()
 
 
 class ListFormat(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """Text of a list: `encode` writes the items of a page, the other parts stand around and between pages."""
+    """Form of a list: `encode` writes the items of a page, `head` and `tail` enclose, `between` separates pages."""
 
     media_type: str
     encode: Callable[[Sequence[T]], bytes]

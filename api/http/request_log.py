@@ -29,7 +29,7 @@ ORGANISATION = "importledger.organisation"
 """Keys in the ASGI scope: the id of the request, and the organisation of its key."""
 HEADER = b"x-request-id"
 _USABLE = re.compile(rb"(?:[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|[0-9A-Fa-f]{32})\Z")
-"""Hexadecimal digits of other lengths are refused: some IBANs, and telephone numbers, consist of them."""
+"""Accepted ids: UUIDs. Hexadecimal digits of other lengths may be an IBAN or a telephone number."""
 _prefix = secrets.token_hex(4)
 _numbers = count(1)
 

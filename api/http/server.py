@@ -130,7 +130,7 @@ def _fault_of(version: str, method: bytes, fields: Sequence[tuple[bytes, bytes]]
 
 
 class _EndingCycle(RequestResponseCycle):
-    """An answer to HTTP/1.0, which has neither chunks nor 100 Continue: it ends with its connection."""
+    """An answer to HTTP/1.0, which has neither chunks nor 100 Continue. Without length, it ends with its connection."""
 
     async def receive(self) -> ASGIReceiveEvent:
         self.waiting_for_100_continue = False

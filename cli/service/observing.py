@@ -38,7 +38,7 @@ class Observed:
         self.expose: Expose = lambda accept: shown_as(registry, accept)
 
     def look(self, *looks: Callable[[], None]) -> None:
-        """Call these every few seconds until `stop`."""
+        """Call these functions, which report metrics, now and every few seconds until `stop`."""
         start_pulse(looks, self._stop)
 
     def serve(self, listening: Sequence[socket.socket]) -> None:

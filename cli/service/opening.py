@@ -53,7 +53,7 @@ def opener(database_url: str, durability: Durability, role: str, kinds: Sequence
             ledger.open()
         except Exception as error:  # without this the role would wait forever
             from cli.service.failures import (
-                print_failure,  # it knows the errors of every verb, and so imports all of them
+                print_failure,  # it describes the errors of every verb, and so imports their libraries
             )
 
             print_failure(error)

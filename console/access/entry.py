@@ -28,7 +28,11 @@ LINK_VOID = N_("This link was used already or is older than 15 minutes. Ask for 
 
 
 async def begin(visit: Visit, user_id: str, method: SignInMethod, *, link: str = "", tries: Sequence[str] = ()) -> None:
-    """Begin a new session and end the one before. Raises ApiError 403 for a link that is no longer valid."""
+    """Begin a new session, end the one before, and set its cookie.
+
+    `link` is the token of a link, which is used up. `tries` are names whose failed tries are forgotten. Raises ApiError
+    403 for a link that is no longer valid.
+    """
     session, token, at = f"s_{secrets.token_hex(8)}", new_token(), now()
     former = visit.opened.session if visit.opened else ""
 

@@ -38,7 +38,7 @@ class OpenIdIdentity(msgspec.Struct, frozen=True, kw_only=True):
     is_email_verified: bool
     name: str
     grant: OpenIdGrant | None
-    """None for a user to whom no role is mapped."""
+    """Role, organisation and suppliers of the user; None if no value of the claim grants any."""
 
 
 class OpenIdProvider:

@@ -76,7 +76,7 @@ async def hashed_password(password: str, host: str) -> str:
 
 async def is_guessable(password: str, known: Sequence[str], host: str) -> bool:
     """Return True for a common password, and for one that consists of words about its user (`known`)."""
-    from zxcvbn import zxcvbn  # imported here: its lists take 15 MB, and passwords are seldom set
+    from zxcvbn import zxcvbn  # imported here: its lists take much memory, and passwords are seldom set
 
     async with _turns.turn(host):
         judged = await asyncio.to_thread(zxcvbn, password[:MAX_JUDGED_LENGTH], user_inputs=known)

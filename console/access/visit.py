@@ -43,7 +43,7 @@ T = TypeVar("T")
 ROOT = "/console"
 WRITE_TIMEOUT_S = 10.0
 _HOMES = dict.fromkeys(("/keys/", "/users/"), f"{ROOT}/suppliers/")
-"""Entries in the navigation for pages that have other addresses."""
+"""Address of the navigation entry that is marked on pages below these paths."""
 
 
 class Screen(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class Screen(msgspec.Struct, frozen=True, kw_only=True):
     nav: str = ""
     """Its name in the navigation; "" for a page that is not in it."""
     is_whole: bool = False
-    """The page is only for people who see all suppliers."""
+    """True for a page that only users who see all suppliers may open."""
 
 
 def page(path: str, *, roles: frozenset[str] | None, nav: str = "", is_whole: bool = False) -> Callable[..., Screen]:

@@ -215,7 +215,9 @@ def poison(world: World) -> None:
                         with contextlib.suppress(psutil.NoSuchProcess):
                             process.kill()
                 due_in = row["due_in"] if row and row["status"] == "PENDING" and row["due_in"] else 0.0
-                is_over.wait(max(0.02, min(1.0, due_in - 0.5)))  # it takes a worker half a second
+                is_over.wait(
+                    max(0.02, min(1.0, due_in - 0.5))
+                )  # often around the due time: a worker has it only briefly
 
     killing = threading.Thread(target=kill_its_workers)
     killing.start()

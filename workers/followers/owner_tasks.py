@@ -222,7 +222,7 @@ class NotAllowed(Exception):
 
 
 def write_progress(connection: Connection[Any], task_id: str, done: int, total: int, outcome: str = "") -> None:
-    """Save how many of how many events are done, and the result as JSON once the task has ended."""
+    """Save the number of events that are done, their total, and the result as JSON once the task has ended."""
     connection.execute(_WRITE_PROGRESS, (task_id, done, total, outcome, now()))
 
 

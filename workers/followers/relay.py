@@ -78,7 +78,7 @@ class Relay(Follower):
         self.turns = {IMPORTS: SupplierTurns(), MAILS: SupplierTurns(per_minute=MAILS_PER_MINUTE)}
         self._sweeper = Sweeper(ledger, doorbell, self.turns)
         self._costs: dict[Bell, deque[int]] = {bell: deque(maxlen=1_000) for bell in self.turns}
-        """Streams named in each of the last messages, by queue. A short message counts a minimum."""
+        """Cost of each of the last messages, by queue: the number of its streams, but at least ALONE."""
         self._workers, self._counted_at = 0, float("-inf")
 
     def work(self, connection: Connection[Any], stop: threading.Event) -> None:

@@ -52,7 +52,7 @@ class SupplierTurns:
 
     @property
     def room(self) -> int:
-        """Streams that one lane takes now."""
+        """Number of streams that a lane may hold at present."""
         share = ALL_LANES // (len(self._lanes) + 1) if self._number < ALL_LANES else 0
         return max(FEW, min(LANE, share))
 
