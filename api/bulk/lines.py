@@ -1,4 +1,4 @@
-"""Split a body that arrives in pieces into lines, numbered from 1. Blank lines and text of too long ones are dropped."""
+"""Split a body that arrives in pieces into lines, numbered from 1, without blank lines and text of too long ones."""
 
 import re
 from codecs import BOM_UTF8
