@@ -61,7 +61,7 @@ def test_a_hard_sentence_is_found_beside_a_plain_one(sentence: str) -> None:
 
 
 def test_subjects_of_commits_have_60_characters_at_most() -> None:
-    """Of the newest commits. An archive without a history has none."""
+    """The newest COMMITS are checked. An archive without a history has none."""
     command = ["git", "log", f"-{COMMITS}", "--no-merges", "--format=%s"]
     log = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
     assert [subject for subject in log.stdout.splitlines() if len(subject) > LONGEST_SUBJECT] == []

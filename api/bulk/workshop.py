@@ -86,7 +86,7 @@ class Workshop:
 
 
 def _begin(level: str, form: str, parent: int) -> None:
-    """Called in each helper when it starts."""
+    """Set up a helper process when it starts: logging, niceness, and its end with the api process."""
     begin_process(level, form, is_role=True)
     os.nice(NICENESS)
     belong_to(parent)

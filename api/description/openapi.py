@@ -194,13 +194,13 @@ def _callers(operation: Operation) -> str:
 
 
 def _lines(schema: dict[str, Any], example: Any = None) -> dict[str, Any]:
-    """Body of lines: a stream of bytes, with the schema of one line as OpenAPI 3.2 has it in `itemSchema`."""
+    """Return a body of lines: a stream of bytes, with the schema of a line as OpenAPI 3.2 has it in `itemSchema`."""
     media = {"schema": _LINES, "x-itemSchema": schema}
     return media | ({} if example is None else {"example": encoded(example).decode() + "\n"})
 
 
 def _events(schema: dict[str, Any]) -> dict[str, Any]:
-    """Body of events, with the schema of one event as OpenAPI 3.2 has it in `itemSchema`.
+    """Return a body of events, with the schema of one event as OpenAPI 3.2 has it in `itemSchema`.
 
     The standard `schema` is empty. Tools for OpenAPI 3.1 do not agree whether it describes the whole body, an event,
     or the data of an event.

@@ -23,7 +23,7 @@ from tests.support.folders import ROOT, temporary_folder
 
 
 def main() -> None:
-    """Run, check, print."""
+    """Run the faults in namespaces of their own, check the results, and print them."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rate", type=float, default=40.0, help="creates a second")
     parser.add_argument("--only", default="", help="the faults whose names contain this")

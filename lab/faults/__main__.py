@@ -32,7 +32,7 @@ def turns(random: Random, until: float) -> Iterator[Fault]:
 
 
 def main() -> None:
-    """Run, check, print."""
+    """Run the faults, check the results, and print them."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=10)

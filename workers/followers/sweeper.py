@@ -164,7 +164,7 @@ class Sweeper:
                     self._turns[IMPORTS].add(identity_of(stream)[0], stream, Waiting(given_back[stream], is_alone=True))
 
     def _give_up_abandoned_mails(self, connection: Connection[Any]) -> None:
-        """Fail messages whose worker is gone. They may have been sent, so they are not sent again."""
+        """Record e-mails of lost workers as failed. They may have been sent, so they are not sent again."""
         parameters = {"lock_class": locks.WORKERS, "limit": LIMIT}
         commands = {
             customer_mail.stream_of(row["supplier"], row["external_account_number"]): customer_mail.FailMail(
