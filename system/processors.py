@@ -9,7 +9,7 @@ GROUP, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 """The cgroup of this process, and the limits of all cgroups (version 2)."""
 PRESSURE = Path("/proc/pressure/cpu")
 HIGH = 0.5
-"""Share of the time in which a process waits for a CPU, above which pressure is high."""
+"""CPU pressure above which it is high: the share of the time in which a process waits for a CPU."""
 LOOK_EVERY_S = 0.25
 
 
@@ -60,14 +60,14 @@ class ProcessorPressure:
         return self._is_high
 
     def share(self) -> float:
-        """The share since the last call, from 0 to about 1; 0 where the system does not report it."""
+        """Return the share since the last call, from 0 to about 1; 0 if the system does not report it."""
         before_at, before_s = self._at, self._waited_s
         self._at, self._waited_s = time.monotonic(), self._total_s()
         passed_s = self._at - before_at
         return (self._waited_s - before_s) / passed_s if passed_s > 0 else 0.0
 
     def _total_s(self) -> float:
-        """Seconds since the machine's start. The line begins with `some`, and ends with `total=` and microseconds."""
+        """Return the seconds of waiting since the machine's start. The line ends with `total=` and microseconds."""
         try:
             line = self._file.read_text().splitlines()[0]
             return int(line.rpartition("total=")[2]) / 1e6

@@ -19,7 +19,7 @@ LATELY_S = 0.5
 FORGOTTEN_S = 5.0
 """Without a call for this time, as when another relay was active, the count starts again [seconds]."""
 MUCH = 200
-"""Imports in LATELY_S from which on many arrive."""
+"""Least number of imports within LATELY_S that counts as many."""
 
 _STAGED = [topic for topic, event in IMPORT_PROCESS.topics.items() if event is ImportStaged]
 
@@ -37,7 +37,7 @@ class Intake:
         self._goes_first = False
 
     def goes_first(self, connection: Connection[Any]) -> bool:
-        """Return True if work that can wait must wait now."""
+        """Return True while intake has priority: many imports have arrived, and CPU time is short."""
         at = time.monotonic()
         if self._heads and at - self._heads[-1][0] > FORGOTTEN_S:
             self._heads.clear()
