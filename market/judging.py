@@ -21,7 +21,9 @@ from schemas.submission import Submission
 from system.steps import Steps, to_the_end
 
 MAX_WINDOW = timedelta(days=4)
+"""Longest time from now to the begin or the end of the window of processing. A later one is a problem."""
 MAX_NAMES_KEPT = 50
+"""Problems, and dropped fields, that an event names. Further ones are left out."""
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):

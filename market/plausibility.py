@@ -22,7 +22,9 @@ from schemas.supply import SupplyAddress, SupplyPoint
 OLDEST_YEARS = 120
 FAR_AHEAD = timedelta(days=2 * 366)
 MAX_UNIT_RATE = Decimal(5)
+"""Euros per kWh. A higher price is probably in cents."""
 UNASSIGNED_REGIONS = ("00", "05", "43", "62")
+"""First digits that no German postcode has."""
 DAY = timedelta(days=1)
 _read_at = attrgetter("read_at")
 OBIS_MEDIA = {"ELECTRICITY": "1-", "GAS": "7-"}

@@ -24,7 +24,7 @@ from schemas.sentence import Sentence
 _LOOK_EVERY = 64
 """Items of an account's arrays between two checks of the time limit."""
 _MAX_STEPS = 16
-"""Greatest depth of a rule's place. Deeper problems concern no rule."""
+"""Greatest depth of a rule's path. Deeper problems concern no rule."""
 
 CheckFunction = TypeVar("CheckFunction", bound=Callable[..., object])
 
@@ -52,7 +52,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reads(self) -> tuple[tuple[str, ...], ...] | None:
-        """Places below `at` that the check reads, as steps; None if they are not declared."""
+        """Paths below `at` that the check reads, as steps; None if they are not declared."""
         said: tuple[str, ...] | None = getattr(self.holds, "reads", None)
         return (
             None if said is None else tuple(tuple(place.replace("[]", ".[]").strip(".").split(".")) for place in said)
@@ -60,14 +60,14 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Breach(msgspec.Struct, frozen=True):
-    """Broken rule and its place."""
+    """Broken rule and the path of the value."""
 
     problem: Problem
     severity: Severity
 
 
 def reading(*places: str) -> Callable[[CheckFunction], CheckFunction]:
-    """Declare the places below its own that a check reads, so that it also runs if other places have problems."""
+    """Declare the paths below its own that a check reads, so that it also runs if other paths have problems."""
 
     def mark(check: CheckFunction) -> CheckFunction:
         check.__dict__["reads"] = places
@@ -113,9 +113,9 @@ warning = partial(error, severity=Severity.WARNING)
 
 
 class RuleBook:
-    """Rules arranged by place and compiled into two functions, which apply them in one pass over a value.
+    """Rules arranged by path and compiled into two functions, which apply them in one pass over a value.
 
-    One returns whether all rules hold, which is the common case; the other reports the broken rules and their places.
+    One returns whether all rules hold, which is the common case; the other reports the broken rules and their paths.
     They are generated as source, since a walk over a tree of rules spends most of its time on the tree.
     """
 
@@ -143,7 +143,7 @@ class RuleBook:
     def breaches(
         self, value: Any, now: datetime, besides: Sequence[Problem] = (), *, within_s: float = MAX_RULES_S
     ) -> list[Breach]:
-        """Return every rule that the value breaks, except rules that read a place with a problem in `besides`.
+        """Return every rule that the value breaks, except rules that read a path with a problem in `besides`.
 
         Undocumented fields are read by no rule, so they skip none. No rule runs if `besides` fills the answer already.
         Each severity has at most as many breaches as an answer lists, then a `LeftOut`. Raises TooMuchWork if checking
@@ -200,12 +200,12 @@ def _never() -> None:
 
 
 def _always(*place: object) -> bool:
-    """Return True: every place is valid in a value without shape errors."""
+    """Return True: every path is valid in a value without shape errors."""
     return True
 
 
 class _Place:
-    """Rules at one place, and the places below it."""
+    """Rules at one path, and the fields below it."""
 
     def __init__(self) -> None:
         self.rules: list[Rule] = []
@@ -213,9 +213,9 @@ class _Place:
 
 
 def _sound_places(problems: Sequence[Problem]) -> Callable[..., bool]:
-    """Return a function that returns whether a rule can run at a place.
+    """Return a function that returns whether a rule can run at a path.
 
-    It can if no place above it, and no place that it reads, has a problem.
+    It can if no path above it, and no path that it reads, has a problem.
     """
     bad: set[tuple[str, ...]] = set()
     above: set[tuple[str, ...]] = set()
@@ -249,7 +249,7 @@ def _compiled(root: _Place) -> Callable[..., None]:
 
 
 def _function(name: str, lines: Iterable[str], names: dict[str, Any]) -> Callable[..., Any]:
-    exec("\n".join(lines), names)  # noqa: S102 - our own source, from the rules' places and nothing else
+    exec("\n".join(lines), names)  # noqa: S102 - our own source, from the rules' paths and nothing else
     return names[name]  # type: ignore[no-any-return]
 
 

@@ -12,7 +12,7 @@ from schemas.reading.shape import untyped
 from schemas.reading.work import STORED, Bounds, Work
 
 _LOOK_EVERY = 256
-"""Places between two checks of the time limit."""
+"""Changes between two checks of the time limit."""
 _ROOM_FOR_THE_END = 200
 """Bytes that are reserved for the last entry."""
 _ROOM_FOR_A_CHANGE = 1_000
@@ -41,7 +41,7 @@ class FieldChange(Wire, frozen=True, kw_only=True):
 
 
 def difference(before: bytes, after: bytes, bounds: Bounds = STORED) -> Iterator[FieldChange]:
-    """Yield every place at which two bodies differ, in the order of the first. Arrays are compared by index.
+    """Yield a change for each path at which two bodies differ, in the order of the first. Arrays are compared by index.
 
     Raises NotJson, TooMuchWork.
     """
@@ -95,5 +95,5 @@ def _change_at(
 
 
 def _attr(path: tuple[str, ...]) -> str:
-    """Return the dotted path of a place, with long names cut; "" for the whole body."""
+    """Return the dotted path of these steps, with long names cut; "" for the whole body."""
     return attr_of(path) if path else ""

@@ -1,6 +1,6 @@
 """Disclosures: which user was shown personal data of an account in clear. One stream for each account. Pure.
 
-The console masks persons until a user asks for them with a reason. The event names the user, the places that were shown
+The console masks persons until a user asks for them with a reason. The event names the user, the parts that were shown
 and the id of the reason. The text of the reason is a row that is deleted with the person
 (`projections.auxiliary.typed_reasons`).
 """
@@ -11,7 +11,7 @@ from eventstore.aggregates.aggregate import Aggregate, Command, Event, Events, S
 
 
 class PersonalDataShown(Event, frozen=True):
-    """A user was shown personal data in clear. `what` names places on pages, `reason` is an id."""
+    """A user was shown personal data in clear. `what` names the parts: now always `account`. `reason` is an id."""
 
     user: str
     what: tuple[str, ...]

@@ -1,8 +1,8 @@
 """Counts of runs and of refused requests, in batches. Pure.
 
-A run is everything that an importer sends under one name. The streams of accounts say which run staged them. A batch
+A run is everything that an importer sends under one name. Events of accounts name the run that staged them. A batch
 counts lines without an account of their own: refused, only validated, or sent before. Each batch is a stream with one
-event, so a repeated append does not count twice. Refused requests leave codes and places in the log, no payload and no
+event, so a repeated append does not count twice. Refused requests leave codes and paths in the log, no payload and no
 value.
 """
 
@@ -20,7 +20,7 @@ class RunCounted(Event, frozen=True):
     """Counts of one api process over a span of time, without values.
 
     `valid` lines were only validated; `warned` of them had `warnings`. `refused` lines were refused for `counts`.
-    `warnings` and `counts` are numbers by code@place, with [] for any item of an array.
+    `warnings` and `counts` are numbers by code@path, with [] for any item of an array.
     """
 
     since: Instant
@@ -40,7 +40,7 @@ class AccountsReplayed(Event, frozen=True):
 
 
 class RequestsRefused(Event, frozen=True):
-    """Refusals of one api process over a span of time, by code@place, with [] for any item of an array."""
+    """Refusals of one api process over a span of time, by code@path, with [] for any item of an array."""
 
     since: Instant
     counts: dict[str, Count]

@@ -1,6 +1,6 @@
 """MACs of rows and events that carry authority: a database role can write such a row but cannot make its MAC.
 
-Api and relay know the key; the database does not. A MAC is made over a JSON array that begins with its purpose, so a
+Api and relay have the key; the database does not. A MAC is made over a JSON array that begins with its purpose, so a
 MAC for one purpose is invalid for another.
 """
 

@@ -26,7 +26,9 @@ from telemetry.supervision import supervision
 
 CHANNEL = "importledger"
 MIN_INTERVAL_S = 0.1
+"""Least time between two notifications of a process, in seconds."""
 POLL_S = 0.5
+"""Longest wait of a follower for a notification, in seconds. Then it reads the log anyway."""
 
 _SELECT_AFTER = bounded("""
 SELECT position, stream, topic, state

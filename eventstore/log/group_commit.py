@@ -27,7 +27,9 @@ from telemetry.supervision import supervision
 
 MAX_BATCH_EVENTS = 200
 MAX_BATCH_BYTES = 2_000_000
+"""Events, and bytes of payloads, at which a batch is full. The append that reaches a limit still belongs to it."""
 MAX_WAITING = 2_000
+"""Appends that may wait. Beyond it, LedgerBusy is raised."""
 ANSWER_TIMEOUT_S = 1.5
 """Longest wait for the database before a request is answered 503 [seconds]; clients see it within two seconds."""
 GATHER_S, GATHER_EACH_S, MOST_GATHER_S = 0.005, 0.0006, 0.012

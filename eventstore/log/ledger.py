@@ -41,6 +41,7 @@ from eventstore.log.store_errors import ROLLED_BACK, store_errors
 from telemetry.measures import measures
 
 TRIES = 5
+"""Tries for commands whose streams have version conflicts. Then `execute_many` raises, or refuses them."""
 
 _SELECT_STREAMS = (
     SELECT_EVENTS

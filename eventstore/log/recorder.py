@@ -29,6 +29,7 @@ from eventstore.log.store_errors import ROLLED_BACK, store_errors
 
 CODE_VERSION = version("importledger")
 CONNECT_TIMEOUT_S = 0.7
+"""Longest wait for a connection from the pool, in seconds. Then StoreUnavailable is raised."""
 SESSION = (
     "SET synchronous_commit = on; SET statement_timeout = '15s'; SET lock_timeout = '5s';"
     "SET idle_in_transaction_session_timeout = '30s'; SET TIME ZONE 'UTC'; SET enable_seqscan = off"

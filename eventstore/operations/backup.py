@@ -92,7 +92,7 @@ Sign = Callable[[Connection[Any], Mapping[str, Any]], Mapping[str, Any]]
 
 
 class BackupError(OperatorError):
-    """A backup cannot be made or restored; the message says why and what to do."""
+    """A backup cannot be made or restored; the message has the reason and the remedy."""
 
 
 class Part(msgspec.Struct, frozen=True):

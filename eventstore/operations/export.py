@@ -32,7 +32,7 @@ MAX_LINE_BYTES = 64 << 20
 
 
 class ExportError(OperatorError):
-    """The file is no complete export; the message says why."""
+    """The file is no complete export; the message is the reason."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header", tag_field="kind"):

@@ -43,6 +43,7 @@ APPEND_ONLY = ("events", "payloads", "payload_keys", "remembered_answers", "log_
 
 
 LOCK_TRIES = 100
+"""Runs of a step that cannot get a lock in time. The error of the last one is raised."""
 LOCK_PAUSE_S = 1.0
 ONLINE = "-- online"
 ROLLABLE = "-- rollable: "

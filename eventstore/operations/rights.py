@@ -136,11 +136,11 @@ def appenders(topics: Iterable[tuple[str, str]]) -> set[tuple[str, str, str]]:
 
 
 class RoleNotReset(OperatorError):
-    """A database role has a setting that harms the service and cannot be reset; the message says how to."""
+    """A database role has a harmful setting that cannot be reset; the message has the statement for a superuser."""
 
 
 class RoleMissing(OperatorError):
-    """A database role is missing and cannot be created; the message says how to."""
+    """A database role or its rights are missing; the message has the statement for a superuser."""
 
 
 HARMFUL_SETTINGS = ("role", "session_authorization", "session_replication_role")

@@ -20,6 +20,7 @@ from eventstore.proof.sealing import tile_reader, tree_size
 from eventstore.proof.verifier import Checkpoint, Invalid, read_key
 
 PAGE = 20
+"""Checkpoints per page."""
 Verdict = Literal["agrees", "differs", "longer", "lost", "stranger", "unreadable", "not_signed", "not_sealed"]
 """Result of comparing a kept checkpoint with the log.
 

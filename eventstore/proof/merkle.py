@@ -11,6 +11,7 @@ from eventstore.proof.verifier import node_hash
 
 HASH_BYTES = 32
 TILE = 256
+"""Hashes of a full tile."""
 _TILE_HEIGHT = 8
 EMPTY_ROOT = hashlib.sha256(b"").digest()
 

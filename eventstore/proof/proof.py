@@ -60,7 +60,7 @@ ORDER BY branch
 
 
 class NotProvable(OperatorError):
-    """There is nothing to prove, or not yet; the message says why."""
+    """There is nothing to prove, or not yet; the message is the reason."""
 
 
 class Proof(msgspec.Struct, frozen=True):

@@ -63,7 +63,7 @@ _SELECT_CONTINUATION = (
 
 
 class SealRefused(OperatorError):
-    """The log is not signed; the message says why."""
+    """The log is not signed; the message is the reason."""
 
 
 class LogDiffers(SealRefused):
@@ -183,7 +183,7 @@ class _Compared(msgspec.Struct, frozen=True):
 def _compared(
     connection: Connection[Any], keys: Sequence[str], outside: Outside, progress: Callable[[int], None]
 ) -> _Compared:
-    """Return the log's place, after comparing it with its newest checkpoints in the database and outside.
+    """Return the log's state, after comparing it with its newest checkpoints in the database and outside.
 
     First raises LogDiffers for a difference from a checkpoint of any key that has signed the log. Then raises
     SealRefused for checkpoints of other keys than `keys`. Raises NothingOutside if all copies outside are gone and the
@@ -442,7 +442,10 @@ def _grow(connection: Connection[Any], upto: int, progress: Callable[[int], None
 
 
 def copy_outside(connection: Connection[Any], outside: Outside) -> None:
-    """Keep the log's checkpoints at a place that has none of this branch. Raises SealRefused, OutsideUnavailable."""
+    """Copy the log's checkpoints to a location outside that has none of its branch.
+
+    Raises SealRefused, OutsideUnavailable.
+    """
     branch, _, newest = _newest(connection)
     if newest:
         _keep_outside(connection, outside, branch, {})

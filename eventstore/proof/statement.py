@@ -30,6 +30,7 @@ RESERVED = ("signed_at", "checkpoint", "verifier_key", "signature")
 """Members that signing adds."""
 
 ANSWER_TIMEOUT_S = 10.0
+"""Longest wait for the sealer, in seconds. Then StoreUnavailable is raised."""
 _LOOK_EVERY_S = 0.1
 
 KEPT = timedelta(minutes=10)

@@ -30,7 +30,7 @@ _SELECT_TILES = "SELECT index, hashes FROM log_tiles WHERE level = 0 AND index >
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """Signed note and its place, in words."""
+    """Signed note, and its source in words."""
 
     source: str
     note: str
@@ -83,7 +83,7 @@ def verify_events(
 ) -> Verified:
     """Verify the log in the connection's transaction, a snapshot, with note verifier keys.
 
-    `kept` are checkpoints from all places. Without `whole` only the newest events are hashed again; roots of
+    `kept` are checkpoints from all sources. Without `whole` only the newest events are hashed again; roots of
     older ones come from the stored tree.
     """
     head = log_head(connection)

@@ -15,9 +15,13 @@ from eventstore.log.rows import fetch_structs, rows_of
 
 KEPT_FOR = timedelta(days=90)
 MAX_OF_SUPPLIER = 1_000_000
+"""Attempts of a supplier that are kept. Older ones are deleted."""
 MAX_SHOWN = 100
+"""Attempts per page."""
 MAX_PROBLEMS = 50
+"""Problems of an attempt that are stored. Further ones are left out."""
 MAX_PATH = 150
+"""Characters of a path that are stored. Longer paths are cut."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from psycopg import AsyncConnection, Connection
 from eventstore.log.rows import fetch_structs
 
 MAX_REASON = 500
+"""Most characters of a reason. Longer ones are refused."""
 _ID = re.compile(r"r_[0-9a-f]{16}\Z")
 
 

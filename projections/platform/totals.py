@@ -1,7 +1,7 @@
 """Totals of a run's accounts, computed from the rows of the platform's tables instead of payloads.
 
-Each path of the contract has the number of its values, and a digest of all its values in their places. A source with
-totals of the same kind can be compared path by path.
+Each path of the contract has the number of its values, and a digest of all its values with their positions. A source
+with totals of the same kind can be compared path by path.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -254,9 +254,9 @@ def decimal_text(value: Decimal | None) -> str:
 def unequal_totals(
     manifest: Mapping[str, Any], totals: Mapping[str, Any], *, drops_unknown: bool
 ) -> Iterator[tuple[tuple[str, ...], Sentence]]:
-    """Yield (place, sentence) for each difference between a source and the platform.
+    """Yield (steps of the path, sentence) for each difference between a source and the platform.
 
-    A place of the source that the platform lacks differs, unless it is no field of the contract and the supplier's
+    A path of the source that the platform lacks differs, unless it is no field of the contract and the supplier's
     setting drops such fields. Only the first sentences contain values, up to the limit of an answer. Raises
     TooMuchWork.
     """
@@ -275,7 +275,7 @@ def unequal_totals(
 def _compared(
     manifest: Mapping[str, Any], totals: Mapping[str, Any], drops_unknown: bool
 ) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """Yield (place, value of the source, value of the platform)."""
+    """Yield (steps of the path, value of the source, value of the platform)."""
     for name in ("accounts", *_COUNTED, "balances"):
         yield (name,), manifest.get(name), totals[name]
     for name in SUMS:
@@ -401,7 +401,7 @@ def _filled(place: Place) -> str:
 
 
 def _statement(source: Source) -> bytes:
-    """Return the query for one row with (count, sum of digests) for each place of the source."""
+    """Return the query for one row with (count, sum of digests) for each `Place` of the source."""
     sums = []
     for place in (place for place in PLACES if place.source == source.name):
         value = _VALUES[place.sql_type].format(c=place.expression) if place.expression else "''"

@@ -23,7 +23,7 @@ class AccountTable(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     next_after: "RowPlace | None"
-    """Place after which the next page begins; None after the last row."""
+    """Row after which the next page begins; None after the last row."""
 
 
 RowPlace = tuple[str | int, ...]
@@ -138,7 +138,7 @@ async def attached_records(
     after: RecordPlace | None = None,
     limit: int = PAGE,
 ) -> list[AttachedRecord]:
-    """Read the account's records in order of arrival, after a place; at most `limit`."""
+    """Read the account's records in order of arrival, after a sort key; at most `limit`."""
     at, stream = after or (None, "")
     wanted = {"supplier": supplier, "external": external, "at": at, "after": stream, "limit": limit}
     return await fetch_structs(connection, AttachedRecord, _SELECT_RECORDS, **wanted)

@@ -25,6 +25,7 @@ from schemas.sentence import Sentence
 from schemas.status import ImportStatus
 
 MAX_AS_OF = 40
+"""Most characters of a moment as text. Longer ones are refused."""
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 

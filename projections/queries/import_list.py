@@ -87,7 +87,7 @@ class ListedRow(msgspec.Struct, frozen=True, kw_only=True):
     error_code: str | None
     attempt: int | None
     place: int
-    """Place in the list. The next page begins after the last one."""
+    """Sort key of the list. The next page begins after the last one."""
 
 
 class ListPage(msgspec.Struct, frozen=True):
@@ -193,7 +193,9 @@ async def list_imports(
     looked_upto = await _looked_upto(connection, query, parameters, candidates)
     if not looked_upto:
         return ListPage(listed, "")
-    certain = [row for row in listed if row.place > looked_upto]  # some candidates at the last place may be missing
+    certain = [
+        row for row in listed if row.place > looked_upto
+    ]  # some candidates with the last sort key may be missing
     return ListPage(certain, f"{looked_upto + 1 if looked_upto + 1 < before else looked_upto}")
 
 
@@ -225,7 +227,7 @@ def _page_of(query: LiteralString) -> LiteralString:
 async def _looked_upto(
     connection: AsyncConnection[Any], query: LiteralString, parameters: dict[str, Any], candidates: int
 ) -> int:
-    """Return the last place up to which the candidates of all suppliers were examined; 0 if all were."""
+    """Return the sort key down to which the candidates of all suppliers were examined; 0 if all were."""
     counting = (
         f"SELECT coalesce(max(least), 0) FROM (SELECT supplier, min(place) AS least, count(*) AS number"  # noqa: S608
         f" FROM ({query}) AS c GROUP BY supplier) AS looked WHERE number >= %(candidates)s"

@@ -1,4 +1,4 @@
-"""Missing documents of an import. The log has only their places; the payload has their paths.
+"""Missing documents of an import. The log has only the indexes of their statements; the payload has their paths.
 
 Paths are therefore available until the person is erased.
 """

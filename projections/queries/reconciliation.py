@@ -1,7 +1,7 @@
 """Reconciliation jobs, which compute the totals of a run. A worker fills the job's row, portion by portion.
 
-The row has the totals so far and the place where they end, so that another worker can continue after a kill. Deleting
-the row cancels the job. All times are the database's.
+The row has the totals so far and the sort key of the last account in them, so that another worker can continue after a
+kill. Deleting the row cancels the job. All times are the database's.
 """
 
 import secrets
@@ -63,7 +63,7 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sum(msgspec.Struct, frozen=True, kw_only=True):
-    """A job of a worker: the totals of the accounts up to a place."""
+    """A job of a worker: the totals of the accounts up to a sort key (`place`)."""
 
     supplier: str
     run: str
@@ -252,7 +252,7 @@ def add_portion(connection: Connection[Any], before: Sum, worker: int) -> Sum | 
 def run_portion(
     connection: Connection[Any], supplier: str, run: str, after: RunPlace
 ) -> tuple[Totals, int, RunPlace | None]:
-    """Return the totals of the next accounts of a run, their number, and their last place; None at the end."""
+    """Return the totals of the next accounts of a run, their number, and the sort key of the last; None at the end."""
     count, accounts, end = run_accounts(connection, supplier, run, after, PORTION)
     return account_totals(connection, accounts) if accounts else Totals(), count, end
 

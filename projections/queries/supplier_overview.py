@@ -110,7 +110,7 @@ async def supplier_standings(
     after: StandingPlace | None = None,
     limit: int | None = None,
 ) -> list[SupplierStanding]:
-    """Read all suppliers, or those in `reach`: ongoing ones first, then by code; at most `limit`, after a place."""
+    """Read all suppliers, or those in `reach`: ongoing ones first, then by code; at most `limit`, after a sort key."""
     rank, code = after or (None, "")
     wanted = {"reach": None if reach is None else list(reach), "order": ORDER, "rank": rank, "code": code}
     suppliers = await fetch_rows(connection, _SELECT_PAGE, **(wanted | {"limit": limit}))

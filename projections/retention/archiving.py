@@ -1,6 +1,6 @@
 """Archive a finished supplier: write its payloads to a file, read the file back, then delete them from the database.
 
-It is safe to kill: the file is written and read back, an event names its place, and only then are payloads deleted in
+It is safe to kill: the file is written and read back, an event records its URL, and only then are payloads deleted in
 batches. The next run continues. The log itself is never changed.
 """
 
@@ -74,7 +74,7 @@ _SELECT_KEYS = "SELECT stream, key FROM payload_keys WHERE stream = ANY(%b)"
 
 
 class NotArchivable(OperatorError):
-    """The supplier cannot be archived, or its archive cannot be used; the message says why and what to do."""
+    """The supplier cannot be archived, or its archive cannot be used; the message has the reason and the remedy."""
 
 
 class Checked(msgspec.Struct):
@@ -138,7 +138,7 @@ def archive_supplier(
 
 
 def _refuse_without_room(connection: Connection[Any], code: str, url: str, position: int) -> None:
-    """Raise NotArchivable if the archive does not fit on this machine, as a temporary file and in its place."""
+    """Raise NotArchivable if the archive does not fit on this machine, as a temporary file and at its destination."""
     [(events, event_bytes)] = rows_of(connection, _SELECT_EVENT_BYTES, code, position)
     payload_bytes = value_of(connection, _SELECT_PAYLOAD_BYTES, code, position)
     needed = int(payload_bytes + event_bytes) + events * (position.bit_length() * 64 + 800) + 16_000_000

@@ -35,6 +35,7 @@ from redaction.shown import said_by
 from system.parallel import processes
 
 SLICES_A_JOB = 12
+"""Least number of slices for each worker process."""
 _SLICE_EVENTS = 15_000
 """Events per slice, roughly. Their rows should fit into the cache of Postgres."""
 _MOST_SLICES = 2_000

@@ -24,6 +24,7 @@ from eventstore.log.rows import rows_of
 from redaction.shown import said_by
 
 BATCH = 1_000
+"""Events per read."""
 
 
 class Seen(msgspec.Struct, frozen=True, gc=False):

@@ -30,6 +30,7 @@ AT_ONCE = 5_000
 CLOSE = 500
 """Greatest lag of a version that can be switched in, and most events that a switch applies while writers wait."""
 SWITCH_TRIES = 40
+"""Tries of a switch. Then NotPossible is raised."""
 VACUUM_TIMEOUT = "10s"
 """Longest wait of a switch for a vacuum. Readers and writers do not wait meanwhile."""
 
@@ -39,7 +40,7 @@ _NOT_SET_UP = "{} is not set up. Run `importledger migrate`."
 
 
 class NotPossible(OperatorError):
-    """The projection cannot be built or switched; the message says why."""
+    """The projection cannot be built or switched; the message is the reason."""
 
 
 class ProjectionVersion(msgspec.Struct, frozen=True, kw_only=True):

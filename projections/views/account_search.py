@@ -27,6 +27,7 @@ from schemas.status import FoundAccount, ImportState
 from schemas.submission import stored_account
 
 MAX_FOUND = 50
+"""Accounts per page of a search."""
 FEW = 1_000
 """Most matches that are sorted for a page. If there are more, a scan in order finds a page soon."""
 MIN_LETTERS = 3

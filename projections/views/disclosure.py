@@ -14,7 +14,7 @@ from projections.versions.view import View
 
 
 class Disclosure(msgspec.Struct, frozen=True, kw_only=True):
-    """A disclosure. `what` has the paths of the data, separated by commas; `reason` is the id of the typed reason."""
+    """A disclosure. `what` names the shown parts, separated by commas; `reason` is the id of the typed reason."""
 
     supplier: str
     external_account_number: str

@@ -135,7 +135,7 @@ async def refused_requests(
     after: RefusalPlace | None = None,
     limit: int = 50,
 ) -> list[RefusalCount]:
-    """Read the codes and paths of refused requests after a place, the most frequent first.
+    """Read the codes and paths of refused requests after a sort key, the most frequent first.
 
     `today` is in German market time.
     """

@@ -206,7 +206,7 @@ async def failure_counts(
     after: FailurePlace | None = None,
     limit: int = PAGE,
 ) -> list[FailureCount]:
-    """Read the codes and paths of failures after a place, those with most open accounts first.
+    """Read the codes and paths of failures after a sort key, those with most open accounts first.
 
     `today` is in German market time; `code` is "" for all.
     """

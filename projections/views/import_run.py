@@ -51,6 +51,7 @@ RATE_OVER_S = 60
 STALLED_AFTER_S = 30
 """Seconds without an ended import after which the rate is 0."""
 MAX_ERRORS = 1_000
+"""Errors, and warnings, in the record of a run. Less frequent ones are left out."""
 PAGE = 1_000
 EDITION = "3: warnings are counted, too"
 
@@ -476,7 +477,7 @@ _MAX_CANDIDATES = 10 * PAGE
 async def run_imports(
     connection: AsyncConnection[Any], after: RunPlace, *, supplier: str, run: str, status: str | None
 ) -> tuple[list[RunImport], RunPlace | None]:
-    """Read the next imports of a run in the order of sending, and the place of the last; None at the end."""
+    """Read the next imports of a run in the order of sending, and the sort key of the last; None at the end."""
     wanted = {"supplier": supplier, "run": run, "status": status, "after": after[0], "last": after[1], "limit": PAGE}
     wanted["candidates"] = PAGE if status is None else _MAX_CANDIDATES
     rows = await fetch_rows(connection, _SELECT_IMPORTS, **wanted)
@@ -506,7 +507,8 @@ def run_accounts(
 ) -> tuple[int, list[tuple[str, str]], RunPlace | None]:
     """Read the next accounts of a run.
 
-    Returns their number, (account number, external number) of those that exist, and their last place; None at the end.
+    Returns their number, (account number, external number) of those that exist, and the sort key of the last, None
+    at the end.
     """
     wanted = {"supplier": supplier, "run": run, "after": after[0], "last": after[1], "limit": limit}
     rows = rows_of(connection, _SELECT_ACCOUNTS, **wanted)

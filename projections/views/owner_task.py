@@ -128,7 +128,7 @@ async def owner_tasks_page(
     after: TaskPlace | None = None,
     limit: int,
 ) -> list[OwnerTask]:
-    """Read tasks after a place, the newest first: all, or those about imports of these suppliers."""
+    """Read tasks after a sort key, the newest first: all, or those about imports of these suppliers."""
     at, task_id = after or (None, "")
     among = None if suppliers is None else list(suppliers)
     return await fetch_structs(connection, _task, _SELECT_PAGE, suppliers=among, at=at, after=task_id, limit=limit)

@@ -55,7 +55,7 @@ def exact_number(text: str) -> Decimal:
 
 
 def number_texts(value: dict[str, Any], wire_type: type) -> Iterator[str]:
-    """Yield the texts in an untyped body at places where the shape has decimals. The body must fit the shape.
+    """Yield the texts in an untyped body at paths where the shape has decimals. The body must fit the shape.
 
     They must be checked: msgspec accepts `1_0`, `sNaN`, blanks around a number and digits of all scripts.
     """
@@ -257,7 +257,7 @@ class Check(msgspec.Struct, frozen=True):
 
 
 def derived_checks(wire_type: type) -> Iterator[Check]:
-    """Yield the checks that remain after decoding, for all places of the shape. `at` has [] for items of arrays."""
+    """Yield the checks that remain after decoding, for all paths of the shape. `at` has [] for items of arrays."""
     yield from _derived(inspect.type_info(wire_type), "")
 
 
@@ -294,7 +294,7 @@ def _type_info(wire_type: type) -> inspect.Type:
 
 
 class _Walk:
-    """Walk over one value that notes shape errors and returns the value with stand-ins in their places."""
+    """Walk over one value that notes shape errors and returns the value with stand-ins in their positions."""
 
     def __init__(self, wire_type: type, bounds: Bounds) -> None:
         self.wire_type = wire_type

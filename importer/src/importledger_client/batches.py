@@ -12,6 +12,7 @@ from importledger_client.errors import ImportLedgerError, Unavailable
 from importledger_client.protocol import TryLater, is_blank
 
 MOST_LINES, MOST_BYTES = 500, 2 * 2**20
+"""Most lines and bytes of one request. A longer line is sent alone."""
 ANSWER_BYTES = 48 * 2**10
 """Longest answer to expect for one request [bytes]. It fits into the buffer of any socket: the service may then answer
 while it reads, although this client reads only after it has written everything."""

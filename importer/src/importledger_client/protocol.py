@@ -18,6 +18,7 @@ TOKEN = "/v1/graphql/"  # noqa: S105 - an address
 MODES = ("create", "validate", "dry_run")
 
 MAX_LINE_BYTES = 16 * 2**20
+"""Longest line of an answer [bytes]. Longer ones are refused."""
 MAX_ANSWER_BYTES = 256 * 2**20
 """Longest answer that is not a stream of lines [bytes]. Longer ones are refused."""
 NOT_UNDERSTOOD = "The answer is not one of an import ledger: is the address right?"

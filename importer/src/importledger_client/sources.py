@@ -18,6 +18,7 @@ from importledger_client.display import counted
 from importledger_client.protocol import is_blank
 
 LONGEST_LINE = 10 * 2**20
+"""Most bytes of a line. Longer ones are refused, and not sent."""
 STDIN = "-"
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"

@@ -13,6 +13,7 @@ Kind = tuple[str, str]
 """A code, and a path with [] for each place in a list, as in the record of a run."""
 
 MOST_KINDS = 3
+"""Kinds whose correction is proposed."""
 _INDEX = re.compile(r"\.\d+(?=\.|$)")
 
 

@@ -27,6 +27,7 @@ RENEW_BEFORE_S = 300
 LONGEST_PAUSE_S = 15.0
 """Longest pause between two attempts, unless the service asks for a longer one [seconds]."""
 LONGEST_RETRY_AFTER_S = 60.0
+"""Longest pause that the service can request [seconds]."""
 
 _OBTAIN = "mutation($key: String!) { obtainToken(input: {organizationSecretKey: $key}) { token payload } }"
 

@@ -62,7 +62,7 @@ def of_system(error: OSError) -> str:
 
 
 def fail_without_values() -> None:
-    """Make unexpected errors print their place without their text, which may quote accounts."""
+    """Make unexpected errors print their location in the code without their text, which may quote accounts."""
 
     def report(error: BaseException | None) -> None:
         if error is not None:
