@@ -1,4 +1,4 @@
-"""Rules over customers, how to reach them and what they consented to."""
+"""Rules over customers, their contact data and their consents."""
 
 from functools import partial
 

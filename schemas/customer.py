@@ -1,4 +1,4 @@
-"""A customer of the account, and what the customer has consented to."""
+"""A customer of the account, with consents."""
 
 from datetime import date
 from typing import Annotated, Literal

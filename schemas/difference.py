@@ -22,7 +22,7 @@ _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 class FieldChange(Wire, frozen=True, kw_only=True):
-    """Change of one place: `kind` is added, removed or changed; `before` and `after` are its values.
+    """Change at one path: `kind` is added, removed or changed; `before` and `after` are its values.
 
     A list that leaves changes out ends with an entry of the kind `left_out`. Its `left_out` is their number, or null
     if counting them takes too long.

@@ -8,7 +8,7 @@ from schemas.base import MAX_ITEMS, DecimalText, ExternalNumber, Moment, Require
 
 
 class EnergyAmount(Wire, frozen=True, kw_only=True):
-    """Identified by MaLo-ID, EDIFACT reference, preceding reference, product, line item and period."""
+    """An energy amount, identified by MaLo-ID, EDIFACT and preceding reference, product, line item and period."""
 
     malo_number: Required
     """Market location identifier (Marktlokation, MaLo-ID): 11 digits with check digit."""

@@ -1,6 +1,6 @@
 """Sentences for people, in English and in German side by side.
 
-A `Sentence` is a str in English. `api.http.languages` chooses the language where it encodes an answer.
+A `Sentence` is a str in English. `api.http.languages` chooses the language when it encodes an answer.
 """
 
 from typing import Any

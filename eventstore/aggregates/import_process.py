@@ -92,7 +92,7 @@ class ImportErrored(Failure, frozen=True):
 
 
 class DryRunSucceeded(Event, frozen=True):
-    """The dry run did the same as a real run, and was rolled back."""
+    """The dry run has completed all steps of a real run, and was rolled back."""
 
     attempt: Count
     rules_edition: str = ""
@@ -178,7 +178,7 @@ class StageImport(Staging, Command, frozen=True):
 
 
 class StartImport(Command, frozen=True):
-    """Start an attempt if the import is due. After `max_attempts` the import ends in ERRORED instead."""
+    """Start an attempt if the import is due. After `max_attempts` the import fails instead."""
 
     worker: int
     lease_until: datetime
@@ -186,7 +186,7 @@ class StartImport(Command, frozen=True):
 
 
 class PostponeImport(Command, frozen=True):
-    """End this start and try again at `due_at`."""
+    """End the attempt of this start; the next may begin at `due_at`."""
 
     start: int
     code: str

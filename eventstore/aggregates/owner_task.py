@@ -1,6 +1,7 @@
 """Owner tasks: a user requests an action that needs the database owner's rights, and the relay runs it. Pure.
 
-A task runs once. If the relay dies meanwhile, it starts the task again, so every task must be repeatable.
+A task that has succeeded is not run again. If the relay dies during an attempt, the task is started again. Every task
+must therefore be repeatable.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Market participants: imported once, not changed by a second import. Pure.
 
 A participant belongs to the organisation that sent it. The operator's organisation has the name "". The record itself
-names contact persons, so it is a payload beside the log. Contacts can be erased; the rest stays.
+names contact persons, so it is a payload outside of the log. Contacts can be erased; the rest stays.
 """
 
 from datetime import datetime

@@ -23,7 +23,7 @@ EmailLanguage = Literal["de", "en"]
 class SupplierSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a supplier's accounts. The defaults are those of the contract.
 
-    This is the only list of settings. The view's columns, the settings that api and workers know, and `importledger
+    This is the only list of settings. The view's columns, the settings in api and workers, and `importledger
     supplier set` and `show` follow from it. A title is the setting's name on the command line if it differs from the
     field's. `no` and `yes` are its words there.
     """
@@ -49,7 +49,7 @@ class DocumentsRootMissing(Refused):
 
 
 class AlreadyArchived(Refused):
-    """The supplier's payloads lie in an archive already."""
+    """The supplier's payloads are in an archive already."""
 
     code = "supplier_already_archived"
     sentences = (

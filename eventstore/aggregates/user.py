@@ -1,6 +1,6 @@
 """Users of the console: persons of an organisation, their role and their sign-ins. Pure.
 
-Events name a user by an id only. Name, e-mail address and password are rows beside the log that can be deleted
+Events name a user by an id only. Name, e-mail address and password are rows outside of the log that can be deleted
 (`projections.auxiliary.user_details`).
 """
 

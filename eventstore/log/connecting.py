@@ -157,7 +157,7 @@ def waiting_for_standbys(connection: PooledConnection[Any]) -> Iterator[None]:
 
 
 def wait_for_standby(connection: Connection[Any]) -> None:
-    """Return when a standby has everything that is visible now, if commits wait for one.
+    """Wait until a standby has everything that is visible now, if commits wait for one.
 
     Raises StoreUnavailable. For a connection in autocommit. A transaction without WAL waits for no standby, so this one
     writes a WAL message that nobody reads.

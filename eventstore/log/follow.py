@@ -67,7 +67,7 @@ def listen(connection: Connection[Any]) -> None:
 
 
 def wait(connection: Connection[Any], timeout_s: float = POLL_S) -> None:
-    """Return after a notification or the timeout."""
+    """Wait for a notification, at most until the timeout."""
     for _ in connection.notifies(timeout=timeout_s, stop_after=1):
         pass
 
@@ -113,7 +113,7 @@ class CommitNotifier:
         self._thread = supervision.thread("notifier", self._notify_on_demand, self._closed)
 
     def notify(self) -> None:
-        """Request a notification; returns at once."""
+        """Request a notification, and return immediately."""
         self._wanted.set()
 
     def close(self) -> None:

@@ -135,7 +135,7 @@ class Ledger:
             require_intake(connection)
 
     def wait_for_standby(self) -> None:
-        """Return when a standby has everything that is visible now, if commits wait for one.
+        """Wait until a standby has everything that is visible now, if commits wait for one.
 
         Raises StoreUnavailable.
         """

@@ -1,4 +1,4 @@
-"""Payloads: importers' bytes as received, zstd-compressed, encrypted, stored beside the log by (stream, SHA-256).
+"""Payloads: importers' bytes as received, zstd-compressed, encrypted, stored outside of the log by (stream, SHA-256).
 
 Each import process has a key (AES-256-GCM) in a table of its own, which also encrypts later records of its account.
 Each market participant has one for its contacts. Other payloads hold no personal data and are only compressed.
@@ -115,7 +115,7 @@ class PayloadErased(ValueError):
 def keys_for(connection: Connection[Any], subjects: Collection[str]) -> dict[str, bytes]:
     """Return the key of each import stream, and make missing ones. Raises AccountErased.
 
-    A new key is committed before it is used, so that two callers at once get the same.
+    A new key is committed before it is used, so that concurrent callers get the same.
     """
     connection.execute(
         "SELECT add_payload_keys(%s::text[], %s::bytea[])", (list(subjects), [random_key() for _ in subjects])

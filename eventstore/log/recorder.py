@@ -215,7 +215,7 @@ class LedgerRecorder(PostgresApplicationRecorder):
 
 
 class _Queued(Cursor[tuple[Any, ...]]):
-    """Cursor whose statement waits in the pipeline's queue instead of being sent at once."""
+    """Cursor whose statement waits in the pipeline's queue instead of being sent immediately."""
 
     def _execute_gen(self, query: Any, params: Any = None, *, prepare: Any = None, binary: Any = None) -> Any:
         yield from self._start_query(query)

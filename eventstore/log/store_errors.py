@@ -25,7 +25,7 @@ from eventstore.log.intake_stop import NOT_COMPARED, STOPPED
 
 VERSION_CONFLICT = "LG001"
 ROLLED_BACK = (DeadlockDetected, SerializationFailure)
-"""Errors after which nothing was stored, so that the same transaction may be tried again at once."""
+"""Errors after which nothing was stored, so that the same transaction may be tried again immediately."""
 
 _CONTENT = "54"
 """SQLSTATE class of values that are too large or too deep: every further try would fail as well."""

@@ -1,4 +1,4 @@
-"""Backup of the log and the tables beside it, from one snapshot, while the service runs; and its restore.
+"""Backup and restore of the log and of other tables that cannot be derived. The service may run during a backup.
 
 A backup is a folder: a manifest, and a zstd-compressed COPY file for each table that cannot be derived. Views and
 platform records are not in it: they are rebuilt from the log. Any Postgres with COPY can read it.

@@ -1,7 +1,7 @@
 """Tests whether a database is fit for the log: it must keep acknowledged data and support the append.
 
 The tests try each feature. An engine with Postgres' protocol, or a pooler in between, may accept every statement and
-still give a lock to two sessions at once.
+still give a lock to two sessions at the same time.
 """
 
 import secrets

@@ -73,7 +73,7 @@ def pending_migrations(connection: "psycopg.Connection[Any]") -> list[Pending]:
 
 
 def why_not_rolled(script: str) -> str | None:
-    """Return the reason of a migration's first line against running the previous version beside it, or None."""
+    """Return why, by its first line, the previous version must not run with a migration; None if it may."""
     first, _, _ = script.partition("\n")
     if first.startswith((f"{ROLLABLE}yes", ONLINE)):
         return None
@@ -85,8 +85,8 @@ def why_not_rolled(script: str) -> str | None:
 def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
     """Migrate the database to the newest schema and grant the roles their rights; return the applied files.
 
-    Two runs at once are safe. Raises MigrationError if an applied file has changed or the schema is newer, RoleMissing,
-    RoleNotReset.
+    Two concurrent runs are safe. Raises MigrationError if an applied file has changed or the schema is newer, and
+    RoleMissing, RoleNotReset.
     """
     applied = []
     with psycopg.connect(admin_url, autocommit=True) as connection:
@@ -162,7 +162,7 @@ def patiently(step: Callable[[], None]) -> None:
 def _apply(connection: "psycopg.Connection[Any]", name: str, script: str, digest: str) -> None:
     """Apply a file, and store its name and digest: all or nothing.
 
-    Postgres refuses a concurrent build beside another statement, so an online file has exactly one.
+    Postgres refuses a concurrent build in one script with another statement, so an online file has exactly one.
     """
     if script.startswith(ONLINE):
         for index in re.findall(r"^CREATE (?:UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS (\w+)", script, re.M):

@@ -181,7 +181,8 @@ WHERE oid = ANY(%s::text[]::regprocedure[]) AND pg_has_role(proowner, 'USAGE')
 def make_roles(connection: Connection[Any], service_role: str | None) -> None:
     """Create missing roles. Let the service's own role, if there is one, act as all of them.
 
-    A service on a foreign Postgres has one role for all processes. Raises RoleMissing, RoleNotReset.
+    The service may have one role for all processes, for instance on a managed Postgres.
+    Raises RoleMissing, RoleNotReset.
     """
     for role in ROLES.values():
         if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (role,)).rowcount:

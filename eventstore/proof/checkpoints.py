@@ -89,7 +89,7 @@ class LogKey(msgspec.Struct, frozen=True):
 class Copy(NamedTuple):
     """Name of a copy: the size of its tree and the branch; size 0 names a continuation.
 
-    The first checkpoint of a branch has a second copy, `continued.BRANCH.note`: stores list it whatever the size.
+    The first checkpoint of a branch has a second copy, `continued.BRANCH.note`, which `ends` lists from any size on.
     """
 
     size: int

@@ -138,7 +138,7 @@ def _open_payloads_alone(database_url: str, snapshot: str, part: int, parts: int
 
 
 def open_payloads(connection: Connection[Any], part: int, parts: int) -> VerifiedPayloads:
-    """Open the payloads of one of `parts` parts of the streams, and compare them with their digests."""
+    """Decrypt the payloads of part `part` (from 0) of all streams, and compare them with their digests."""
     verified = VerifiedPayloads()
     with connection.cursor("payloads", binary=True, row_factory=tuple_row) as cursor:
         cursor.execute(_SELECT_PAYLOADS, (_TOPICS_WITH_PAYLOAD, parts, part))
@@ -180,7 +180,7 @@ def missing_payloads(connection: Connection[Any]) -> VerifiedPayloads:
 
 
 def _archives(connection: Connection[Any]) -> dict[str, SupplierArchived]:
-    """Return the suppliers whose payloads may be only in an archive, by the log."""
+    """Return the present archives that the log names, by supplier. Payloads may be only there."""
     archives = {}
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         for stream, topic, state in cursor.execute(_SELECT_ARCHIVED):

@@ -134,7 +134,7 @@ def event_line(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _covering(connection: Connection[Any], origin: str, events: Sequence[dict[str, Any]]) -> dict[int, str]:
-    """Return the first checkpoint of this origin that covers each event, by size. The key changes the origin."""
+    """Return the first checkpoint of this origin that covers each event, by size. A new key has a new origin."""
     notes: dict[int, str] = {}
     for event in events:
         for (note,) in rows_of(connection, _SELECT_COVERING, event["position"], origin + "\n"):

@@ -92,7 +92,7 @@ class Sealed(msgspec.Struct, frozen=True):
 
 @contextmanager
 def sealing_lock(connection: Connection[Any], *, waits: bool) -> Iterator[bool]:
-    """Yield whether this connection is the log's only sealer while the block runs."""
+    """Yield whether this connection is the log's only sealer while the block runs. With `waits`, wait until it is."""
     function = "pg_advisory_lock" if waits else "pg_try_advisory_lock"
     is_held = bool(value_of(connection, f"SELECT {function}(%s)", locks.SEALER)) or waits
     try:
@@ -330,7 +330,7 @@ def _refuse_differing(
 def _refuse_other_branches(
     connection: Connection[Any], ends: Mapping[int, int], branch: int, outside: Outside, keys: Sequence[str]
 ) -> None:
-    """Refuse to sign on an older branch if there is a newer one, here or outside."""
+    """Raise LogDiffers for a newer branch outside, SealRefused for an older one that went on after its loss."""
     newest = max(ends, default=0)
     if newest > branch:
         note = outside.note(ends[newest], branch=newest)

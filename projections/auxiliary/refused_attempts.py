@@ -93,7 +93,7 @@ def write_attempts(connection: Connection[Any], attempts: Mapping[UUID, Attempt]
 
 
 def delete_old_attempts(connection: Connection[Any], at: datetime, *, limit: int = MAX_OF_SUPPLIER) -> int:
-    """Delete attempts older than 90 days, and all but the newest of each supplier; return their number."""
+    """Delete attempts older than 90 days, and all but the `limit` newest of each supplier; return how many."""
     deleted = connection.execute(_DELETE_OLD, (at - KEPT_FOR,)).rowcount
     suppliers = [row[0] for row in rows_of(connection, _SELECT_SUPPLIERS)]
     for supplier in suppliers:

@@ -253,7 +253,10 @@ async def account_time_line(
     before: int = 10**18,
     limit: int = 100,
 ) -> TimeLine:
-    """Read the account's newest events before `before`, up to `upto`; unreadable ones as `Unreadable`."""
+    """Read the account's newest events before the position `before`, up to the position `upto`, newest first.
+
+    Unreadable ones are `Unreadable`.
+    """
     parameters: dict[str, Any] = {"upto": upto, "before": before, "limit": limit + 1}
     parameters |= {"streams": _streams(supplier, external, []), "supplier": supplier, "external": external}
     [(first, last, last_then, places)] = await fetch_rows(connection, _SELECT_PLACES, **parameters)

@@ -217,7 +217,7 @@ def read_vitals(
 
 
 def read_part(connection: Connection[Any], projections: tuple[str, ...], name: str) -> Vitals:
-    """Read one of `PARTS`; all other numbers are missing. Raises psycopg.Error where it cannot be read."""
+    """Read one of `PARTS`; all other numbers are missing. Raises psycopg.Error if it cannot be read."""
     overview = Vitals()
     PARTS[name](_Asking(connection, projections), overview)
     return overview

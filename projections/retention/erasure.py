@@ -119,7 +119,7 @@ def _without_contacts(ledger: Ledger, stream: str, imported: ParticipantImported
 def _be_alone(connection: Connection[Any]) -> None:
     """Wait for writers of personal data, and make new ones wait until the transaction ends.
 
-    They then find the person erased. A wait of 60 seconds for running writers fails.
+    They then find the person erased. The transaction fails if running writers take longer than a minute.
     """
     connection.execute("SET LOCAL statement_timeout = 0")
     connection.execute("SET LOCAL lock_timeout = '60s'")
@@ -136,7 +136,7 @@ def _forget(
     events: Sequence[Recorded],
     left: bytes | None,
 ) -> None:
-    """Delete the data stored beside these streams, then the person's data in each version of each projection.
+    """Delete the data of these streams outside of the log, then the person's data in each version of each projection.
 
     `events` are the erasures; `left` is the participant's record without contacts, None for an import.
     """

@@ -126,7 +126,7 @@ class _Workers:
     def each(
         self, work: Callable[[Connection[Any], Piece], PieceResult], items: Sequence[Piece]
     ) -> Iterator[PieceResult]:
-        """Do the work for each item; yield results as they complete."""
+        """Call `work` with a connection and each item; yield results as they complete."""
         if self._jobs == 1 or len(items) == 1:
             for item in items:
                 yield work(self._connection, item)

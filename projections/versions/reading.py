@@ -64,7 +64,7 @@ class Poison(msgspec.Struct, frozen=True):
 
 
 class Batch(list[Seen | Poison]):
-    """Events that were read at once. `is_cut` is True if the next ones would have been too many bytes."""
+    """Events of one read. `is_cut` is True if MOST_BYTES has ended the read before the limit of events."""
 
     is_cut = False
 

@@ -44,7 +44,7 @@ class KnownSupplier(SupplierSettings, frozen=True, kw_only=True, dict=True):
         return msgspec.convert(self, Terms, from_attributes=True)
 
 
-msgspec.json.Decoder(Terms)  # compile it before threads use it at once (`schemas.reading.shape.Shape`)
+msgspec.json.Decoder(Terms)  # compile it before several threads use it (`schemas.reading.shape.Shape`)
 
 
 _NOT_ARCHIVED = {"archive_url": "", "archived_upto": 0}

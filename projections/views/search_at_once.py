@@ -1,6 +1,6 @@
 """Rows of `account_search` that an api process writes in the transaction that stages an account.
 
-A new account is therefore found at once, and its payload need not be decrypted again for its terms. Only the first
+A new account is therefore found immediately, and its payload need not be decrypted again for its terms. Only the first
 event of a stream writes a row; later events, and other processes' accounts, follow the log.
 """
 
@@ -18,7 +18,7 @@ from projections.views.account_search import ACCOUNT_SEARCH, PART_BITS, search_t
 from schemas.account import Account
 
 MOST_BYTES, MOST_LETTERS, MOST_TERMS = 64 * 1024, 200, 100
-"""Limits of an account whose row is written at once: bytes of the body, letters of names, terms.
+"""Limits of an account whose row is written with the append: bytes of the body, letters of names, terms.
 
 The row of a larger one follows the log: it would delay other requests and hold the log's lock.
 """

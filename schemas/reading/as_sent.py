@@ -35,7 +35,7 @@ NO_TEXT, NO_ITEMS = _NoText(), _NoItems()
 
 
 Field = tuple[str, Any] | tuple[str, Any, Any]
-"""Name and type of a field, and its default where it has one."""
+"""Name and type of a field, and its default if it has one."""
 
 
 @cache

@@ -84,14 +84,17 @@ class NotJson(Exception):
 
 
 class Shape(Generic[T]):
-    """Reader of bodies as `T`. Build shapes at import time: building them in two threads at once crashes msgspec."""
+    """Reader of bodies as `T`. Build shapes at import time: building them in two threads at a time crashes msgspec."""
 
     def __init__(self, wire_type: type[T]) -> None:
         self.wire_type = wire_type
         msgspec.json.Decoder(wire_type)
 
     def examine(self, body: bytes, bounds: Bounds = ASKED) -> tuple[T, Sequence[Problem]]:
-        """Return the body with harmless stand-ins for its shape errors, and these. Raises NotJson, TooMuchWork."""
+        """Return the body, with stand-ins for values that do not fit, and its shape errors.
+
+        Raises NotJson, TooMuchWork.
+        """
         if detail := _excess(body, bounds):
             return self._names_at_fault(body, detail)
         try:

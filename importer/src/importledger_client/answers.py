@@ -64,7 +64,7 @@ class ImportStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunError(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of accounts of a run with this error at this path."""
+    """Number of occurrences of an error, or of a warning, at a path in a run. Each attempt counts."""
 
     code: str
     path: str = ""
@@ -86,7 +86,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     eta_s: float | None = None
     errors: tuple[RunError, ...] = ()
     warned: int = 0
-    """Accounts that were accepted with warnings."""
+    """Accepted or validated submissions with warnings."""
     warnings: tuple[RunError, ...] = ()
 
     @property

@@ -29,7 +29,7 @@ _ENDING = msgspec.json.Decoder(_Ending)
 
 
 class Batch:
-    """Lines with their numbers, and their receipts as they come."""
+    """Lines with their numbers, and the receipts that have arrived so far."""
 
     headers = {"Content-Type": "application/x-ndjson", "Content-Encoding": "zstd"}  # noqa: RUF012 - never changed
 
@@ -74,7 +74,7 @@ class Batch:
         self.receipts.append(msgspec.structs.replace(receipt, line=number))
 
     def check(self) -> None:
-        """Check that the answer is complete. Raises TryLater where receipts are missing because it was cut."""
+        """Check that the answer is complete. Raises TryLater if receipts are missing because it was cut."""
         if not self.is_complete and self._has_summary:
             raise ImportLedgerError("The service has answered fewer lines than were sent.")
         if not self.is_complete:
@@ -135,7 +135,7 @@ class Underway:
         self._bytes += batch.size
 
     def first(self) -> Batch:
-        """Remove the first batch, and return it when it has its receipts."""
+        """Remove the first batch, wait for its receipts, and return it."""
         future, size = self._sent.popleft()
         self._bytes -= size
         return future.result()

@@ -40,8 +40,8 @@ class Client:
 
     `url` and `key` default to IMPORTLEDGER_URL and IMPORTLEDGER_KEY. The client obtains and renews tokens. It repeats a
     request that may succeed later, with growing, random pauses, for `patience_s` seconds (`first_patience_s` before
-    the first answer of the service). This is safe: a create carries an idempotency key, and the service knows an
-    account by its number and content. `on_wait` is called before each pause with the reason and the seconds.
+    the first answer of the service). This is safe: a create carries an idempotency key, and the service recognises
+    an account by its number and content. `on_wait` is called before each pause with the reason and the seconds.
     `traceparent` is sent with every request: a text, or a function that returns it.
     Plain HTTP to another machine needs `insecure_http`, since others can read the key. Redirects are not followed.
     """

@@ -89,7 +89,7 @@ class Progress:
             self._live.stop()
 
     def show(self, text: str, share: float | None = None, *, is_news: bool = False) -> None:
-        """Show the line. `is_news` prints it in a log at once."""
+        """Show the line. `is_news` prints it in a log immediately."""
         if self._live is not None:
             self._live.update(self._drawn(visible(text), share or 0.0))
         elif is_news or time.monotonic() >= self._next:

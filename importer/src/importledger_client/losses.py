@@ -83,7 +83,7 @@ class Losses:
             self._joined[table].add(row.number)
 
     def end_account(self, number: str, tables: Mapping[str, list[Numbered]]) -> None:
-        """Account for the rows of one account, by table, and begin the next account."""
+        """Record which cells and rows of an account, by table, were used and which are lost; begin the next one."""
         for table, rows in tables.items():
             for row in rows:
                 if table and row.number not in self._joined[table]:

@@ -154,7 +154,10 @@ class Mapped:
             return f"{UNREADABLE}{value}"
 
     def _row(self, rows: _Rows, column: str, options: Mapping[str, Any]) -> Numbered | None:
-        """Return the row whose value of a column is used: all must have the same value unless `first` chooses one."""
+        """Return the row whose value of a column is used, None if no row has one.
+
+        All rows must have the same value unless `first` chooses one.
+        """
         filled = [row for row in rows.rows if row.cells.get(column) is not None]
         self.losses.read(rows.table, filled, column)
         if "first" in options:
@@ -173,7 +176,7 @@ class Mapped:
         return filled[0]
 
     def _order(self, row: Numbered, by: str) -> tuple[str, Any] | None:
-        """Return the value that orders a row: a moment, else a number, else text. None without a value."""
+        """Return (kind, value) by which a row is ordered: a moment, else a number, else text. None without a value."""
         cell = row.cells.get(by)
         if cell is None:
             return None

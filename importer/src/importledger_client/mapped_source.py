@@ -35,7 +35,7 @@ _ROUNDED = (
 class MappedSource(Source):
     """Tables as lines, one for each account, with the number of its first row.
 
-    `is_strict` yields no line while the mapping leaves something open, as `push` needs.
+    With `is_strict`, no line is yielded while the mapping leaves something open, as `push` needs.
     """
 
     def __init__(

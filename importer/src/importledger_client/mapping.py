@@ -119,7 +119,7 @@ def places(
 
 
 class _Texts(yaml.BaseLoader):
-    """YAML as texts, without aliases: a few lines of them can stand for more than any memory holds."""
+    """YAML as texts, without aliases: a few lines with aliases can expand to more than fits into memory."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):

@@ -80,7 +80,7 @@ def receipt_of(account: bytes, status: str) -> Receipt:
 
 
 def lines_of(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines of an answer while it comes in. Raises ImportLedgerError for a line that is too long.
+    """Yield the lines of an answer while it is received. Raises ImportLedgerError for a line that is too long.
 
     Only a line feed ends a line: texts in JSON may contain other separators.
     """

@@ -127,7 +127,7 @@ def sources_of(
 ) -> list[Source]:
     """Return the files as sources of lines. Raises Stop for a table without a mapping, and Unreadable.
 
-    `is_strict` makes a mapping that leaves something open yield no account.
+    With `is_strict`, a mapping that leaves something open yields no account.
     """
     if mapping is not None:
         return [MappedSource(files, read_mapping(mapping), mapping, supplier, is_strict=is_strict)]

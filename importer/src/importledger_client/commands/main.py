@@ -85,7 +85,7 @@ def unforeseen(error: BaseException) -> str:
 
 
 def _end(code: int) -> None:
-    """End the process at once, even if threads still wait for the service."""
+    """End the process immediately, even if threads still wait for the service."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -66,9 +66,9 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
 
 
 def _counted(sources: list[Source], supplier: str | None) -> tuple[Counting, list[str], dict[str, Any]]:
-    """Count all lines twice. Returns the counting, the places of lines that are not accounts, and the counts.
+    """Count all lines twice.
 
-    Raises Differs.
+    Returns the counting, the numbers and files of lines that are not accounts, and the counts. Raises Differs.
     """
     counting, again, bad = Counting(), Recount(), list[str]()
     for source in sources:

@@ -36,7 +36,7 @@ def _ending(name: str) -> str:
 
 
 class Table:
-    """A table of one or more files. Columns in `ignored` may be there twice; `""` stands for those without a name."""
+    """A table of one or more files. Columns in `ignored` may have a name twice; `""` stands for those without one."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Table:
         return [sheets[title] for title in chosen]
 
     def _named(self, part: Part) -> list[str]:
-        """Return the header of a part. Raises Unreadable if it has other columns than the first part."""
+        """Return the header of a part. Raises Unreadable for a repeated name, or other columns than the first part."""
         with damage_named(part.label):
             header = part.header()
         for column, times in collections.Counter(header).items():
