@@ -20,7 +20,7 @@ DICTIONARY_NUMBER = 40_001
 DICTIONARY_SHA256 = "6b3c401bd330104ba8df7f09af422156f99e5c5246e094b43fa96f5941dd2b09"
 
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
-"""Larger than any body. A few stored bytes must not fill a reader's memory."""
+"""Limit of a decompressed body, larger than any request. A small frame could otherwise fill the reader's memory."""
 SMALL_BYTES = 16 * 1024
 _LEVEL = 1  # 3 is a quarter slower and saves 3 % of the bytes
 _SMALL = zstandard.ZstdCompressionParameters.from_level(
@@ -56,7 +56,7 @@ def decompressed(content: bytes) -> bytes:
 
 
 def _reason(content: bytes) -> NotCompressed:
-    """Return why a content cannot be read."""
+    """Return the error for content that zstd could not decompress."""
     try:
         number = zstandard.get_frame_parameters(content).dict_id
     except zstandard.ZstdError:
@@ -79,11 +79,11 @@ def whole_dictionary(file: Path) -> bytes:
 
 _dictionary = zstandard.ZstdCompressionDict(
     whole_dictionary(DICTIONARY)
-)  # at import, so that a damaged file is found at the start
+)  # read at import, so that a process with a damaged file does not start
 
 
 class _Own(threading.local):
-    """Compressors of each thread. Two threads must not use one at the same time."""
+    """Compressors and decompressor of each thread: zstandard's objects must not be used by two threads at once."""
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(level=_LEVEL)

@@ -45,19 +45,19 @@ def without_null(node: inspect.Type) -> inspect.Type:
 
 
 def is_free(node: inspect.Type) -> bool:
-    """Return whether any JSON is allowed there."""
+    """Return whether a field of this type may hold any JSON."""
     return isinstance(node, inspect.AnyType | inspect.DictType) or (
         isinstance(node, inspect.VarTupleType) and isinstance(node.item_type, inspect.AnyType)
     )
 
 
 def folded_type(node: inspect.StructType) -> str:
-    """SQL type of a column with a list of such objects."""
+    """Return the SQL type of a column with a list of such objects."""
     return "json" if any(map(is_free, kinds_of(node))) else "jsonb"
 
 
 def place_of_member(name: str) -> tuple[int, str]:
-    """Sort key of members of JSONB in Postgres, which is faster with members in this order."""
+    """Return the key by which Postgres sorts the members of a JSONB object: shorter names first."""
     return len(name), name
 
 
@@ -93,7 +93,7 @@ def list_encoding(node: inspect.StructType) -> Callable[[Any], bytes]:
 
 
 def object_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
-    """Return the encoder of such an optional object, without fields of any JSON, which have their own columns."""
+    """Return the encoder of such an optional object. Fields for any JSON are left out: they have their own columns."""
     fields = [field for field in node.fields if not is_free(without_null(field.type))]
     encoded = _compiled("w", "encode({})", fields, _in_order, msgspec.json.encode)
 
@@ -107,7 +107,7 @@ def object_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
 
 
 def _in_order(fields: Iterable[inspect.Field]) -> list[inspect.Field]:
-    """Sort fields like Postgres sorts the members of JSONB, so that it need not sort them."""
+    """Sort fields like Postgres sorts the members of JSONB, which saves it the sorting."""
     return sorted(fields, key=lambda field: place_of_member(field.name))
 
 

@@ -1,7 +1,7 @@
 """Rows of the platform's tables in the format of COPY, by functions that are compiled from the tables.
 
-All rows of a table of an account are joined into one piece of memory, since they are kept until the rows of other
-accounts are ready.
+An account's rows of one table are joined into few bytes objects, since they wait for the rows of other accounts.
+Separate values would need more memory.
 """
 
 from collections.abc import Callable, Iterator, Sequence
