@@ -31,11 +31,12 @@ def create_app(
 ) -> Starlette:
     """Return the service's HTTP side on this database. Opens nothing before its lifespan begins.
 
-    `settings` are those of `Services`. Rates are shared through Redis, if there is one. `request_key` makes the MACs
-    that the relay checks; without one, only this process accepts them. In `roles_file` a supervisor lists roles that
-    die after every start. `/readyz` checks the required durability. `open_ledger` opens the log when it may be written
-    to. `address_of` returns the client's address, behind a trusted proxy too. `expose` returns the text of `/metrics`.
-    `more_routes` returns routes of other packages, tried last. `look` gets functions that report metrics.
+    `settings` are those of `Services`. Rates are shared through Redis, if there is one. `request_key` makes the
+    MACs of users' requests, which the relay checks; without one, only this process accepts them. In `roles_file` a
+    supervisor lists roles that die after every start. `/readyz` checks the required durability. `open_ledger` opens
+    the log when it may be written to. `address_of` returns the client's address, behind a trusted proxy too.
+    `expose` returns the text of `/metrics`. `more_routes` returns routes of other packages, tried last. `look` is
+    called with functions that report metrics.
     """
     services = Services(database_url, token_key, redis_url, operations=OPERATIONS, **settings)
 

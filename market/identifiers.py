@@ -75,7 +75,7 @@ def is_energy_identification_code(text: str) -> bool:
 
 @lru_cache(4096)
 def is_obis_code(text: str) -> bool:
-    """Return True for an OBIS code `A-B:C.D.E*F` with groups from 0 to 255; only C and D are required."""
+    """Return True for an OBIS code `A-B:C.D.E*F` with groups from 0 to 255. `A-B:`, `.E` and `*F` may be absent."""
     match = _OBIS.match(text)
     return match is not None and all(int(group) <= 255 for group in match.groups() if group)
 

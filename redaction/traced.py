@@ -10,7 +10,9 @@ from redaction.shown import said_by
 
 
 def traced(error: BaseException) -> str:
-    """Format the traceback of an error like Python, without values and local variables."""
+    """Format the traceback of an error and its causes: files, lines, functions, and messages without quoted values.
+
+    It has no source lines and no local variables."""
     lines: list[str] = []
     seen: set[int] = set()
     chain: list[BaseException] = []

@@ -12,7 +12,7 @@ _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 def echo(submitted: Any, typed: Wire) -> bytes:
-    """Return the submitted body as JSON. Described decimals have the form of `typed`, all other values are unchanged.
+    """Return the submitted data as JSON, with decimals of documented fields as in `typed` and other values unchanged.
 
     Fields that `typed` does not have are left out.
     """

@@ -33,7 +33,7 @@ class SharedCounts:
         self._numbers[2 * self._place + 1] = time.monotonic_ns()
 
     def leave(self) -> None:
-        """Withdraw the number of this process."""
+        """Let the other processes ignore this process's number from now on."""
         self._numbers[2 * self._place + 1] = 0
 
     def least_of_others(self) -> int | None:

@@ -55,6 +55,8 @@ def run_worker(
 ) -> None:
     """Process imports and send e-mails until `stop` is set. Messages that have begun are finished first.
 
+    `places`: by organisation, the URLs below which its documents may lie.
+
     Without Redis the relay runs in this process as well, since messages cannot leave it. E-mails have their own thread,
     so that a slow mail server delays no import. So have reconciliations, which wait for imports.
     """

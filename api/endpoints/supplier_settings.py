@@ -1,4 +1,4 @@
-"""A supplier's settings by the names and words of the command line, made from `SupplierSettings`."""
+"""Table of a supplier's settings for the command line and the console, derived from `SupplierSettings`."""
 
 import re
 from collections.abc import Mapping

@@ -94,4 +94,4 @@ async def finished(visit: Visit, task_id: str) -> None:
             raise visit.refusal(503, _NOT_YET)
         await asyncio.sleep(POLL_S)
     if task.status == "FAILED":
-        raise visit.refusal(400, N_("The operation was refused: %(error)s."), error=task.error)
+        raise visit.refusal(400, N_("The operation failed: %(error)s."), error=task.error)

@@ -71,7 +71,7 @@ def action(path: str, *, roles: frozenset[str] | None) -> Callable[..., Screen]:
 
 
 class Console(msgspec.Struct, frozen=True):
-    """Objects that all visits share."""
+    """Objects that all requests to the console share."""
 
     services: Services
     settings: ConsoleSettings

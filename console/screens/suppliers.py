@@ -268,7 +268,7 @@ async def _supplier(visit: Visit) -> SupplierListed:
 def _require_confirmation(visit: Visit, name: str) -> None:
     """Raise ApiError 400 unless the name was typed."""
     if visit.form.text("confirm") != name:
-        raise visit.refusal(400, N_("To confirm, the name must be typed exactly as shown."))
+        raise visit.refusal(400, N_("Nothing was changed: the typed name differs from the name shown."))
 
 
 def _organisation(visit: Visit) -> str:

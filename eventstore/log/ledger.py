@@ -372,10 +372,10 @@ class Ledger:
         return outcomes
 
     def _encrypted(self, payloads: Mapping[str, Payload], fresh: Container[str] = ()) -> dict[str, Payload]:
-        """Return the payloads encrypted with the persons' keys, which are made if missing. Raises AccountErased.
+        """Return the payloads, those with a person encrypted with the person's key. Raises AccountErased.
 
-        Subjects in `fresh` are assumed to have none: the new key is stored with the payload, and conflicts if there is
-        one.
+        A missing key is created. Streams in `fresh` are assumed to have none: the new key is stored with the payload,
+        and conflicts if there is one.
         """
         subjects = {
             stream: subject

@@ -76,7 +76,7 @@ WHERE supplier = %(supplier)s AND number <= (
 
 
 def write_attempts(connection: Connection[Any], attempts: Mapping[UUID, Attempt]) -> None:
-    """Store attempts in one transaction. Attempts whose id exists are skipped."""
+    """Store attempts in one transaction, except those whose id exists and those from before their person's erasure."""
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(
             _INSERT,

@@ -52,7 +52,7 @@ def is_free(node: inspect.Type) -> bool:
 
 
 def folded_type(node: inspect.StructType) -> str:
-    """Return the SQL type of a column with a list of such objects."""
+    """Return `json` for a list of these objects if one of their fields may hold any JSON, otherwise `jsonb`."""
     return "json" if any(map(is_free, kinds_of(node))) else "jsonb"
 
 

@@ -244,7 +244,9 @@ def read_back(archived: SupplierArchived, keys: Sequence[str]) -> Iterator[Archi
 
 
 def check_archive(connection: Connection[Any], archive: Archive) -> Checked:
-    """Check the archive, and decrypt every payload whose key exists. Raises ArchiveDamaged."""
+    """Check every event against the archive's checkpoint, and decrypt every payload whose key is in the database.
+
+    Other payloads count as erased. Raises ArchiveDamaged."""
     archive.check()
     checked = Checked(archive.contents)
     for batch in in_pieces(archive.payloads(), _stored_bytes, MAX_OPEN_BYTES):

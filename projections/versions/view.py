@@ -78,7 +78,7 @@ class View(Projection):
         self.definition = "; ".join((columns, f"PRIMARY KEY {self._key}", *map(" ".join, self.indexes.items())))
 
     def values(self, recorded: Recorded, position: int) -> dict[str, Any] | None:
-        """Return the row's values after the event at this position; None if it leaves the row unchanged. Pure."""
+        """Return the values that the event sets in its row; None if it leaves the row unchanged. Pure."""
         change = self._changes.get(type(recorded.event))
         given = change(recorded.event, recorded) if callable(change) else change
         if given is None:

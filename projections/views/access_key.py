@@ -51,7 +51,9 @@ ACCESS_KEY = View(
 
 
 def wrong_keys(connection: Connection[Any]) -> Iterator[str]:
-    """Yield a sentence for each key in the table that differs from the log: such a key may be forged."""
+    """Yield a sentence for each row of the table that differs from the log, since its key may be forged.
+
+    Yields none if an event cannot be read."""
     made: dict[str, tuple[Any, ...]] = {}
     revoked: set[str] = set()
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:

@@ -47,7 +47,7 @@ def draw_account_numbers(connection: Connection[Any], count: int) -> Iterator[st
 
 @lru_cache(maxsize=16)
 def _block(number: int, key: bytes) -> list[int]:
-    """Return the values of a block, rising. After 2^28 numbers the blocks are repeated, with other last bits."""
+    """Return the 256 values of the block with this index, rising. From 2^20 on, blocks repeat with other low bits."""
     again, block = divmod(number, 1 << BLOCK_BITS)
     first = _permuted(block, key) << TURN_BITS
     own = struct.unpack(f"<{1 << TURN_BITS}H", hashlib.shake_256(key + block.to_bytes(3)).digest(2 << TURN_BITS))

@@ -45,7 +45,7 @@ class _Read(msgspec.Struct, frozen=True):
 
 
 class Projector(Follower):
-    """Follower that runs until `stop` is set, and survives the loss of Postgres."""
+    """Follower that updates the projections from the log until `stop` is set. Survives the loss of Postgres."""
 
     name = "projector"
     lock = locks.PROJECTOR

@@ -21,7 +21,7 @@ LONGEST_VALUE = 200
 
 
 class Failed(msgspec.Struct):
-    """A line of the NDJSON file: its line in the book, the account, and its errors."""
+    """A line of the NDJSON file: the account, its line in the pushed file, its errors and its warnings."""
 
     line: int
     payload: msgspec.Raw

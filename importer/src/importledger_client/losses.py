@@ -74,7 +74,7 @@ class Losses:
     def join(self, table: str, rows: Iterable[Numbered], before: set[int]) -> None:
         """Record the rows of a further table that belong to a parent.
 
-        `before` are rows that this part of the mapping has used before.
+        They are added to `before`, the rows that this part of the mapping has used for other parents.
         """
         for row in rows:
             if row.number in before and self._files[table].repeated == "refuse":

@@ -69,7 +69,7 @@ def is_blank(line: bytes) -> bool:
 
 
 def receipt_of(account: bytes, status: str) -> Receipt:
-    """Return the receipt of a single request that succeeded."""
+    """Return the receipt of an account that was sent alone and accepted. `account` is the body that was sent."""
     try:
         fields = msgspec.json.decode(account, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError):
