@@ -15,7 +15,7 @@ import msgspec
 from msgspec import NODEFAULT, UNSET, UnsetType
 
 from schemas.base import Wire
-from schemas.reading.decimals import decimals_hold, retyped, with_unchecked_decimals
+from schemas.reading.decimals import Field, decimals_hold, derived, retyped, with_unchecked_decimals
 from schemas.reading.nesting import is_read_shallow
 from schemas.reading.shape import LARGE_BYTES, Shape, exact_number
 from system.steps import Steps, to_the_end
@@ -34,24 +34,10 @@ class _NoItems(tuple[Any, ...]):
 NO_TEXT, NO_ITEMS = _NoText(), _NoItems()
 
 
-Field = tuple[str, Any] | tuple[str, Any, Any]
-"""Name and type of a field, and its default if it has one."""
-
-
 @cache
 def as_sent(wire_type: type[T]) -> type[T]:
     """Return a subclass of `wire_type` whose fields have special objects as defaults, its inner shapes as well."""
-    return msgspec.defstruct(  # type: ignore[return-value]
-        wire_type.__name__,
-        [_field(field) for field in msgspec.structs.fields(wire_type)],  # type: ignore[arg-type]
-        bases=(wire_type,),
-        module=wire_type.__module__,
-        frozen=True,
-        kw_only=True,
-        gc=False,
-        forbid_unknown_fields=True,
-        omit_defaults=True,
-    )
+    return derived(wire_type, _field, omits=True)
 
 
 def _field(field: msgspec.structs.FieldInfo) -> Field:

@@ -14,7 +14,8 @@ from msgspec import Meta, UnsetType, inspect
 from schemas.base import DECIMAL_PATTERN, DecimalText, Wire
 
 T = TypeVar("T")
-
+Field = tuple[str, Any] | tuple[str, Any, Any]
+"""Name and type of a field, and its default if it has one."""
 _SomeText = Annotated[str, Meta(min_length=1)]
 """Type of a decimal text that is checked later. An empty text would look like an absent one."""
 
@@ -28,19 +29,22 @@ def with_unchecked_decimals(wire_type: type[T]) -> type[T]:
 
     Pass a value that was read as this type to `decimals_hold`.
     """
+    omits: bool = wire_type.__struct_config__.omit_defaults  # type: ignore[attr-defined]
+    return derived(wire_type, lambda field: (field.name, retyped(field.type, _unchecked), field.default), omits=omits)
+
+
+def derived(wire_type: type[T], change: Callable[[msgspec.structs.FieldInfo], Field], *, omits: bool) -> type[T]:
+    """Return a subclass of `wire_type` with its fields as `change` returns them; `omits` is `omit_defaults`."""
     return msgspec.defstruct(  # type: ignore[return-value]
         wire_type.__name__,
-        [
-            (field.name, retyped(field.type, _unchecked), field.default)
-            for field in msgspec.structs.fields(wire_type)  # type: ignore[arg-type]
-        ],
+        [change(field) for field in msgspec.structs.fields(wire_type)],  # type: ignore[arg-type]
         bases=(wire_type,),
         module=wire_type.__module__,
         frozen=True,
         kw_only=True,
         gc=False,
         forbid_unknown_fields=True,
-        omit_defaults=wire_type.__struct_config__.omit_defaults,  # type: ignore[attr-defined]
+        omit_defaults=omits,
     )
 
 

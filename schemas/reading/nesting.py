@@ -4,7 +4,7 @@ A shape has few levels of its own. Only its fields for any JSON value can hold m
 shape is checked in these fields alone.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -34,7 +34,20 @@ def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
 
 def is_read_shallow(value: Any, wire_type: type, levels: int = MAX_DEPTH) -> bool:
     """Return True if a value of this shape has at most this many levels, those of the shape included."""
-    return _check_of(wire_type)(value, levels)
+    return _are_shallow(value, holders_of(wire_type, (inspect.AnyType, inspect.DictType)), levels - 1)
+
+
+def _are_shallow(value: Any, places: tuple["Holder", ...], levels: int) -> bool:
+    """Return True if the values at these places have at most this many levels."""
+    for name, many, below in places:
+        inner = getattr(value, name)
+        for item in (inner or ()) if many else (inner,):
+            if below:
+                if item and not _are_shallow(item, below, levels - many - 1):
+                    return False
+            elif type(item) in _HOLDING and not is_shallow(item, levels - many):
+                return False
+    return True
 
 
 class Holder(NamedTuple):
@@ -70,29 +83,3 @@ def _places(
                 yield Holder(name, many, below)
         case _:
             pass
-
-
-@cache
-def _check_of(wire_type: type) -> Callable[[Any, int], bool]:
-    """Compile the function that checks the fields for any JSON value, from the shape's field names."""
-    places, names = holders_of(wire_type, (inspect.AnyType, inspect.DictType)), {"is_shallow": is_shallow}
-    lines = ["def check(v1, levels):", *_lines(places, 1, around=1), "    return True"]
-    exec("\n".join(lines), names)  # noqa: S102 - source of names of fields in `schemas/` alone
-    check: Callable[[Any, int], bool] = names["check"]
-    return check
-
-
-def _lines(places: tuple[Holder, ...], depth: int, *, around: int) -> Iterator[str]:
-    """Yield the lines that check these fields of the variable of this depth, which is below `around - 1` levels.
-
-    Texts are skipped, since most metadata are texts.
-    """
-    inner = f"v{depth + 1}"
-    for name, many, below in places:
-        indent, place = "    " * depth, f"v{depth}.{name}"
-        yield f"{indent}for {inner} in {place} or ():" if many else f"{indent}if {inner} := {place}:"
-        if below:
-            yield from _lines(below, depth + 1, around=around + many + 1)
-        else:
-            yield f"{indent}    if type({inner}) is not str and not is_shallow({inner}, levels - {around + many}):"
-            yield f"{indent}        return False"

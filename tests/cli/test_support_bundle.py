@@ -22,7 +22,7 @@ def everything_in(file: Path) -> dict[str, str]:
         return {name: bundle.read(name).decode() for name in bundle.namelist()}
 
 
-@pytest.mark.promise("support-bundle-helps-tells")
+@pytest.mark.promise("support-bundle-content")
 def test_a_bundle_of_a_running_service_helps_and_tells_nothing_of_persons(
     service: RunningService, folder: Path
 ) -> None:
@@ -66,7 +66,7 @@ def test_a_bundle_of_a_running_service_helps_and_tells_nothing_of_persons(
         assert not [name for name, text in found.items() if canary in text], canary
 
 
-@pytest.mark.promise("support-bundle-helps-tells")
+@pytest.mark.promise("support-bundle-content")
 def test_of_secrets_it_is_told_that_they_are_set() -> None:
     result = shown_settings(
         {

@@ -119,7 +119,7 @@ def test_a_repeat_gets_the_first_answer_whatever_it_prefers(importer: Importer) 
     assert "preference-applied" not in later[2]
 
 
-@pytest.mark.promise("problems-tells-errors-warnings")
+@pytest.mark.promise("problems-show-errors-and-warnings")
 def test_every_role_sees_the_problems_of_an_import(
     service: RunningService, importer: Importer, keys: dict[str, str]
 ) -> None:
@@ -176,7 +176,7 @@ def recorded(version: int, event: Any) -> Recorded:
     return Recorded("import/S/1", version, event, NOON, "S", "t", None, version, "1")
 
 
-@pytest.mark.promise("problems-tells-errors-warnings")
+@pytest.mark.promise("problems-show-errors-and-warnings")
 def test_problems_are_those_since_the_last_staging() -> None:
     first = staged(warnings=("invalid_postcode@billing_postcode",), dropped_fields=("customers.0.x",))
     warned = ImportProcessed(
