@@ -77,8 +77,8 @@ $(VENV)/.failover: $(VENV)/.ready requirements/failover.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/failover.txt
 	touch $@
 
-failover: setup $(VENV)/.failover ## a cluster of thirteen machines in network namespaces (as root), its faults under load; RATE=40 ONLY=split FORMER=v1
-	$(BIN)/python -m lab.failover --rate $(or $(RATE),40) --only "$(ONLY)" --former "$(FORMER)" $(ARGS)
+failover: setup $(VENV)/.failover ## a cluster of thirteen machines in network namespaces (as root), its faults under load; RATE=40 ONLY=split PREVIOUS=v1
+	$(BIN)/python -m lab.failover --rate $(or $(RATE),40) --only "$(ONLY)" --previous "$(PREVIOUS)" $(ARGS)
 
 docs: setup ## what is made from the code (docs/reference/errors.md; docs/openapi.json, which may only grow; the tests of promises), and the guide
 	$(BIN)/python -m checks.generated
@@ -87,8 +87,8 @@ docs: setup ## what is made from the code (docs/reference/errors.md; docs/openap
 	$(BIN)/python -m tests.evidence
 	$(BIN)/python docs/guide/build.py --strict
 
-bench: setup $(VENV)/.bench ## throughput as ratios in one run; QUICK=1 for three minutes, MILLION=1 for many accounts beside few (ACCOUNTS=1000000), BESIDE=REF for another version at the same time
-	$(BIN)/python -m bench$(if $(MILLION),.scale --accounts $(or $(ACCOUNTS),1000000)) $(if $(BESIDE),--beside $(BESIDE)) $(if $(QUICK),--quick) $(ARGS)
+bench: setup $(VENV)/.bench ## throughput as ratios in one run; QUICK=1 for three minutes, MILLION=1 for many accounts beside few (ACCOUNTS=1000000), AGAINST=REF for another version at the same time
+	$(BIN)/python -m bench$(if $(MILLION),.scale --accounts $(or $(ACCOUNTS),1000000)) $(if $(AGAINST),--against $(AGAINST)) $(if $(QUICK),--quick) $(ARGS)
 
 man: setup ## manual pages and shell completions, below build/shared
 	$(BIN)/python docs/man/build.py build/shared

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.access.directory import Key
-from api.http.database import held, read
+from api.http.database import read, retry_on_switchover
 from api.http.errors import NotValid, not_found, query_not_valid, unknown_parameter
 from api.http.fields import APPLIED, field, prefers_representation
 from api.http.paths import identifier
@@ -47,7 +47,7 @@ _NO_KEY = Sentence(
     "An Idempotency-Key must have 1 to 255 printable ASCII characters, in quotes or not.",
     "Ein Idempotency-Key muss 1 bis 255 druckbare ASCII-Zeichen haben, mit oder ohne Anführungszeichen.",
 )
-_GIVEN_TWICE = Sentence("A parameter must not be given twice.", "Ein Parameter darf nicht zweimal angegeben sein.")
+_REPEATED = Sentence("A parameter must not be given twice.", "Ein Parameter darf nicht zweimal angegeben sein.")
 _KEY = re.compile(r'"?([!#-\[\]-~ ]{1,255})"?\Z')
 
 
@@ -70,7 +70,7 @@ class Call(msgspec.Struct):
     is_stored: bool = False
     """True if the call has written the data that its answer acknowledges. Otherwise the answer rests on a read."""
 
-    def concerns(self, supplier: str, external: str) -> None:
+    def note_account(self, supplier: str, external: str) -> None:
         """Note the account of the request. If it is refused, it is listed among the account's refused attempts."""
         self.subjects.append((supplier, external))
 
@@ -90,7 +90,7 @@ class Call(msgspec.Struct):
     def request_sha256(self) -> bytes:
         return self.digest or hashlib.sha256(self.body).digest()
 
-    def let_go(self) -> None:
+    def drop_body(self) -> None:
         """Drop the body, to save memory while the call waits for its commit. The digest stays if an answer needs it."""
         if self.name:
             self.digest = self.request_sha256
@@ -131,14 +131,14 @@ class Admission:
                     return json_response([])
                 raise not_found()
             call = Call(key, partial(self._auth.confirm, key))
-            return await (self._posted(operation, method, request, call) if has_body else method(request, call))
+            return await (self._call_post(operation, method, request, call) if has_body else method(request, call))
 
         return answer
 
-    async def _posted(self, operation: Operation, handler: Handler, request: Request, call: Call) -> Response:
+    async def _call_post(self, operation: Operation, handler: Handler, request: Request, call: Call) -> Response:
         """Read the body, and answer once per Idempotency-Key. Refusals are counted and noted.
 
-        An answer that rests on a read is confirmed.
+        An answer that acknowledges data which this call has only read waits for `Acknowledgements.confirm`.
         """
         call.body = await read_body(request)
         await call.confirm()
@@ -178,32 +178,32 @@ class Admission:
 
         The store is read again after the handler: a concurrent request with the same key may have finished first.
         """
-        if (first := await self._remembered(request, call)) is not None:
-            return first
+        if (stored := await self._stored_answer(request, call)) is not None:
+            return stored
         try:
             answered = await handler(request, call)
         except (StoreUnavailable, LedgerBusy):
             raise
         except (ApiError, NotValid, LedgerError) as refusal:
-            if (first := await self._remembered(request, call)) is not None:
-                return first
+            if (stored := await self._stored_answer(request, call)) is not None:
+                return stored
             if isinstance(refusal, VersionConflict):
                 raise ApiError(409, _IN_USE) from refusal
             raise
-        return await self._remembered(request, call) or answered
+        return await self._stored_answer(request, call) or answered
 
-    async def _remembered(self, request: Request, call: Call) -> Response | None:
+    async def _stored_answer(self, request: Request, call: Call) -> Response | None:
         """Return the stored answer to this call; None if there is none. Its body does not depend on the new `Prefer`.
 
         Raises ApiError 422 if the stored answer belongs to a request with another body.
         """
-        first = await held(read, self._pool, remembered_answer, call.name)
-        if first is None:
+        stored = await retry_on_switchover(read, self._pool, remembered_answer, call.name)
+        if stored is None:
             return None
-        if first.request_sha256 != call.request_sha256:
+        if stored.request_sha256 != call.request_sha256:
             raise ApiError(422, _REUSED)
-        is_told = first.body != b"{}" and prefers_representation(request)
-        return JsonResponse(first.body, first.status, APPLIED if is_told else None)
+        has_preference = stored.body != b"{}" and prefers_representation(request)
+        return JsonResponse(stored.body, stored.status, APPLIED if has_preference else None)
 
 
 def _refuse_undeclared(request: Request, declared: tuple[str, ...]) -> None:
@@ -213,9 +213,9 @@ def _refuse_undeclared(request: Request, declared: tuple[str, ...]) -> None:
     """
     if not request.scope["query_string"]:
         return
-    given = Counter(name for name, _ in request.query_params.multi_items())
-    problems = [Problem(name, UNKNOWN_FIELD, unknown_parameter(declared)) for name in given if name not in declared]
-    problems += [Problem(name, "repeated_field", _GIVEN_TWICE) for name in declared if given[name] > 1]
+    counts = Counter(name for name, _ in request.query_params.multi_items())
+    problems = [Problem(name, UNKNOWN_FIELD, unknown_parameter(declared)) for name in counts if name not in declared]
+    problems += [Problem(name, "repeated_field", _REPEATED) for name in declared if counts[name] > 1]
     if problems:
         raise query_not_valid(*problems)
 

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from api.admission import Admission
 from api.endpoints.documentation import Guide
 from api.endpoints.metrics import MetricsPage
-from api.http.paths import RawPathApplication, both_forms, only_form
+from api.http.paths import RawPathApplication, both_forms, single_form
 from api.http.stopping import STATE
 from api.operations import ENDPOINTS, OPERATIONS
 from api.services import Services, Settings
@@ -26,24 +26,24 @@ def create_app(
     *,
     more_routes: Callable[[Services], Iterable[Route]] = lambda services: (),
     expose: Expose | None = None,
-    look: Callable[..., None] = lambda *looks: None,
+    register_metrics: Callable[..., None] = lambda *reports: None,
     **settings: Unpack[Settings],
 ) -> Starlette:
     """Return the service's HTTP side on this database. Opens nothing before its lifespan begins.
 
     `settings` are those of `Services`. Rates are shared through Redis, if there is one. `request_key` makes the
     MACs of users' requests, which the relay checks; without one, only this process accepts them. In `roles_file` a
-    supervisor lists roles that die after every start. `/readyz` checks the required durability. `open_ledger` opens
+    supervisor lists roles that fail at every start. `/readyz` checks the required durability. `open_ledger` opens
     the log when it may be written to. `address_of` returns the client's address, behind a trusted proxy too.
-    `expose` returns the text of `/metrics`. `more_routes` returns routes of other packages, tried last. `look` is
-    called with functions that report metrics.
+    `expose` returns the text of `/metrics`. `more_routes` returns routes of other packages, tried last.
+    `register_metrics` is called with functions that report metrics.
     """
     services = Services(database_url, token_key, redis_url, operations=OPERATIONS, **settings)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:
         tune_interpreter(switch_interval_s=SHORT_SWITCH_INTERVAL_S)
-        async with services.running(look):
+        async with services.running(register_metrics):
             yield {STATE: asyncio.Event()}
 
     routes = [*_operations(services), *_pages(services, expose), *more_routes(services)]
@@ -57,7 +57,7 @@ def _operations(services: Services) -> Iterator[Route]:
     endpoints = {endpoint.__name__: endpoint(services) for endpoint in ENDPOINTS}
     admission = Admission(services)
     for operation in OPERATIONS:
-        forms = both_forms if operation.is_slashed else only_form
+        forms = both_forms if operation.is_slashed else single_form
         handler = admission.handler(operation, endpoints[operation.endpoint])
         yield from forms(operation.path, handler, operation.method)
 
@@ -66,9 +66,9 @@ def _pages(services: Services, expose: Expose | None) -> Iterator[Route]:
     """Yield the routes of pages and their files, which the description leaves out."""
     guide = Guide()
     yield from both_forms("/docs/assets/{name}", guide.asset, "GET")
-    yield from only_form("/", guide.to_guide, "GET")
-    yield from only_form("/docs/account.json", guide.account, "GET")
-    yield from only_form("/docs/guide", guide.to_first_page, "GET")
-    yield from only_form("/docs/guide/{path:path}", guide.file, "GET")
+    yield from single_form("/", guide.to_guide, "GET")
+    yield from single_form("/docs/account.json", guide.account, "GET")
+    yield from single_form("/docs/guide", guide.to_first_page, "GET")
+    yield from single_form("/docs/guide/{path:path}", guide.file, "GET")
     if expose is not None:
         yield from both_forms("/metrics/", MetricsPage(expose, services.auth).read, "GET")

@@ -43,7 +43,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     schema: dict[str, Any]
     is_required: bool = False
     default: Any = None
-    says: Sentence = Sentence("This value is not valid.", "Dieser Wert ist nicht gültig.")
+    sentence: Sentence = Sentence("This value is not valid.", "Dieser Wert ist nicht gültig.")
     """Sentence for a value that does not match the pattern."""
 
     def read(self, request: Request) -> Any:
@@ -54,10 +54,10 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
         match self.schema:
             case {"enum": [*values]} if text not in values:
                 listed = ", ".join(values)
-                says = Sentence(
+                sentence = Sentence(
                     f"{self.name} must be one of {listed}.", f"{self.name} muss einer der Werte {listed} sein."
                 )
-                raise query_not_valid(Problem(self.name, "invalid_choice", says))
+                raise query_not_valid(Problem(self.name, "invalid_choice", sentence))
             case {"type": "integer", "minimum": least, "maximum": most}:
                 if text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most:
                     return int(text)
@@ -68,12 +68,12 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
                 try:
                     return msgspec.convert(text, date)
                 except msgspec.ValidationError as error:
-                    says = Sentence(
+                    sentence = Sentence(
                         f"{self.name} must be a day as YYYY-MM-DD.", f"{self.name} muss ein Tag als JJJJ-MM-TT sein."
                     )
-                    raise query_not_valid(Problem(self.name, "invalid", says)) from error
+                    raise query_not_valid(Problem(self.name, "invalid", sentence)) from error
             case {"pattern": pattern} if not re.fullmatch(pattern.strip("^$"), text):
-                raise query_not_valid(Problem(self.name, "invalid", self.says))
+                raise query_not_valid(Problem(self.name, "invalid", self.sentence))
             case _:
                 return text
 
@@ -103,7 +103,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     examples: dict[str, Any] = {}
     """Further examples, by name."""
     query: tuple[Parameter, ...] = ()
-    refuses: tuple[int, ...] = ()
+    refusals: tuple[int, ...] = ()
     """Statuses of refusals, in addition to those of every endpoint of its kind."""
     prefers: bool = False
     """True if `Prefer: return=representation` makes a difference."""
@@ -131,10 +131,10 @@ def operation(method: str, path: str, tag: str, **fields: Any) -> Callable[[Hand
 
     def mark(handler: Handler) -> Handler:
         summary = " ".join((handler.__doc__ or "").split())
-        made = Operation(
+        row = Operation(
             handler=handler, name=handler.__name__, method=method, path=path, tag=tag, summary=summary, **fields
         )
-        handler.__dict__["operation"] = made
+        handler.__dict__["operation"] = row
         return handler
 
     return mark
@@ -143,8 +143,8 @@ def operation(method: str, path: str, tag: str, **fields: Any) -> Callable[[Hand
 def operations_of(endpoint: type) -> Iterator[Operation]:
     """Yield the operations of an endpoint's class, in the order of their definition."""
     for member in vars(endpoint).values():
-        if isinstance(made := getattr(member, "operation", None), Operation):
-            yield made
+        if isinstance(row := getattr(member, "operation", None), Operation):
+            yield row
 
 
 def example_of(name: str) -> Any:

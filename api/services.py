@@ -13,9 +13,9 @@ from api.access.acknowledgements import Acknowledgements
 from api.access.auth import Authenticator
 from api.access.directory import KEEPER, Directory
 from api.access.rate_limit import RateLimit
-from api.bulk.workshop import Workshop
+from api.bulk.executor import BulkExecutor
+from api.http.batched_reads import BatchedReads
 from api.http.database import reading_pool
-from api.http.gathered_reads import GatheredReads
 from api.http.lists import Lists
 from api.http.networks import peer_of
 from api.intake.refusal_counts import INTERVAL_S, RefusalCounts
@@ -66,7 +66,7 @@ class Services:
         self.ledger = Ledger(database_url, views=AT_ONCE, connections=connections.API_LOG, is_open=False)
         self.pool = reading_pool(database_url, size=connections.API_READS, is_for_read=True)
         self.lists = Lists(reading_pool(database_url, size=connections.API_LISTS))
-        self.statuses: GatheredReads[tuple[str, str], ImportStatus] = GatheredReads(self.pool, import_statuses)
+        self.statuses: BatchedReads[tuple[str, str], ImportStatus] = BatchedReads(self.pool, import_statuses)
         """The v2 status records, by supplier and external account number."""
         self.acknowledgements = Acknowledgements(self.ledger, durability)
         self.directory = Directory(self.pool)
@@ -77,37 +77,37 @@ class Services:
         self.refusals = RefusalCounts(self.ledger, interval_s=refusals_interval_s)
         self.attempts = RefusedAttempts(self.ledger)
         self.runs = RunCounts(self.ledger, self.refusals)
-        self.workshop = Workshop()
+        self.executor = BulkExecutor()
         self.operations = operations
         """Every endpoint of the service, for its description."""
         self.roles_file = roles_file
-        """File in which a supervisor lists roles that die after every start; None without a supervisor."""
+        """File in which a supervisor lists roles that fail at every start; None without a supervisor."""
         self.is_sandbox = is_sandbox
         self.durability = durability
         self.address_of = address_of
         self._open_ledger = open_ledger
 
-    def look(self) -> None:
+    def report_pools(self) -> None:
         """Report the state of the pools for reads as metrics."""
         measures().pool("reads", self.pool.get_stats())
         measures().pool("lists", self.lists.pool.get_stats())
 
     @contextlib.asynccontextmanager
-    async def running(self, look: Callable[..., None] = lambda *looks: None) -> AsyncIterator[None]:
+    async def running(self, register_metrics: Callable[..., None] = lambda *reports: None) -> AsyncIterator[None]:
         """Open the pools and run background tasks until the application ends.
 
-        `look` is called with the functions that report metrics.
+        `register_metrics` is called with the functions that report metrics.
         """
-        look(self.ledger.look, self.look)
+        register_metrics(self.ledger.look, self.report_pools)
         self._open_ledger(self.ledger)
         async with self.pool, self.lists.pool:
-            keepers = {
+            background_work = {
                 KEEPER: self.directory.keep_fresh,
                 "refusals": self.refusals.keep_appending,
                 "refused attempts": self.attempts.keep_writing,
                 "counts of runs": self.runs.keep_appending,
             }
-            tasks = [supervision.task(name, work) for name, work in keepers.items()]
+            tasks = [supervision.task(name, work) for name, work in background_work.items()]
             yield
             for task in tasks:
                 task.cancel()
@@ -116,7 +116,7 @@ class Services:
             await self.runs.append_or_log()
             await self.refusals.append_or_log()
             await self.attempts.write()
-            await self.workshop.close()
+            await self.executor.close()
         await self.limit.close()
         await asyncio.to_thread(self.ledger.close)
 

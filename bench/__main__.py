@@ -24,7 +24,7 @@ RESULTS = Path(__file__).parent / "results"
 STEADY_RATE = 200
 """Creates a second while latencies are measured: far below the capacity of two cores, so that no queue grows."""
 LARGE_RATE = 100
-BESIDE_LARGE = f"create at {LARGE_RATE}/s beside 12 that validate 9.5 MB"
+WITH_LARGE = f"create at {LARGE_RATE}/s beside 12 that validate 9.5 MB"
 READ_RATES = (300, 500)
 """Creates a second, and queries of a status a second beside them."""
 LARGE = "accounts of 8 MB to PROCESSED"
@@ -43,23 +43,29 @@ BARS = (
 """Rows (name, measurement, compared with, least ratio). Each peer is compared with a measurement of as many processes:
 Django REST framework has a worker for each core, FastAPI has one.
 """
-WATCHED = ("create, traces on", "create, traces off")
-MOST_WATCHED = 1.03
+TRACED = ("create, traces on", "create, traces off")
+MAX_TRACING_RATIO = 1.03
 """Largest ratio of the CPU time with traces to that without. Other load changes it less than accounts a second."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench ARGS=")
     parser.add_argument("--quick", action="store_true", help="one short round, in less than three minutes")
-    parser.add_argument("--rounds", type=int, help="of each measurement; 5 by default")
-    parser.add_argument("--seconds", type=float, help="of load in each round; 5 by default")
-    parser.add_argument("--accounts", type=int, help="to bring to PROCESSED in each round; 50000 by default")
-    parser.add_argument("--beside", metavar="REF", help="only compare another version with this one")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where JSON, Markdown and chart go")
+    parser.add_argument("--rounds", type=int, help="rounds of each measurement [default: 5, with --quick 1]")
+    parser.add_argument("--seconds", type=float, help="load in each round [seconds, default: 5, with --quick 2]")
+    parser.add_argument(
+        "--accounts", type=int, help="accounts per round that are processed [default: 50000, with --quick 4000]"
+    )
+    parser.add_argument(
+        "--against", metavar="REF", help="compare this version with the commit REF, and measure nothing else"
+    )
+    parser.add_argument(
+        "--results", type=Path, default=RESULTS, help="folder of JSON, Markdown and chart [default: %(default)s]"
+    )
     arguments = parser.parse_args()
     rounds = arguments.rounds or (1 if arguments.quick else 5)
-    if arguments.beside:
-        print(compare(arguments.beside, rounds, arguments.accounts or 8_000))
+    if arguments.against:
+        print(compare(arguments.against, rounds, arguments.accounts or 8_000))
         return
     seconds = arguments.seconds or (2.0 if arguments.quick else 5.0)
     accounts = arguments.accounts or (4_000 if arguments.quick else 50_000)
@@ -71,8 +77,8 @@ def main() -> None:
             waits = [] if arguments.quick else slowest(bench)
         finally:
             bench.close()
-    at = began.strftime("%Y-%m-%d %H:%M UTC")
-    results = Results(machine, at, rounds, measured, ratios_of(measured), costs_of(measured), waits)
+    started_at = began.strftime("%Y-%m-%d %H:%M UTC")
+    results = Results(machine, started_at, rounds, measured, ratios_of(measured), costs_of(measured), waits)
     write_results(results, arguments.results)
     print(page(results))
     sys.exit(0 if results.is_met else 1)
@@ -81,14 +87,19 @@ def main() -> None:
 def ratios_of(measured: Mapping[str, Measured]) -> list[Bar]:
     """Return the ratios with their limits. Peers are missing if their libraries are not installed."""
     bars = [
-        Bar(name, measured[one].rate / measured[other].rate, bar)
-        for name, one, other, bar in BARS
-        if one in measured and other in measured
+        Bar(name, measured[numerator].rate / measured[denominator].rate, bar)
+        for name, numerator, denominator, bar in BARS
+        if numerator in measured and denominator in measured
     ]
-    on, off = (measured[name].microseconds["api"] for name in WATCHED)
+    with_traces, without_traces = (measured[name].microseconds["api"] for name in TRACED)
     return [
         *bars,
-        Bar("create, processor time of the api, traces on / off", on / off, MOST_WATCHED, is_most=True),
+        Bar(
+            "create, processor time of the api, traces on / off",
+            with_traces / without_traces,
+            MAX_TRACING_RATIO,
+            is_most=True,
+        ),
     ]
 
 
@@ -106,11 +117,11 @@ def costs_of(measured: Mapping[str, Measured]) -> list[Bar]:
 
 def measure(bench: Bench, rounds: int, accounts: int) -> dict[str, Measured]:
     """Measure everything in each round, and return the median of each measurement."""
-    turns = [turn(bench, accounts, number) for number in range(rounds)]
-    return {name: median([one[name] for one in turns]) for name in turns[0]}
+    results = [measure_round(bench, accounts, number) for number in range(rounds)]
+    return {name: median([result[name] for result in results]) for name in results[0]}
 
 
-def turn(bench: Bench, accounts: int, number: int) -> dict[str, Measured]:
+def measure_round(bench: Bench, accounts: int, number: int) -> dict[str, Measured]:
     """Measure everything once. `number` is that of the round."""
     measured = {
         "ceiling": bench.ceiling(),
@@ -123,10 +134,10 @@ def turn(bench: Bench, accounts: int, number: int) -> dict[str, Measured]:
         "recorder": Measured(ledger_rate(bench.connections.database_url, number)),
         "create to PROCESSED": bench.processed(accounts),
         LARGE: bench.large_processed(),
-        **bench.creates_watched_and_not(),
+        **bench.creates_with_and_without_traces(),
         f"create at {STEADY_RATE}/s, workers running": bench.creates_among_workers(STEADY_RATE),
         READS: bench.status_reads(*READ_RATES),
-        BESIDE_LARGE: bench.creates_beside_large(LARGE_RATE),
+        WITH_LARGE: bench.creates_with_large(LARGE_RATE),
     }
     if find_spec("fastapi") and find_spec("rest_framework"):
         measured |= {

@@ -53,11 +53,11 @@ class Ceiling:
             chunks.append(message["body"])
             more = message.get("more_body", False)
         if chunks:
-            await self._take(b"".join(chunks))
+            await self._store(b"".join(chunks))
         await send({"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"2")]})
         await send({"type": "http.response.body", "body": b"{}"})
 
-    async def _take(self, body: bytes) -> None:
+    async def _store(self, body: bytes) -> None:
         account = _decode(body)
         digest = hashlib.sha256(body).digest()
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -90,7 +90,7 @@ def _arrays(batch: list[Item]) -> dict[str, Any]:
     suppliers, numbers, digests, sizes, contents, _ = zip(*batch, strict=True)
     streams = [f"import/{s}/{e}" for s, e in zip(suppliers, numbers, strict=True)]
     keys = [os.urandom(32) for _ in batch]
-    times, ones, places, nothing = [now] * n, [1] * n, list(range(1, n + 1)), [None] * n
+    times, ones, places, nulls = [now] * n, [1] * n, list(range(1, n + 1)), [None] * n
     view = {
         "supplier": list(suppliers),
         "external_account_number": list(numbers),
@@ -108,7 +108,7 @@ def _arrays(batch: list[Item]) -> dict[str, Any]:
         "times": times,
         "suppliers": list(suppliers),
         "causes": ["bench"] * n,
-        "command_ids": nothing,
+        "command_ids": nulls,
         "code_version": "bench",
         "states": [_EVENT % (d.hex().encode(), d.hex().encode(), z) for d, z in zip(digests, sizes, strict=True)],
         "payload_streams": streams,
@@ -119,10 +119,10 @@ def _arrays(batch: list[Item]) -> dict[str, Any]:
             b"\1" + key[:12] + AESGCM(key).encrypt(key[:12], content, stream.encode())
             for key, content, stream in zip(keys, contents, streams, strict=True)
         ],
-        "payload_subjects": nothing,
+        "payload_subjects": nulls,
         "key_streams": streams,
         "keys": keys,
-        **{f"import_status_{column}": view.get(column, nothing) for column in IMPORT_STATUS.columns},
+        **{f"import_status_{column}": view.get(column, nulls) for column in IMPORT_STATUS.columns},
     }
 
 

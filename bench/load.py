@@ -75,7 +75,7 @@ def _meter(kind: str, number: int) -> bytes:
     return b"%b%d" % (kind.encode(), 10**9 + 9 * number)
 
 
-def scattered(number: int) -> int:
+def permuted(number: int) -> int:
     """Return a number below 10^9, a different one for each. Consecutive numbers are mapped far apart."""
     return number * 387_420_489 % 10**9
 
@@ -182,7 +182,7 @@ class Load:
             return self._read.encode() % numbered
         fresh = body.replace(external, numbered)
         for place, (value, form) in enumerate(self._own[number % SAMPLES]):
-            fresh = fresh.replace(value, form(scattered(8 * number + place)))
+            fresh = fresh.replace(value, form(permuted(8 * number + place)))
         return b"%s%d\r\n\r\n%s" % (self._head, len(fresh), fresh)
 
     def ended(self, sender: Sender) -> None:

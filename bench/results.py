@@ -51,7 +51,7 @@ def write_results(results: Results, folder: Path) -> None:
 
 def page(results: Results) -> str:
     """Return the results as Markdown."""
-    kinds = sorted({kind for one in results.measured.values() for kind in one.microseconds})
+    kinds = sorted({kind for measurement in results.measured.values() for kind in measurement.microseconds})
     lines = [
         "# Benchmark",
         "",
@@ -69,11 +69,11 @@ def page(results: Results) -> str:
         "",
         f"| what | accounts/s | {' | '.join(kinds)} |",
         "|---|---|" + "---|" * len(kinds),
-        *(_row(name, one, kinds) for name, one in results.measured.items()),
+        *(_row(name, measurement, kinds) for name, measurement in results.measured.items()),
         "",
         "| latency, open loop | p50 | p90 | p99 | max |",
         "|---|---|---|---|---|",
-        *(_latencies(name, one) for name, one in results.measured.items() if one.latency_ms),
+        *(_latencies(name, measurement) for name, measurement in results.measured.items() if measurement.latency_ms),
         "",
         "| wait | s | bar |",
         "|---|---|---|",
@@ -82,18 +82,22 @@ def page(results: Results) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(name: str, one: Measured, kinds: list[str]) -> str:
-    used = (f"{one.microseconds[kind]:,.0f}" if kind in one.microseconds else "" for kind in kinds)
-    return f"| {name} | {one.rate:,.0f} | {' | '.join(used)} |"
+def _row(name: str, measurement: Measured, kinds: list[str]) -> str:
+    costs = (f"{measurement.microseconds[kind]:,.0f}" if kind in measurement.microseconds else "" for kind in kinds)
+    return f"| {name} | {measurement.rate:,.0f} | {' | '.join(costs)} |"
 
 
-def _latencies(name: str, one: Measured) -> str:
-    return f"| {name} | " + " | ".join(f"{one.latency_ms[at]:.1f} ms" for at in ("p50", "p90", "p99", "max")) + " |"
+def _latencies(name: str, measurement: Measured) -> str:
+    return (
+        f"| {name} | "
+        + " | ".join(f"{measurement.latency_ms[at]:.1f} ms" for at in ("p50", "p90", "p99", "max"))
+        + " |"
+    )
 
 
 def draw(results: Results, file: Path) -> None:
     """Draw the rates as a bar chart, if matplotlib is installed."""
-    names = [name for name, one in results.measured.items() if not one.latency_ms]
+    names = [name for name, measurement in results.measured.items() if not measurement.latency_ms]
     try:
         import matplotlib as library
     except ModuleNotFoundError:  # only `make bench` installs it

@@ -3,7 +3,7 @@
     python -m bench.scale --accounts 1000000
 
 Two services have a Postgres each: one has 10,000 accounts, the other as many as given. Their logs are written directly,
-and everything else is derived from them. They are measured by turns, so that other load on the machine affects both.
+and everything else is derived from them. They are measured in turn, so that other load on the machine affects both.
 The small one is reset after each measurement, because it would grow to many times its size. Exit code 1 if the large
 one reaches less than 0.9 of the small one in any figure.
 """
@@ -47,8 +47,8 @@ READ_TIMES = 4
 REBUILT = ("platform", "import_status")
 """Projections whose rebuild is measured: one reads payloads, one reads events only."""
 TRIES, SEARCHES = 3, 200
-REBUILDS_BESIDE = 3
-"""Rebuilds of the small one before the large one, and after it."""
+SMALL_REBUILDS = 3
+"""Rebuilds of the small service before that of the large one, and again after it."""
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -60,8 +60,8 @@ class Value(msgspec.Struct, frozen=True):
 
 
 Values = Mapping[str, Value]
-Turns = list[tuple[Values, Values]]
-"""Values of the small service and of the large one, measured one after the other."""
+MeasuredPairs = list[tuple[Values, Values]]
+"""(values of the small service, values of the large one), measured one after the other."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -78,14 +78,14 @@ class Row(msgspec.Struct, frozen=True):
         return self.ratio >= BAR
 
 
-class Sized:
+class SizedService:
     """A service with this number of accounts."""
 
     def __init__(self, bench: Bench, accounts: int) -> None:
         self.bench = bench
         self.accounts = accounts
-        self._is_kept = False
-        self._turn = 0
+        self._is_saved = False
+        self._appends = 0
 
     def append(self, jobs: int) -> None:
         append_in_parallel(self.bench.connections.database_url, SUPPLIER, range(1, self.accounts + 1), jobs=jobs)
@@ -96,12 +96,12 @@ class Sized:
         """Rebuild a projection from the log, and return its speed and its CPU time."""
         admin_url = self.bench.connections.admin_url
         with administrator(admin_url) as connection, alone(connection, projection):
-            former, events = live_version(connection, projection.name), log_head(connection)
+            previous, events = live_version(connection, projection.name), log_head(connection)
             began, before = time.monotonic(), self._processor_s()
             built = build_version(admin_url, connection, projection, jobs=jobs)
             took_s, used_s = time.monotonic() - began, self._processor_s() - before
             switch(connection, projection, built.version)
-            drop_version(connection, projection, former.version)
+            drop_version(connection, projection, previous.version)
         return {
             f"rebuild {projection.name}": Value(events / took_s, "events/s"),
             f"rebuild {projection.name}, processor": Value(used_s * 1e6 / events, "µs an event", is_cost=True),
@@ -113,36 +113,36 @@ class Sized:
         if started.returncode:
             raise RuntimeError("the log could not be sealed")
 
-    def keep(self) -> None:
+    def save(self) -> None:
         """Save the present database. It is restored before each measurement from now on."""
         self.bench.settle()
-        self.bench.keep()
-        self._is_kept = True
+        self.bench.save()
+        self._is_saved = True
 
-    def measured(self, measurement: Callable[["Sized"], dict[str, Value]]) -> dict[str, Value]:
+    def measured(self, measurement: Callable[["SizedService"], dict[str, Value]]) -> dict[str, Value]:
         """Return the values of a measurement, on a database that is idle and has just been written to disk.
 
         On a busy machine the service may answer 503: then the measurement is repeated, with TRIES attempts at most.
         """
-        for left in reversed(range(TRIES)):
-            if self._is_kept:
-                self.bench.put_back()
+        for remaining in reversed(range(TRIES)):
+            if self._is_saved:
+                self.bench.restore()
             with self._administrator() as connection:
                 connection.execute("CHECKPOINT")
             try:
                 values = measurement(self)
-                if self._is_kept:  # otherwise Postgres would vacuum it while the other service is measured
+                if self._is_saved:  # otherwise Postgres would vacuum it while the other service is measured
                     self.bench.settle()
                 return values
             except RuntimeError as error:
-                if not left:
+                if not remaining:
                     raise
-                print(f"once more: {error}", file=sys.stderr)
+                print(f"measured again: {error}", file=sys.stderr)
         raise AssertionError
 
     def append_rate(self) -> float:
-        self._turn += 1
-        return ledger_rate(self.bench.connections.database_url, self._turn)
+        self._appends += 1
+        return ledger_rate(self.bench.connections.database_url, self._appends)
 
     def search_ms(self) -> float:
         """Return the median time of searches for random accounts, in an index without pending entries."""
@@ -173,28 +173,40 @@ class Sized:
 
     def _processor_s(self) -> float:
         """Return the CPU seconds of Postgres, of this process, and of its child processes that have ended."""
-        ours = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        return sum(used.ru_utime + used.ru_stime for used in ours) + self.bench.postgres_s()
+        usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return sum(used.ru_utime + used.ru_stime for used in usages) + self.bench.postgres_s()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench MILLION=1 ACCOUNTS= ARGS=", description=__doc__)
-    parser.add_argument("--accounts", type=int, default=LARGE, help="of the large service")
-    parser.add_argument("--small", type=int, default=SMALL, help="of the small one")
-    parser.add_argument("--rounds", type=int, default=5, help="of each measurement but the rebuilds")
-    parser.add_argument("--seconds", type=float, default=5.0, help="of load in each round")
-    parser.add_argument("--processed", type=int, default=12_000, help="accounts to bring to PROCESSED in each round")
-    parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 1), help="processes that fill and rebuild")
+    parser.add_argument(
+        "--accounts", type=int, default=LARGE, help="accounts of the large service [default: %(default)s]"
+    )
+    parser.add_argument("--small", type=int, default=SMALL, help="accounts of the small service [default: %(default)s]")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="rounds of each measurement except the rebuilds [default: %(default)s]"
+    )
+    parser.add_argument("--seconds", type=float, default=5.0, help="load in each round [seconds, default: %(default)s]")
+    parser.add_argument(
+        "--processed", type=int, default=12_000, help="accounts per round that are processed [default: %(default)s]"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=min(8, os.cpu_count() or 1),
+        help="processes that fill and rebuild [default: %(default)s]",
+    )
     arguments = parser.parse_args()
     screen = Console(soft_wrap=True)
     with ExitStack() as stack:
         small, large = (
-            Sized(_bench(stack, arguments.seconds), accounts) for accounts in (arguments.small, arguments.accounts)
+            SizedService(_bench(stack, arguments.seconds), accounts)
+            for accounts in (arguments.small, arguments.accounts)
         )
         rebuilds = fill(small, large, arguments.jobs, screen)
-        turns = rounds(small, large, arguments.rounds, arguments.processed, screen)
-        rows = [*compared(turns), *compared(rebuilds)]
-        sizes = [f"{one.accounts:,} accounts ({one.bytes() / 1e9:.1f} GB)" for one in (small, large)]
+        measured_pairs = rounds(small, large, arguments.rounds, arguments.processed, screen)
+        rows = [*compared(measured_pairs), *compared(rebuilds)]
+        sizes = [f"{service.accounts:,} accounts ({service.bytes() / 1e9:.1f} GB)" for service in (small, large)]
     screen.print(f"{' and '.join(sizes)}, {processor_model()}, medians of {arguments.rounds}\n")
     screen.print("\n".join(table(rows)))
     sys.exit(0 if all(row.is_met for row in rows) else 1)
@@ -207,60 +219,60 @@ def _bench(stack: ExitStack, seconds: float) -> Bench:
     return bench
 
 
-def fill(small: Sized, large: Sized, jobs: int, screen: Console) -> Turns:
+def fill(small: SizedService, large: SizedService, jobs: int, screen: Console) -> MeasuredPairs:
     """Fill both logs, and build everything that is derived from them. Return the values of the rebuilds."""
     began = time.monotonic()
 
-    def say(what: str) -> None:
-        screen.print(f"{time.monotonic() - began:5.0f} s: {what}")
+    def report(step: str) -> None:
+        screen.print(f"{time.monotonic() - began:5.0f} s: {step}")
 
-    for one in (small, large):
-        one.append(jobs)
-        say(f"{one.accounts * EVENTS_AN_ACCOUNT:,} events of {one.accounts:,} accounts in the log")
-    turns: Turns = []
+    for service in (small, large):
+        service.append(jobs)
+        report(f"{service.accounts * EVENTS_AN_ACCOUNT:,} events of {service.accounts:,} accounts in the log")
+    measured_pairs: MeasuredPairs = []
     for projection in PROJECTIONS:
         is_measured = projection.name in REBUILT
-        times = REBUILDS_BESIDE if is_measured else 1
-        of_small = [small.rebuild(projection, jobs) for _ in range(times)]
-        of_large = large.rebuild(projection, jobs)
+        times = SMALL_REBUILDS if is_measured else 1
+        small_rebuilds = [small.rebuild(projection, jobs) for _ in range(times)]
+        large_rebuild = large.rebuild(projection, jobs)
         if is_measured:
-            of_small += [small.rebuild(projection, jobs) for _ in range(times)]
-            turns.append((_medians(of_small), of_large))
-        say(f"{projection.name} made")
-    for one in (small, large):
-        one.seal()
-        one.bench.settle()
-    small.keep()
-    say("sealed, vacuumed")
-    return turns
+            small_rebuilds += [small.rebuild(projection, jobs) for _ in range(times)]
+            measured_pairs.append((_medians(small_rebuilds), large_rebuild))
+        report(f"{projection.name} built")
+    for service in (small, large):
+        service.seal()
+        service.bench.settle()
+    small.save()
+    report("sealed, vacuumed")
+    return measured_pairs
 
 
-def rounds(small: Sized, large: Sized, count: int, processed: int, screen: Console) -> Turns:
+def rounds(small: SizedService, large: SizedService, count: int, processed: int, screen: Console) -> MeasuredPairs:
     """Run every measurement `count` times on both services. Rounds alternate which service is measured first."""
-    turns: Turns = []
+    measured_pairs: MeasuredPairs = []
     for number in range(count):
         for measurement in measurements(processed):
             order = (small, large) if number % 2 == 0 else (large, small)
-            values = {one: one.measured(measurement) for one in order}
-            turns.append((values[small], values[large]))
-            said = ", ".join(f"{row.name} {row.ratio:.2f}" for row in compared(turns[-1:]))
-            screen.print(f"round {number + 1}: {said}")
-    return turns
+            values = {service: service.measured(measurement) for service in order}
+            measured_pairs.append((values[small], values[large]))
+            ratios = ", ".join(f"{row.name} {row.ratio:.2f}" for row in compared(measured_pairs[-1:]))
+            screen.print(f"round {number + 1}: {ratios}")
+    return measured_pairs
 
 
-def measurements(processed: int) -> Iterator[Callable[[Sized], dict[str, Value]]]:
-    def creates(one: Sized) -> dict[str, Value]:
-        return {"create, workers running": Value(one.bench.creates_among_workers().rate, "accounts/s")}
+def measurements(processed: int) -> Iterator[Callable[[SizedService], dict[str, Value]]]:
+    def creates(service: SizedService) -> dict[str, Value]:
+        return {"create, workers running": Value(service.bench.creates_among_workers().rate, "accounts/s")}
 
-    def processing(one: Sized) -> dict[str, Value]:
-        measured = one.bench.processed(processed)
+    def processing(service: SizedService) -> dict[str, Value]:
+        measured = service.bench.processed(processed)
         return {
             "create to PROCESSED": Value(measured.rate, "accounts/s"),
             "create to PROCESSED, processor": Value(_processor_us(measured), "µs an account", is_cost=True),
         }
 
-    def reads(one: Sized) -> dict[str, Value]:
-        measured = one.bench.status_reads(*READ_RATES, known=one.known, times=READ_TIMES)
+    def reads(service: SizedService) -> dict[str, Value]:
+        measured = service.bench.status_reads(*READ_RATES, known=service.known, times=READ_TIMES)
         return {
             f"status at {READ_RATES[1]}/s beside {READ_RATES[0]} creates/s, {at}": Value(
                 measured.latency_ms[at], "ms", is_cost=True
@@ -268,14 +280,14 @@ def measurements(processed: int) -> Iterator[Callable[[Sized], dict[str, Value]]
             for at in ("p50", "p99")
         }
 
-    def validations(one: Sized) -> dict[str, Value]:
-        return {"validate": Value(one.bench.validations_shared().rate, "accounts/s")}
+    def validations(service: SizedService) -> dict[str, Value]:
+        return {"validate": Value(service.bench.validations_shared().rate, "accounts/s")}
 
-    def appends(one: Sized) -> dict[str, Value]:
-        return {"recorder at 64 callers": Value(one.append_rate(), "accounts/s")}
+    def appends(service: SizedService) -> dict[str, Value]:
+        return {"recorder at 64 callers": Value(service.append_rate(), "accounts/s")}
 
-    def searches(one: Sized) -> dict[str, Value]:
-        return {"search for an e-mail address": Value(one.search_ms(), "ms", is_cost=True)}
+    def searches(service: SizedService) -> dict[str, Value]:
+        return {"search for an e-mail address": Value(service.search_ms(), "ms", is_cost=True)}
 
     yield from (creates, processing, reads, validations, appends, searches)
 
@@ -284,11 +296,11 @@ def _processor_us(measured: Measured) -> float:
     return sum(used for kind, used in measured.microseconds.items() if kind != "generator")
 
 
-def compared(turns: Sequence[tuple[Values, Values]]) -> Iterator[Row]:
+def compared(measured_pairs: Sequence[tuple[Values, Values]]) -> Iterator[Row]:
     """Yield a row for every figure of these turns, in their order. Pure."""
-    names = {name: value for small, _ in turns for name, value in small.items()}
+    names = {name: value for small, _ in measured_pairs for name, value in small.items()}
     for name, value in names.items():
-        pairs = [(small[name], large[name]) for small, large in turns if name in small]
+        pairs = [(small[name], large[name]) for small, large in measured_pairs if name in small]
         yield Row(
             name,
             statistics.median(small.measured for small, _ in pairs),
@@ -302,10 +314,10 @@ def _ratio(small: Value, large: Value) -> float:
     return small.measured / large.measured if small.is_cost else large.measured / small.measured
 
 
-def _medians(many: Sequence[Values]) -> Values:
+def _medians(rounds: Sequence[Values]) -> Values:
     return {
-        name: msgspec.structs.replace(value, measured=statistics.median(one[name].measured for one in many))
-        for name, value in many[0].items()
+        name: msgspec.structs.replace(value, measured=statistics.median(values[name].measured for values in rounds))
+        for name, value in rounds[0].items()
     }
 
 
@@ -314,8 +326,8 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
     yield "| figure | few accounts | many | ratio | bar | |\n|---|---|---|---|---|---|"
     for row in rows:
         small, large = map(_shown, (row.small, row.large))
-        said = "ok" if row.is_met else "MISSED"
-        yield f"| {row.name} | {small} {row.unit} | {large} | {row.ratio:.2f} | {BAR} | {said} |"
+        verdict = "ok" if row.is_met else "MISSED"
+        yield f"| {row.name} | {small} {row.unit} | {large} | {row.ratio:.2f} | {BAR} | {verdict} |"
 
 
 def _shown(measured: float) -> str:

@@ -48,7 +48,7 @@ from workers.broker import redis_broker
 
 SUPPLIER = "NORDWIND"
 OTHER = "SUEDWIND"
-KEPT = "kept"
+SAVED = "kept"
 T = TypeVar("T")
 _SELECT_OPEN = "SELECT FROM import_status WHERE status IN ('PENDING', 'IN_PROGRESS') LIMIT 1"
 _SELECT_BEHIND = """
@@ -128,8 +128,8 @@ class Bench:
             self.warm_up(port)
             return self._measured(port, CREATE, rate=rate)
 
-    def creates_watched_and_not(self, pairs: int = 4, pieces: int = 5) -> dict[str, Measured]:
-        """Measure creates with traces on and off: two servers, loaded by turns in short pieces (on, off, off, on).
+    def creates_with_and_without_traces(self, pairs: int = 4, pieces: int = 5) -> dict[str, Measured]:
+        """Measure creates with traces on and off: two servers, loaded in turn for short periods (on, off, off, on).
 
         Medians count, because noise of the machine changes a single piece by more than traces do. The first pieces of
         each pair of servers warm up. Two equal processes also differ by more than traces cost, for as long as they
@@ -138,7 +138,7 @@ class Bench:
         self.settle()
         names = ("create, traces on", "create, traces off")
         measured: dict[str, list[Measured]] = {name: [] for name in names}
-        with spans_thrown_away() as url:
+        with span_receiver() as url:
             on = {"OTEL_EXPORTER_OTLP_ENDPOINT": url}
             off = {"OTEL_TRACES_EXPORTER": "none"}
             environments = dict(zip(names, (on, off), strict=True))
@@ -151,9 +151,9 @@ class Bench:
                     for piece in range(pieces + 1):
                         for name in names if (piece + pair) % 2 == 0 else reversed(names):
                             seconds = self._seconds / (pairs * pieces) * 4
-                            one = self._measured(ports[name], CREATE, seconds=seconds)
-                            measured[name] += [one] if piece else []
-        return {name: median(ones) for name, ones in measured.items()}
+                            result = self._measured(ports[name], CREATE, seconds=seconds)
+                            measured[name] += [result] if piece else []
+        return {name: median(results) for name, results in measured.items()}
 
     def untyped(self) -> Measured:
         """Measure an app that decodes bodies without a shape, and does nothing else with them."""
@@ -205,7 +205,7 @@ class Bench:
             self._wait_for_followers()
             return Measured(count / (ended_at() - began), memory_mb=most_memory_of(self._families))
 
-    def creates_beside_large(self, rate: int, connections: int = 12, size: int = 9_500_000) -> Measured:
+    def creates_with_large(self, rate: int, connections: int = 12, size: int = 9_500_000) -> Measured:
         """Measure `rate` creates a second, beside connections that validate accounts of `size` bytes."""
         self.settle()
         with self.apis() as port, self.working():
@@ -273,13 +273,13 @@ class Bench:
             )
             connection.execute("VACUUM ANALYZE")
 
-    def keep(self) -> None:
-        """Copy the database and the checkpoints for `put_back`. No role may be running."""
-        self._copy(DATABASE, KEPT)
+    def save(self) -> None:
+        """Copy the database and the checkpoints for `restore`. No role may be running."""
+        self._copy(DATABASE, SAVED)
 
-    def put_back(self) -> None:
-        """Restore the database and the checkpoints as they were at `keep`. No role may be running."""
-        self._copy(KEPT, DATABASE)
+    def restore(self) -> None:
+        """Restore the database and the checkpoints as they were at `save`. No role may be running."""
+        self._copy(SAVED, DATABASE)
 
     def _copy(self, source: str, target: str) -> None:
         url = self.connections.admin_url.replace(f"/{DATABASE}?", "/postgres?")
@@ -287,10 +287,10 @@ class Bench:
             connection.execute(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(target)))
             copying = SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
             connection.execute(copying.format(Identifier(target), Identifier(source)))
-        places = {DATABASE: self.folder / CHECKPOINTS, KEPT: self.folder / f"{CHECKPOINTS}-kept"}
-        shutil.rmtree(places[target], ignore_errors=True)
-        if places[source].exists():
-            shutil.copytree(places[source], places[target])
+        folders = {DATABASE: self.folder / CHECKPOINTS, SAVED: self.folder / f"{CHECKPOINTS}-kept"}
+        shutil.rmtree(folders[target], ignore_errors=True)
+        if folders[source].exists():
+            shutil.copytree(folders[source], folders[target])
 
     @contextmanager
     def all_processed(self, count: int) -> Iterator[Callable[[], float]]:
@@ -309,8 +309,8 @@ class Bench:
                     raise RuntimeError("not everything was processed in time")
                 time.sleep(0.02)
             ended_at.append(time.monotonic())
-            if (made := _made_after(connection, before)) != count:
-                raise RuntimeError(f"{made} of {count} accounts were made")
+            if (created := _created_after(connection, before)) != count:
+                raise RuntimeError(f"{created} of {count} accounts were created")
 
     def _measured(self, port: int, path: str, rate: int = 0, seconds: float = 0.0, reads: Reads = _NOTHING) -> Measured:
         before = usage_of(self._kinds())
@@ -351,8 +351,8 @@ class Bench:
                 yield
             finally:
                 stop.set()
-        for one in running:
-            one.result()
+        for validation in running:
+            validation.result()
 
     def _load(self, port: int, path: str, count: int = 0) -> float:
         report = self._report(port, path, count)
@@ -368,8 +368,8 @@ class Bench:
         reads: Reads = _NOTHING,
     ) -> dict[str, Any]:
         with self._loading(port, path, count=count, rate=rate, seconds=seconds, reads=reads) as loading:
-            told, _ = loading.communicate(timeout=600)
-        report: dict[str, Any] = json.loads(told)
+            output, _ = loading.communicate(timeout=600)
+        report: dict[str, Any] = json.loads(output)
         refused = {status: n for status, n in report["statuses"].items() if status not in ("200", "201")}
         if refused:
             raise RuntimeError(f"{path} answered {refused}")
@@ -431,9 +431,9 @@ class Bench:
             shared.listen(2048)
             fds = shared.fileno(), counts.fileno()
             port, started = int(shared.getsockname()[1]), list[psutil.Process]()
-            for place in range(processes):
+            for index in range(processes):
                 command = [sys.executable, "-m", "cli.main", "api", "--fd", str(fds[0])]
-                command += ["--counts-fd", str(fds[1]), "--counts-place", str(place)]
+                command += ["--counts-fd", str(fds[1]), "--counts-place", str(index)]
                 for process in started:  # so that only the next process can answer
                     process.suspend()
                 started.append(stack.enter_context(self._process(command, pass_fds=fds)))
@@ -488,26 +488,26 @@ class Bench:
         }
 
 
-def median(turns: Sequence[Measured]) -> Measured:
+def median(measurements: Sequence[Measured]) -> Measured:
     """Return the medians of repeated measurements."""
 
     def of(figures: Sequence[dict[str, float]]) -> dict[str, float]:
-        return {name: statistics.median(one.get(name, 0.0) for one in figures) for name in figures[0]}
+        return {name: statistics.median(measurement.get(name, 0.0) for measurement in figures) for name in figures[0]}
 
-    rate = statistics.median(one.rate for one in turns)
+    rate = statistics.median(measurement.rate for measurement in measurements)
     return Measured(
         rate,
-        of([one.microseconds for one in turns]),
-        of([one.latency_ms for one in turns]),
-        of([one.memory_mb for one in turns]),
+        of([measurement.microseconds for measurement in measurements]),
+        of([measurement.latency_ms for measurement in measurements]),
+        of([measurement.memory_mb for measurement in measurements]),
     )
 
 
 @contextmanager
-def spans_thrown_away() -> Iterator[str]:
+def span_receiver() -> Iterator[str]:
     """Run a receiver that accepts spans (OTLP over HTTP) and discards them. Yields its address."""
 
-    class Taking(http.server.BaseHTTPRequestHandler):
+    class SpanReceiver(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             self.send_response(200)
@@ -517,7 +517,7 @@ def spans_thrown_away() -> Iterator[str]:
         def log_message(self, *_: Any) -> None:
             """Log nothing."""
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Taking)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), SpanReceiver)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:
@@ -546,7 +546,7 @@ def _head(connection: psycopg.Connection[Any]) -> int:
     return int(row[0])
 
 
-def _made_after(connection: psycopg.Connection[Any], position: int) -> int:
+def _created_after(connection: psycopg.Connection[Any], position: int) -> int:
     """Count the accounts that were created after this position: counting all would take longer each time."""
     query = "SELECT count(*) FROM events WHERE position > %s AND topic = 'import_processed.v1'"
     row = connection.execute(query, (position,)).fetchone()

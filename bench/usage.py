@@ -40,9 +40,9 @@ def _memory_mb(pid: int) -> Iterator[float]:
     """Yield the peak memory of the process and of each of its children [megabytes]."""
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
-        for one in (process, *process.children(recursive=True)):
+        for process_or_child in (process, *process.children(recursive=True)):
             with suppress(OSError):  # it has just ended
-                status = Path(f"/proc/{one.pid}/status").read_text()
+                status = Path(f"/proc/{process_or_child.pid}/status").read_text()
                 yield int(status.split("VmHWM:", 1)[1].split()[0]) / 1e3 if "VmHWM:" in status else 0.0
 
 

@@ -29,9 +29,9 @@ _READY = "ready"
 def compare(ref: str, rounds: int, accounts: int) -> str:
     """Measure the version `ref` and this one, and return a table of both."""
     with ExitStack() as stack:
-        other = stack.enter_context(checked_out(ref))
-        services = [stack.enter_context(_service(root, accounts)) for root in (other, ROOT)]
-        return table(ref, [_played(services) for _ in range(rounds)])
+        reference_root = stack.enter_context(checked_out(ref))
+        services = [stack.enter_context(_service(root, accounts)) for root in (reference_root, ROOT)]
+        return table(ref, [_measure_round(services) for _ in range(rounds)])
 
 
 @contextmanager
@@ -39,9 +39,9 @@ def checked_out(ref: str) -> Iterator[Path]:
     """Check out a version to a temporary folder for the block. Ends the program if there is no such version."""
     with tempfile.TemporaryDirectory(prefix="importledger-version-") as folder:
         if _git("cat-file", "-e", f"{ref}^{{commit}}") != 0:
-            sys.exit(f"There is no version {ref} here.")
+            sys.exit(f"There is no commit {ref} in this repository.")
         if _git("worktree", "add", "--detach", "--quiet", folder, ref) != 0:
-            sys.exit("The version cannot be had; why, stands above.")
+            sys.exit("The version could not be checked out: see the error above.")
         try:
             yield Path(folder)
         finally:
@@ -61,7 +61,7 @@ def _service(root: Path, accounts: int) -> Iterator["subprocess.Popen[str]"]:
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, cwd=root, env=environment, stdin=pipe, stdout=pipe, text=True)
     try:
-        _told(process)
+        _read_result(process)
         yield process
     finally:
         process.communicate()
@@ -87,21 +87,21 @@ with tempfile.TemporaryDirectory(prefix="importledger-bench-", ignore_cleanup_er
 """Program of the measuring process. It imports the modules of the measured version, which may differ from these."""
 
 
-def _played(services: Sequence["subprocess.Popen[str]"]) -> list[Costs]:
+def _measure_round(services: Sequence["subprocess.Popen[str]"]) -> list[Costs]:
     for service in services:
         assert service.stdin is not None
         service.stdin.write("\n")
         service.stdin.flush()
-    return [msgspec.json.decode(_told(service), type=dict[str, float]) for service in services]
+    return [msgspec.json.decode(_read_result(service), type=dict[str, float]) for service in services]
 
 
-def _told(process: "subprocess.Popen[str]") -> str:
+def _read_result(process: "subprocess.Popen[str]") -> str:
     """Return the process's next line after the mark _READY. Raises RuntimeError if the process has ended."""
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith(_READY):
             return line.removeprefix(_READY)
-    raise RuntimeError("a version has ended; what it said stands above")
+    raise RuntimeError("the process of a version has ended: see its output above")
 
 
 def table(ref: str, rounds: Sequence[Sequence[Costs]]) -> str:
@@ -110,14 +110,14 @@ def table(ref: str, rounds: Sequence[Sequence[Costs]]) -> str:
     A kind that a version does not have counts as 0.
     """
     lines = [f"| processor µs an account | {ref} | here | ratio, median | from | to |", "|---|---|---|---|---|---|"]
-    kinds = dict.fromkeys(kind for both in rounds for costs in both for kind in costs)
+    kinds = dict.fromkeys(kind for pair in rounds for costs in pair for kind in costs)
     service = [kind for kind in kinds if kind != GENERATOR]
     for name, parts in {**{kind: [kind] for kind in kinds}, "service": service}.items():
-        pairs = [tuple(sum(costs.get(kind, 0.0) for kind in parts) for costs in both) for both in rounds]
-        ratios = [here / other for other, here in pairs if other]
+        pairs = [tuple(sum(costs.get(kind, 0.0) for kind in parts) for costs in pair) for pair in rounds]
+        ratios = [current / reference for reference, current in pairs if reference]
         if not ratios:
             continue
-        other, here = (median(column) for column in zip(*pairs, strict=True))
+        reference, current = (median(column) for column in zip(*pairs, strict=True))
         figures = f"{median(ratios):.2f} | {min(ratios):.2f} | {max(ratios):.2f}"
-        lines.append(f"| {name} | {other:,.0f} | {here:,.0f} | {figures} |")
+        lines.append(f"| {name} | {reference:,.0f} | {current:,.0f} | {figures} |")
     return "\n".join(lines)

@@ -30,7 +30,7 @@ def slowest(bench: Bench) -> list[Bar]:
         Bar("create to PROCESSED on the idle service, slowest of 20", idle_latency(bench), 1.0, is_most=True),
         Bar("a supplier's status in force in the api, slowest of 10", pause_latency(bench), 1.0, is_most=True),
         Bar("503 while Postgres hangs, slowest of 10", hang_latency(bench), 2.0, is_most=True),
-        Bar(f"another supplier's account to PROCESSED while {MANY:,} wait", turn_latency(bench), 5.0, is_most=True),
+        Bar(f"another supplier's account to PROCESSED while {MANY:,} wait", fairness_latency(bench), 5.0, is_most=True),
         Bar("`up` on a folder that is there until it is ready, slowest of 3", start_latency(bench), 3.0, is_most=True),
     ]
 
@@ -49,7 +49,7 @@ def idle_latency(bench: Bench, samples: int = 20) -> float:
     return slowest
 
 
-def turn_latency(bench: Bench, samples: int = 5) -> float:
+def fairness_latency(bench: Bench, samples: int = 5) -> float:
     """Return the seconds until an account is PROCESSED while MANY of another supplier wait: the slowest of samples."""
     bench.settle()
     with bench.apis() as port:
@@ -97,18 +97,18 @@ def hang_latency(bench: Bench, samples: int = 5) -> float:
     with bench.server("cli.main", "api", "--port") as port:
         client = ImportClient(f"http://127.0.0.1:{port}", bench.key, tries=1)
         client.create(accounts.pop().body)
-        family = [postmaster, *postmaster.children()]
-        for process in family:
+        processes = [postmaster, *postmaster.children()]
+        for process in processes:
             process.suspend()
         try:
             for entry in accounts:
-                for ask in (partial(client.create, entry.body), partial(client.status, SUPPLIER, "x")):
+                for request in (partial(client.create, entry.body), partial(client.status, SUPPLIER, "x")):
                     started = time.monotonic()
-                    if ask().status != 503:
+                    if request().status != 503:
                         raise RuntimeError("503 was expected while Postgres hangs")
                     slowest = max(slowest, time.monotonic() - started)
         finally:
-            for process in family:
+            for process in processes:
                 process.resume()
         while client.create(accounts[0].body).status != 201:
             time.sleep(0.05)

@@ -39,7 +39,7 @@ _LIMITS_BEGIN, _LIMITS_END = "<!-- limits -->\n", "<!-- /limits -->\n"
 _FOR_PEOPLE = frozenset({"description", "summary", "example", "examples", "title", "tags", "version"})
 """Members of the description that are for people. They may change."""
 _BOUNDS = frozenset({"pattern", "enum", "minimum", "maximum", "minLength", "maxLength", "maxItems", "type"})
-_NAMED_THINGS = ("/properties", "/schemas", "/paths", "/responses")
+_NAME_MAPS = ("/properties", "/schemas", "/paths", "/responses")
 """Ends of the paths of objects whose member names are ours, such as those of fields, and not keywords."""
 
 
@@ -51,8 +51,8 @@ def limits_table() -> str:
 
 def limits_page(page: str) -> str:
     """Return the text of docs/reference/limits.md with its table replaced by the current one."""
-    before, _, rest = page.partition(_LIMITS_BEGIN)
-    _, _, after = rest.partition(_LIMITS_END)
+    before, _, remaining = page.partition(_LIMITS_BEGIN)
+    _, _, after = remaining.partition(_LIMITS_END)
     return f"{before}{_LIMITS_BEGIN}{limits_table()}{_LIMITS_END}{after}"
 
 
@@ -123,9 +123,9 @@ def fields_page() -> str:
         lines += ["", f"## {name}", "", "| field | type | limits | meaning | German term |", "|---|---|---|---|---|"]
         for field in node.fields:
             kind, limits = _kind_and_limits(field.type)
-            told = descriptions[field.name]
-            term = re.search(r"\(([^()]+)\)", told)
-            meaning = told if term is None else told.replace(f" {term[0]}", "", 1)
+            description = descriptions[field.name]
+            term = re.search(r"\(([^()]+)\)", description)
+            meaning = description if term is None else description.replace(f" {term[0]}", "", 1)
             title = f"**{field.encode_name}**" if field.required else field.encode_name
             lines.append(f"| {title} | {kind} | {limits} | {meaning} | {term[1] if term else ''} |")
     return "\n".join(lines) + "\n"
@@ -174,19 +174,19 @@ def contract_changes(released: Any, present: Any) -> Iterator[str]:
       A longer text and a new value of an enumeration are additions.
     - Answers must not be bound less: fields may become required, bounds may be new, and enumerations stay.
     """
-    yield from _changes(released, present, "", _Sides(frozenset(_components_sent(released))))
+    yield from _changes(released, present, "", _Directions(frozenset(_components_sent(released))))
 
 
-class _Sides(msgspec.Struct, frozen=True):
+class _Directions(msgspec.Struct, frozen=True):
     """Distinguishes the parts of a description that clients send from those that they only read."""
 
     sent: frozenset[str]
     """Names of the components that bodies of requests are made of."""
 
-    def is_answer(self, place: str) -> bool:
+    def is_answer(self, path: str) -> bool:
         """Return True if this place describes answers only."""
-        _, _, component = place.partition("/components/schemas/")
-        return "/responses/" in place or bool(component and component.partition("/")[0] not in self.sent)
+        _, _, component = path.partition("/components/schemas/")
+        return "/responses/" in path or bool(component and component.partition("/")[0] not in self.sent)
 
 
 def _components_sent(document: dict[str, Any]) -> set[str]:
@@ -195,44 +195,46 @@ def _components_sent(document: dict[str, Any]) -> set[str]:
     return names_within(bodies, document["components"]["schemas"])
 
 
-def _changes(released: Any, present: Any, place: str, sides: _Sides) -> Iterator[str]:
-    if _is_longer(released, present, place, sides):
+def _changes(released: Any, present: Any, path: str, directions: _Directions) -> Iterator[str]:
+    if _is_longer(released, present, path, directions):
         return
     match released, present:
         case dict(), dict():
-            yield from _changes_of_object(released, present, place, sides)
-        case list(), list() if place.endswith("/required") and sides.is_answer(place):
+            yield from _changes_of_object(released, present, path, directions)
+        case list(), list() if path.endswith("/required") and directions.is_answer(path):
             if not set(released) <= set(present):
-                yield f"{place} was {released} and is {present}"
-        case list(), list() if place.endswith("/required") or (place.endswith("/enum") and sides.is_answer(place)):
+                yield f"{path} was {released} and is {present}"
+        case list(), list() if path.endswith("/required") or (path.endswith("/enum") and directions.is_answer(path)):
             if set(released) != set(present):
-                yield f"{place} was {released} and is {present}"
-        case list(), list() if len(released) == len(present) and not place.endswith("/enum"):
+                yield f"{path} was {released} and is {present}"
+        case list(), list() if len(released) == len(present) and not path.endswith("/enum"):
             for index, (was, now) in enumerate(zip(released, present, strict=True)):
-                yield from _changes(was, now, f"{place}/{index}", sides)
+                yield from _changes(was, now, f"{path}/{index}", directions)
         case list(), list():
-            if lost := [item for item in released if item not in present]:
-                yield f"{place} has lost {lost}"
+            if removed := [item for item in released if item not in present]:
+                yield f"{path} has lost {removed}"
         case _ if released != present:
-            yield f"{place} was {released!r} and is {present!r}"
+            yield f"{path} was {released!r} and is {present!r}"
 
 
-def _changes_of_object(released: dict[str, Any], present: dict[str, Any], place: str, sides: _Sides) -> Iterator[str]:
-    are_properties = place.endswith(_NAMED_THINGS)
+def _changes_of_object(
+    released: dict[str, Any], present: dict[str, Any], path: str, directions: _Directions
+) -> Iterator[str]:
+    are_properties = path.endswith(_NAME_MAPS)
     for name in (name for name in released if are_properties or name not in _FOR_PEOPLE):
         if name in present:
-            yield from _changes(released[name], present[name], f"{place}/{name}", sides)
+            yield from _changes(released[name], present[name], f"{path}/{name}", directions)
         else:
-            yield f"{place}/{name} is gone"
-    if not are_properties and not sides.is_answer(place):
+            yield f"{path}/{name} is gone"
+    if not are_properties and not directions.is_answer(path):
         new = (present.keys() - released.keys()) & _BOUNDS
         if "enum" in released:
             new -= {"type"}  # the values imply it
-        yield from (f"{place}/{name} is new" for name in new)
+        yield from (f"{path}/{name} is new" for name in new)
 
 
-def _is_longer(was: Any, now: Any, place: str, sides: _Sides) -> bool:
-    return place.endswith("/maxLength") and not sides.is_answer(place) and bool(was < now)
+def _is_longer(was: Any, now: Any, path: str, directions: _Directions) -> bool:
+    return path.endswith("/maxLength") and not directions.is_answer(path) and bool(was < now)
 
 
 def main() -> None:

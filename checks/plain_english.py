@@ -77,8 +77,8 @@ def _reason(sentence: str) -> str:
     if BEGINNING.match(sentence) and not sentence.endswith("?"):
         return "must begin with a verb or with the noun of the thing"
     if word := WORDS.search(sentence):
-        [better] = [advice for pattern, advice in BETTER.items() if re.fullmatch(pattern, word[0], re.IGNORECASE)]
-        return f"“{word[0]}”: write {better}"
+        [replacement] = [advice for pattern, advice in BETTER.items() if re.fullmatch(pattern, word[0], re.IGNORECASE)]
+        return f"“{word[0]}”: write {replacement}"
     if MEASUREMENT.search(sentence):
         return "measurements belong to docs/explanation/performance.md"
     return f"{length} words: write two sentences" if length > LONGEST_SENTENCE else ""
@@ -149,6 +149,7 @@ def tracked(paths: Sequence[str]) -> list[Path]:
 
 
 if __name__ == "__main__":
-    for passage in (one for file in tracked(sys.argv[1:] or ["."]) for one in passages(file)):
-        for finding in findings(passage):
-            print(f"{passage.file}:{passage.line}: {finding.reason}: {finding.sentence}")
+    for file in tracked(sys.argv[1:] or ["."]):
+        for passage in passages(file):
+            for finding in findings(passage):
+                print(f"{passage.file}:{passage.line}: {finding.reason}: {finding.sentence}")

@@ -25,20 +25,20 @@ def decoded_types(file: Path) -> set[str]:
 def test_no_other_file_decodes_events() -> None:
     """Another decoder would raise errors for which its callers are not prepared."""
     files = [file for folder in ROOT.glob("*/__init__.py") for file in folder.parent.rglob("*.py")]
-    ours = [file for file in files if file.relative_to(ROOT).parts[0] not in ("tests", "bench", "checks")]
-    assert [file for file in ours if decoded_types(file) & EVENT_NAMES] == []
+    product_files = [file for file in files if file.relative_to(ROOT).parts[0] not in ("tests", "bench", "checks")]
+    assert [file for file in product_files if decoded_types(file) & EVENT_NAMES] == []
     assert decoded_types(ROOT / "eventstore" / "events.py") == {"event", "_WithMetadata"}
 
 
 def test_the_logs_lock_is_taken_for_a_switch_and_for_one_account_and_for_nothing_that_grows_with_the_log() -> None:
     """`append_events` takes it as well. Creates wait while it is held."""
-    taken = [
+    lock_files = [
         str(file.relative_to(ROOT))
         for folder in ("api", "cli", "console", "embedded", "eventstore", "projections", "workers")
         for file in (ROOT / folder).rglob("*.py")
         if re.search(r"advisory\w*lock\w*\(%s[^)]*\)\"[^\n]*locks\.LOG\b", file.read_text())
     ]
-    assert sorted(taken) == ["projections/versions/compare.py", "projections/versions/versions.py"]
+    assert sorted(lock_files) == ["projections/versions/compare.py", "projections/versions/versions.py"]
 
 
 def test_nobody_takes_a_lock_by_a_number_that_is_not_in_the_list() -> None:
@@ -60,8 +60,8 @@ def test_the_status_after_an_event_is_written_down_once() -> None:
     file = Path(import_process.__file__).resolve()
     for package in ("api", "cli", "eventstore", "projections", "workers"):
         for other in (file.parents[2] / package).rglob("*.py"):
-            said = re.search(r'(Import|DryRun)[A-Z]\w+"?(\(\))?: "[A-Z_]{4,}"', other.read_text())
-            assert other == file or not said, other
+            status = re.search(r'(Import|DryRun)[A-Z]\w+"?(\(\))?: "[A-Z_]{4,}"', other.read_text())
+            assert other == file or not status, other
 
 
 def test_the_verifier_is_one_short_file_of_the_standard_library() -> None:

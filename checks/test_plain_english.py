@@ -40,11 +40,13 @@ def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("folder", LIMITS)
 def test_a_folder_has_few_hard_sentences(folder: str) -> None:
-    read = [passage for file in tracked([folder]) for passage in passages(file)]
-    hard = [finding for passage in read for finding in findings(passage)]
-    words = sum(len(passage.text.split()) for passage in read)
-    shown = "\n".join(f"{one.passage.file}:{one.passage.line}: {one.reason}: {one.sentence}" for one in hard)
-    assert 1000 * len(hard) / words <= LIMITS[folder], shown
+    texts = [passage for file in tracked([folder]) for passage in passages(file)]
+    found = [finding for passage in texts for finding in findings(passage)]
+    words = sum(len(passage.text.split()) for passage in texts)
+    shown = "\n".join(
+        f"{finding.passage.file}:{finding.passage.line}: {finding.reason}: {finding.sentence}" for finding in found
+    )
+    assert 1000 * len(found) / words <= LIMITS[folder], shown
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,7 @@ def test_a_folder_has_few_hard_sentences(folder: str) -> None:
     ],
 )
 def test_a_hard_sentence_is_found_beside_a_plain_one(sentence: str) -> None:
-    assert [one.sentence for one in findings(Passage("f", 1, f"Return the row. {sentence}"))] == [sentence]
+    assert [finding.sentence for finding in findings(Passage("f", 1, f"Return the row. {sentence}"))] == [sentence]
 
 
 def test_subjects_of_commits_have_60_characters_at_most() -> None:

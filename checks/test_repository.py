@@ -69,16 +69,17 @@ def test_requirements_are_pinned_and_hashed_and_name_no_address(name: str) -> No
 def test_what_is_asked_for_with_extras_is_pinned_with_them() -> None:
     """Otherwise pip takes the newest release for them, and refuses it, since it is not pinned."""
     text = (ROOT / "requirements" / "dev.txt").read_text()
-    pinned = {canonicalize_name(one.name): one.extras for one in map(Requirement, re.findall(r"(?m)^[^ #\n]+", text))}
-    asked = [
-        (distribution.name, one)
+    requirements = map(Requirement, re.findall(r"(?m)^[^ #\n]+", text))
+    pinned = {canonicalize_name(requirement.name): requirement.extras for requirement in requirements}
+    requested = [
+        (distribution.name, requirement)
         for distribution in distributions()
         if canonicalize_name(distribution.name) in {*pinned, "importledger"}
-        for one in map(Requirement, distribution.requires or ())
-        if one.extras and (one.marker is None or one.marker.evaluate({"extra": ""}))
+        for requirement in map(Requirement, distribution.requires or ())
+        if requirement.extras and (requirement.marker is None or requirement.marker.evaluate({"extra": ""}))
     ]
-    assert len(asked) > 3
-    assert [each for each in asked if not each[1].extras <= pinned[canonicalize_name(each[1].name)]] == []
+    assert len(requested) > 3
+    assert [each for each in requested if not each[1].extras <= pinned[canonicalize_name(each[1].name)]] == []
 
 
 def test_only_the_entry_points_read_the_environment() -> None:
@@ -99,8 +100,8 @@ def test_every_package_is_in_the_distribution_and_in_the_image() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     named = set(project["tool"]["setuptools"]["packages"])
     present = {".".join(file.parent.relative_to(ROOT).parts) for file in ROOT.glob("[a-z]*/**/__init__.py")}
-    others = {"tests", "bench", "checks", "lab", "importer"}
-    assert named == {name for name in present if name.split(".")[0] not in others}
+    unlisted = {"tests", "bench", "checks", "lab", "importer"}
+    assert named == {name for name in present if name.split(".")[0] not in unlisted}
     image = (ROOT / "Containerfile").read_text()
     assert all(f"COPY {name} {name}\n" in image for name in named if "." not in name)
 

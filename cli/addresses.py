@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import AsyncConnection, Connection
 
-from cli.service.reach import CONNECT_TIMEOUT_S, Unreachable, reach
+from cli.service.reach import CONNECT_TIMEOUT_S, Unreachable, require_answer
 from cli.service.settings import SettingError, Settings
 from embedded.folder import DataFolder
 
@@ -20,7 +20,7 @@ def database_url() -> str:
 
     Its database has answered by then. Raises SettingError, Unreachable.
     """
-    return _reached("DATABASE_URL", "DATABASE_ADMIN_URL")
+    return _answering_url("DATABASE_URL", "DATABASE_ADMIN_URL")
 
 
 def admin_url() -> str:
@@ -28,7 +28,7 @@ def admin_url() -> str:
 
     Its database has answered by then. Raises SettingError, Unreachable.
     """
-    return _reached("DATABASE_ADMIN_URL", "DATABASE_URL")
+    return _answering_url("DATABASE_ADMIN_URL", "DATABASE_URL")
 
 
 @contextlib.contextmanager
@@ -39,28 +39,30 @@ def connected() -> Iterator[Connection[Any]]:
         yield connection
 
 
-def answer_of(query: Callable[..., Awaitable[Answer]], *arguments: Any, **named: Any) -> Answer:
+def answer_of(query: Callable[..., Awaitable[Answer]], *arguments: Any, **keywords: Any) -> Answer:
     """Run a query of the api with the rights of the database's owner, and return its result."""
 
-    async def ask(url: str) -> Answer:
+    async def run(url: str) -> Answer:
         async with await AsyncConnection.connect(url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S) as connection:
             await connection.execute("SET TIME ZONE 'UTC'")
-            return await query(connection, *arguments, **named)
+            return await query(connection, *arguments, **keywords)
 
-    return asyncio.run(ask(admin_url()))
+    return asyncio.run(run(admin_url()))
 
 
-def _reached(*names: str) -> str:
+def _answering_url(*names: str) -> str:
     """Return the first of these settings that is set, else the URL that a service has written to the data folder."""
     settings = Settings.from_environment()
     for name in names:
         if (url := getattr(settings, name.lower())) is not None:
-            return reach(url, name)
+            return require_answer(url, name)
     hint = "Start it with `importledger up`, or set IMPORTLEDGER_DATA_DIR or DATABASE_URL."
     connections = DataFolder(settings.data_dir).read_connections()
     if connections is None:
         raise SettingError(f"No service has run on {settings.data_dir}. {hint}")
     try:
-        return reach(connections["database_url" if names[0] == "DATABASE_URL" else "admin_url"], "DATABASE_URL")
+        return require_answer(
+            connections["database_url" if names[0] == "DATABASE_URL" else "admin_url"], "DATABASE_URL"
+        )
     except Unreachable as error:
         raise Unreachable(f"The service on {settings.data_dir} is not running. {hint}") from error

@@ -120,7 +120,7 @@ def _erase_contacts(stream: str, reason: str, *, as_json: bool) -> None:
 
 
 def _require(ledger: Ledger, supplier: str, external: str | None) -> None:
-    """Raise NotThere if the supplier or the import does not exist."""
+    """Raise NotFound if the supplier or the import does not exist."""
     with ledger.connection() as connection:
         if external is None:
             require_supplier(connection, supplier)

@@ -34,7 +34,7 @@ from workers.operations import SignInLink, create_user, new_details, new_link
 SUPPLIER = "NORDWIND"
 ORGANISATION = "Nordwind Energie"
 USER = "demo@example.org"
-SPOILT = "2%"
+ERROR_SHARE = "2%"
 REHEARSAL, RUN = "rehearsal", "go-live"
 
 
@@ -70,7 +70,7 @@ def demo(port: int, accounts: int, seed: int, data_dir: Path | None, is_to_exit:
         console.print(f"The import ledger listens on [bold]{base_url}[/bold] and keeps its data in {folder}.")
         api_key, link = _prepare(connections.admin_url)
         with _importing(base_url, api_key, folder / "importing"):
-            outcome.append(_shown(console, accounts, seed))
+            outcome.append(_run_steps(console, accounts, seed))
         if is_to_exit:
             return
         console.print("The console:", style="bold")
@@ -121,13 +121,13 @@ def _importing(base_url: str, api_key: str, folder: Path) -> Iterator[None]:
         os.chdir(before)
 
 
-def _shown(console: Console, accounts: int, seed: int) -> bool:
+def _run_steps(console: Console, accounts: int, seed: int) -> bool:
     """Run each step of an importer with its command. Return True if all ended as expected."""
     started = time.monotonic()
     book = ["generate", "--accounts", str(accounts), "--seed", str(seed), "--supplier", SUPPLIER]
     refused = 1 if accounts >= 50 else 0
     steps: tuple[tuple[list[str], str, int], ...] = (
-        ([*book, "--errors", SPOILT], f"{REHEARSAL}.ndjson", 0),
+        ([*book, "--errors", ERROR_SHARE], f"{REHEARSAL}.ndjson", 0),
         (["push", f"{REHEARSAL}.ndjson", "--mode", "validate", "--run", REHEARSAL], "", refused),
         (["errors", REHEARSAL], "", 0),
         (book, f"{RUN}.ndjson", 0),
@@ -135,22 +135,22 @@ def _shown(console: Console, accounts: int, seed: int) -> bool:
         (["manifest", f"{RUN}.ndjson", "-o", f"{RUN}.manifest.json"], "", 0),
         (["reconcile", RUN, "--manifest", f"{RUN}.manifest.json"], "", 0),
     )
-    went_well = True
-    for words, output, expected in steps:
-        console.print(f"\n$ importbook {shlex.join(words)}" + (f" > {output}" if output else ""), style="bold")
-        went_well &= _run(words, output) == expected
+    succeeded = True
+    for arguments, output, expected in steps:
+        console.print(f"\n$ importbook {shlex.join(arguments)}" + (f" > {output}" if output else ""), style="bold")
+        succeeded &= _run(arguments, output) == expected
     console.print(f"\nAll of it took {time.monotonic() - started:.1f} s.")
-    return went_well
+    return succeeded
 
 
-def _run(words: Sequence[str], output: str) -> int:
+def _run(arguments: Sequence[str], output: str) -> int:
     """Run a verb of importbook, which is a distribution of its own, in this process. Return its exit code."""
     from importledger_client.commands.main import run
 
     if not output:
-        return run(words)
+        return run(arguments)
     with Path(output).open("wb") as file, contextlib.redirect_stdout(io.TextIOWrapper(file)):
-        return run(words)
+        return run(arguments)
 
 
 def curl_lines(base_url: str, api_key: str, external: str) -> list[str]:
@@ -165,9 +165,9 @@ def curl_lines(base_url: str, api_key: str, external: str) -> list[str]:
     ]
 
 
-def _free_port(wanted: int) -> int:
+def _free_port(preferred: int) -> int:
     """Return the wanted port, or any free one if it is taken."""
-    for port in (wanted, 0):
+    for port in (preferred, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

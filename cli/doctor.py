@@ -11,7 +11,7 @@ from psycopg.rows import dict_row
 
 from cli.addresses import database_url
 from cli.checkup import database, service
-from cli.checkup.finding import Around, Finding, Grade, Looked, good, wrong
+from cli.checkup.finding import CheckInput, DatabaseCheckInput, Finding, Grade, good, wrong
 from cli.output import lines_option, print_line
 from cli.service.reach import Unreachable
 from cli.service.settings import SettingError, Settings
@@ -21,13 +21,17 @@ from redaction.shown import shown
 
 _COLOURS: dict[Grade, str] = {"good": "green", "warned": "yellow", "wrong": "bold red"}
 _ORDER = tuple(_COLOURS)
-_CHECKS: tuple[Callable[[Looked], Iterator[Finding]], ...] = (
+_CHECKS: tuple[Callable[[DatabaseCheckInput], Iterator[Finding]], ...] = (
     database.server_version, database.schema, database.durability, database.rights, database.replication,
     database.clock, database.disk, database.wal, database.vacuum, service.roles, service.troubles, service.lag,
     service.projections, service.pending, service.sealing, service.redis, service.documents, service.mail,
     service.backups,
 )  # fmt: skip
-_WHILE_AWAY: tuple[Callable[[Around], Iterator[Finding]], ...] = (database.room, service.redis, service.backups)
+_WITHOUT_DATABASE: tuple[Callable[[CheckInput], Iterator[Finding]], ...] = (
+    database.free_space,
+    service.redis,
+    service.backups,
+)
 """Checks that need no database."""
 
 
@@ -70,16 +74,16 @@ def examine(backups: Path | None = None) -> Iterator[Finding]:
         connection = psycopg.connect(url, autocommit=True, row_factory=dict_row)
     except (SettingError, Unreachable, psycopg.OperationalError) as error:
         yield wrong("database", str(error).splitlines()[0], "start it, or correct DATABASE_URL")
-        for check_around in _WHILE_AWAY:
-            yield from check_around(Around(settings=settings, backups=backups))
+        for check_around in _WITHOUT_DATABASE:
+            yield from check_around(CheckInput(settings=settings, backups=backups))
         return
     with connection:
         version = connection.info.server_version
         yield good("database", f"Postgres {version // 10_000}.{version % 10_000} answers.")
-        look = Looked(settings=settings, backups=backups, database_url=url, connection=connection)
+        context = DatabaseCheckInput(settings=settings, backups=backups, database_url=url, connection=connection)
         for check in _CHECKS:
             try:
-                yield from check(look)
+                yield from check(context)
             except psycopg.Error as error:
                 yield wrong(check.__name__, f"This cannot be checked: {reason_of(error)}.")
 

@@ -22,41 +22,45 @@ LIMIT 1
 """
 
 
-class NotThere(OperatorError):
+class NotFound(OperatorError):
     """A supplier, import or stream of this name does not exist."""
 
 
 def require_supplier(connection: Connection[Any], code: str) -> None:
-    """Raise NotThere if no supplier has this code."""
+    """Raise NotFound if no supplier has this code."""
     if connection.execute(_SELECT_EVENT, (supplier.stream_of(code),)).rowcount:
         return
     codes = [name for (name,) in rows_of(connection, _SELECT_SUPPLIERS)]
-    raise NotThere(f"There is no import supplier {code}{nearest(code, codes)}.")
+    raise NotFound(f"There is no import supplier {code}{suggestion(code, codes)}.")
 
 
 def require_import(connection: Connection[Any], code: str, external: str) -> None:
-    """Raise NotThere if the supplier is unknown, or has no import of this external account number."""
+    """Raise NotFound if the supplier is unknown, or has no import of this external account number."""
     if connection.execute(_SELECT_EVENT, (import_process.stream_of(code, external),)).rowcount:
         return
     require_supplier(connection, code)
-    alike = [name for (name,) in rows_of(connection, _SELECT_ALIKE, code, external)]
-    raise NotThere(f"There is no import of {external} for {code}{nearest(external, alike)}.")
+    similar = [name for (name,) in rows_of(connection, _SELECT_ALIKE, code, external)]
+    raise NotFound(f"There is no import of {external} for {code}{suggestion(external, similar)}.")
 
 
 def require_stream(connection: Connection[Any], stream: str) -> None:
-    """Raise NotThere if the stream has no event."""
+    """Raise NotFound if the stream has no event."""
     if not connection.execute(_SELECT_EVENT, (stream,)).rowcount:
-        raise NotThere(f"There is no event of {stream}.")
+        raise NotFound(f"There is no event of {stream}.")
 
 
-def nearest(typed: str, present: Iterable[str]) -> str:
+def suggestion(typed: str, present: Iterable[str]) -> str:
     """Return `, but there is X` if a name is similar or differs only in case, else ""."""
-    by_lower = {name.lower(): name for name in present}
-    matches = get_close_matches(typed.lower(), by_lower, n=1, cutoff=0.8)
-    return f", but there is {by_lower[matches[0]]}" if matches else ""
+    original_case = {name.lower(): name for name in present}
+    matches = get_close_matches(typed.lower(), original_case, n=1, cutoff=0.8)
+    return f", but there is {original_case[matches[0]]}" if matches else ""
 
 
 def reason_texts(reasons: Iterable[str]) -> dict[str, str]:
     """Return the text of each reason, also if the event has only its id, as those of the console; "" if erased."""
-    wanted = set(reasons)
-    return answer_of(texts_of, wanted) if any(map(is_reason_id, wanted)) else {reason: reason for reason in wanted}
+    reason_ids = set(reasons)
+    return (
+        answer_of(texts_of, reason_ids)
+        if any(map(is_reason_id, reason_ids))
+        else {reason: reason for reason in reason_ids}
+    )

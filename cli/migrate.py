@@ -8,7 +8,7 @@ import psycopg
 
 from cli.addresses import admin_url, database_url
 from cli.output import json_option, print_line, print_result
-from cli.service.reach import reach
+from cli.service.reach import require_answer
 from cli.service.roles import role_settings
 from eventstore.operations.migrate import NEWEST, Pending, known_migrations, pending_migrations, role_of
 from projections.versions.install import ProjectionChange, migrate_all, projection_changes
@@ -30,8 +30,8 @@ class Plan(msgspec.Struct, frozen=True):
         reasons = [
             f"{migration.name}: {migration.why_not_rolled}" for migration in self.pending if migration.why_not_rolled
         ]
-        anew = [view.says for view in self.projections if not view.can_be_rolled]
-        return reasons + [f"{says}, and processes of the version before do not write to it" for says in anew]
+        rebuilt = [view.says for view in self.projections if not view.can_be_rolled]
+        return reasons + [f"{says}, and processes of the previous version do not write to it" for says in rebuilt]
 
     @property
     def has_work(self) -> bool:
@@ -56,17 +56,19 @@ class Plan(msgspec.Struct, frozen=True):
         """Return the plan as lines of text."""
         views = [f"  {view.says}" for view in self.projections]
         if not self.has_work:
-            return [f"The database is as this version needs it ({NEWEST}): there is nothing to do.", *views]
-        result = [f"`importledger migrate` takes the database from {self.schema or 'nothing'} to {NEWEST}:"]
+            return [f"The database has the schema of this version ({NEWEST}): there is nothing to do.", *views]
+        result = [f"`importledger migrate` changes the schema from {self.schema or 'none'} to {NEWEST}:"]
         result += [f"  {migration.name}" for migration in self.pending] + views
         if not self.why_not_rolled:
             return [
                 *result,
-                "It can be rolled: migrate while the service runs, then replace one process after the other.",
+                "A rolling upgrade is possible: migrate while the service runs, then replace processes one by one.",
             ]
         is_api_too = any(view.change == "new" and not view.can_be_rolled for view in self.projections)
         stopped = "api, relay and workers" if is_api_too else "relay and workers"
-        result.append(f"It cannot be rolled: stop {stopped} before, and start them with the new version.")
+        result.append(
+            f"A rolling upgrade is not possible: stop {stopped} first, and start them with the new version afterwards."
+        )
         return result + [f"  {reason}" for reason in self.why_not_rolled]
 
 
@@ -81,7 +83,7 @@ def migrate(is_check: bool, as_json: bool) -> int:
     gets the rights of all three.
 
     The service may run meanwhile, unless --check reports otherwise. A lock is requested for 0.4 s at a time, 100 times,
-    so that accounts are still taken in. If it is killed, run it again.
+    so that accounts are still accepted. If it is killed, run it again.
 
     Exit codes of --check: 0 nothing to do, 2 processes of the previous version may continue, 3 they must be stopped.
     Exit code 1 is an error, such as a database that is newer than this version.
@@ -93,7 +95,7 @@ def migrate(is_check: bool, as_json: bool) -> int:
         url, owner = database_url(), admin_url()
     else:
         named = "DATABASE_URL" if settings.database_admin_url is None else "DATABASE_ADMIN_URL"
-        reach(owner, named, needs_schema=False)  # the service's role may still be without rights
+        require_answer(owner, named, needs_schema=False)  # the service's role may still be without rights
     with psycopg.connect(owner, autocommit=True) as connection:
         plan = plan_of(connection)
     if is_check:

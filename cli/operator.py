@@ -13,7 +13,7 @@ import msgspec
 from api.access.api_key import new_api_key
 from api.endpoints.supplier_settings import SUPPLIER_SETTINGS
 from cli.addresses import admin_url
-from cli.known import nearest, reason_texts, require_supplier
+from cli.known import reason_texts, require_supplier, suggestion
 from cli.output import ShortText, json_option, lines_option, print_line, print_result, text_of
 from cli.service.settings import SettingError
 from cli.supplier_settings import HELP, parsed_setting
@@ -76,7 +76,7 @@ def supplier() -> None:
 @click.argument("code")
 @json_option
 def create_supplier(code: str, as_json: bool) -> None:
-    """Create an import supplier, which takes accounts at once."""
+    """Create an import supplier, which accepts accounts at once."""
     if not SUPPLIER_CODE.match(code):
         raise click.BadParameter("A supplier code must have 1 to 32 letters, digits, _ or -.")
     with open_ledger() as ledger:
@@ -156,9 +156,9 @@ def show_supplier(code: str, as_json: bool) -> None:
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     """Return a supplier with each setting by the name and word that `supplier set` takes; None if it has no value."""
     settings = {name: setting.shown(row[setting.field]) for name, setting in SUPPLIER_SETTINGS.items()}
-    beside = {name: row[name] for name in ("code", "status", "reason")}
+    identity = {name: row[name] for name in ("code", "status", "reason")}
     times = {name: row[name] for name in ("created_at", "modified_at")}
-    return {name: value if value != "" else None for name, value in (beside | settings | times).items()}
+    return {name: value if value != "" else None for name, value in (identity | settings | times).items()}
 
 
 @click.group()
@@ -244,8 +244,8 @@ def _owner_of(key_id: str) -> Iterator[tuple[Ledger, str]]:
     """
     owners = {row["key_id"]: row["organisation"] for row in _rows(SELECT_KEYS, 0)}
     if key_id not in owners:
-        near = nearest(key_id, owners)
-        raise click.ClickException(f"There is no key {key_id}{near}; see `importledger key list`.")
+        hint = suggestion(key_id, owners)
+        raise click.ClickException(f"There is no key {key_id}{hint}; see `importledger key list`.")
     with open_owner_ledger() as ledger:
         try:
             yield ledger, owners[key_id]
@@ -254,7 +254,7 @@ def _owner_of(key_id: str) -> Iterator[tuple[Ledger, str]]:
 
 
 def require_suppliers(ledger: Ledger, *codes: str) -> None:
-    """Raise NotThere if a code belongs to no supplier; * stands for all suppliers."""
+    """Raise NotFound if a code belongs to no supplier; * stands for all suppliers."""
     with ledger.connection() as connection:
         for code in codes:
             if code != "*":

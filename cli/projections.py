@@ -33,7 +33,7 @@ from projections.versions.versions import (
 )
 from redaction.shown import counted
 
-MAX_TOLD = 5
+MAX_SHOWN = 5
 JOBS = 2
 _BY_NAME = {projection.name: projection for projection in PROJECTIONS}
 
@@ -49,8 +49,8 @@ class Named(click.ParamType[Projection]):
         return _BY_NAME[value]
 
 
-_one = click.argument("projection", metavar="NAME", type=Named())
-_one_or_none = click.argument("projection", metavar="NAME", type=Named(), required=False)
+_name = click.argument("projection", metavar="NAME", type=Named())
+_optional_name = click.argument("projection", metavar="NAME", type=Named(), required=False)
 _all = click.option("--all", "is_all", is_flag=True, help="All projections, one after the other.")
 
 
@@ -65,33 +65,33 @@ def projections(context: click.Context, as_json: bool) -> None:
     if context.invoked_subcommand is not None:
         return
     with administrator(admin_url()) as connection:
-        standings = version_standings(connection, PROJECTIONS)
+        versions = version_standings(connection, PROJECTIONS)
     if not as_json:
         print_line(_LINE.format("name", "version", "position", "lag", "state", "rows", "parked", "verified"))
-    for standing in standings:
-        lag_s = max(0.0, (now() - standing.lag_since).total_seconds()) if standing.lag_since else 0.0
-        result = {**msgspec.to_builtins(standing), "lag_events": standing.lag, "lag_s": lag_s}
+    for version in versions:
+        lag_s = max(0.0, (now() - version.lag_since).total_seconds()) if version.lag_since else 0.0
+        result = {**msgspec.to_builtins(version), "lag_events": version.lag, "lag_s": lag_s}
         shown = {name: value for name, value in result.items() if name not in ("lag", "lag_since", "definition")}
-        print_result(_line(standing, lag_s), shown, as_json=as_json)
+        print_result(_line(version, lag_s), shown, as_json=as_json)
 
 
 _LINE = "{:<18} {:>7} {:>12}  {:<18} {:<9} {:>10} {:>6}  {}"
 
 
-def _line(standing: VersionStanding, lag_s: float) -> str:
-    lag = f"{standing.lag:,} ({lag_s:.1f} s)" if standing.lag else "0"
-    rows = "-" if standing.rows is None else f"{standing.rows:,}"
-    checked = text_of(standing.verified_at)
-    if standing.verified_at:
-        checked += f" {standing.differences} differ" if standing.differences else " ✓"
-    position, state = f"{standing.position:,}", standing.state
-    return _LINE.format(standing.name, standing.version, position, lag, state, rows, standing.parked, checked)
+def _line(version: VersionStanding, lag_s: float) -> str:
+    lag = f"{version.lag:,} ({lag_s:.1f} s)" if version.lag else "0"
+    rows = "-" if version.rows is None else f"{version.rows:,}"
+    checked = text_of(version.verified_at)
+    if version.verified_at:
+        checked += f" {version.differences} differ" if version.differences else " ✓"
+    position, state = f"{version.position:,}", version.state
+    return _LINE.format(version.name, version.version, position, lag, state, rows, version.parked, checked)
 
 
 @projections.command()
-@_one_or_none
+@_optional_name
 @_all
-@click.option("--show", default=MAX_TOLD, show_default=True, help="Differing rows to show.")
+@click.option("--show", default=MAX_SHOWN, show_default=True, help="Differing rows to show.")
 @json_option
 def verify(projection: Projection | None, is_all: bool, show: int, as_json: bool) -> None:
     """Compare a projection with the log.
@@ -121,14 +121,14 @@ def verify(projection: Projection | None, is_all: bool, show: int, as_json: bool
 
 
 @projections.command()
-@_one_or_none
+@_optional_name
 @_all
 @click.option("--outdated", "is_outdated", is_flag=True, help="Projections whose definition an upgrade has changed.")
 @click.option("--jobs", default=JOBS, show_default=True, type=click.IntRange(1, 64), help="Processes that build it.")
-@click.option("--no-switch", "stays", is_flag=True, help="No switch: the new version stays beside the live one.")
+@click.option("--no-switch", is_flag=True, help="No switch: the new version stays beside the live one.")
 @json_option
 def rebuild(
-    projection: Projection | None, is_all: bool, is_outdated: bool, jobs: int, stays: bool, as_json: bool
+    projection: Projection | None, is_all: bool, is_outdated: bool, jobs: int, no_switch: bool, as_json: bool
 ) -> None:
     """Rebuild a projection beside the live version, and switch.
 
@@ -144,12 +144,12 @@ def rebuild(
             chosen = [view for view in PROJECTIONS if live_version(connection, view.name).is_outdated(view)]
         for view in chosen:
             with alone(connection, view):
-                _rebuild(connection, view, jobs, stays=stays, as_json=as_json)
+                _rebuild(connection, view, jobs, no_switch=no_switch, as_json=as_json)
     if not chosen and not as_json:
         print_line("No projection is outdated.")
 
 
-def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, stays: bool, as_json: bool) -> None:
+def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, no_switch: bool, as_json: bool) -> None:
     total, began, name = log_head(connection), time.monotonic(), projection.name
     with progress_bar("events", title=name, total=total) as progress:
         built = build_version(admin_url(), connection, projection, jobs=jobs, progress=progress)
@@ -161,25 +161,25 @@ def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, 
         if parked:
             are = counted(len(parked), "stream could not be taken in and is", "streams could not be taken in and are")
             print_line(f"{name}: {are} parked: {text_of(parked[0])} …")
-    former, summary = live_version(connection, name), "the previous version had another definition"
-    if not former.is_outdated(projection):
+    previous, summary = live_version(connection, name), "the previous version had another definition"
+    if not previous.is_outdated(projection):
         # Compare as of one moment: the new version catches up with the live one, and that is rolled back.
         with side_by_side(admin_url(), connection, projection, built):
             comparison = compare(connection, projection, projection.home, built.schema, limit=0)
         result |= _counts(comparison)
         summary = _summary(comparison)
-    if stays:
+    if no_switch:
         sentence = f"{name}: {summary}; `projections switch {name} --to {built.version}` makes it live"
         print_result(sentence, result | {"is_switched": False}, as_json=as_json)
         return
     position = switched(connection, projection, built.version)["position"]
-    result |= {"is_switched": True, "position": position, "former": former.version}
-    sentence = f"{name}: {summary}; switched at position {position:,}, version {former.version} is kept"
+    result |= {"is_switched": True, "position": position, "former": previous.version}
+    sentence = f"{name}: {summary}; switched at position {position:,}, version {previous.version} is kept"
     print_result(sentence, result, as_json=as_json)
 
 
 @projections.command()
-@_one
+@_name
 @click.option("--to", "version", type=int, required=True, help="Version to make live.")
 @json_option
 def switch(projection: Projection, version: int, as_json: bool) -> None:
@@ -232,10 +232,10 @@ def heal(supplier: str, external: str | None, as_json: bool) -> None:
             require_import(connection, supplier, external)
             streams = account_streams(connection, supplier, external)
         for projection in PROJECTIONS:
-            healed = heal_streams(connection, projection, streams)
-            failed += healed.is_parked
-            result = {"name": healed.name, "says": healed.says, "is_parked": healed.is_parked}
-            print_result(f"{healed.name}: {healed.says}", result, as_json=as_json)
+            repaired = heal_streams(connection, projection, streams)
+            failed += repaired.is_parked
+            result = {"name": repaired.name, "says": repaired.says, "is_parked": repaired.is_parked}
+            print_result(f"{repaired.name}: {repaired.says}", result, as_json=as_json)
     if failed:
         record = "record" if external is None else "account"
         raise click.ClickException(f"{counted(failed, 'projection')} cannot take the {record} in.")

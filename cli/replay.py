@@ -16,9 +16,9 @@ from eventstore.operations.export import PayloadLine, body_of, read_export
 from eventstore.replay import Replay
 from market.judging import Terms
 from redaction.shown import counted
-from workers.actors.stored_account import judged_account
+from workers.actors.stored_account import checked_account
 
-MAX_TOLD = 100
+MAX_LISTED = 100
 
 
 class Different(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ def replay(file: Path, as_json: bool) -> None:
     partial = f", {begin} before the file" if replayed.partial_streams else ""
     sentence = (
         f"{counted(replayed.events, 'event')} of {counted(replayed.streams, 'stream')} replayed, "
-        f"{counted(replayed.payloads, 'payload')} judged again{partial}: {replayed.different} would end differently."
+        f"{counted(replayed.payloads, 'payload')} checked again{partial}: {replayed.different} would end differently."
     )
     print_result(sentence, msgspec.to_builtins(replayed), as_json=as_json)
     if replayed.different:
@@ -61,7 +61,7 @@ def replay(file: Path, as_json: bool) -> None:
 
 
 def _replayed(file: Path, *, as_json: bool) -> Replayed:
-    folded, replayed = Replay(), Replayed()
+    history, replayed = Replay(), Replayed()
     bodies: dict[str, tuple[str, bytes]] = {}
     for line in read_export(file):
         if isinstance(line, PayloadLine):
@@ -71,28 +71,28 @@ def _replayed(file: Path, *, as_json: bool) -> Replayed:
             )  # the newest payload of a stream is the one that is processed
             continue
         recorded = line.recorded()
-        for sentence in _different(folded, recorded, bodies.get(recorded.stream)):
+        for sentence in _different(history, recorded, bodies.get(recorded.stream)):
             replayed.different += 1
-            if replayed.different <= MAX_TOLD:
+            if replayed.different <= MAX_LISTED:
                 replayed.differences.append(Different(recorded.position, recorded.stream, sentence))
                 if not as_json:
                     print_line(f"position {recorded.position}, {recorded.stream}: {sentence}")
         if isinstance(recorded.event, ImportProcessed | ImportErrored):
             replayed.payloads += bodies.pop(recorded.stream, None) is not None
-    replayed.events, replayed.streams, replayed.partial_streams = folded.events, folded.streams, len(folded.partial)
+    replayed.events, replayed.streams, replayed.partial_streams = history.events, history.streams, len(history.partial)
     return replayed
 
 
-def _different(folded: Replay, recorded: Recorded, body: tuple[str, bytes] | None) -> Iterator[str]:
-    for divergence in folded.divergences([recorded]):
+def _different(history: Replay, recorded: Recorded, body: tuple[str, bytes] | None) -> Iterator[str]:
+    for divergence in history.divergences([recorded]):
         yield divergence.says
     settings = supplier.stream_of(recorded.supplier or "")
-    yield from _judgement(
-        folded.state_of(recorded.stream), recorded, body, lambda: _terms_of(folded.state_of(settings))
+    yield from _changed_outcome(
+        history.state_of(recorded.stream), recorded, body, lambda: _terms_of(history.state_of(settings))
     )
 
 
-def _judgement(
+def _changed_outcome(
     process: ImportProcess | None, recorded: Recorded, body: tuple[str, bytes] | None, terms: Callable[[], Terms]
 ) -> Iterator[str]:
     """Yield a sentence if today's rules accept a payload that was refused, or refuse one that was processed.
@@ -104,7 +104,7 @@ def _judgement(
     digest, content = body
     if process is None or process.staged is None or process.staged.payload_sha256 != digest:
         return
-    findings = judged_account(content, process, terms(), recorded.recorded_at)
+    findings = checked_account(content, process, terms(), recorded.recorded_at)
     is_refused = not hasattr(findings, "external_account_number")
     if isinstance(recorded.event, ImportProcessed) and is_refused:
         yield f"was processed; today's rules refuse it: {getattr(findings, 'detail', '')}"
@@ -112,10 +112,10 @@ def _judgement(
         yield "was refused; today's rules accept it"
 
 
-def _terms_of(then: Supplier | None) -> Terms:
+def _terms_of(settings: Supplier | None) -> Terms:
     """Return the terms that follow from a supplier's settings; the default ones if the supplier is unknown."""
-    then = then or Supplier()
-    return Terms(strictness=then.strictness, unknown_fields=then.unknown_fields)
+    settings = settings or Supplier()
+    return Terms(strictness=settings.strictness, unknown_fields=settings.unknown_fields)
 
 
 def _is_of_rules(event: ImportErrored) -> bool:

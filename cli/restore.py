@@ -13,8 +13,8 @@ from cli.backup import FOLDER, OwnCheckpoint, own_checkpoint
 from cli.operator import caused_by
 from cli.output import json_option, print_result, text_of
 from cli.restored_access import RestoredAccess, restored_access
-from cli.service.reach import reach
-from cli.service.sealing import kept_inside, known_key, outside
+from cli.service.reach import require_answer
+from cli.service.sealing import database_checkpoints, known_key, outside
 from cli.service.settings import Settings
 from cli.verify import against_option, key_option
 from embedded.folder import DataFolder
@@ -75,7 +75,7 @@ def restore(
     confirm_access: bool,
     as_json: bool,
 ) -> None:
-    """Restore a backup into an empty place.
+    """Restore a backup into an empty data folder or database.
 
     The backup in DIR is restored into an empty data folder, or into the empty database at DATABASE_URL. Persons who
     were erased after the backup, according to --keys, are erased again. Revoked keys stay revoked; all others wait for
@@ -84,45 +84,45 @@ def restore(
     """
     settings = Settings.from_environment()
     target = msgspec.structs.replace(settings, data_dir=DataFolder(data_dir or settings.data_dir).path)
-    manifest, own = read_manifest(folder), own_checkpoint(folder)
+    manifest, of_backup = read_manifest(folder), own_checkpoint(folder)
     of_keys = own_checkpoint(key_folder) if key_folder is not None else None
     if key_folder is None:
         _require_no_keys(manifest, without_keys=without_keys)
-    here = known_key(target)
-    trusted = [*keys, *([here.verifier] if here else [])]
-    _refuse_unsigned(own, against, keys, trusted or [signed.key for signed in (own, of_keys) if signed])
+    trusted = [*keys, *([key.verifier] if (key := known_key(target)) else [])]
+    _refuse_unsigned(of_backup, against, keys, trusted or [signed.key for signed in (of_backup, of_keys) if signed])
     report = Report(as_json=as_json)
     report.result |= {"folder": str(folder), "position": manifest.position}
     with _empty_database(settings, data_dir) as (service_url, admin_url):
         ended = restore_log(admin_url, folder, manifest, keys=key_folder)
-        report.say(f"The log is restored up to position {manifest.position}.")
+        report.write(f"The log is restored up to position {manifest.position}.")
         access = restored_access(admin_url, ended, is_confirmed=confirm_access)
-        with administrator(admin_url) as connection, all_put_back(connection, [*trusted, *([own.key] if own else [])]):
+        signers = [*trusted, *([of_backup.key] if of_backup else [])]
+        with administrator(admin_url) as connection, all_put_back(connection, signers):
             jobs = 1 if manifest.position <= FEW_EVENTS else 2
             for projection in PROJECTIONS:
                 make_anew(admin_url, connection, projection, jobs=jobs)
-        report.say("The views and the platform's records are rebuilt.")
-        _tell_access(access, report)
+        report.write("The views and the platform's records are rebuilt.")
+        _report_access(access, report)
         report.result["erased_again"] = list(_erased_again(admin_url, report))
-        report.result["warning"] = _missing_key(service_url, target, own)
+        report.result["warning"] = _missing_key(service_url, target, of_backup)
         if report.result["warning"]:
-            report.say(report.result["warning"])
+            report.write(report.result["warning"])
         if verify or against:
-            if not trusted and (signed := own or of_keys):
+            if not trusted and (signed := of_backup or of_keys):
                 trusted = [signed.key]
                 report.result["key"] = signed.key
-                report.say(
+                report.write(
                     "The verifier key came with the backup. Compare it with yours, or name yours with --key: "
                     f"{signed.key}"
                 )
-            kept = [Kept("the backup's own checkpoint", own.note)] if own else []
-            kept += [Kept(str(file), read_note(file)) for file in against]
-            problems, counts = _problems(service_url, kept, trusted, manifest.position)
+            checkpoints = [Kept("the backup's own checkpoint", of_backup.note)] if of_backup else []
+            checkpoints += [Kept(str(file), read_note(file)) for file in against]
+            problems, counts = _problems(service_url, checkpoints, trusted, manifest.position)
             if of_keys and not _is_signed(of_keys, trusted):
                 problems.append(f"NOT SIGNED  {key_folder}: the keys were not signed with the log's key")
-            _tell_problems(problems + _different_views(admin_url), counts, report)
-        _tell_comparison(admin_url, target, manifest.position, report, is_verified=bool(against))
-    report.say("Start the service; work that was in progress is taken up again.")
+            _report_problems(problems + _different_views(admin_url), counts, report)
+        _report_comparison(admin_url, target, manifest.position, report, is_verified=bool(against))
+    report.write("Start the service; work that was in progress continues.")
     report.end()
 
 
@@ -133,7 +133,7 @@ class Report:
         self._as_json = as_json
         self.result: dict[str, Any] = {"is_verified": None, "problems": []}
 
-    def say(self, sentence: str) -> None:
+    def write(self, sentence: str) -> None:
         if not self._as_json:
             click.echo(sentence)
 
@@ -146,8 +146,8 @@ class Report:
 def _empty_database(settings: Settings, data_dir: Path | None) -> Iterator[tuple[str, str]]:
     """Migrate the database of the settings, or a new embedded one, and yield its URLs: service, administrator."""
     if settings.database_url is not None and data_dir is None:
-        named = "DATABASE_ADMIN_URL" if settings.database_admin_url else "DATABASE_URL"
-        admin_url = reach(settings.database_admin_url or settings.database_url, named, needs_schema=False)
+        setting = "DATABASE_ADMIN_URL" if settings.database_admin_url else "DATABASE_URL"
+        admin_url = require_answer(settings.database_admin_url or settings.database_url, setting, needs_schema=False)
         migrate_all(admin_url, service_role=role_of(settings.database_url))
         yield settings.database_url, restoring(admin_url)
         return
@@ -170,13 +170,13 @@ def _require_no_keys(manifest: BackupManifest, *, without_keys: bool) -> None:
 
 
 def _refuse_unsigned(
-    own: OwnCheckpoint | None, against: Sequence[Path], keys: Sequence[str], trusted: Sequence[str]
+    of_backup: OwnCheckpoint | None, against: Sequence[Path], keys: Sequence[str], trusted: Sequence[str]
 ) -> None:
     """Raise BackupError before anything is restored if a signature is wrong.
 
     A key of --key must have signed the backup, and a trusted key each checkpoint of --against.
     """
-    if own and keys and not _is_signed(own, keys):
+    if of_backup and keys and not _is_signed(of_backup, keys):
         raise BackupError(
             "The backup is not signed with the key that --key names: compare it with the key that `importledger seal` "
             "prints, or give the former key as well."
@@ -189,17 +189,17 @@ def _refuse_unsigned(
             raise BackupError(f"--against {file}: {error}.") from error
 
 
-def _tell_access(access: RestoredAccess, report: Report) -> None:
+def _report_access(access: RestoredAccess, report: Report) -> None:
     report.result["access"] = msgspec.to_builtins(access)
     if access.ended_again:
         ended = "power that ended after the backup is", "powers that ended after the backup are"
-        report.say(f"{counted(access.ended_again, *ended)} ended again.")
+        report.write(f"{counted(access.ended_again, *ended)} ended again.")
     keys, users = access.unconfirmed_keys, access.disabled_users
-    for kind, held in (("key", keys), ("user", users)):
-        for name, organisation in held.items():
-            report.say(f"{kind} {name} of {text_of(organisation)} waits.")
+    for kind, waiting in (("key", keys), ("user", users)):
+        for name, organisation in waiting.items():
+            report.write(f"{kind} {name} of {text_of(organisation)} waits.")
     if keys or users:
-        report.say(
+        report.write(
             f"ACCESS IS HELD  {counted(len(keys), 'key')} and {counted(len(users), 'user')} wait: any may have"
             " been revoked after the backup."
             "\nMake those valid that still are: importledger key confirm ID…; user enable ID, and user link ID for a"
@@ -216,13 +216,13 @@ def _erased_again(admin_url: str, report: Report) -> Iterator[dict[str, str]]:
         for stream in streams:
             if stream.startswith("participant/"):
                 erase_contacts(ledger, stream, reason=_AGAIN, at=now(), by=caused_by())
-                report.say(f"The contacts of {text_of(stream)} are erased again.")
+                report.write(f"The contacts of {text_of(stream)} are erased again.")
                 yield {"participant": stream}
                 continue
             supplier, external = identity_of(stream)
             try:
                 if erase(ledger, supplier, external, reason=_AGAIN, at=now(), by=caused_by()):
-                    report.say(f"{text_of(external)} of {supplier} is erased again.")
+                    report.write(f"{text_of(external)} of {supplier} is erased again.")
                     yield {"supplier": supplier, "external_account_number": external}
             except IllegalTransition:
                 click.echo(
@@ -234,7 +234,7 @@ def _erased_again(admin_url: str, report: Report) -> Iterator[dict[str, str]]:
         ledger.close()
 
 
-def _missing_key(database_url: str, target: Settings, own: OwnCheckpoint | None) -> str | None:
+def _missing_key(database_url: str, target: Settings, of_backup: OwnCheckpoint | None) -> str | None:
     """Return instructions if this machine lacks the key that signed the restored log, else None."""
     key = known_key(target)
     with psycopg.connect(database_url) as connection:
@@ -242,7 +242,7 @@ def _missing_key(database_url: str, target: Settings, own: OwnCheckpoint | None)
     if newest is None or (key is not None and key.name == newest[0]):
         return None
     missing = "The sealing key is not here" if key is None else "The sealing key here is not the one of this log"
-    former = f" '{own.key}'" if own and own.key.startswith(f"{newest[0]}+") else " VKEY"
+    former = f" '{of_backup.key}'" if of_backup and of_backup.key.startswith(f"{newest[0]}+") else " VKEY"
     return (
         f"{missing}: the log was signed by {newest[0]}.\n"
         f"Before you start the service, copy secrets/sealing_key of the old service to {target.data_dir}/secrets/, or "
@@ -253,38 +253,41 @@ def _missing_key(database_url: str, target: Settings, own: OwnCheckpoint | None)
     )
 
 
-def _is_signed(own: OwnCheckpoint, keys: Sequence[str]) -> bool:
+def _is_signed(of_backup: OwnCheckpoint, keys: Sequence[str]) -> bool:
     """Return True if one of these verifier keys signed it, and not only a key that came with the backup."""
     try:
-        read_signed(own.note, keys)
+        read_signed(of_backup.note, keys)
     except Invalid:
         return False
     return True
 
 
-def _problems(service_url: str, kept: Sequence[Kept], keys: Sequence[str], position: int) -> tuple[list[str], str]:
+def _problems(
+    service_url: str, checkpoints: Sequence[Kept], keys: Sequence[str], position: int
+) -> tuple[list[str], str]:
     """Return the problems of the restored log, payloads and answers, a sentence each, and their counts in words."""
     with psycopg.connect(service_url) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL TIME ZONE 'UTC'")
         problems = list(gaps(connection))
-        if not kept:
+        if not checkpoints:
             problems.append(
                 "NOT SIGNED  the backup has no signed checkpoint of its own: name one of yours with --against"
             )
         elif not keys:
             problems.append("NOT SIGNED  the log's key is not here: name its verifier key with --key")
         elif position:
-            events = verify_events(connection, keys, [*kept_inside(connection), *kept], whole=True)
+            events = verify_events(connection, keys, [*database_checkpoints(connection), *checkpoints], whole=True)
             problems += events.problems
-            if left := max(0, position - events.anchored):
+            if uncovered := max(0, position - events.anchored):
                 problems.append(
-                    f"NOT ANCHORED  no checkpoint covers the {counted(left, 'event')} after position {events.anchored}"
+                    f"NOT ANCHORED  no checkpoint covers the {counted(uncovered, 'event')} after position"
+                    f" {events.anchored}"
                 )
         payloads, answers = verify_payloads(connection), verify_answers(connection)
         problems += payloads.problems + answers.problems + guards_off(connection)
-    events_here, payloads_here = counted(position, "event"), counted(payloads.matching, "payload")
-    return problems, f"{events_here}, {payloads_here}, {counted(answers.matching, 'remembered answer')}"
+    event_count, payload_count = counted(position, "event"), counted(payloads.matching, "payload")
+    return problems, f"{event_count}, {payload_count}, {counted(answers.matching, 'remembered answer')}"
 
 
 def _different_views(admin_url: str) -> list[str]:
@@ -293,18 +296,18 @@ def _different_views(admin_url: str) -> list[str]:
     return [f"{name} differs in {counted(count, 'row')}." for name, count in counts.items() if count]
 
 
-def _tell_problems(problems: Sequence[str], counts: str, report: Report) -> None:
+def _report_problems(problems: Sequence[str], counts: str, report: Report) -> None:
     report.result |= {"is_verified": not problems, "problems": list(problems)}
     for sentence in problems:
         click.echo(sentence, err=True)
     if problems:
         report.end()
         raise BackupError("The restored log is not whole.")
-    report.say("Verified: no gap, every payload is there and as it was received, every view is what the log says.")
-    report.say(f"{counts}: all as the signed checkpoints say.")
+    report.write("Verified: no gap, every payload is there and as it was received, every view is what the log says.")
+    report.write(f"{counts}: all as the signed checkpoints say.")
 
 
-def _tell_comparison(admin_url: str, target: Settings, position: int, report: Report, *, is_verified: bool) -> None:
+def _report_comparison(admin_url: str, target: Settings, position: int, report: Report, *, is_verified: bool) -> None:
     """Compare the restored log with the checkpoints outside the database.
 
     Reports a stop of the intake, or why no comparison was possible: then the relay compares when it starts, and the
@@ -312,16 +315,16 @@ def _tell_comparison(admin_url: str, target: Settings, position: int, report: Re
     `is_verified`, the log was compared with a checkpoint that the operator has kept; a place outside that has no
     checkpoint then gets copies of the log's.
     """
-    key, place = known_key(target), outside(target)
+    key, outside_store = known_key(target), outside(target)
     stopped = not_compared = None
     with psycopg.connect(admin_url, autocommit=True) as connection:
         connection.execute("SET statement_timeout = 0; SET TIME ZONE 'UTC'")
         try:
             with sealing_lock(connection, waits=True):
-                if is_verified and not place.sizes():
-                    copy_outside(connection, place)
-                compare_log(connection, [key.verifier] if key else [], place)
-            not_compared = None if place.sizes() else f"{place.url} keeps no checkpoint."
+                if is_verified and not outside_store.sizes():
+                    copy_outside(connection, outside_store)
+                compare_log(connection, [key.verifier] if key else [], outside_store)
+            not_compared = None if outside_store.sizes() else f"{outside_store.url} keeps no checkpoint."
         except LogDiffers as differs:
             stopped = str(differs)
         except (SealRefused, OutsideUnavailable) as error:
@@ -330,12 +333,12 @@ def _tell_comparison(admin_url: str, target: Settings, position: int, report: Re
             connection.execute("DELETE FROM log_comparisons")
     report.result |= {"intake_stopped": stopped, "not_compared": not_compared}
     if stopped:
-        report.say(
+        report.write(
             f"INTAKE IS STOPPED  {stopped}\nIf the later events cannot be had any more, go on"
             f" openly: importledger seal --continue-from {position} --reason TEXT"
         )
     if not_compared:
-        report.say(
+        report.write(
             f"NOT COMPARED with the checkpoints outside: {not_compared}\nBefore you start the service, set"
             " IMPORTLEDGER_CHECKPOINTS_URL to where the old service kept them, or copy its folder `checkpoints` to"
             f" {target.data_dir}. The relay compares when it starts. If they are lost, let intake begin when the"

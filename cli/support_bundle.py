@@ -31,10 +31,10 @@ from redaction.shown import cleaned, counted
 MAX_TAIL_BYTES = 2_000_000
 """Bytes of the end of each log."""
 _LIBRARIES = ("psycopg", "starlette", "uvicorn", "msgspec", "dramatiq", "redis", "eventsourcing", "cryptography")
-_KEPT = frozenset(
+_FIELDS = frozenset(
     {
         *("event", "level", "timestamp", "method", "route", "status", "duration_ms", "request_id", "code", "attempt"),
-        *("position", "name", "reason", "restart_in_s", "projection", "size", "root", "worker", "threads", "bell"),
+        *("position", "name", "reason", "restart_in_s", "projection", "size", "root", "worker", "threads", "queue"),
         *("imports", "streams", "supplier", "role", "exception"),
     }
 )
@@ -49,7 +49,7 @@ _MIGRATIONS = "SELECT name, applied_at FROM schema_migrations ORDER BY name"
 _POSTGRES_SETTINGS = (
     "SELECT name, setting FROM pg_settings WHERE source NOT IN ('default', 'override') AND name = ANY(%s) ORDER BY 1"
 )
-_TOLD_SETTINGS = (
+_DATABASE_SETTINGS = (
     "fsync", "full_page_writes", "synchronous_commit", "synchronous_standby_names", "max_connections", "max_wal_size",
     "shared_buffers", "wal_level", "autovacuum", "checkpoint_timeout", "wal_compression", "max_slot_wal_keep_size",
     "default_statistics_target",
@@ -82,7 +82,7 @@ def support_bundle(output: Path | None, logs: tuple[Path, ...], *, as_json: bool
 
 def contents(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator[tuple[str, str]]:
     """Yield the name and text of each file of a bundle. A part that cannot be read is replaced by the reason."""
-    yield "versions.json", _json(versions_here())
+    yield "versions.json", _json(versions())
     yield "settings.json", _json(shown_settings(environment))
     findings = [finding_for_support(finding) for finding in examine()]
     yield "doctor.json", _json(msgspec.to_builtins(findings))
@@ -90,7 +90,7 @@ def contents(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator
     yield from _of_logs(environment, logs)
 
 
-def versions_here() -> dict[str, str]:
+def versions() -> dict[str, str]:
     """Return the versions of the program, of Python, of the libraries and of the system."""
     result = {"importledger": CODE_VERSION, "python": platform.python_version(), "system": platform.platform()}
     for library in _LIBRARIES:
@@ -110,7 +110,7 @@ def line_for_support(line: str) -> str | None:
     if not isinstance(result, dict):
         return None
     fields: dict[str, Any] = {
-        name: value for name, value in result.items() if name in _KEPT and isinstance(value, str | int | float | None)
+        name: value for name, value in result.items() if name in _FIELDS and isinstance(value, str | int | float | None)
     }
     for name in ("event", "reason"):
         if isinstance(fields.get(name), str):
@@ -125,9 +125,9 @@ def tail_for_support(file: Path) -> str:
     with file.open("rb") as source:
         source.seek(max(0, file.stat().st_size - MAX_TAIL_BYTES))
         lines = source.read(MAX_TAIL_BYTES).decode("utf-8", "replace").splitlines()
-    kept_lines = [text for text in map(line_for_support, lines) if text is not None]
-    rest = counted(len(lines) - len(kept_lines), "line of another form is", "lines of another form are")
-    return "\n".join([*kept_lines, f"({rest} left out)", ""])
+    shown = [text for text in map(line_for_support, lines) if text is not None]
+    omitted = counted(len(lines) - len(shown), "line of another form is", "lines of another form are")
+    return "\n".join([*shown, f"({omitted} left out)", ""])
 
 
 def _of_database() -> Iterator[tuple[str, str]]:
@@ -137,7 +137,7 @@ def _of_database() -> Iterator[tuple[str, str]]:
             connection.execute("SET statement_timeout = '10s'")
             overview = read_vitals(connection, tuple(projection.name for projection in FOLLOWING))
             migrations = {name: str(at) for name, at in connection.execute(_MIGRATIONS)}
-            rows = connection.execute(_POSTGRES_SETTINGS, (list(_TOLD_SETTINGS),)).fetchall()
+            rows = connection.execute(_POSTGRES_SETTINGS, (list(_DATABASE_SETTINGS),)).fetchall()
             settings = {str(name): str(value) for name, value in rows}
             server = {"version": str(connection.info.server_version), "settings": settings}
     except (psycopg.Error, SettingError, Unreachable) as error:

@@ -65,8 +65,8 @@ def create(email: str, organisation: str, role: UserRole, codes: tuple[str, ...]
         user_id = details.user_id
         create_user(ledger, details, role, suppliers, by=caused_by())
         link = new_link(ledger, user_id, by=caused_by())
-    sees = "all suppliers" if "*" in suppliers else ", ".join(suppliers)
-    _tell_link(f"{email} is {user_id}: {role} of {organisation}, and sees {sees}.", link, as_json=as_json)
+    visible = "all suppliers" if "*" in suppliers else ", ".join(suppliers)
+    _print_link(f"{email} is {user_id}: {role} of {organisation}, and sees {visible}.", link, as_json=as_json)
 
 
 @user.command("list")
@@ -92,7 +92,7 @@ def link_again(email: str, as_json: bool) -> None:
     """
     with _users() as ledger:
         link = new_link(ledger, _id_of(ledger, email), by=caused_by())
-    _tell_link(f"{email} may sign in.", link, as_json=as_json)
+    _print_link(f"{email} may sign in.", link, as_json=as_json)
 
 
 @user.command("role")
@@ -112,12 +112,12 @@ def change(email: str, role: UserRole, codes: tuple[str, ...], as_json: bool) ->
         if codes:
             require_suppliers(ledger, *codes)
         else:
-            if (known := answer_of(user_listed, user_id)) is None:
+            if (listed_user := answer_of(user_listed, user_id)) is None:
                 raise click.ClickException(
                     f"The suppliers of {user_id} cannot be read, so nothing was changed: --supplier must name them, "
                     "or * for all."
                 )
-            codes = tuple(known.suppliers)
+            codes = tuple(listed_user.suppliers)
         values = {"user_id": user_id, "role": role, "suppliers": ",".join(codes)}
         done = operate(ledger, "user_role", values, by=caused_by())
     result = {"user_id": user_id, "role": role, "suppliers": codes, "is_changed": done}
@@ -156,7 +156,7 @@ def erase(email: str, as_json: bool) -> None:
 
 
 def _change(email: str, kind: str, state: str, *, as_json: bool) -> None:
-    """Carry out the operation, and print the state that the user has from now on."""
+    """Execute the operation, and print the user's new state."""
     with _users() as ledger:
         user_id = _id_of(ledger, email)
         is_changed = operate(ledger, kind, {"user_id": user_id}, by=caused_by())
@@ -188,8 +188,8 @@ def _id_of(ledger: Ledger, email_or_id: str) -> str:
     with ledger.connection() as connection:
         users = find_user_details(connection, email_or_id)
     if len(users) > 1:
-        named = ", ".join(f"{one.user_id} of {text_of(one.organisation)}" for one in users)
-        raise click.ClickException(f"The id must be named where several users have the address: {named}.")
+        names = ", ".join(f"{user.user_id} of {text_of(user.organisation)}" for user in users)
+        raise click.ClickException(f"The id must be named where several users have the address: {names}.")
     if not users:
         raise click.ClickException("There is no user with this address or id; see `importledger user list`.")
     return users[0].user_id
@@ -201,15 +201,15 @@ def _suppliers(ledger: Ledger, organisation: str, codes: tuple[str, ...]) -> tup
         require_suppliers(ledger, *codes)
         return codes
     with ledger.connection() as connection:
-        reach = organisation_reach(connection, organisation)
-    if not reach:
+        suppliers = organisation_reach(connection, organisation)
+    if not suppliers:
         raise click.ClickException(
             f"{organisation} has no key whose suppliers the user could see: --supplier must name them, or * for all."
         )
-    return reach
+    return suppliers
 
 
-def _tell_link(sentence: str, link: SignInLink, *, as_json: bool) -> None:
+def _print_link(sentence: str, link: SignInLink, *, as_json: bool) -> None:
     address = link.address(console_address(Settings.from_environment()))
     result = {"user_id": link.user_id, "link": address, "expires_at": text_of(link.expires_at)}
     until = f"This link signs in once, until {text_of(link.expires_at)}:"

@@ -81,7 +81,7 @@ def verify(
     statements = {file: _read_kind(file, "certificate of a run", read_statement) for file in certificates}
     signed = _certificates(statements, trusted, forged)
     # Read before the snapshot: the log grows and is sealed meanwhile.
-    checkpoints = [*signed, *_kept_outside(settings, notes, unreadable)]
+    checkpoints = [*signed, *_outside_checkpoints(settings, notes, unreadable)]
     check = check_log(database_url(), trusted, checkpoints, progress_bar("events"), whole=whole, jobs=jobs)
     problems = unreadable + check.problems
     if as_json:
@@ -91,7 +91,7 @@ def verify(
         for certificate in signed:
             click.echo(f"{certificate.source} is signed with the log's key")
         click.echo("\n".join(_lines(check)))
-    _end_with(problems, forged)
+    _raise_problems(problems, forged)
 
 
 def _report(check: LogCheck) -> dict[str, Any]:
@@ -106,9 +106,9 @@ def _report(check: LogCheck) -> dict[str, Any]:
 def _lines(check: LogCheck) -> Iterator[str]:
     events, payloads = check.events, check.payloads
     yield from events.continued
-    rest = "" if payloads else f" of {events.head:,} (the others as the stored tree has them)"
+    remainder = "" if payloads else f" of {events.head:,} (the others as the stored tree has them)"
     rate = events.hashed / max(check.seconds, 0.001)
-    yield f"{counted(events.hashed, 'event')}{rest} hashed again in {check.seconds:.1f} s, {rate:,.0f} a second"
+    yield f"{counted(events.hashed, 'event')}{remainder} hashed again in {check.seconds:.1f} s, {rate:,.0f} a second"
     if payloads and check.answers:
         matching = counted(payloads.matching, "payload matches its digest", "payloads match their digests")
         yield f"{matching}, {counted(payloads.erased, 'person was', 'persons were')} erased"
@@ -128,7 +128,7 @@ def _lines(check: LogCheck) -> Iterator[str]:
         )
 
 
-def _end_with(problems: Sequence[str], forged: Sequence[str]) -> None:
+def _raise_problems(problems: Sequence[str], forged: Sequence[str]) -> None:
     """Print all problems, those of certificates first. Raises ClickException if there are any."""
     for sentence in [*forged, *problems]:
         click.echo(sentence, err=True)
@@ -142,7 +142,7 @@ def _end_with(problems: Sequence[str], forged: Sequence[str]) -> None:
         raise click.ClickException("the log is not what was signed.")
 
 
-def _kept_outside(settings: Settings, against: Mapping[Path, str], problems: list[str]) -> Iterator[Kept]:
+def _outside_checkpoints(settings: Settings, against: Mapping[Path, str], problems: list[str]) -> Iterator[Kept]:
     """Yield the checkpoints outside the database, and the caller's. An unreadable place is added to `problems`."""
     try:
         for source, note in outside(settings).notes():

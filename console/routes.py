@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from api.endpoints.documentation import TYPES, content_of
 from api.http.errors import not_found
-from api.http.paths import both_forms, only_form
+from api.http.paths import both_forms, single_form
 from api.services import Services
 from console.access.guard import handler
 from console.access.visit import ROOT, Console, Screen, Visit
@@ -28,9 +28,9 @@ def console_routes(services: Services, *, settings: ConsoleSettings | None = Non
     console = Console(services, settings, openid, tuple(screen for screen in SCREENS if screen.nav))
     for screen in SCREENS:
         yield from both_forms(ROOT + screen.path, handler(console, screen), screen.method)
-    yield from only_form(f"{ROOT}/assets/{{name}}", _asset_answer, "GET")
+    yield from single_form(f"{ROOT}/assets/{{name}}", _asset_answer, "GET")
     nowhere = Screen(function=_nowhere, path="/", method="GET", roles=None)
-    yield from only_form(f"{ROOT}/{{path:path}}", handler(console, nowhere), "GET", "POST")
+    yield from single_form(f"{ROOT}/{{path:path}}", handler(console, nowhere), "GET", "POST")
 
 
 async def _nowhere(visit: Visit) -> Response:

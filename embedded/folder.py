@@ -96,7 +96,7 @@ class DataFolder:
             run = (
                 Path(tempfile.gettempdir()) / f"importledger-{hashlib.sha256(os.fsencode(self.path)).hexdigest()[:12]}"
             )
-        return user.own(run)
+        return user.create_owned(run)
 
     def write_connections(self, connections: dict[str, str]) -> None:
         """Write the URLs of the running service for the command line."""
@@ -116,10 +116,10 @@ class DataFolder:
             file.unlink()
         return folder
 
-    def write_dying_roles(self, dying: dict[str, str]) -> None:
+    def write_failing_roles(self, failing: dict[str, str]) -> None:
         """Write each dying role and its last line for the api processes. On a full disk nothing is written."""
         with contextlib.suppress(OSError):
-            _private(self.roles_file.with_suffix(".unfinished"), json.dumps(dying)).rename(self.roles_file)
+            _private(self.roles_file.with_suffix(".unfinished"), json.dumps(failing)).rename(self.roles_file)
 
     def read_connections(self) -> dict[str, str] | None:
         text = self.known_secret("connections.json")

@@ -107,13 +107,13 @@ class EmbeddedPostgres:
         if self.data.exists():
             return
         shutil.rmtree(self._folder.path / "postgres-new", ignore_errors=True)
-        unfinished = self._user.own(self._folder.path / "postgres-new")
+        unfinished = self._user.create_owned(self._folder.path / "postgres-new")
         password = self._sockets / "password"
         password.touch(mode=0o600)
         password.write_text(self._folder.secret("postgres_admin"))
-        self._user.take(password)
+        self._user.change_owner(password)
         options = ["-U", ADMIN_ROLE, "--auth=scram-sha-256", f"--pwfile={password}", "-E", "UTF8", "--locale=C"]
-        made = subprocess.run(
+        result = subprocess.run(
             [str(self._program("initdb")), "-D", str(unfinished), *options],
             capture_output=True,
             text=True,
@@ -122,8 +122,8 @@ class EmbeddedPostgres:
             **self._user.popen_arguments(),
         )
         password.unlink()
-        if made.returncode != 0:
-            raise NotStarted(f"Postgres could not be set up in {self.data}: {_last_line(made.stderr)}")
+        if result.returncode != 0:
+            raise NotStarted(f"Postgres could not be set up in {self.data}: {_last_line(result.stderr)}")
         unfinished.rename(self.data)
 
     def command(self) -> list[str]:
@@ -147,7 +147,7 @@ class EmbeddedPostgres:
                 cwd="/",
                 **user.popen_arguments(),
             )
-        self._user.take_all(self.data)
+        self._user.change_owner_of_all(self.data)
 
     def wait_until_ready(self) -> None:
         """Return when Postgres accepts connections. Raises NotStarted after a minute."""
@@ -187,14 +187,14 @@ class EmbeddedPostgres:
 
     def _program(self, name: str) -> Path:
         site = _wheel_folder().parent
-        wanted = [site / WHEEL / INSTALLATION, site / f"{WHEEL}.libs"]
-        if all(self._user.can_reach(folder) for folder in wanted):
-            return wanted[0] / "bin" / name
+        parts = [site / WHEEL / INSTALLATION, site / f"{WHEEL}.libs"]
+        if all(self._user.can_reach(folder) for folder in parts):
+            return parts[0] / "bin" / name
         runtime = self._folder.path / "runtime"
         runtime.mkdir(mode=0o755, exist_ok=True)
         (runtime / WHEEL).mkdir(mode=0o755, exist_ok=True)
-        reachable_copy([wanted[0]], runtime / WHEEL, self._user)
-        reachable_copy([wanted[1]], runtime, self._user)
+        reachable_copy([parts[0]], runtime / WHEEL, self._user)
+        reachable_copy([parts[1]], runtime, self._user)
         return runtime / WHEEL / INSTALLATION / "bin" / name
 
 

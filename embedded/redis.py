@@ -13,8 +13,8 @@ class EmbeddedRedis:
     """Redis in the data folder, which listens on a socket only."""
 
     def __init__(self, folder: DataFolder, user: RunAs, program: Path) -> None:
-        user.take_all(folder.path / "redis")
-        self._data = user.own(folder.path / "redis")
+        user.change_owner_of_all(folder.path / "redis")
+        self._data = user.create_owned(folder.path / "redis")
         self._socket = folder.socket_folder(user) / "redis.sock"
         if not user.can_reach(program):
             runtime = folder.path / "runtime"

@@ -23,7 +23,7 @@ from projections.versions.install import migrate_all
 from system.shared_counts import counts_file
 from telemetry.log import form_of_log, is_for_people
 
-_OWN = tuple(
+_RESTRICTED = tuple(
     f"{name}{form}"
     for name in ("DATABASE_ADMIN_URL", "IMPORTLEDGER_TOKEN_KEY", "IMPORTLEDGER_REQUEST_KEY")
     for form in ("", "_FILE")
@@ -54,7 +54,7 @@ class Service:
         self._log_folder = log_folder
         self._listening: Sequence[socket.socket] = ()
         self._counts: IO[bytes] | None = None
-        self.supervisor = Supervisor(folder.write_dying_roles)
+        self.supervisor = Supervisor(folder.write_failing_roles)
 
     def start_servers(
         self,
@@ -86,8 +86,8 @@ class Service:
             redis_url=redis_url,
             role_urls=role_urls,
         )
-        written = {"database_url": database_url, "admin_url": connections.admin_url, "redis_url": redis_url}
-        self._folder.write_connections({name: url for name, url in written.items() if url})
+        urls_by_name = {"database_url": database_url, "admin_url": connections.admin_url, "redis_url": redis_url}
+        self._folder.write_connections({name: url for name, url in urls_by_name.items() if url})
         return connections
 
     def start_roles(
@@ -119,11 +119,11 @@ class Service:
         }
         if is_for_people(form_of_log()) and not self._log_folder:
             settings["IMPORTLEDGER_LOG_FORMAT"] = "text"  # the output of a role is a pipe
-        self._folder.write_dying_roles({})
+        self._folder.write_failing_roles({})
         sealing = {
             name: settings.pop(name, None) for name in ("IMPORTLEDGER_SEALING_KEY", "IMPORTLEDGER_SEALING_KEY_FILE")
         }
-        for name in (*_OWN, "IMPORTLEDGER_HEALTH_PORT"):
+        for name in (*_RESTRICTED, "IMPORTLEDGER_HEALTH_PORT"):
             settings.pop(name, None)
         requests = {"IMPORTLEDGER_REQUEST_KEY": request_key}
         of_api = settings | requests | {"DATABASE_URL": connections.url_of("api"), "IMPORTLEDGER_TOKEN_KEY": token_key}
@@ -131,13 +131,15 @@ class Service:
         as_owner = settings | requests | {"DATABASE_ADMIN_URL": connections.admin_url}
         as_owner |= {name: value for name, value in sealing.items() if value}
         self._counts = counts_file(api_processes)
-        named = [("--fd", held.fileno()) for held in listening] + [("--metrics-fd", held.fileno()) for held in metrics]
-        named.append(("--counts-fd", self._counts.fileno()))
-        serving = ["api", *(part for option, fd in named for part in (option, str(fd)))]
-        fds = tuple(fd for _, fd in named)
+        options = [("--fd", socket_.fileno()) for socket_ in listening] + [
+            ("--metrics-fd", socket_.fileno()) for socket_ in metrics
+        ]
+        options.append(("--counts-fd", self._counts.fileno()))
+        serving = ["api", *(part for option, fd in options for part in (option, str(fd)))]
+        fds = tuple(fd for _, fd in options)
         roles = [
-            self._role(f"api-{place + 1}", [*serving, "--counts-place", str(place)], of_api, fds)
-            for place in range(api_processes)
+            self._role(f"api-{index + 1}", [*serving, "--counts-place", str(index)], of_api, fds)
+            for index in range(api_processes)
         ]
         if connections.redis_url:
             roles.append(self._role("relay", ["relay"], as_owner | {"DATABASE_URL": connections.url_of("relay")}))

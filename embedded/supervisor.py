@@ -83,7 +83,7 @@ class _Child:
         )
         assert self.process.stdout is not None
         self._reader = supervision.thread(
-            f"output of {self.program.name}", partial(self._take_output, self.process.stdout)
+            f"output of {self.program.name}", partial(self._copy_output, self.process.stdout)
         )
         self.started_at = time.monotonic()
 
@@ -104,7 +104,7 @@ class _Child:
             details = {"name": self.program.name, "code": code, "last_line": self.last_line}
             logger.warning("program ended", **details, restart_in_s=self.delay_s)
             if self.early_deaths == MAX_EARLY_DEATHS:
-                logger.error("role dies whenever it is started", **details)
+                logger.error("role fails at every start", **details)
             self.restart_at = now + self.delay_s
         elif now >= self.restart_at:
             self.restart_at = 0.0
@@ -131,13 +131,13 @@ class _Child:
         if self._reader is not None:
             self._reader.join(OUTPUT_ENDS_S)
 
-    def _take_output(self, output: IO[bytes]) -> None:
+    def _copy_output(self, output: IO[bytes]) -> None:
         """Read the output of a child until it ends, since a full pipe would stop the child."""
         program = self.program
         with contextlib.ExitStack() as stack:
             file: IO[bytes] | None = None
-            while raw := output.readline(MAX_LINE_BYTES):
-                line = raw.decode("utf-8", "replace").rstrip("\n")
+            while output_line := output.readline(MAX_LINE_BYTES):
+                line = output_line.decode("utf-8", "replace").rstrip("\n")
                 if line.strip():
                     self.last_line = line
                 with contextlib.suppress(OSError, ValueError):
@@ -161,10 +161,10 @@ def _line_of(role: str, line: str) -> str:
 class Supervisor:
     """Supervisor of programs. Use it from the main thread only: the death signal follows the starting thread."""
 
-    def __init__(self, report_dying: Callable[[dict[str, str]], None] = lambda dying: None) -> None:
+    def __init__(self, report_failing: Callable[[dict[str, str]], None] = lambda failing: None) -> None:
         self._tiers: list[list[_Child]] = []
-        self._report_dying = report_dying
-        self._dying: dict[str, str] = {}
+        self._report_failing = report_failing
+        self._failing: dict[str, str] = {}
 
     def start(self, *programs: Program) -> None:
         """Start programs as one tier. Tiers stop in reverse order, the programs of a tier together."""
@@ -188,12 +188,12 @@ class Supervisor:
                 for child in tier:
                     with supervision.part(f"start of {child.program.name}", passes=lambda _: False):
                         child.restart_if_dead()
-            dying = self._found_dying()
-            if dying != self._dying:
-                self._dying = dying
-                self._report_dying(dying)
+            failing = self._failing_roles()
+            if failing != self._failing:
+                self._failing = failing
+                self._report_failing(failing)
 
-    def _found_dying(self) -> dict[str, str]:
+    def _failing_roles(self) -> dict[str, str]:
         """Return the programs with MAX_EARLY_DEATHS early deaths in a row, by name, with the last line of each."""
         return {
             child.program.name: last_words(child.last_line)

@@ -25,36 +25,36 @@ class RunAs(msgspec.Struct, frozen=True):
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
-    def own(self, folder: Path) -> Path:
+    def create_owned(self, folder: Path) -> Path:
         """Make the folder, for this user alone."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.take(folder)
+        self.change_owner(folder)
         folder.chmod(0o700)
         return folder
 
-    def take(self, path: Path) -> None:
+    def change_owner(self, path: Path) -> None:
         """Make this user the owner."""
         if self.uid is not None and self.gid is not None:
             os.chown(path, self.uid, self.gid)
 
-    def take_all(self, folder: Path) -> None:
+    def change_owner_of_all(self, folder: Path) -> None:
         """Make this user the owner of a folder and its contents, unless they are already. Follows no links."""
         if self.uid is None or not folder.exists() or folder.stat().st_uid == self.uid:
             return
         assert self.gid is not None
-        for place, folders, files in os.walk(folder, topdown=False):
+        for folder_path, folders, files in os.walk(folder, topdown=False):
             for name in (*folders, *files):
-                os.chown(Path(place, name), self.uid, self.gid, follow_symlinks=False)
+                os.chown(Path(folder_path, name), self.uid, self.gid, follow_symlinks=False)
         os.chown(folder, self.uid, self.gid)  # last, so that an interrupted start repeats all of it
 
     def can_reach(self, path: Path) -> bool:
         """Return True if this user may enter all folders above the path and use it."""
         if self.uid is None:
             return os.access(path, os.X_OK)
-        tried = subprocess.run(
+        result = subprocess.run(
             ["/bin/sh", "-c", 'test -x "$1"', "sh", str(path)], check=False, **self.popen_arguments()
         )
-        return tried.returncode == 0
+        return result.returncode == 0
 
 
 def server_user() -> RunAs:

@@ -25,11 +25,11 @@ class Measures:
     def appended(self, events: int, took_s: float) -> None:
         """Count the events of a transaction, and its time, which includes the wait for the log's lock."""
 
-    def rung(self, bell: str, streams: int) -> None:
-        """Count a message that was sent to the queue `bell`, and the streams that it names."""
+    def message_sent(self, queue: str, streams: int) -> None:
+        """Count a message that was sent to the queue `queue`, and the streams that it names."""
 
-    def waiting(self, bell: str, messages: int) -> None:
-        """Record the number of messages that wait in the queue `bell` for a worker."""
+    def waiting(self, queue: str, messages: int) -> None:
+        """Record the number of messages that wait in the queue `queue` for a worker."""
 
     def processed(self, imports: int, took_s: float) -> None:
         """Count a batch of imports that a worker has completed, and its time."""

@@ -57,7 +57,7 @@ class PrometheusMeasures(Measures):
             "append_seconds", "Time of an append, its wait for the log's lock included.",
             buckets=_APPEND_SECONDS, **ours,
         )  # fmt: skip
-        self._rung = Histogram("bell_streams", "Streams of a message.", ("bell",), buckets=_SIZES, **ours)
+        self._message_streams = Histogram("bell_streams", "Streams of a message.", ("bell",), buckets=_SIZES, **ours)
         self._waiting = Gauge(
             "bell_messages", "Messages that wait for a worker.", ("bell",), multiprocess_mode="mostrecent", **ours
         )
@@ -103,12 +103,12 @@ class PrometheusMeasures(Measures):
         self._appended.observe(events)
         self._append_s.observe(took_s)
 
-    def rung(self, bell: str, streams: int) -> None:
-        self._rung.labels(bell).observe(streams)
+    def message_sent(self, queue: str, streams: int) -> None:
+        self._message_streams.labels(queue).observe(streams)
         self.settle()
 
-    def waiting(self, bell: str, messages: int) -> None:
-        self._waiting.labels(bell).set(messages)
+    def waiting(self, queue: str, messages: int) -> None:
+        self._waiting.labels(queue).set(messages)
 
     def processed(self, imports: int, took_s: float) -> None:
         self._processed.observe(imports)

@@ -1,8 +1,7 @@
 """Queues of messages to workers: Dramatiq on Redis, or in memory if there is no Redis.
 
-In names here, a bell is a queue, the doorbell is the broker, and to ring is to send a message. Messages hold only ids
-of streams or of jobs. Dramatiq's retries, delays, results and time limits are off: attempts, leases and due times are
-in Postgres.
+Messages hold only ids of streams or of jobs. Dramatiq's retries, delays, results and time limits are off: attempts,
+leases and due times are in Postgres.
 """
 
 import os
@@ -33,65 +32,67 @@ MAILS_PER_MESSAGE = 5
 """E-mails per message. A worker sends them one after the other, and other suppliers' e-mails wait for them."""
 
 
-class Bell(msgspec.Struct, frozen=True):
+class Queue(msgspec.Struct, frozen=True):
     """Queue for one kind of work, and the actor of its messages. A lower number is a higher priority."""
 
-    queue: str
+    name: str
     actor: str
     priority: int = 0
     streams_per_message: int = 1
-    asks_every_ms: int = 500
+    poll_ms: int = 500
     """Longest interval between two requests of an idle worker for messages [milliseconds]."""
 
 
-IMPORTS = Bell("imports", "process_imports", streams_per_message=STREAMS_PER_MESSAGE, asks_every_ms=100)
-MAILS = Bell("mails", "send_mails", streams_per_message=MAILS_PER_MESSAGE)
-RECONCILIATIONS = Bell("reconciliations", "reconcile", priority=100)
+IMPORTS = Queue("imports", "process_imports", streams_per_message=STREAMS_PER_MESSAGE, poll_ms=100)
+MAILS = Queue("mails", "send_mails", streams_per_message=MAILS_PER_MESSAGE)
+RECONCILIATIONS = Queue("reconciliations", "reconcile", priority=100)
 """Each message holds the id of one job of `projections.queries.reconciliation`."""
-BELLS = (IMPORTS, MAILS, RECONCILIATIONS)
+QUEUES = (IMPORTS, MAILS, RECONCILIATIONS)
 
 
-class BellUnavailable(Exception):
+class QueueUnavailable(Exception):
     """Redis does not answer. No work is lost: it is in the log."""
 
 
-class Doorbell(Protocol):
+class Dispatcher(Protocol):
     """Interface of a broker for the relay: send messages, and count the messages that wait."""
 
-    def ring(self, streams: Sequence[str], bell: Bell = IMPORTS) -> None: ...
+    def enqueue(self, streams: Sequence[str], queue: Queue = IMPORTS) -> None: ...
 
-    def waiting(self, bell: Bell = IMPORTS) -> int: ...
+    def waiting(self, queue: Queue = IMPORTS) -> int: ...
 
 
-class BrokerDoorbell:
+class BrokerDispatcher:
     """Sends messages through a Dramatiq broker, or through one for each queue."""
 
-    def __init__(self, broker: dramatiq.Broker, others: Mapping[Bell, dramatiq.Broker] = MappingProxyType({})) -> None:
-        """`others`: brokers of the queues that have their own."""
-        self._brokers = {bell: others.get(bell, broker) for bell in BELLS}
-        for bell, each in self._brokers.items():
-            each.declare_queue(bell.queue)
+    def __init__(
+        self, broker: dramatiq.Broker, by_queue: Mapping[Queue, dramatiq.Broker] = MappingProxyType({})
+    ) -> None:
+        """`by_queue`: brokers of the queues that have their own."""
+        self._brokers = {queue: by_queue.get(queue, broker) for queue in QUEUES}
+        for queue, queue_broker in self._brokers.items():
+            queue_broker.declare_queue(queue.name)
 
-    def ring(self, streams: Sequence[str], bell: Bell = IMPORTS) -> None:
-        """Send one message for these streams. Raises BellUnavailable."""
+    def enqueue(self, streams: Sequence[str], queue: Queue = IMPORTS) -> None:
+        """Send one message for these streams. Raises QueueUnavailable."""
         message: dramatiq.Message[None] = dramatiq.Message(
-            queue_name=bell.queue, actor_name=bell.actor, args=(list(streams),), kwargs={}, options={}
+            queue_name=queue.name, actor_name=queue.actor, args=(list(streams),), kwargs={}, options={}
         )
         try:
-            self._brokers[bell].enqueue(message)
+            self._brokers[queue].enqueue(message)
         except (dramatiq.BrokerConnectionError, redis.RedisError, OSError) as error:
-            raise BellUnavailable(f"Redis does not answer: {error}") from error
+            raise QueueUnavailable(f"Redis does not answer: {error}") from error
 
-    def waiting(self, bell: Bell = IMPORTS) -> int:
-        """Count the messages that no worker has fetched. Raises BellUnavailable."""
-        broker = self._brokers[bell]
+    def waiting(self, queue: Queue = IMPORTS) -> int:
+        """Count the messages that no worker has fetched. Raises QueueUnavailable."""
+        broker = self._brokers[queue]
         if isinstance(broker, StubBroker):
-            return int(broker.queues[bell.queue].qsize())
+            return int(broker.queues[queue.name].qsize())
         assert isinstance(broker, RedisBroker)
         try:
-            return int(broker.client.llen(f"{broker.namespace}:{bell.queue}"))
+            return int(broker.client.llen(f"{broker.namespace}:{queue.name}"))
         except (redis.RedisError, OSError) as error:
-            raise BellUnavailable(f"Redis does not answer: {error}") from error
+            raise QueueUnavailable(f"Redis does not answer: {error}") from error
 
 
 class _UndelayedBroker(RedisBroker):
@@ -104,15 +105,15 @@ class _UndelayedBroker(RedisBroker):
         return set()
 
     def _dispatch(self, command: str) -> Callable[..., Any]:
-        act = super()._dispatch(command)  # type: ignore[no-untyped-call]
+        function = super()._dispatch(command)  # type: ignore[no-untyped-call]
 
-        def act_in_time(*arguments: Any) -> Any:
+        def dispatch(*arguments: Any) -> Any:
             try:
-                return act(*arguments)
+                return function(*arguments)
             except redis.TimeoutError as error:
                 raise redis.ConnectionError(str(error)) from None
 
-        return act_in_time
+        return dispatch
 
 
 def redis_broker(redis_url: str) -> RedisBroker:
@@ -139,16 +140,16 @@ def in_process_broker() -> StubBroker:
     return StubBroker(middleware=[])
 
 
-def declare_actor(broker: dramatiq.Broker, bell: Bell, act: Callable[[list[str]], None]) -> None:
+def declare_actor(broker: dramatiq.Broker, queue: Queue, function: Callable[[list[str]], None]) -> None:
     """Register the function that processes the messages of this queue."""
-    dramatiq.actor(actor_name=bell.actor, queue_name=bell.queue, broker=broker, priority=bell.priority)(act)
+    dramatiq.actor(actor_name=queue.actor, queue_name=queue.name, broker=broker, priority=queue.priority)(function)
 
 
-def start_workers(broker: dramatiq.Broker, bell: Bell, *, threads: int) -> dramatiq.Worker:
+def start_workers(broker: dramatiq.Broker, queue: Queue, *, threads: int) -> dramatiq.Worker:
     """Start threads that process the messages of this queue. Stop them with `worker.stop(timeout=…)`.
 
     Each queue needs a broker of its own: Dramatiq supports one worker for each broker.
     """
-    worker = dramatiq.Worker(broker, queues={bell.queue}, worker_timeout=bell.asks_every_ms, worker_threads=threads)
+    worker = dramatiq.Worker(broker, queues={queue.name}, worker_timeout=queue.poll_ms, worker_threads=threads)
     worker.start()
     return worker

@@ -14,12 +14,12 @@ from eventstore.aggregates.import_process import IMPORT_PROCESS, ImportStaged
 from eventstore.log import follow
 from system.processors import HIGH, ProcessorPressure
 
-LOOK_EVERY_S = 0.15
-LATELY_S = 0.5
-FORGOTTEN_S = 5.0
+CHECK_EVERY_S = 0.15
+WINDOW_S = 0.5
+RESET_AFTER_S = 5.0
 """Without a call for this time, as when another relay was active, the count starts again [seconds]."""
-MUCH = 200
-"""Least number of imports within LATELY_S that counts as many."""
+MIN_IMPORTS = 200
+"""Least number of imports within WINDOW_S that counts as many."""
 
 _STAGED = [topic for topic, event in IMPORT_PROCESS.topics.items() if event is ImportStaged]
 
@@ -33,25 +33,25 @@ class Intake:
     def __init__(self, pressure: ProcessorPressure | None = None) -> None:
         self._pressure = pressure or ProcessorPressure()
         self._heads: deque[tuple[float, int]] = deque()
-        """(time, head of the log) of the last counts, from LATELY_S ago on."""
-        self._goes_first = False
+        """(time, head of the log) of the last counts, from WINDOW_S ago on."""
+        self._has_priority = False
 
-    def goes_first(self, connection: Connection[Any]) -> bool:
+    def has_priority(self, connection: Connection[Any]) -> bool:
         """Return True while intake has priority: many imports have arrived, and CPU time is short."""
         at = time.monotonic()
-        if self._heads and at - self._heads[-1][0] > FORGOTTEN_S:
+        if self._heads and at - self._heads[-1][0] > RESET_AFTER_S:
             self._heads.clear()
-        if not self._heads or at - self._heads[-1][0] >= LOOK_EVERY_S:
+        if not self._heads or at - self._heads[-1][0] >= CHECK_EVERY_S:
             head = follow.log_head(connection)
             at = time.monotonic()  # the query may have taken long
             self._heads.append((at, head))
-            while len(self._heads) > 1 and at - self._heads[1][0] >= LATELY_S:
+            while len(self._heads) > 1 and at - self._heads[1][0] >= WINDOW_S:
                 self._heads.popleft()
             is_short = self._pressure.share() > HIGH
-            self._goes_first = is_short and self._much_arrives(connection)
-        return self._goes_first
+            self._has_priority = is_short and self._many_arrive(connection)
+        return self._has_priority
 
-    def _much_arrives(self, connection: Connection[Any]) -> bool:
+    def _many_arrive(self, connection: Connection[Any]) -> bool:
         (first_at, first), (last_at, last) = self._heads[0], self._heads[-1]
-        much = math.ceil(MUCH * max(1.0, (last_at - first_at) / LATELY_S))
-        return follow.has_between(connection, first, last, _STAGED, much)
+        least = math.ceil(MIN_IMPORTS * max(1.0, (last_at - first_at) / WINDOW_S))
+        return follow.has_between(connection, first, last, _STAGED, least)

@@ -82,7 +82,7 @@ def new_user_id() -> str:
     return f"u_{secrets.token_hex(6)}"
 
 
-def keep_details(connection: Connection[Any], details: UserDetails) -> None:
+def insert_details(connection: Connection[Any], details: UserDetails) -> None:
     """Write the details of a new user. Raises UserNotPossible if the organisation has a user with this address."""
     try:
         write_user_details(connection, details, now())
@@ -98,7 +98,7 @@ def keep_details(connection: Connection[Any], details: UserDetails) -> None:
 def create_user(ledger: Ledger, details: UserDetails, role: UserRole, suppliers: Sequence[str], *, by: str) -> None:
     """Create a user with these details. Raises UserNotPossible."""
     command = CreateUser(organisation=details.organisation, role=role, suppliers=tuple(dict.fromkeys(suppliers)))
-    change_user(ledger, details.user_id, command, by=by, write=lambda connection: keep_details(connection, details))
+    change_user(ledger, details.user_id, command, by=by, write=lambda connection: insert_details(connection, details))
 
 
 def change_user(
@@ -174,14 +174,14 @@ def _change_role(values: Mapping[str, str], reason: str) -> Command:
     return ChangeUserRole(role=msgspec.convert(values["role"], UserRole), suppliers=_suppliers_in(values))
 
 
-_LOOKING = frozenset({"auditor", "support", "operator"})
+_READERS = frozenset({"auditor", "support", "operator"})
 OPERATIONS = {
     "erase": Operation(),
     "heal": Operation(),
-    "projection_verify": Operation(roles=_LOOKING),
+    "projection_verify": Operation(roles=_READERS),
     "projection_rebuild": Operation(),
     "projection_switch": Operation(),
-    "log_verify": Operation(roles=_LOOKING),
+    "log_verify": Operation(roles=_READERS),
     "key_create": Operation(_create_key),
     "key_revoke": Operation(lambda values, reason: organisation.RevokeKey(key_id=values["key_id"], reason=reason)),
     "user_create": Operation(_create_user),
@@ -239,12 +239,12 @@ def may_request(ledger: Ledger, request: OwnerTaskRequested) -> bool:
     """Return True if the user's role allows this now, and it concerns only suppliers that the user may see."""
     if request.kind == "user_openid":
         return True  # the api has checked the answer of the provider
-    asking, values = user_of(ledger, request.user), request.arguments
-    if asking.status != "active" or asking.role not in OPERATIONS[request.kind].roles:
+    user, values = user_of(ledger, request.user), request.arguments
+    if user.status != "active" or user.role not in OPERATIONS[request.kind].roles:
         return False
-    if "*" in asking.suppliers:
+    if "*" in user.suppliers:
         return True
-    organisations, suppliers = {values.get("organisation", asking.organisation)}, set(_suppliers_in(values))
+    organisations, suppliers = {values.get("organisation", user.organisation)}, set(_suppliers_in(values))
     if request.kind == "key_revoke":
         suppliers = _suppliers_of_key(ledger, values["organisation"], values["key_id"])
     if request.kind.startswith("user_"):
@@ -254,7 +254,7 @@ def may_request(ledger: Ledger, request: OwnerTaskRequested) -> bool:
             suppliers |= set(target.suppliers)
     elif not request.kind.startswith("key_"):
         suppliers = {values.get("supplier", "*")}
-    return organisations == {asking.organisation} and suppliers <= set(asking.suppliers)
+    return organisations == {user.organisation} and suppliers <= set(user.suppliers)
 
 
 def _suppliers_of_key(ledger: Ledger, name: str, key_id: str) -> set[str]:

@@ -25,9 +25,9 @@ def why_no_redis(url: str) -> str | None:
         client.ping()
     except (redis.RedisError, OSError) as error:
         parameters = client.connection_pool.connection_kwargs
-        place = parameters.get("path") or f"{parameters.get('host', 'localhost')}:{parameters.get('port', 6379)}"
+        address = parameters.get("path") or f"{parameters.get('host', 'localhost')}:{parameters.get('port', 6379)}"
         lines = str(error).splitlines() or [type(error).__name__]
-        return f"{place}: {lines[0].rstrip('.')}"
+        return f"{address}: {lines[0].rstrip('.')}"
     finally:
         client.close()
     return None

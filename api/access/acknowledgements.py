@@ -9,8 +9,8 @@ import asyncio
 from datetime import datetime, timedelta
 from functools import partial
 
-from api.http.database import in_time
-from api.http.shared_turns import SharedTurns
+from api.http.database import with_timeout
+from api.http.shared_runs import SharedRuns
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import Durability
@@ -25,8 +25,8 @@ class Acknowledgements:
     def __init__(self, ledger: Ledger, durability: Durability) -> None:
         self._ledger = ledger
         self._is_replicated = durability == "replicated"
-        self._looks = SharedTurns(partial(asyncio.to_thread, ledger.require_intake))
-        self._turns = SharedTurns(self._replicate)
+        self._intake_checks = SharedRuns(partial(asyncio.to_thread, ledger.require_intake))
+        self._replications = SharedRuns(self._replicate)
         self._replicated_until: datetime | None = None
         """Events that were committed before this time are on a standby."""
 
@@ -38,9 +38,9 @@ class Acknowledgements:
         events, and does not wait if the change is old.
         """
         if changed_at is None:
-            await in_time(self._looks.turn())
+            await with_timeout(self._intake_checks.run())
         if self._is_replicated and not self._is_settled(changed_at):
-            await in_time(self._turns.turn())
+            await with_timeout(self._replications.run())
 
     def _is_settled(self, changed_at: datetime | None) -> bool:
         until = self._replicated_until

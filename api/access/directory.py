@@ -13,7 +13,7 @@ from psycopg import AsyncConnection, Error
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from api.http.database import read
-from api.http.shared_turns import SharedTurns
+from api.http.shared_runs import SharedRuns
 from eventstore.errors import StoreUnavailable
 from eventstore.log.rows import fetch_structs
 from projections.views.access_key import SELECT_KEYS
@@ -69,7 +69,7 @@ class Directory:
         self._keys: dict[str, Key] = {}
         self._supplier_position = 0
         self._key_position = 0
-        self._turns = SharedTurns(self._read)
+        self._reads = SharedRuns(self._read)
 
     async def supplier(self, code: str) -> KnownSupplier | None:
         """Return the supplier; None if it does not exist. If it is not in memory, the database is read."""
@@ -86,10 +86,10 @@ class Directory:
 
     async def refresh(self) -> None:
         """Read suppliers and keys that changed since the last read. Raises StoreUnavailable."""
-        await self._turns.turn()
+        await self._reads.run()
 
     async def _read(self) -> None:
-        suppliers, keys = await read(self._pool, _news, self._supplier_position, self._key_position)
+        suppliers, keys = await read(self._pool, _changes, self._supplier_position, self._key_position)
         for supplier in suppliers:
             self._suppliers[supplier.code] = supplier
             self._supplier_position = max(self._supplier_position, supplier.position)
@@ -108,7 +108,7 @@ class Directory:
             await asyncio.sleep(REFRESH_S)
 
 
-async def _news(
+async def _changes(
     connection: AsyncConnection[Any], supplier_position: int, key_position: int
 ) -> tuple[Sequence[KnownSupplier], Sequence[Key]]:
     suppliers = await fetch_structs(connection, KnownSupplier, SELECT_CHANGED, supplier_position)

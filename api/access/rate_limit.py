@@ -38,7 +38,7 @@ return full_at - now
 """
 
 
-class Taken(msgspec.Struct, frozen=True):
+class BucketState(msgspec.Struct, frozen=True):
     """Result of one request: whether it fits, and how many more would fit.
 
     `reset_s` is the time until the bucket is full again, or until a request that does not fit would fit [seconds].
@@ -49,7 +49,7 @@ class Taken(msgspec.Struct, frozen=True):
     reset_s: float
 
     @classmethod
-    def at(cls, level_s: float, rate_per_s: int) -> "Taken":
+    def at(cls, level_s: float, rate_per_s: int) -> "BucketState":
         """Return the result of a request after which the bucket needs `level_s` seconds to be full again.
 
         An empty bucket needs one second. A request that needs more than that does not fit.
@@ -78,9 +78,9 @@ class RateLimit:
         """Count a request and return the header fields of its answer. Raises ApiError 429."""
         if not key.rate_per_s:
             return {}
-        taken = Taken.at(await self._level(key), key.rate_per_s)
-        headers = taken.headers(key.rate_per_s)
-        if not taken.fits:
+        state = BucketState.at(await self._level(key), key.rate_per_s)
+        headers = state.headers(key.rate_per_s)
+        if not state.fits:
             detail = Sentence(
                 f"This key must make at most {key.rate_per_s} requests per second.",
                 f"Dieser Schlüssel darf höchstens {key.rate_per_s} Anfragen je Sekunde stellen.",

@@ -29,7 +29,7 @@ from eventstore.errors import StoreUnavailable
 MAX_TOKENS = 250
 """Tokens of a document. A request for a token needs about 30; the cost of validation grows with the square."""
 MAX_DOCUMENT = 8_192
-MAX_REMEMBERED = 64
+MAX_CACHED = 64
 
 SCHEMA = build_schema('''
 """Any JSON object."""
@@ -87,10 +87,10 @@ class TokenDocuments:
         return dict(result.formatted)
 
     async def _obtain_token(self, info: GraphQLResolveInfo[Any], **arguments: dict[str, str | None]) -> dict[str, Any]:
-        given = {name: value for name, value in arguments["input"].items() if value}
-        if len(given) != 1:
+        credentials = {name: value for name, value in arguments["input"].items() if value}
+        if len(credentials) != 1:
             raise _error("KT-CT-1137", "Give exactly one of organizationSecretKey, apiKey and refreshToken.")
-        [(name, value)] = given.items()
+        [(name, value)] = credentials.items()
         if name == "refreshToken":
             return await self._refreshed(value)
         key = await self._auth.key_of_secret(value)
@@ -117,7 +117,7 @@ class TokenDocuments:
         }
 
 
-@lru_cache(MAX_REMEMBERED)
+@lru_cache(MAX_CACHED)
 def _document(query: str) -> DocumentNode | GraphQLError:
     """Return the validated document, or the error if it is too long, not GraphQL, or does not fit the schema."""
     if len(query) > MAX_DOCUMENT:

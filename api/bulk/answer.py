@@ -21,16 +21,16 @@ from psycopg_pool import PoolTimeout
 from starlette.types import Receive, Scope, Send
 
 from api.bulk.body import BodyCut, BulkBody
+from api.bulk.executor import BulkExecutor
 from api.bulk.inflate import Inflater
 from api.bulk.lines import Line
 from api.bulk.receipts import BulkEnd, Receipt, Summary, encode_line, encode_receipts
-from api.bulk.workshop import Workshop
+from api.http.concurrency_limit import Requester
 from api.http.languages import Language, language_headers
 from api.http.limits import MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES
 from api.http.responses import PrivateResponse
-from api.http.shares import Occupant
 from api.http.status_codes import ApiError
-from api.http.stopping import is_in_vain, until_stopping
+from api.http.stopping import is_cancelled, until_stopping
 from eventstore.errors import LedgerError
 from schemas.sentence import Sentence
 from telemetry.measures import measures
@@ -58,15 +58,15 @@ class BulkAnswer(PrivateResponse):
     media_type = "application/x-ndjson"
 
     def __init__(
-        self, occupant: Occupant, work: BulkWork, inflater: Inflater, workshop: Workshop, language: Language
+        self, requester: Requester, work: BulkWork, inflater: Inflater, executor: BulkExecutor, language: Language
     ) -> None:
         super().__init__(headers={"X-Accel-Buffering": "no", **language_headers(language)})
         del self.headers["content-length"]
         self._work = work
         self._inflater = inflater
-        self._workshop = workshop
+        self._executor = executor
         self._language = language
-        self._occupant = occupant
+        self._requester = requester
         self._has_begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,8 +74,8 @@ class BulkAnswer(PrivateResponse):
 
         Afterwards an ApiError becomes the last line, and other errors end the answer without one.
         """
-        with self._workshop.places.place(self._occupant.organisation):
-            body = BulkBody(until_stopping(receive, scope), self._inflater, partial(is_in_vain, scope))
+        with self._executor.concurrency.slot(self._requester.organisation):
+            body = BulkBody(until_stopping(receive, scope), self._inflater, partial(is_cancelled, scope))
             await self._answer(body, send)
 
     async def _answer(self, body: BulkBody, send: Send) -> None:
@@ -112,39 +112,42 @@ class BulkAnswer(PrivateResponse):
     async def _receipts(self, body: BulkBody, tally: Counter[str]) -> AsyncGenerator[bytes]:
         """Yield receipts, one chunk per batch, or several for large receipts."""
         queue: asyncio.Queue[asyncio.Task[object] | BaseException | None] = asyncio.Queue()
-        room = _Room()
-        reading = asyncio.create_task(self._read(body, queue, room))
+        batch_limit = _BatchLimit()
+        reading = asyncio.create_task(self._read(body, queue, batch_limit))
         try:
             while (prepared := await queue.get()) is not None:
                 if isinstance(prepared, BaseException):
                     raise prepared
                 batch = await prepared
-                await self._occupant.confirm()
+                await self._requester.confirm()
                 receipts = await self._work.settle(batch)
-                room.leave()
+                batch_limit.release()
                 for receipt in receipts:
                     is_refused = receipt.status == "REFUSED"
                     tally["refused" if is_refused else "replayed" if receipt.replayed else "accepted"] += 1
-                for chunk in await self._workshop.in_thread(encode_receipts, receipts, self._language):
+                for chunk in await self._executor.in_thread(encode_receipts, receipts, self._language):
                     yield chunk
         finally:
             reading.cancel()
             while not queue.empty():
-                left = queue.get_nowait()
-                if isinstance(left, asyncio.Task):
-                    left.cancel()
+                pending = queue.get_nowait()
+                if isinstance(pending, asyncio.Task):
+                    pending.cancel()
 
     async def _read(
-        self, body: BulkBody, queue: "asyncio.Queue[asyncio.Task[object] | BaseException | None]", room: "_Room"
+        self,
+        body: BulkBody,
+        queue: "asyncio.Queue[asyncio.Task[object] | BaseException | None]",
+        batch_limit: "_BatchLimit",
     ) -> None:
-        """Queue a task that prepares each batch, once `_Room` allows it.
+        """Queue a task that prepares each batch, once `_BatchLimit` allows it.
 
         The last item of the queue is None, or the error that ended the body.
         """
         try:
             async with contextlib.aclosing(body.batches()) as batches:
                 async for batch in batches:
-                    await room.enter(_bytes_of(batch))
+                    await batch_limit.acquire(_bytes_of(batch))
                     queue.put_nowait(asyncio.create_task(self._work.prepare(batch)))
         except (BodyCut, ApiError) as reason:
             queue.put_nowait(reason)
@@ -154,24 +157,24 @@ class BulkAnswer(PrivateResponse):
             queue.put_nowait(None)
 
 
-class _Room:
+class _BatchLimit:
     """Limits the bytes of batches between reading and settling. Batches leave in the order in which they entered."""
 
     def __init__(self) -> None:
         self._sizes: list[int] = []
-        self._left = asyncio.Event()
+        self._released = asyncio.Event()
 
-    async def enter(self, size: int) -> None:
+    async def acquire(self, size: int) -> None:
         """Wait until a batch of this size is within the limits."""
         while self._sizes and (len(self._sizes) >= MAX_BULK_AHEAD or sum(self._sizes) + size > MAX_BULK_AHEAD_BYTES):
-            self._left.clear()
-            await self._left.wait()
+            self._released.clear()
+            await self._released.wait()
         self._sizes.append(size)
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Free the bytes of the oldest batch, which has been settled."""
         self._sizes.pop(0)
-        self._left.set()
+        self._released.set()
 
 
 def _bytes_of(batch: list[Line]) -> int:

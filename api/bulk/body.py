@@ -34,10 +34,10 @@ class BodyCut(Exception):
 class BulkBody:
     """Reader of one body, used once. `count` is the number of lines so far, blank ones included."""
 
-    def __init__(self, receive: Receive, inflater: Inflater, is_in_vain: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, receive: Receive, inflater: Inflater, is_cancelled: Callable[[], bool] = lambda: False) -> None:
         self._receive = receive
         self._inflater = inflater
-        self._is_in_vain = is_in_vain
+        self._is_cancelled = is_cancelled
         self._splitter = LineSplitter()
         self._pieces: Iterator[bytes] = iter(())
         self._has_ended = False
@@ -50,16 +50,16 @@ class BulkBody:
         """Yield batches. Raises BodyCut after the last whole line of a body that is cut, ApiError for invalid data."""
         batch: list[Line] = []
         size = 0
-        coming = asyncio.ensure_future(self._next_lines())
+        next_lines = asyncio.ensure_future(self._next_lines())
         try:
             while True:
-                done, _ = await asyncio.wait({coming}, timeout=PAUSE_S if batch else None)
+                done, _ = await asyncio.wait({next_lines}, timeout=PAUSE_S if batch else None)
                 if not done:
                     yield batch
                     batch, size = [], 0
                     continue
                 try:
-                    lines = coming.result()
+                    lines = next_lines.result()
                 except (BodyCut, ApiError):
                     if batch:
                         yield batch
@@ -72,11 +72,11 @@ class BulkBody:
                     if len(batch) >= MAX_BATCH_LINES or size >= MAX_BATCH_BYTES:
                         yield batch
                         batch, size = [], 0
-                        if self._is_in_vain():  # thousands of lines may have arrived
+                        if self._is_cancelled():  # thousands of lines may have arrived
                             raise BodyCut("The client went away, or the server stops.")
-                coming = asyncio.ensure_future(self._next_lines())
+                next_lines = asyncio.ensure_future(self._next_lines())
         finally:
-            coming.cancel()
+            next_lines.cancel()
         if batch:
             yield batch
 

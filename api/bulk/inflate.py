@@ -43,33 +43,35 @@ class _Members:
     """Decoder of members or frames, one after the other. Skips zeros that pad the end of gzip."""
 
     def __init__(
-        self, coding: str, begin: Callable[[], Any], step: Callable[[Any, memoryview], tuple[bytes, int]]
+        self, coding: str, new_member: Callable[[], Any], step: Callable[[Any, memoryview], tuple[bytes, int]]
     ) -> None:
-        """`begin` returns a decoder of one member. `step` decodes with it, and returns a piece and the bytes left."""
+        """`new_member` returns a decoder of one member. `step` decodes with it, and returns a piece and the number of
+        bytes that it did not read.
+        """
         self._coding = coding
         self._is_padded = coding == "gzip"
-        self._begin = begin
+        self._new_member = new_member
         self._step = step
         self._member: Any = None
-        self._taken = self._given = 0
+        self._received = self._produced = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        self._taken += len(data)
-        rest = memoryview(data)
-        while rest:
-            if self._is_padded and self._member is None and self._given:
-                rest = memoryview(bytes(rest).lstrip(b"\0"))
-                if not rest:
+        self._received += len(data)
+        remaining = memoryview(data)
+        while remaining:
+            if self._is_padded and self._member is None and self._produced:
+                remaining = memoryview(bytes(remaining).lstrip(b"\0"))
+                if not remaining:
                     return
-            self._member = self._member or self._begin()
+            self._member = self._member or self._new_member()
             try:
-                piece, left = self._step(self._member, rest)
+                piece, unread = self._step(self._member, remaining)
             except (zlib.error, zstandard.ZstdError) as error:
                 detail = Sentence(
                     f"The body must be valid {self._coding}: {error}.", f"Der Inhalt muss gültiges {self._coding} sein."
                 )
                 raise ApiError(400, detail, code="parse_error") from error
-            rest = rest[len(rest) - left :]
+            remaining = remaining[len(remaining) - unread :]
             if self._member.eof:
                 self._member = None
             if piece:
@@ -80,8 +82,8 @@ class _Members:
         return self._member is None
 
     def _refuse_bomb(self, size: int) -> None:
-        self._given += size
-        if self._given > MAX_INFLATED_BYTES + MAX_INFLATED_RATIO * self._taken:
+        self._produced += size
+        if self._produced > MAX_INFLATED_BYTES + MAX_INFLATED_RATIO * self._received:
             detail = Sentence(
                 f"A compressed body must not become more than {MAX_INFLATED_RATIO} times as large.",
                 f"Ein komprimierter Inhalt darf höchstens {MAX_INFLATED_RATIO}-mal so groß werden.",

@@ -1,4 +1,4 @@
-"""Split a body that arrives in pieces into lines, numbered from 1, without blank lines and text of too long ones."""
+"""Split a body that arrives in pieces into lines, numbered from 1. Blank lines and text of long lines are dropped."""
 
 import re
 from codecs import BOM_UTF8
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from api.http.beside import beside
+from api.http.body_checks import run_on_body
 from api.http.limits import MAX_LINE_BYTES
 from api.intake.typed_names import typed_number
 
@@ -26,7 +26,7 @@ class Line(msgspec.Struct, frozen=True):
 async def typed_number_of(line: Line) -> str:
     """Return the external account number in a line that could not be read."""
     body = line.body or b""
-    return await beside(body, typed_number, body)
+    return await run_on_body(body, typed_number, body)
 
 
 class LineSplitter:
@@ -41,12 +41,12 @@ class LineSplitter:
     def feed(self, piece: bytes) -> Iterator[Line]:
         """Yield the lines that end in this piece."""
         for at in range(0, len(piece), _SLICE_BYTES):
-            first, end, rest = piece[at : at + _SLICE_BYTES].partition(b"\n")
+            first, end, remaining = piece[at : at + _SLICE_BYTES].partition(b"\n")
             self._hold(first)
             if not end:
                 continue
             yield from self._end()
-            whole, end, last = rest.rpartition(b"\n")
+            whole, end, last = remaining.rpartition(b"\n")
             if end:
                 yield from self._whole(whole + end)
             self._hold(last)

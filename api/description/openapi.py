@@ -178,7 +178,7 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         described["requestBody"] = _request_body(operation, schemas)
         if operation.is_ndjson:
             described["requestBody"]["description"] = _LINES_SENT
-    refusals = {*operation.refuses, *_ALWAYS_POSSIBLE, *([404] if operation.names_supplier else ())}
+    refusals = {*operation.refusals, *_ALWAYS_POSSIBLE, *([404] if operation.names_supplier else ())}
     refusals |= {*(_WITH_TOKEN if operation.roles else ()), *(_WITH_BODY if operation.roles and operation.body else ())}
     for status in sorted(refusals):
         described["responses"][str(status)] = _refusal(status, operation)
@@ -215,9 +215,9 @@ def _events(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _request_body(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
-    schema = _said(schemas[repr(operation.body)])
+    schema = _json_schema(schemas[repr(operation.body)])
     if operation.body is WrappedAccount:
-        schema = {"anyOf": [_said(schemas[repr(Account)]), schema]}
+        schema = {"anyOf": [_json_schema(schemas[repr(Account)]), schema]}
     media = (
         _lines(schema, operation.example) if operation.is_ndjson else {"schema": schema, "example": operation.example}
     )
@@ -238,9 +238,11 @@ def _answer(operation: Operation, status: int, of: Any, schemas: dict[str, Any])
         )
     description = "Created." if status == 201 else "Success."
     kind = operation.media or (_NDJSON if operation.is_ndjson else "application/json")
-    schema = _said(schemas[repr(of)])
+    schema = _json_schema(schemas[repr(of)])
     if operation.last_line is not None:
-        schema = {"anyOf": [schema, _said(schemas[repr(operation.last_line)]), {"$ref": _REF.format(name="Refusal")}]}
+        schema = {
+            "anyOf": [schema, _json_schema(schemas[repr(operation.last_line)]), {"$ref": _REF.format(name="Refusal")}]
+        }
     if kind == _NDJSON:
         return {"description": f"{description} {_LINES_ANSWERED}", "content": {kind: _lines(schema)}}
     if kind == EVENTS:
@@ -281,9 +283,9 @@ def _concerns(entry: ErrorCode, operation: Operation) -> bool:
             return True
 
 
-def _said(schema: Any, *, is_sent: bool = False) -> Any:
+def _json_schema(schema: Any, *, is_sent: bool = False) -> Any:
     """Return a schema of msgspec as other JSON Schema tools expect it. `is_sent` is True for schemas of requests."""
-    translated = partial(_said, is_sent=is_sent)
+    translated = partial(_json_schema, is_sent=is_sent)
     match schema:
         case {"pattern": pattern} if pattern == DECIMAL_PATTERN:
             return _DECIMAL
@@ -306,8 +308,8 @@ def _said(schema: Any, *, is_sent: bool = False) -> Any:
         case {"properties": properties, **rest}:
             described = {name: _without_default(translated(inner)) for name, inner in properties.items()}
             is_closed = "additionalProperties" in rest or rest.get("title") in _CLOSED
-            told_of_others = {} if is_closed else {"additionalProperties": True}
-            return rest | told_of_others | {"properties": described}
+            open_schema = {} if is_closed else {"additionalProperties": True}
+            return rest | open_schema | {"properties": described}
         case dict():
             return {name: translated(inner) for name, inner in schema.items()}
         case list():
@@ -327,7 +329,7 @@ def _part(schema: dict[str, Any], struct: type, *, is_sent: bool) -> Any:
             described = schema["properties"][field.encode_name]
             for part in (described, *described.get("anyOf", ())):
                 part |= moment if part.get("type") == "string" and "format" not in part else {}
-    return _said(schema, is_sent=is_sent)
+    return _json_schema(schema, is_sent=is_sent)
 
 
 def _described(schema: Any, struct: type) -> Any:

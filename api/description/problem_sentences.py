@@ -23,8 +23,8 @@ _UNKNOWN = Sentence("The catalogue does not know this code.", "Der Katalog kennt
 def problem_of(name: str) -> Problem:
     """Return the problem for a code@path of the log, with its sentence and without values. Pure."""
     code, attr = code_and_path(name)
-    says = _OF_RULE.get((code, place_of(attr))) or named(_OF_CODE.get(code, _UNKNOWN), Account, attr.split("."))
-    return Problem(documented_path(attr or "non_field_errors"), code, says)
+    sentence = _OF_RULE.get((code, place_of(attr))) or named(_OF_CODE.get(code, _UNKNOWN), Account, attr.split("."))
+    return Problem(documented_path(attr or "non_field_errors"), code, sentence)
 
 
 def sentence_at(code: str, place: str) -> Sentence:

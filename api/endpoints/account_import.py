@@ -17,13 +17,13 @@ from api.access.auth import READERS, WRITERS
 from api.admission import Call
 from api.description.problem_sentences import with_sentence
 from api.endpoints.history_queries import AS_OF, as_of
-from api.http.beside import in_steps
-from api.http.database import held, in_thread, in_time, read
+from api.http.body_checks import run_steps
+from api.http.database import in_thread, read, retry_on_switchover, with_timeout
 from api.http.errors import NotValid, not_found
 from api.http.fields import APPLIED, prefers_representation
 from api.http.languages import language_headers, language_of
 from api.http.paths import identifier
-from api.http.responses import JsonResponse, NothingResponse, encoded, json_response, spoken_response
+from api.http.responses import EmptyResponse, JsonResponse, encoded, json_response, localised_response
 from api.intake.refusal_counts import places_of
 from api.intake.run_names import RUN
 from api.intake.staging import UNKNOWN_SUPPLIER, not_ongoing, staging_of, warnings_of
@@ -74,10 +74,10 @@ class AccountImport(Endpoint):
     async def create_account(self, request: Request, call: Call) -> Response:
         """Import an account. 201 once it is durably stored; creation follows."""
         staging = await self._accepted(call, Occasion.CREATE, partial(_staging_of, call.body, call.run))
-        await held(self._services.runs.names.refuse_new, staging.supplier, call.run)
-        is_told = prefers_representation(request)
-        content = await held(self._staged, request, call, staging, is_told=is_told)
-        return _told(request, 201, content, is_told=is_told)
+        await retry_on_switchover(self._services.runs.names.refuse_new, staging.supplier, call.run)
+        has_body = prefers_representation(request)
+        content = await retry_on_switchover(self._staged, request, call, staging, has_body=has_body)
+        return _response(request, 201, content, has_body=has_body)
 
     @operation(
         "POST",
@@ -97,9 +97,9 @@ class AccountImport(Endpoint):
         if call.subjects:
             await self._services.runs.names.refuse_new(call.subjects[-1][0], call.run)
             self._services.runs.validate(call.subjects[-1][0], call.run, places_of(warnings))
-        is_told = prefers_representation(request)
-        body = _answer(request, "VALID", None, warnings) if is_told else _NOTHING
-        return _told(request, 200, body, is_told=is_told)
+        has_body = prefers_representation(request)
+        body = _answer(request, "VALID", None, warnings) if has_body else _NOTHING
+        return _response(request, 200, body, has_body=has_body)
 
     @operation("GET", ACCOUNT_PATH, ACCOUNTS, roles=READERS, answers={200: ImportStatus}, query=(AS_OF,))
     async def read_import_status(self, request: Request, call: Call) -> Response:
@@ -116,20 +116,22 @@ class AccountImport(Endpoint):
         if misses_documents(status):
             named = await in_thread(naming_documents, self._ledger, supplier, {external: status})
             status = named[external]
-        return json_response(status) if status.latest_error is None else spoken_response(request, with_sentence(status))
+        return (
+            json_response(status) if status.latest_error is None else localised_response(request, with_sentence(status))
+        )
 
-    async def _staged(self, request: Request, call: Call, staging: "_Staging", *, is_told: bool) -> bytes:
+    async def _staged(self, request: Request, call: Call, staging: "_Staging", *, has_body: bool) -> bytes:
         """Append to a new stream, or decide on the state of an existing one. Return the answer's body."""
 
         def body(status: ImportState, outcome: Outcome) -> bytes:
-            return _answer(request, status, outcome, staging.warnings) if is_told else _NOTHING
+            return _answer(request, status, outcome, staging.warnings) if has_body else _NOTHING
 
         stream, content = stream_of(staging.supplier, staging.external), body("PENDING", "staged")
         answer, payload = call.answer(201, content), staging.payload
         try:
             await self._ledger.begin(stream, staging.command, at=now(), by=call.by, payload=payload, answer=answer)
         except VersionConflict:
-            return await in_time(self._staged_again(call, stream, staging, body))
+            return await with_timeout(self._staged_again(call, stream, staging, body))
         call.is_stored = True
         measures().accepted(_mode_of(staging.command), "staged")
         return content
@@ -151,32 +153,32 @@ class AccountImport(Endpoint):
         if command.run:
             await self._services.runs.join(staging.supplier, command.run, _mode_of(command), [staging.external])
             await self._services.runs.append()
-        present = await self._statuses.read((staging.supplier, staging.external))
-        return body(present.status if present is not None else "PENDING", "unchanged")
+        existing = await self._statuses.read((staging.supplier, staging.external))
+        return body(existing.status if existing is not None else "PENDING", "unchanged")
 
-    async def _accepted(self, call: Call, occasion: Occasion, keep: Callable[[Judgement], T]) -> T:
-        """Check a body, and return the result of `keep` for an accepted account. Raises NotValid, Refused.
+    async def _accepted(self, call: Call, occasion: Occasion, convert: Callable[[Judgement], T]) -> T:
+        """Check a body, and return the result of `convert` for an accepted account. Raises NotValid, Refused.
 
-        The body of an account that is to be created is dropped: `keep` returns all that is needed of it.
+        The body of an account that is to be created is dropped: `convert` returns all that is needed of it.
 
         If the directory does not have the supplier yet, it is refreshed, and then the body is checked again: keeping
         the first result during the wait would take memory.
         """
-        judged = await in_steps(call.body, self._judging(call, occasion, keep))
-        if judged is None:
+        result = await run_steps(call.body, self._check(call, occasion, convert))
+        if result is None:
             await self._directory.refresh()
-            judged = await in_steps(call.body, self._judging(call, occasion, keep, is_asked=True))
-        assert judged is not None, "its supplier has been asked for"
+            result = await run_steps(call.body, self._check(call, occasion, convert, is_refreshed=True))
+        assert result is not None, "its supplier has been asked for"
         if occasion is Occasion.CREATE:
-            call.let_go()
-        if isinstance(judged, _Refusal):
-            raise await self._answer_to(judged, occasion)
-        return judged
+            call.drop_body()
+        if isinstance(result, _Refusal):
+            raise await self._answer_to(result, occasion)
+        return result
 
-    def _judging(
-        self, call: Call, occasion: Occasion, keep: Callable[[Judgement], T], *, is_asked: bool = False
+    def _check(
+        self, call: Call, occasion: Occasion, convert: Callable[[Judgement], T], *, is_refreshed: bool = False
     ) -> Steps["T | _Refusal | None"]:
-        """Check a body in steps, and return a refusal, or the result of `keep` for an accepted account.
+        """Check a body in steps, and return a refusal, or the result of `convert` for an accepted account.
 
         Return None if the directory must be refreshed first, to find the supplier. A supplier that does not exist and
         one that the key may not access get the same answer.
@@ -187,23 +189,23 @@ class AccountImport(Endpoint):
         yield
         if submission.states("import_supplier") and call.key.may_touch(account.import_supplier):
             supplier = self._directory.known_supplier(account.import_supplier)
-            if supplier is None and not is_asked:
+            if supplier is None and not is_refreshed:
                 return None
         if supplier is not None and external is not None:
-            call.concerns(account.import_supplier, external)
+            call.note_account(account.import_supplier, external)
         else:
-            meant = account.import_supplier if supplier is not None else call.key.only_supplier
-            call.concerns(meant, typed_number(call.body))
+            code = account.import_supplier if supplier is not None else call.key.only_supplier
+            call.note_account(code, typed_number(call.body))
         terms = supplier.terms if supplier is not None else Terms()
-        judged = yield from judge_in_steps(submission, terms, now(), occasion)
-        problems = judged.problems
+        judgement = yield from judge_in_steps(submission, terms, now(), occasion)
+        problems = judgement.problems
         if supplier is None and submission.states("import_supplier"):
             problems = (UNKNOWN_SUPPLIER, *problems)
         is_ongoing = supplier is None or supplier.status == "ongoing" or occasion is not Occasion.CREATE
         if problems or not is_ongoing:
             return _Refusal(supplier, external, problems)
         yield
-        return keep(judged)
+        return convert(judgement)
 
     async def _answer_to(self, refusal: "_Refusal", occasion: Occasion) -> NotValid:
         """Return the refusal that comes first in the order of the module's docstring.
@@ -215,17 +217,17 @@ class AccountImport(Endpoint):
             occasion is Occasion.CREATE and supplier is not None
         ):  # the append finds existing accounts of other suppliers
             if refusal.external is not None:
-                await self._refuse_if_taken(code, refusal.external)
+                await self._refuse_existing(code, refusal.external)
             if supplier.status != "ongoing":
-                problem, says = not_ongoing(supplier.status)
-                return NotValid(problem.code, says, [problem], supplier=code)
+                problem, sentence = not_ongoing(supplier.status)
+                return NotValid(problem.code, sentence, [problem], supplier=code)
         return NotValid("account_failed_validation", _NOT_VALID, refusal.problems, supplier=code, with_tree=True)
 
-    async def _refuse_if_taken(self, supplier: str, external: str) -> None:
-        present = await self._statuses.read((supplier, external))
-        if present is not None and present.status == "PROCESSED":
-            raise AlreadyImported(present.service_identifier or "")
-        if present is not None and present.status == "IN_PROGRESS":
+    async def _refuse_existing(self, supplier: str, external: str) -> None:
+        existing = await self._statuses.read((supplier, external))
+        if existing is not None and existing.status == "PROCESSED":
+            raise AlreadyImported(existing.service_identifier or "")
+        if existing is not None and existing.status == "IN_PROGRESS":
             raise ImportInProgress
 
 
@@ -247,11 +249,11 @@ class _Staging(msgspec.Struct, frozen=True):
     warnings: tuple[Problem, ...]
 
 
-def _staging_of(body: bytes, run: str, judged: Judgement) -> _Staging:
-    account = judged.submission.account
+def _staging_of(body: bytes, run: str, judgement: Judgement) -> _Staging:
+    account = judgement.submission.account
     payload = Payload.of(body, noted_of(body, account))
-    command = staging_of(judged, payload, run)
-    return _Staging(account.import_supplier, account.external_account_number, command, payload, warnings_of(judged))
+    command = staging_of(judgement, payload, run)
+    return _Staging(account.import_supplier, account.external_account_number, command, payload, warnings_of(judgement))
 
 
 def _mode_of(command: StageImport) -> Mode:
@@ -268,7 +270,7 @@ def _answer(
     return encoded(Empty(status=status, outcome=outcome, warnings=warnings), language_of(request))
 
 
-def _told(request: Request, status: int, body: bytes, *, is_told: bool) -> Response:
-    if not is_told:
-        return NothingResponse(status)
+def _response(request: Request, status: int, body: bytes, *, has_body: bool) -> Response:
+    if not has_body:
+        return EmptyResponse(status)
     return JsonResponse(body, status, APPLIED | language_headers(language_of(request)))

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from api.admission import Call
-from api.bulk.judging import INVALID, Judged, Question
+from api.bulk.checking import INVALID, CheckedLine, CheckRequest
+from api.bulk.executor import COUNT_TIMEOUT_S
 from api.bulk.lines import Line
 from api.bulk.receipts import TOO_LONG, Receipt, numbered, refused, warned_of, whole
-from api.bulk.workshop import COUNT_PATIENCE_S
 from api.endpoints.bulk_batches import TOO_LONG_DETAIL, Batch, BatchWork, Item, waves
 from api.http.status_codes import sentence_of
 from api.intake.run_names import TOO_MANY, TOO_MANY_DETAIL
@@ -30,7 +30,7 @@ from projections.views.import_supplier import KnownSupplier
 from schemas.base import Problem
 from telemetry.measures import measures
 
-_REMEMBERED_BATCHES = 8
+_COMPARED_BATCHES = 8
 """Settled batches whose changes are compared with the state that a prepared batch has read."""
 
 
@@ -56,7 +56,7 @@ class AccountItem(Item):
     is_dry_run: bool = False
     before: Loaded | StreamUnreadable | None = None
     is_replay: bool = False
-    judged: Judged | None = None
+    checked: CheckedLine | None = None
 
     @property
     def stream(self) -> str:
@@ -68,25 +68,25 @@ class AccountWork(BatchWork):
 
     def __init__(self, services: Services, call: Call, run: str, mode: Mode) -> None:
         super().__init__(services, call, "create_accounts", run, mode)
-        self._changed: deque[set[str]] = deque(maxlen=_REMEMBERED_BATCHES)
-        self._joining: dict[str, list[str]] = {}
+        self._changed: deque[set[str]] = deque(maxlen=_COMPARED_BATCHES)
+        self._existing: dict[str, list[str]] = {}
         """Existing accounts by supplier that may be new in the run."""
-        self._nameless: set[str] = set()
+        self._without_new_runs: set[str] = set()
         """Suppliers that already have as many new runs today as are allowed: their lines are refused."""
 
     async def prepare(self, lines: Sequence[Line]) -> Batch:
         """Read the suppliers and states of the lines' accounts, and check the lines that were not accepted before."""
         await self._limit.pace(self._call.key, len(lines))
-        items = await self._workshop.in_thread(lambda: [_item(line) for line in lines])
+        items = await self._executor.in_thread(lambda: [_item(line) for line in lines])
         suppliers = await self._suppliers_of(items)
         if self._run:
             admitted = await self._counts.names.admitted([(code, self._run) for code in suppliers])
-            self._nameless.update(code for code in suppliers if (code, self._run) not in admitted)
+            self._without_new_runs.update(code for code in suppliers if (code, self._run) not in admitted)
         if self._mode != "validate":
-            await self._workshop.in_thread(
-                self._look, [item for item in items if item.supplier in suppliers and item.external]
+            await self._executor.in_thread(
+                self._read_states, [item for item in items if item.supplier in suppliers and item.external]
             )
-        await self._judge([item for item in items if item.line.body is not None and not item.is_replay], suppliers)
+        await self._check([item for item in items if item.line.body is not None and not item.is_replay], suppliers)
         return Batch(items, suppliers)
 
     async def settle(self, prepared: Batch) -> list[Receipt]:
@@ -95,10 +95,10 @@ class AccountWork(BatchWork):
         changed: set[str] = set()
         self._changed.append(changed)
         for wave in waves(prepared.items):
-            doubtful = [item for item in wave if item.is_replay and self._is_changed(item.stream)]
-            for item in doubtful:
+            changed_replays = [item for item in wave if item.is_replay and self._is_changed(item.stream)]
+            for item in changed_replays:
                 item.is_replay = False
-            await self._judge(doubtful, prepared.suppliers)
+            await self._check(changed_replays, prepared.suppliers)
             outcomes = await self._staged([item for item in wave if self._is_to_stage(item, prepared.suppliers)])
             changed.update(stream for stream, outcome in outcomes.items() if outcome.recorded)
             receipts += [await numbered(self._receipt(item, prepared.suppliers, outcomes), item.line) for item in wave]
@@ -107,7 +107,7 @@ class AccountWork(BatchWork):
             await self._acknowledgements.confirm()
         return receipts
 
-    def _look(self, items: Sequence[AccountItem]) -> None:
+    def _read_states(self, items: Sequence[AccountItem]) -> None:
         """Read the states of the items' accounts. An item whose bytes were accepted before is a replay."""
         states = self._ledger.look_at({item.stream for item in items})
         for item in items:
@@ -117,33 +117,33 @@ class AccountWork(BatchWork):
                 is_dry_run = item.is_dry_run or self._mode == "dry_run"
                 item.is_replay = _is_accepted(before.state, payload_sha256=digest, is_dry_run=is_dry_run)
 
-    async def _judge(self, items: Sequence[AccountItem], suppliers: Mapping[str, KnownSupplier]) -> None:
+    async def _check(self, items: Sequence[AccountItem], suppliers: Mapping[str, KnownSupplier]) -> None:
         if items:
             terms = {code: entry.terms for code, entry in suppliers.items()}
             lines = [item.line.body or b"" for item in items]
-            answers = await self._workshop.judge(Question(lines, terms, self._mode, self._run, now()))
-            for item, judged in zip(items, answers, strict=True):
-                if (item.supplier, item.external) != (judged.supplier, judged.external):
-                    item.supplier, item.external, item.before = judged.supplier, judged.external, None
-                item.judged = judged
+            results = await self._executor.check(CheckRequest(lines, terms, self._mode, self._run, now()))
+            for item, checked in zip(items, results, strict=True):
+                if (item.supplier, item.external) != (checked.supplier, checked.external):
+                    item.supplier, item.external, item.before = checked.supplier, checked.external, None
+                item.checked = checked
 
     def _is_to_stage(self, item: AccountItem, suppliers: Mapping[str, KnownSupplier]) -> bool:
-        judged = item.judged
-        if judged is None or judged.command is None or judged.supplier in self._nameless:
+        checked = item.checked
+        if checked is None or checked.command is None or checked.supplier in self._without_new_runs:
             return False
-        return suppliers[judged.supplier].status == "ongoing"
+        return suppliers[checked.supplier].status == "ongoing"
 
     async def _staged(self, items: Sequence[AccountItem]) -> dict[str, Decision]:
         """Stage the items in one transaction. Return the outcomes by stream."""
         if not items:
             return {}
         try:
-            return await self._workshop.in_thread(self._stage, items)
+            return await self._executor.in_thread(self._stage, items)
         except AccountErased:  # one of them has just been erased: each is staged by itself
             outcomes: dict[str, Decision] = {}
             for item in items:
                 try:
-                    outcomes |= await self._workshop.in_thread(self._stage, [item])
+                    outcomes |= await self._executor.in_thread(self._stage, [item])
                 except AccountErased as erased:
                     outcomes[item.stream] = Decision(item.stream, None, refusal=erased)
             return outcomes
@@ -151,10 +151,10 @@ class AccountWork(BatchWork):
     def _stage(self, items: Sequence[AccountItem]) -> dict[str, Decision]:
         commands, payloads, before = {}, {}, {}
         for item in items:
-            assert item.judged is not None
-            assert item.judged.command is not None
-            assert item.judged.payload is not None
-            commands[item.stream], payloads[item.stream] = item.judged.command, item.judged.payload
+            assert item.checked is not None
+            assert item.checked.command is not None
+            assert item.checked.payload is not None
+            commands[item.stream], payloads[item.stream] = item.checked.command, item.checked.payload
             if item.before is not None and not self._is_changed(item.stream):
                 before[item.stream] = item.before
         known = before if len(before) == len(commands) else None
@@ -168,51 +168,55 @@ class AccountWork(BatchWork):
     def _receipt(
         self, item: AccountItem, suppliers: Mapping[str, KnownSupplier], outcomes: Mapping[str, Decision]
     ) -> Receipt:
-        number, judged = item.line.number, item.judged
+        number, checked = item.line.number, item.checked
         if item.line.body is None:
             return refused(number, TOO_LONG, whole(TOO_LONG, TOO_LONG_DETAIL))
-        if item.supplier in self._nameless:
+        if item.supplier in self._without_new_runs:
             return refused(number, TOO_MANY, whole(TOO_MANY, TOO_MANY_DETAIL), external=item.external)
         if item.is_replay:
             assert isinstance(item.before, Loaded)
             return self._replayed(item, item.before.state, ())
-        assert judged is not None
-        if self._mode == "validate" and not judged.code:
-            return Receipt(line=number, external_account_number=item.external, status="VALID", warnings=judged.warnings)
+        assert checked is not None
+        if self._mode == "validate" and not checked.code:
+            return Receipt(
+                line=number, external_account_number=item.external, status="VALID", warnings=checked.warnings
+            )
         outcome = outcomes.get(item.stream)
         if outcome is None:
-            return self._not_staged(item, judged, suppliers)
+            return self._unstaged_receipt(item, checked, suppliers)
         if outcome.refusal is not None:
-            if _is_in_force(outcome.state, judged):
-                return self._replayed(item, outcome.state, judged.warnings)
-            return _refused_by_log(item, outcome.refusal, judged.warnings)
+            if _is_in_force(outcome.state, checked):
+                return self._replayed(item, outcome.state, checked.warnings)
+            return _refused_by_log(item, outcome.refusal, checked.warnings)
         if outcome.recorded is None:
-            return self._replayed(item, outcome.state, judged.warnings)
-        return Receipt(line=number, external_account_number=item.external, status="PENDING", warnings=judged.warnings)
+            return self._replayed(item, outcome.state, checked.warnings)
+        return Receipt(line=number, external_account_number=item.external, status="PENDING", warnings=checked.warnings)
 
-    def _not_staged(self, item: AccountItem, judged: Judged, suppliers: Mapping[str, KnownSupplier]) -> Receipt:
+    def _unstaged_receipt(
+        self, item: AccountItem, checked: CheckedLine, suppliers: Mapping[str, KnownSupplier]
+    ) -> Receipt:
         """Return the receipt of a line that was not staged: a replay or a refusal.
 
         As for single accounts, the account's state is checked before the supplier's status and the line's own errors.
         """
         state = item.before.state if isinstance(item.before, Loaded) and item.stream else None
         if state is not None and self._mode != "validate":
-            if _is_in_force(state, judged):
-                return self._replayed(item, state, judged.warnings)
+            if _is_in_force(state, checked):
+                return self._replayed(item, state, checked.warnings)
             if state.status == "PROCESSED":
-                return _refused_by_log(item, AlreadyImported(state.account_number), judged.warnings)
+                return _refused_by_log(item, AlreadyImported(state.account_number), checked.warnings)
             if state.status == "IN_PROGRESS":
-                return _refused_by_log(item, ImportInProgress(), judged.warnings)
-        code, errors = judged.code, judged.errors
+                return _refused_by_log(item, ImportInProgress(), checked.warnings)
+        code, errors = checked.code, checked.errors
         supplier = suppliers.get(item.supplier)
         if supplier is not None and supplier.status != "ongoing" and self._mode != "validate":
             problem, _ = not_ongoing(supplier.status)
             code, errors = problem.code, (problem,)
-        return refused(item.line.number, code or INVALID, errors, external=item.external, warnings=judged.warnings)
+        return refused(item.line.number, code or INVALID, errors, external=item.external, warnings=checked.warnings)
 
     def _replayed(self, item: AccountItem, state: ImportProcess, warnings: tuple[Problem, ...]) -> Receipt:
         if self._run and (state.staged is None or state.staged.run != self._run):
-            self._joining.setdefault(item.supplier, []).append(item.external)
+            self._existing.setdefault(item.supplier, []).append(item.external)
         return Receipt(
             line=item.line.number,
             external_account_number=item.external,
@@ -225,17 +229,17 @@ class AccountWork(BatchWork):
     async def _count(self, batch: Batch, receipts: Sequence[Receipt]) -> None:
         """Count the results of the lines. The counts of a run are stored before this returns and receipts are sent."""
         has_counts = await self._count_refusals(batch, receipts)
-        warned = await self._workshop.in_thread(warned_of, receipts) if self._mode == "validate" else {}
+        warned = await self._executor.in_thread(warned_of, receipts) if self._mode == "validate" else {}
         for item, receipt in zip(batch.items, receipts, strict=True):
             self._measure(receipt)
             if receipt.status == "VALID" and (supplier := self._supplier_of(item, batch)):
                 self._counts.validate(supplier, self._run, warned.get(receipt.line, ()))
                 has_counts = True
-        joining, self._joining = self._joining, {}
-        for supplier, externals in joining.items():
+        existing, self._existing = self._existing, {}
+        for supplier, externals in existing.items():
             await self._counts.join(supplier, self._run, self._mode, externals)
-        if self._run and (joining or has_counts):
-            await self._counts.append(within_s=COUNT_PATIENCE_S)
+        if self._run and (existing or has_counts):
+            await self._counts.append(within_s=COUNT_TIMEOUT_S)
 
     def _measure(self, receipt: Receipt) -> None:
         if receipt.status == "REFUSED":
@@ -267,9 +271,9 @@ def _is_accepted(state: ImportProcess, *, payload_sha256: str, is_dry_run: bool)
     )
 
 
-def _is_in_force(state: ImportProcess | None, judged: Judged) -> bool:
+def _is_in_force(state: ImportProcess | None, checked: CheckedLine) -> bool:
     """Return True if the same content, whatever its spelling, was accepted before and is still in force."""
-    command, staged = judged.command, state.staged if state is not None else None
+    command, staged = checked.command, state.staged if state is not None else None
     if state is None or command is None or staged is None or not is_same_content(staged, command):
         return False
     return state.status == "PROCESSED" or (

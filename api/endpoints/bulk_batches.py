@@ -53,7 +53,7 @@ class BatchWork:
         self._ledger = services.ledger
         self._directory = services.directory
         self._limit = services.limit
-        self._workshop = services.workshop
+        self._executor = services.executor
         self._counts = services.runs
         self._attempts = services.attempts
         self._acknowledgements = services.acknowledgements
@@ -70,7 +70,7 @@ class BatchWork:
 
     async def _count_refusals(self, batch: Batch, receipts: Sequence[Receipt]) -> bool:
         """Count refused lines by supplier and run, and record refused attempts. Return True if there are any."""
-        refusals = await self._workshop.in_thread(refusals_of, receipts)
+        refusals = await self._executor.in_thread(refusals_of, receipts)
         for item, receipt in zip(batch.items, receipts, strict=True):
             if receipt.status == "REFUSED" and (supplier := self._supplier_of(item, batch)):
                 refusal = refusals[receipt.line]
@@ -83,11 +83,11 @@ class BatchWork:
 def waves(items: Sequence[AnyItem]) -> list[list[AnyItem]]:
     """Return the items in order, in groups without repeated streams."""
     groups: list[list[AnyItem]] = [[]]
-    met: set[str] = set()
+    streams: set[str] = set()
     for item in items:
-        if item.stream and item.stream in met:
+        if item.stream and item.stream in streams:
             groups.append([])
-            met = set()
+            streams = set()
         groups[-1].append(item)
-        met.add(item.stream)
+        streams.add(item.stream)
     return groups

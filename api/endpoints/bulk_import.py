@@ -87,7 +87,7 @@ class BulkImport(Endpoint):
         return self._answer(request, call, RecordWork(self._services, call, named_run(request), INVOICE))
 
     def _answer(self, request: Request, call: Call, work: BulkWork) -> Response:
-        return BulkAnswer(call, work, inflater_of(request), self._services.workshop, language_of(request))
+        return BulkAnswer(call, work, inflater_of(request), self._services.executor, language_of(request))
 
 
 def inflater_of(request: Request) -> Inflater:

@@ -6,10 +6,10 @@ from typing import Any
 import structlog
 
 from api.admission import Call
-from api.bulk.judging import unexpected
+from api.bulk.checking import unexpected
+from api.bulk.executor import COUNT_TIMEOUT_S
 from api.bulk.lines import Line
 from api.bulk.receipts import TOO_LONG, Receipt, numbered, refused, whole
-from api.bulk.workshop import COUNT_PATIENCE_S
 from api.endpoints.bulk_batches import TOO_LONG_DETAIL, Batch, BatchWork, Item, waves
 from api.http.limits import problems_listed
 from api.http.status_codes import sentence_of
@@ -68,18 +68,18 @@ class RecordWork(BatchWork):
         listed = 0
         for at in range(0, len(lines), PORTION):
             portion = lines[at : at + PORTION]
-            read = await self._workshop.in_thread(lambda: [self._item(line) for line in portion])  # noqa: B023
+            read = await self._executor.in_thread(lambda: [self._item(line) for line in portion])  # noqa: B023
             suppliers |= await self._suppliers_of(read)
-            listed += await self._workshop.in_thread(self._judge, read, suppliers, listed)
+            listed += await self._executor.in_thread(self._check, read, suppliers, listed)
             items.extend(read)
         return Batch(items, suppliers)
 
     async def settle(self, prepared: Batch) -> list[Receipt]:
         """Attach the new records, and return a receipt for each line."""
-        settled = await self._workshop.in_thread(self._settled, prepared)
+        settled = await self._executor.in_thread(self._settled, prepared)
         receipts = [await numbered(receipt, item.line) for item, receipt in zip(prepared.items, settled, strict=True)]
         if await self._count_refusals(prepared, receipts) and self._run:
-            await self._counts.append(within_s=COUNT_PATIENCE_S)
+            await self._counts.append(within_s=COUNT_TIMEOUT_S)
         if any(receipt.replayed for receipt in receipts):
             await self._acknowledgements.confirm()
         return receipts
@@ -104,10 +104,10 @@ class RecordWork(BatchWork):
             shape_errors,
         )
 
-    def _judge(self, items: Sequence[RecordItem], suppliers: Mapping[str, KnownSupplier], so_far: int) -> int:
+    def _check(self, items: Sequence[RecordItem], suppliers: Mapping[str, KnownSupplier], listed_before: int) -> int:
         """Check the items, and set their problems. Return the number of problems listed.
 
-        `so_far` is the number of problems that earlier items of the batch list.
+        `listed_before` is the number of problems that earlier items of the batch list.
         """
         listed = 0
         for item in items:
@@ -117,8 +117,8 @@ class RecordWork(BatchWork):
             entry = suppliers.get(item.supplier)
             terms = entry.terms if entry is not None else Terms()
             try:
-                problems, item.dropped = self._imports.judged(item.envelope, item.shape_errors, terms, self._kind)
-                item.problems = bounded([*unknown, *problems], problems_listed(so_far + listed))
+                problems, item.dropped = self._imports.check(item.envelope, item.shape_errors, terms, self._kind)
+                item.problems = bounded([*unknown, *problems], problems_listed(listed_before + listed))
                 listed += len(item.problems)
             except TooMuchWork as error:
                 item.problems, item.code = whole(TOO_LONG, error.detail), TOO_LONG
@@ -126,9 +126,9 @@ class RecordWork(BatchWork):
         return listed
 
     def _settled(self, prepared: Batch) -> list[Receipt]:
-        good = [item for item in prepared.items if not item.problems]
-        accounts = self._ledger.look_at({stream_of(item.supplier, item.external) for item in good})
-        for item in good:
+        valid = [item for item in prepared.items if not item.problems]
+        accounts = self._ledger.look_at({stream_of(item.supplier, item.external) for item in valid})
+        for item in valid:
             account = accounts[stream_of(item.supplier, item.external)]
             state = account.state if isinstance(account, Loaded) else ImportProcess()
             item.account_number = state.account_number
@@ -140,7 +140,7 @@ class RecordWork(BatchWork):
             else:
                 item.problems = (missing_account(state.status),)
         outcomes: dict[int, Decision] = {}
-        for wave in waves([item for item in good if item.attached is not None]):
+        for wave in waves([item for item in valid if item.attached is not None]):
             outcomes |= self._appended(wave)
         return [_receipt(item, outcomes.get(item.line.number), self._kind) for item in prepared.items]
 

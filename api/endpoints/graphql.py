@@ -6,7 +6,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.http.responses import STRANGERS, json_response, read_body
+from api.http.responses import ANONYMOUS, json_response, read_body
 from api.http.status_codes import ApiError
 from api.operation import TOKENS, operation
 from api.services import Endpoint
@@ -49,7 +49,7 @@ class GraphQL(Endpoint):
         TOKENS,
         answers={200: GraphQLAnswer},
         body=GraphQLRequest,
-        refuses=(408, 413, 415, 503),
+        refusals=(408, 413, 415, 503),
         example={
             "query": 'mutation { obtainToken(input: {organizationSecretKey: "ilk_..."}) '
             "{ token payload refreshToken refreshExpiresIn } }"
@@ -58,7 +58,7 @@ class GraphQL(Endpoint):
     async def obtain_token(self, request: Request) -> Response:
         """Obtain a token for a key or a refresh token, by GraphQL. Always 200; errors carry errorCode."""
         try:
-            sent = _decoder.decode(await read_body(request, STRANGERS, address=self._services.address_of(request)))
+            sent = _decoder.decode(await read_body(request, ANONYMOUS, address=self._services.address_of(request)))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ApiError(400, _NO_QUERY, code="parse_error") from None
         # Imported here: the library is large, and most processes answer no GraphQL.

@@ -28,7 +28,7 @@ from redaction.shown import cleaned
 from schemas.base import Wire
 from schemas.sentence import Sentence
 
-LEAST_ROOM = 16 * 2**20
+MIN_FREE_BYTES = 16 * 2**20
 """Least free bytes of a disk: one segment of Postgres' write-ahead log. With less, a create may fail at any time."""
 
 _NO_SCHEMA = Sentence(
@@ -63,14 +63,14 @@ class HealthChecks(Endpoint):
         super().__init__(services)
         self._needs_standby = services.durability == "replicated"
         self._roles_file = services.roles_file
-        self._says = {"sandbox": True} if services.is_sandbox else {}
+        self._extra_fields = {"sandbox": True} if services.is_sandbox else {}
 
     @operation("GET", "/livez/", SERVICE, answers={200: Health})
     async def read_liveness(self, request: Request) -> Response:
         """Check that the process is alive."""
         return json_response({"status": "alive", "pid": os.getpid()})
 
-    @operation("GET", "/readyz/", SERVICE, answers={200: Health}, refuses=(503,))
+    @operation("GET", "/readyz/", SERVICE, answers={200: Health}, refusals=(503,))
     async def read_readiness(self, request: Request) -> Response:
         """Check that a create would succeed."""
         try:
@@ -88,11 +88,11 @@ class HealthChecks(Endpoint):
         if why_not is not None:
             code = STARTING if why_not is _NOT_COMPARED else ""
             raise ApiError(503, why_not, code=code, headers={"Retry-After": "1"})
-        if dying := dying_roles(self._roles_file):
-            named = ", ".join(dying)
+        if failing_at_start := failing_roles(self._roles_file):
+            named = ", ".join(failing_at_start)
             detail = Sentence(
-                f"A role dies whenever it is started: {named}. The log holds its last line.",
-                f"Eine Rolle stirbt bei jedem Start: {named}. Ihre letzte Zeile steht in der Protokolldatei.",
+                f"A role fails at every start: {named}. Its last line is in the service's log.",
+                f"Eine Rolle bricht bei jedem Start ab: {named}. Ihre letzte Zeile steht in der Protokolldatei.",
             )
             raise ApiError(503, detail, headers={"Retry-After": "10"})
         lasting = await read(self._pool, _lasting)
@@ -103,7 +103,7 @@ class HealthChecks(Endpoint):
             detail = Sentence(f"A part of the service fails: {listed}", f"Ein Teil des Dienstes fällt aus: {listed}")
             raise ApiError(503, detail, code=FAILING, headers={"Retry-After": "10"})
         troubles = {"troubles": _named(lasting)} if lasting else {}
-        return json_response({"status": "ready", "pid": os.getpid()} | self._says | troubles)
+        return json_response({"status": "ready", "pid": os.getpid()} | self._extra_fields | troubles)
 
     async def _why_not(self, connection: AsyncConnection[Any]) -> Sentence | None:
         """Return the reason why a create would be refused, None if it would succeed."""
@@ -140,13 +140,13 @@ def _named(troubles: Sequence[ReportedTrouble]) -> list[str]:
 def is_full(host: str, folder: Path) -> bool:
     """Return True if the disk of the data folder is full. A remote database has no socket here, and another disk."""
     try:
-        return host.startswith("/") and shutil.disk_usage(folder).free < LEAST_ROOM
+        return host.startswith("/") and shutil.disk_usage(folder).free < MIN_FREE_BYTES
     except OSError:
         return False
 
 
-def dying_roles(file: Path | None) -> dict[str, str]:
-    """Return the roles that die at every start, each with its last log line. Empty without a readable file."""
+def failing_roles(file: Path | None) -> dict[str, str]:
+    """Return the roles that fail at every start, each with its last log line. Empty without a readable file."""
     if file is None:
         return {}
     try:

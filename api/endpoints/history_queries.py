@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from api.access.auth import AUDITORS
 from api.admission import Call
-from api.http.beside import beside
+from api.http.body_checks import run_on_body
 from api.http.database import in_thread, read
 from api.http.errors import not_found, query_not_valid
 from api.http.limits import MAX_ANSWER_BYTES
@@ -82,7 +82,7 @@ class HistoryQueries(Endpoint):
     )
     async def read_history(self, request: Request, call: Call) -> Response:
         """Read the history of an account, for auditors and staff."""
-        supplier, external, upto = await self._asked(request)
+        supplier, external, upto = await self._parameters(request)
         positions = await read(self._pool, account_positions, supplier, external, upto)
         query = partial(history_page, supplier=supplier, external=external, positions=positions)
         return await self._lists.answer(call, query, 0)
@@ -97,7 +97,7 @@ class HistoryQueries(Endpoint):
     )
     async def read_payload_difference(self, request: Request, call: Call) -> Response:
         """Compare two payloads of an account, for auditors and staff."""
-        supplier, external, upto = await self._asked(request)
+        supplier, external, upto = await self._parameters(request)
         versions = tuple(request.query_params.get(name, "") for name in ("from", "to"))
         digests = await read(self._pool, staged_payloads, supplier, external, versions, upto)
         bodies = []
@@ -105,10 +105,10 @@ class HistoryQueries(Endpoint):
             if digest is None:
                 raise query_not_valid(Problem(name, "invalid_choice", _NO_VERSION))
             bodies.append(await self._payload(stream_of(supplier, external), digest))
-        compared = await beside(max(bodies, key=len), bounded_difference, *bodies, COMPARED, MAX_ANSWER_BYTES)
+        compared = await run_on_body(max(bodies, key=len), bounded_difference, *bodies, COMPARED, MAX_ANSWER_BYTES)
         return JsonResponse(compared, 200)
 
-    async def _asked(self, request: Request) -> tuple[str, str, int | None]:
+    async def _parameters(self, request: Request) -> tuple[str, str, int | None]:
         """Return the account of the path and the position of `?as_of=`. Raises ApiError 404 without an import."""
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         upto = await as_of(self._pool, request)

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from api.access.auth import DECIDERS
 from api.admission import Call
-from api.http.beside import beside
+from api.http.body_checks import run_on_body
 from api.http.database import in_thread
 from api.http.errors import NotValid, not_found
 from api.http.paths import identifier
@@ -78,7 +78,7 @@ class ImportVerbs(Endpoint):
 
     async def _decided(self, request: Request, call: Call, verb: _Verb) -> Response:
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
-        command = verb.command(reason=await beside(call.body, _reason, call.body))
+        command = verb.command(reason=await run_on_body(call.body, _reason, call.body))
         present = await self._statuses.read((supplier, external))
         if present is None:
             raise not_found()

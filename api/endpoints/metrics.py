@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.access.auth import Authenticator
-from api.http.database import in_time
+from api.http.database import with_timeout
 from api.http.status_codes import ApiError
 from schemas.sentence import Sentence
 from telemetry.serving import Expose
@@ -35,5 +35,5 @@ class MetricsPage:
         if key.reach is not None:
             raise ApiError(403, _ALL_ONLY)
         accept = request.headers.get("accept", "")
-        body, media = await in_time(run_in_threadpool(self._expose, accept), within_s=WITHIN_S)
+        body, media = await with_timeout(run_in_threadpool(self._expose, accept), within_s=WITHIN_S)
         return Response(body, 200, {"Content-Type": media, "Cache-Control": "no-store"})

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from api.access.auth import WRITERS
 from api.admission import Call
-from api.http.beside import beside
+from api.http.body_checks import run_on_body
 from api.http.database import in_thread
 from api.http.errors import data_not_valid
 from api.http.responses import JsonResponse, refuse_large_answer
@@ -84,22 +84,22 @@ class PostAccountImport(Endpoint):
         return await self._imported(call, INVOICE)
 
     async def _imported(self, call: Call, kind: Kind) -> Response:
-        envelope, shape_errors = await beside(call.body, self._imports.examined, call.body, kind)
+        envelope, shape_errors = await run_on_body(call.body, self._imports.examined, call.body, kind)
         supplier, external = envelope.import_supplier, envelope.external_account_number
         entry = await self._directory.supplier(supplier) if call.key.may_touch(supplier) else None
         if entry is not None and is_stated("external_account_number", shape_errors):
-            call.concerns(supplier, external)
+            call.note_account(supplier, external)
         else:
             meant = supplier if entry is not None else call.key.only_supplier
-            call.concerns(meant, await beside(call.body, typed_number, call.body))
+            call.note_account(meant, await run_on_body(call.body, typed_number, call.body))
         terms = entry.terms if entry is not None else Terms()
-        problems, dropped = await beside(call.body, self._imports.judged, envelope, shape_errors, terms, kind)
+        problems, dropped = await run_on_body(call.body, self._imports.check, envelope, shape_errors, terms, kind)
         if entry is None and is_stated("import_supplier", shape_errors):
             raise data_not_valid(UNKNOWN_SUPPLIER, *problems)
         if problems:
             raise data_not_valid(*problems, supplier=supplier if entry is not None else "")
         account_number = await self._account_number(supplier, external)
-        body = await beside(call.body, _echoed, call.body, envelope)
+        body = await run_on_body(call.body, _echoed, call.body, envelope)
         refuse_large_answer(body)
         await in_thread(self._append, call, kind, envelope, account_number, body, dropped)
         return JsonResponse(body, 201)

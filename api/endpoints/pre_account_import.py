@@ -17,8 +17,8 @@ from starlette.responses import Response
 from api.access.auth import WRITERS
 from api.access.directory import OPERATOR
 from api.admission import Call
-from api.http.beside import beside
-from api.http.database import in_thread, in_time
+from api.http.body_checks import run_on_body
+from api.http.database import in_thread, with_timeout
 from api.http.errors import data_not_valid
 from api.http.responses import JsonResponse, encoded, refuse_large_answer
 from api.http.status_codes import sentence_of
@@ -72,13 +72,13 @@ class PreAccountImport(Endpoint):
     )
     async def import_market_participant(self, request: Request, call: Call) -> Response:
         """Import a market participant. 201 the first time, 200 and the stored record afterwards."""
-        read = await beside(call.body, _judged, _PARTICIPANT, PARTICIPANT_BOOK, call.body)
+        record = await run_on_body(call.body, _decode, _PARTICIPANT, PARTICIPANT_BOOK, call.body)
         refuse_large_answer(call.body)
-        payload = await beside(call.body, partial(Payload.of, has_person=bool(read.contact_details)), call.body)
-        stream = await in_thread(self._home, call.key.owner, read.code)
+        payload = await run_on_body(call.body, partial(Payload.of, has_person=bool(record.contact_details)), call.body)
+        stream = await in_thread(self._stream_for, call.key.owner, record.code)
         command = participant.ImportParticipant(payload_sha256=payload.sha256.hex())
         answer = call.answer(201, call.body)
-        change = partial(participant_change, read)
+        change = partial(participant_change, record)
         imported = await in_thread(
             self._ledger.execute,
             stream,
@@ -104,11 +104,11 @@ class PreAccountImport(Endpoint):
     )
     async def import_price_sheets(self, request: Request, call: Call) -> Response:
         """Import fee price sheets, all of them or none."""
-        read = await beside(call.body, _judged, _FEES, FEE_BOOK, call.body)
-        _refuse(_repeated(read.price_sheets))
-        body = encoded({"price_sheets_imported": len(read.price_sheets)})
-        importing = asyncio.to_thread(self._import_sheets, read.price_sheets, call, call.answer(201, body))
-        _refuse(await in_time(importing, within_s=IMPORT_TIMEOUT_S))
+        record = await run_on_body(call.body, _decode, _FEES, FEE_BOOK, call.body)
+        _refuse(_repeated(record.price_sheets))
+        body = encoded({"price_sheets_imported": len(record.price_sheets)})
+        importing = asyncio.to_thread(self._import_sheets, record.price_sheets, call, call.answer(201, body))
+        _refuse(await with_timeout(importing, within_s=IMPORT_TIMEOUT_S))
         return JsonResponse(body, 201)
 
     def _stored(self, stream: str) -> bytes:
@@ -118,16 +118,16 @@ class PreAccountImport(Endpoint):
             {"code": participant.identity_of(stream)[1]}
         )  # the payload cannot be decrypted: its key was not restored
 
-    def _home(self, owner: str, code: int) -> str:
-        return self._homes(owner, participant.stream_of, [(code,)])[code,]
+    def _stream_for(self, owner: str, code: int) -> str:
+        return self._streams_of(owner, participant.stream_of, [(code,)])[code,]
 
-    def _homes(self, owner: str, stream_of: Callable[..., str], names: Collection[Name]) -> dict[Name, str]:
+    def _streams_of(self, owner: str, stream_of: Callable[..., str], names: Collection[Name]) -> dict[Name, str]:
         """Return the streams of these names: shared ones if only those exist, else the owner's own."""
         own = {name: stream_of(owner, *name) for name in names}
         shared = {name: stream_of(OPERATOR, *name) for name in names}
         present = self._present({*own.values(), *shared.values()})
-        borrowed = {name: shared[name] for name in names if own[name] not in present and shared[name] in present}
-        return own | borrowed
+        shared_only = {name: shared[name] for name in names if own[name] not in present and shared[name] in present}
+        return own | shared_only
 
     def _present(self, streams: Collection[str]) -> set[str]:
         return {stream for stream, loaded in self._ledger.load(streams).items() if loaded.version}
@@ -135,7 +135,7 @@ class PreAccountImport(Endpoint):
     def _import_sheets(self, sheets: Sequence[PriceSheet], call: Call, answer: Answer | None) -> list[Problem]:
         """Append all sheets in one transaction, or return the problems that refuse all of them."""
         codes = {(sheet.market_participant_code,) for sheet in sheets}
-        participants = self._homes(call.key.owner, participant.stream_of, codes)
+        participants = self._streams_of(call.key.owner, participant.stream_of, codes)
         known = self._present(participants.values())
         problems = [
             _at(
@@ -150,11 +150,11 @@ class PreAccountImport(Endpoint):
         if problems or not sheets:
             return problems
         sent = {(sheet.market_participant_code, sheet.document_number): sheet for sheet in sheets}
-        homes = self._homes(call.key.owner, price_sheet.stream_of, sent)
-        named = {homes[name]: sheet for name, sheet in sent.items()}
-        places = {stream: index for index, stream in enumerate(named)}
-        payloads = {stream: Payload.of(_canonical.encode(sheet)) for stream, sheet in named.items()}
-        commands = self._as_stored(named, {stream: _command(s, payloads[stream]) for stream, s in named.items()})
+        streams = self._streams_of(call.key.owner, price_sheet.stream_of, sent)
+        sheet_of = {streams[name]: sheet for name, sheet in sent.items()}
+        index_of = {stream: index for index, stream in enumerate(sheet_of)}
+        payloads = {stream: Payload.of(_canonical.encode(sheet)) for stream, sheet in sheet_of.items()}
+        commands = self._as_stored(sheet_of, {stream: _command(s, payloads[stream]) for stream, s in sheet_of.items()})
         outcomes = self._ledger.execute_many(
             {stream: commands[stream] for stream in sorted(commands)},  # same order in all requests, to avoid deadlocks
             at=now(),
@@ -162,10 +162,10 @@ class PreAccountImport(Endpoint):
             payloads=payloads,
             answer=answer,
             is_all_or_nothing=True,
-            beside=changing(lambda recorded: price_sheet_change(named[recorded.stream], recorded)),
+            beside=changing(lambda recorded: price_sheet_change(sheet_of[recorded.stream], recorded)),
         )
         return [
-            _at(places[outcome.stream], "document_number", outcome.refusal.code, sentence_of(outcome.refusal))
+            _at(index_of[outcome.stream], "document_number", outcome.refusal.code, sentence_of(outcome.refusal))
             for outcome in outcomes
             if outcome.refusal
         ]
@@ -224,11 +224,11 @@ def _at(index: int, field: str, code: str, detail: Sentence) -> Problem:
     return Problem(f"price_sheets.{index}.{field}", code, detail)
 
 
-def _judged(shape: Shape[T], book: RuleBook, body: bytes) -> T:
+def _decode(shape: Shape[T], book: RuleBook, body: bytes) -> T:
     """Return the body decoded as this shape. Raises NotValid with all shape errors and broken rules."""
-    read, shape_errors = shape.examine(body)
-    _refuse([*shape_errors, *(breach.problem for breach in book.breaches(read, now(), shape_errors))])
-    return read
+    record, shape_errors = shape.examine(body)
+    _refuse([*shape_errors, *(breach.problem for breach in book.breaches(record, now(), shape_errors))])
+    return record
 
 
 def _refuse(problems: Sequence[Problem]) -> None:

@@ -9,7 +9,7 @@ from api.description.problem_sentences import error_sentence, problem_of
 from api.http.database import in_thread, read
 from api.http.errors import not_found
 from api.http.paths import identifier
-from api.http.responses import json_response, spoken_response
+from api.http.responses import json_response, localised_response
 from api.operation import ACCOUNT_PATH, ACCOUNTS, operation
 from api.services import Endpoint
 from eventstore.aggregates.import_process import (
@@ -51,7 +51,7 @@ class ProblemQueries(Endpoint):
             stream = stream_of(supplier, external)
             bodies = await in_thread(lambda: dict(staged_bodies(self._ledger, [stream])))
             found = _naming(found, document_paths(bodies.get(stream, b"{}")))
-        return spoken_response(request, found)
+        return localised_response(request, found)
 
     @operation("GET", f"{ACCOUNT_PATH}attempts/", ACCOUNTS, roles=READERS, answers={200: list[RefusedAttempt]})
     async def read_refused_attempts(self, request: Request, call: Call) -> Response:
@@ -74,7 +74,7 @@ def import_problems(events: list[Recorded]) -> ImportProblems:
     for recorded in events:
         match recorded.event:
             case ImportStaged(warnings=names, dropped_fields=dropped):
-                warnings = dict.fromkeys((*map(problem_of, names), *map(_left_out, dropped)))
+                warnings = dict.fromkeys((*map(problem_of, names), *map(_dropped_field, dropped)))
                 errors = ()
             case ImportProcessed(warnings=names) | DryRunSucceeded(warnings=names):
                 warnings |= dict.fromkeys(map(problem_of, names))
@@ -91,7 +91,7 @@ def import_problems(events: list[Recorded]) -> ImportProblems:
     return ImportProblems(errors=errors, warnings=tuple(warnings))
 
 
-def _left_out(path: str) -> Problem:
+def _dropped_field(path: str) -> Problem:
     return Problem(path, UNKNOWN_FIELD, _LEFT_OUT)
 
 

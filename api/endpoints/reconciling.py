@@ -17,11 +17,11 @@ from starlette.responses import Response
 from api.access.auth import READERS, WRITERS
 from api.admission import Call
 from api.endpoints.runs import RUN_PATH, known_run, run_not_valid
-from api.http.beside import beside
+from api.http.body_checks import run_on_body
 from api.http.database import read
 from api.http.errors import not_found
 from api.http.limits import MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES
-from api.http.responses import JsonResponse, encoded, json_response, refuse_large_answer, spoken_response
+from api.http.responses import JsonResponse, encoded, json_response, localised_response, refuse_large_answer
 from api.http.status_codes import ApiError
 from api.operation import STATUS, operation
 from api.services import Endpoint
@@ -52,7 +52,7 @@ from schemas.sentence import Sentence
 
 WAIT_S = 5.0
 """Longest wait of a request for the end of the job [seconds]."""
-LOOK_EVERY_S = 0.25
+CHECK_EVERY_S = 0.25
 _NOT_BALANCED = Sentence(
     "The source and the platform do not balance.", "Altsystem und Plattform stimmen nicht überein."
 )
@@ -116,19 +116,21 @@ class Reconciling(Endpoint):
         answers={200: Certificate, 202: JobProgress},
         body=Manifest,
         example={"import_supplier": "NORDWIND", "accounts": 0},
-        refuses=(409,),
+        refusals=(409,),
     )
     async def certify_run(self, request: Request, call: Call) -> Response:
         """Compare a source's manifest with the platform, and sign that they balance."""
         state = await known_run(self._pool, request)
-        manifest = await beside(call.body, source_manifest, call.body)
+        manifest = await run_on_body(call.body, source_manifest, call.body)
         added = await self._added(state, call)
         if isinstance(added, JobProgress):
             return _underway(request, added)
         totals = await self._record(state, added)
-        if unequal := await beside(call.body, unbalanced, manifest, totals):
+        if unequal := await run_on_body(call.body, unbalanced, manifest, totals):
             body = {"detail": _NOT_BALANCED, "code": "not_balanced", "errors": unequal}
-            return spoken_response(request, body | ({"errors_truncated": True} if is_truncated(unequal) else {}), 409)
+            return localised_response(
+                request, body | ({"errors_truncated": True} if is_truncated(unequal) else {}), 409
+            )
         return await self._certified(state, manifest, totals, call.key.organisation)
 
     async def _certified(
@@ -151,8 +153,8 @@ class Reconciling(Endpoint):
         except ValueError as error:
             raise run_not_valid(_NO_FLOATS) from error
         except StatementRefused as refusal:
-            says = Sentence(str(refusal), "Das Zertifikat kann im Augenblick nicht signiert werden.")
-            raise ApiError(503, says, headers={"Retry-After": "60"}) from refusal
+            sentence = Sentence(str(refusal), "Das Zertifikat kann im Augenblick nicht signiert werden.")
+            raise ApiError(503, sentence, headers={"Retry-After": "60"}) from refusal
         refuse_large_answer(signed)
         return JsonResponse(signed)
 
@@ -171,7 +173,7 @@ class Reconciling(Endpoint):
             if time.monotonic() > deadline:
                 why = await read(self._pool, why_quiet) if job.quiet_s > QUIET_S else None
                 return _progress(job, why or "")
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(CHECK_EVERY_S)
 
     async def _job(self, state: RunState) -> Reconciliation:
         try:
@@ -203,7 +205,7 @@ def _progress(job: Reconciliation, why: str = "") -> JobProgress:
 
 
 def _underway(request: Request, progress: JobProgress) -> Response:
-    return spoken_response(request, progress, 202, {"Retry-After": "1"})
+    return localised_response(request, progress, 202, {"Retry-After": "1"})
 
 
 def source_manifest(body: bytes) -> dict[str, Any]:

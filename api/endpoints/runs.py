@@ -15,6 +15,7 @@ from api.admission import Call
 from api.bulk.receipts import encode_line
 from api.description.problem_sentences import with_sentence
 from api.endpoints.support_queries import LIMIT, NO_PLACE, next_page
+from api.http.concurrency_limit import ConcurrencyLimit
 from api.http.database import read
 from api.http.errors import NotValid, not_found
 from api.http.event_stream import KEEP_ALIVE_S, EventStream, ServerEvent
@@ -23,7 +24,6 @@ from api.http.limits import MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE
 from api.http.lists import ListFormat
 from api.http.paths import identifier
 from api.http.responses import encoded, json_response
-from api.http.shares import Shares
 from api.http.status_codes import ApiError
 from api.operation import EVENTS, STATUS, V2, Parameter, operation
 from api.services import Endpoint, Services
@@ -53,7 +53,7 @@ _AFTER = Parameter(
     description="Last run of the previous page, from its link.",
     schema={"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
     default="",
-    says=NO_PLACE,
+    sentence=NO_PLACE,
 )
 
 
@@ -87,7 +87,7 @@ class Runs(Endpoint):
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
-        self._following = Shares(MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE, _FULL, retry_after_s=5)
+        self._following = ConcurrencyLimit(MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE, _FULL, retry_after_s=5)
 
     @operation(
         "GET",
@@ -119,7 +119,7 @@ class Runs(Endpoint):
         """
         state = await known_run(self._pool, request)
         self._following.refuse_full(call.organisation)
-        return EventStream(self._told(state, request.headers.get("last-event-id", ""), call, language_of(request)))
+        return EventStream(self._events(state, request.headers.get("last-event-id", ""), call, language_of(request)))
 
     @operation(
         "GET",
@@ -141,35 +141,35 @@ class Runs(Endpoint):
         start: RunPlace = (0, "")
         return await self._lists.answer(call, query, start, text_format, language_headers(language))
 
-    async def _told(
-        self, state: RunState, seen: str, call: Call, language: Language
+    async def _events(
+        self, state: RunState, last_event_id: str, call: Call, language: Language
     ) -> AsyncGenerator[ServerEvent | None]:
         """Yield the events of a run; None when the connection must be kept alive.
 
-        `seen` is the id of the last event that the client has received, "" for none.
+        `last_event_id` is the id of the last event that the client has received, "" for none.
         """
         silent_since = time.monotonic()
-        with self._following.place(call.organisation):
+        with self._following.slot(call.organisation):
             while True:
                 try:
                     await call.confirm()
                 except ApiError as refusal:
-                    yield ServerEvent("refused", seen, encoded(refusal.body, language))
+                    yield ServerEvent("refused", last_event_id, encoded(refusal.body, language))
                     return
-                if str(state.position) != seen:
-                    seen, silent_since = str(state.position), time.monotonic()
+                if str(state.position) != last_event_id:
+                    last_event_id, silent_since = str(state.position), time.monotonic()
                     yield _event("progress", state)
                 if not state.is_waiting and now() - state.record.last_at > QUIET and await read(self._pool, is_up):
-                    again = await read(self._pool, run_state, *state.named)
-                    if again is not None and again.position == state.position:
+                    reread = await read(self._pool, run_state, *state.named)
+                    if reread is not None and reread.position == state.position:
                         yield _event("finished", state)
                         return
                 if time.monotonic() - silent_since > KEEP_ALIVE_S:
                     silent_since = time.monotonic()
                     yield None
                 await asyncio.sleep(EVERY_S)
-                later = await read(self._pool, run_state, *state.named)
-                state = later or state
+                newer = await read(self._pool, run_state, *state.named)
+                state = newer or state
 
 
 def _lines(language: Language, imports: Sequence[RunImport]) -> bytes:

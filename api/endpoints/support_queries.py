@@ -14,7 +14,7 @@ from api.description.problem_sentences import with_sentence
 from api.http.database import in_thread, read
 from api.http.errors import data_not_valid, not_found, query_not_valid
 from api.http.paths import identifier
-from api.http.responses import json_response, spoken_response
+from api.http.responses import json_response, localised_response
 from api.operation import STATUS, V1, V2, Parameter, operation
 from api.services import Endpoint
 from eventstore.aggregates.import_process import STATUSES
@@ -80,7 +80,7 @@ _ERROR_CODE = Parameter(
     name="code",
     description="Only imports that failed with this code, in `latest_error` or in one of their problems.",
     schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{1,100}$"},
-    says=Sentence(
+    sentence=Sentence(
         "A code must have letters, digits, _ and - only; /errors/ lists all.",
         "Ein Code darf nur Buchstaben, Ziffern, _ und - haben; /errors/ zählt alle auf.",
     ),
@@ -97,7 +97,7 @@ _FOUND_AFTER = Parameter(
     description="End of the previous page, from its link.",
     schema={"type": "string", "pattern": "^M[A-Za-z0-9_-]*$"},
     default="",
-    says=NO_PLACE,
+    sentence=NO_PLACE,
 )
 _FOUND_LIMIT = limit_of(MAX_FOUND, MAX_FOUND)
 _V1_LIST: dict[str, Any] = {"roles": READERS, "answers": {200: list[ImportListItem]}, "is_foreign_empty": True}
@@ -187,15 +187,15 @@ class SupportQueries(Endpoint):
         """Find accounts by names, numbers, e-mail, postcode, meter, MaLo-ID or IBAN; for auditors and staff."""
         key = call.key
         after, limit = _FOUND_AFTER.read(request), _FOUND_LIMIT.read(request)
-        sought, problems = _SEARCH.examine(call.body)
-        text = sought.q.strip()
+        search, problems = _SEARCH.examine(call.body)
+        text = search.q.strip()
         if problems or not text:
             raise data_not_valid(*(problems or (Problem("q", "blank", _NO_TEXT),)))
         suppliers = key.reach
-        if sought.supplier:
-            if not key.may_touch(sought.supplier):
+        if search.supplier:
+            if not key.may_touch(search.supplier):
                 return json_response([])
-            suppliers = frozenset((sought.supplier,))
+            suppliers = frozenset((search.supplier,))
         query = partial(found_accounts, after=after, limit=limit)
         try:
             page = await read(self._pool, query, text, None if suppliers is None else list(suppliers))
@@ -215,19 +215,19 @@ class SupportQueries(Endpoint):
         """List a supplier's imports by status and error code, in order of creation, in pages."""
         supplier = await self._supplier(request)
         code = _ERROR_CODE.read(request)
-        wanted = Wanted(
+        filters = Wanted(
             status=_STATUS.read(request),
             code=code,
             is_problem=code not in _OF_IMPORTS,
             after=_AFTER.read(request),
             limit=LIMIT.read(request),
         )
-        page = await read(self._pool, imports_page, supplier, wanted)
+        page = await read(self._pool, imports_page, supplier, filters)
         statuses = {record.external_account_number: record for record in page.imports}
         if any(map(misses_documents, page.imports)):
             statuses = await in_thread(naming_documents, self._ledger, supplier, statuses)
         records = [with_sentence(record) for record in statuses.values()]
-        return spoken_response(request, records, headers=next_page(request, page.next_after))
+        return localised_response(request, records, headers=next_page(request, page.next_after))
 
     async def _supplier(self, request: Request) -> str:
         supplier = identifier(request, "supplier")

@@ -28,18 +28,18 @@ from eventstore.log.store_errors import store_errors
 
 T = TypeVar("T")
 
-KEPT = 2
+MIN_CONNECTIONS = 2
 """Connections that a pool for `read` opens at once and keeps open, since opening one is slow."""
 
 
 def reading_pool(database_url: str, *, size: int, is_for_read: bool = False) -> AsyncConnectionPool:
     """Return a pool of connections for reads, which the caller opens.
 
-    One for `read` keeps KEPT of them open, and does not check one that answered within the last second.
+    One for `read` keeps MIN_CONNECTIONS of them open, and does not check one that answered within the last second.
     """
     return AsyncConnectionPool(
         database_url,
-        min_size=KEPT if is_for_read else 0,
+        min_size=MIN_CONNECTIONS if is_for_read else 0,
         max_size=size,
         open=False,
         configure=_configure,
@@ -58,7 +58,7 @@ class SchemaMissing(StoreUnavailable):
 _SELECT_NO_SCHEMA = "SELECT WHERE to_regclass('public.schema_migrations') IS NULL"
 
 
-async def in_time(work: Awaitable[T], *, within_s: float = ANSWER_TIMEOUT_S) -> T:
+async def with_timeout(work: Awaitable[T], *, within_s: float = ANSWER_TIMEOUT_S) -> T:
     """Return what the work returns. Raises StoreUnavailable if it takes too long, as it does while the database hangs.
 
     The work is then cancelled, and this returns before it has ended: the driver may need long to cancel a query.
@@ -67,8 +67,8 @@ async def in_time(work: Awaitable[T], *, within_s: float = ANSWER_TIMEOUT_S) -> 
     done, _ = await asyncio.wait({task}, timeout=within_s)
     if done:
         return task.result()
-    _left_behind.add(task)
-    task.add_done_callback(_forget)
+    _abandoned.add(task)
+    task.add_done_callback(_discard)
     task.cancel()
     raise StoreUnavailable("the database does not answer in time")
 
@@ -77,7 +77,7 @@ RETRY_S = 0.1
 """Pause between two tries, in seconds."""
 
 
-async def held(work: Callable[..., Awaitable[T]], *arguments: Any, **named: Any) -> T:
+async def retry_on_switchover(work: Callable[..., Awaitable[T]], *arguments: Any, **keywords: Any) -> T:
     """Return what the work returns. Repeat it during a planned switchover, within SWITCHOVER_S.
 
     Raises StoreUnavailable. The work must be safe to repeat.
@@ -85,7 +85,7 @@ async def held(work: Callable[..., Awaitable[T]], *arguments: Any, **named: Any)
     last = time.monotonic() + SWITCHOVER_S - ANSWER_TIMEOUT_S
     while True:
         try:
-            return await work(*arguments, **named)
+            return await work(*arguments, **keywords)
         except IntakeStopped:
             raise
         except StoreUnavailable:
@@ -94,9 +94,9 @@ async def held(work: Callable[..., Awaitable[T]], *arguments: Any, **named: Any)
         await asyncio.sleep(RETRY_S)
 
 
-async def in_thread(work: Callable[..., T], *arguments: Any, **named: Any) -> T:
+async def in_thread(work: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
     """Run a blocking call in a thread and return what it returns. Raises StoreUnavailable if it takes too long."""
-    return await in_time(asyncio.to_thread(work, *arguments, **named))
+    return await with_timeout(asyncio.to_thread(work, *arguments, **keywords))
 
 
 async def read(
@@ -112,7 +112,7 @@ async def read(
     """
 
     async def work() -> T:
-        asked_at, connection = time.monotonic(), None
+        requested_at, connection = time.monotonic(), None
         with store_errors():
             try:
                 async with pool.connection() as connection:
@@ -121,7 +121,7 @@ async def read(
                 note_switchover(error)
                 if connection is None or not connection.closed:
                     raise
-                _lost.at = asked_at
+                _last_loss.at = requested_at
             except UndefinedTable as error:
                 async with pool.connection() as connection:
                     if (await connection.execute(_SELECT_NO_SCHEMA)).rowcount:
@@ -130,7 +130,7 @@ async def read(
             async with pool.connection() as connection:
                 return await query(connection, *arguments)
 
-    return await in_time(work(), within_s=within_s)
+    return await with_timeout(work(), within_s=within_s)
 
 
 class _ReadingConnection(AsyncConnection[Any]):
@@ -139,34 +139,34 @@ class _ReadingConnection(AsyncConnection[Any]):
     answered_at = 0.0
 
     @classmethod
-    async def connect(cls, conninfo: str = "", **named: Any) -> Self:
+    async def connect(cls, conninfo: str = "", **keywords: Any) -> Self:
         with noted_failures():
-            return note_host(await super().connect(last_host_first(conninfo), **named))
+            return note_host(await super().connect(last_host_first(conninfo), **keywords))
 
 
-class _Lost:
+class _LastLoss:
     """Start of the last query whose connection was lost. Connections that have not answered since then are checked."""
 
     at = 0.0
 
 
-_lost = _Lost()
+_last_loss = _LastLoss()
 
 
 async def _check(connection: AsyncConnection[Any]) -> None:
     """Check a connection before its use, unless it answered a moment ago: a check costs half as much as a read."""
     assert isinstance(connection, _ReadingConnection)
-    is_old = time.monotonic() - connection.answered_at > UNCHECKED_S or connection.answered_at <= _lost.at
+    is_old = time.monotonic() - connection.answered_at > UNCHECKED_S or connection.answered_at <= _last_loss.at
     if is_old or is_read_only(connection):
         await check_writable_async(connection)
         connection.answered_at = time.monotonic()
 
 
-_left_behind: set[asyncio.Future[Any]] = set()
+_abandoned: set[asyncio.Future[Any]] = set()
 
 
-def _forget(task: asyncio.Future[Any]) -> None:
-    _left_behind.discard(task)
+def _discard(task: asyncio.Future[Any]) -> None:
+    _abandoned.discard(task)
     if not task.cancelled():
         task.exception()  # read it, so that asyncio does not report it
 

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.http.request_log import REQUEST_ID, new_request_id, route_of
-from api.http.responses import spoken_response
+from api.http.responses import localised_response
 from api.http.status_codes import CODES as _CODES
 from api.http.status_codes import INTAKE_STOPPED, STOPPED, ApiError, sentence_of
 from eventstore.errors import (
@@ -126,7 +126,7 @@ def answered_error(request: Request, error: Exception) -> Response:
         case AlreadyImported():
             whole = {"detail": sentence_of(error), "code": error.code}
             measures().refused(error.code)
-            return spoken_response(request, {"non_field_errors": whole, "account_id": error.account_number}, 400)
+            return localised_response(request, {"non_field_errors": whole, "account_id": error.account_number}, 400)
         case IntakeStopped():
             return _answered(request, {"detail": INTAKE_STOPPED, "code": STOPPED}, 503, RETRY_STOPPED)
         case Refused():
@@ -141,7 +141,7 @@ def answered_error(request: Request, error: Exception) -> Response:
     return _answered(request, {"detail": _UNAVAILABLE, "code": _CODES[503]}, 503, _RETRY)
 
 
-def unforeseen_error(request: Request, error: Exception) -> Response:
+def unexpected_error(request: Request, error: Exception) -> Response:
     """Return 500 for an unexpected error, with the request id under which the log has the details."""
     request_id = request.scope.get(REQUEST_ID) or new_request_id()
     logger.error("unexpected error", request_id=request_id, route=route_of(request.scope), exc_info=error)
@@ -159,7 +159,7 @@ def _answered(
 ) -> Response:
     """Return the refusal with this body, and count it by its code."""
     measures().refused(body["code"])
-    return spoken_response(request, body, status, headers)
+    return localised_response(request, body, status, headers)
 
 
 ErrorHandler = Callable[[Request, Exception], Response]
@@ -170,8 +170,8 @@ _EXPECTED = (
 )
 HANDLERS: dict[Any, ErrorHandler] = {
     **dict.fromkeys(_EXPECTED, answered_error),
-    StreamUnreadable: unforeseen_error,
-    Exception: unforeseen_error,
+    StreamUnreadable: unexpected_error,
+    Exception: unexpected_error,
 }
 
 

@@ -41,7 +41,7 @@ class EventStream(PrivateResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         sending = asyncio.create_task(self._send_events(send))
-        leaving = asyncio.create_task(_gone(until_stopping(receive, scope)))
+        leaving = asyncio.create_task(_disconnected(until_stopping(receive, scope)))
         try:
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -61,6 +61,6 @@ class EventStream(PrivateResponse):
         await send(_END)
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

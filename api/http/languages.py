@@ -62,10 +62,10 @@ def _hook(language: Language) -> Callable[[Any], str]:
     return text
 
 
-SPEAKING: dict[Language, Callable[[Any], str]] = {"en": _hook("en"), "de": _hook("de")}
+SENTENCE_HOOKS: dict[Language, Callable[[Any], str]] = {"en": _hook("en"), "de": _hook("de")}
 """Hooks of encoders that turn a `Sentence` into text, by language."""
 
 JSON: dict[Language, msgspec.json.Encoder] = {
-    language: msgspec.json.Encoder(decimal_format="string", enc_hook=hook) for language, hook in SPEAKING.items()
+    language: msgspec.json.Encoder(decimal_format="string", enc_hook=hook) for language, hook in SENTENCE_HOOKS.items()
 }
 """Encoders of answers. Decimals become text."""

@@ -24,7 +24,7 @@ KIB, MIB = 1024, 1024 * 1024
 MAX_REQUEST_LINE_BYTES = 8 * KIB
 MAX_HEADER_BYTES = 32 * KIB
 MAX_HEADER_FIELDS = 100
-MAX_UNHEARD_BYTES = 40 * KIB
+MAX_BUFFERED_BYTES = 40 * KIB
 """Bytes without any callback of the parser, as in an unfinished line of a header or a trailer. More are refused."""
 MAX_PIPELINED = 32
 """Requests sent ahead of their answers. More close the connection."""
@@ -52,15 +52,15 @@ MAX_HELD_BYTES = 128 * MIB
 MAX_DISCARDED_BYTES = 4 * MAX_BODY_BYTES
 """Bytes of a refused body that are read and discarded. More abort the connection."""
 BODY_TIMEOUT_S = 30.0
-MAX_STRANGER_BODY_BYTES = 32 * KIB
+MAX_ANONYMOUS_BODY_BYTES = 32 * KIB
 """Bytes of a body without credentials, such as a request for a token."""
-MAX_STRANGER_HELD_BYTES = 8 * MIB
+MAX_ANONYMOUS_HELD_BYTES = 8 * MIB
 MAX_NETWORK_HELD_BYTES = 1 * MIB
 """Bytes of such bodies of one network: a /24, or a /64 of IPv6."""
-STRANGER_BODY_TIMEOUT_S = 10.0
+ANONYMOUS_BODY_TIMEOUT_S = 10.0
 MAX_AT_ONCE_BYTES = 32 * KIB
 """Larger bodies are checked in a thread, so that other requests are answered meanwhile."""
-MAX_TOGETHER = 32
+MAX_BATCH_BODIES = 32
 """Small accounts that an api process checks in one batch."""
 MAX_MEDIUM_BYTES = 256 * KIB
 """Larger bodies share a second thread, so that medium ones do not wait for them."""
@@ -86,7 +86,7 @@ MAX_INFLATED_RATIO, MAX_INFLATED_BYTES = 500, 16 * MIB
 """Largest size of a decompressed body: this multiple of the compressed size, plus this number of bytes."""
 ZSTD_WINDOW_BYTES = 8 * MIB
 """Window that every decoder should support (RFC 8878). Larger ones would let the sender choose our memory."""
-MAX_JUDGING_S = 60.0
+MAX_CHECK_S = 60.0
 """Longest time for a batch in a helper process. Beyond it the helper is ended, and the api checks the batch."""
 MAX_ANSWER_BYTES = 2 * 1000 * 1000
 
@@ -117,7 +117,7 @@ body | 10 MiB | {_TOO_LARGE} | memory
 time for a body | {BODY_TIMEOUT_S:.0f} s | 408 `request_timeout` | memory
 bodies that a process holds | 128 MiB | {_BUSY}, first for the slowest body of the organisation that holds most | memory
 body of a request without credentials, such as for a token | 32 KiB | {_TOO_LARGE} | memory
-time for such a body | {STRANGER_BODY_TIMEOUT_S:.0f} s | 408 `request_timeout` | other token requests
+time for such a body | {ANONYMOUS_BODY_TIMEOUT_S:.0f} s | 408 `request_timeout` | other token requests
 such bodies that a process holds | 8 MiB, and 1 MiB of one network (/24, or /64 of IPv6) | {_BUSY}, \
 first for the slowest | memory for importers' bodies, tokens and sign-ins
 nesting of a body | {MAX_DEPTH} levels | 400 `parse_error` | stack memory
@@ -130,7 +130,7 @@ CPU time for reading a body | {MAX_SCAN_S} s to find repeated names, {MAX_WALK_S
 {_TOO_LARGE} | CPU time for other requests
 CPU time for the market's rules | {MAX_RULES_S} s | {_TOO_LARGE} | CPU time for other requests
 body that is checked in the event loop | 32 KiB | larger ones are checked in a thread | CPU time for other requests
-accounts that are checked at a time | {MAX_TOGETHER} of up to 32 KiB, 1 of up to 256 KiB, 1 larger | \
+accounts that are checked at a time | {MAX_BATCH_BODIES} of up to 32 KiB, 1 of up to 256 KiB, 1 larger | \
 further ones wait | memory
 line of a bulk body | 10 MiB | that line only: `request_too_large` | memory
 bulk requests of a process | {MAX_BULK_AT_ONCE}, of an organisation {MAX_BULK_OF_ONE} | {_BUSY} | \
@@ -140,7 +140,7 @@ pause of a bulk body | {BULK_SILENCE_S:.0f} s | 408 `request_timeout`, or no sum
 size of a bulk body after decompression | {MAX_INFLATED_RATIO} times its compressed size, plus 16 MiB | \
 {_TOO_LARGE}, or no summary | CPU, memory
 window of a zstd body | 8 MiB | 400 `parse_error` | memory
-time for a helper process to check a batch of lines | {MAX_JUDGING_S:.0f} s | \
+time for a helper process to check a batch of lines | {MAX_CHECK_S:.0f} s | \
 the api process checks it | capacity for others
 streams of a run's events of a process | {MAX_FOLLOWING_AT_ONCE}, of an organisation {MAX_FOLLOWING_OF_ONE} | \
 {_BUSY} | database, capacity for others

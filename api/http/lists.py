@@ -19,12 +19,12 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from api.http.concurrency_limit import ConcurrencyLimit, Requester
 from api.http.database import read
 from api.http.limits import MAX_LIST_S, MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE
 from api.http.responses import PrivateResponse, encoded
-from api.http.shares import Occupant, Shares
 from api.http.status_codes import ApiError
-from api.http.stopping import asks_whether_gone
+from api.http.stopping import disconnect_check
 from eventstore.errors import StoreUnavailable
 from schemas.sentence import Sentence
 
@@ -75,11 +75,11 @@ class Lists:
 
     def __init__(self, pool: AsyncConnectionPool) -> None:
         self.pool = pool
-        self._places = Shares(MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE, _FULL)
+        self._limit = ConcurrencyLimit(MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE, _FULL)
 
     async def answer(
         self,
-        reader: Occupant,
+        reader: Requester,
         query: PageQuery[P, T],
         start: P,
         text_format: ListFormat[T] = ARRAY,
@@ -90,14 +90,14 @@ class Lists:
         The stream is cut off if a later page cannot be read, or if the reader loses its rights. Raises ApiError 503
         if there are too many lists, and any error of the first read.
         """
-        self._places.refuse_full(reader.organisation)
+        self._limit.refuse_full(reader.organisation)
         first = await read(self.pool, query, start)
         return _ListAnswer(self._chunks(reader, query, first, text_format), text_format.media_type, headers)
 
     async def _chunks(
-        self, reader: Occupant, query: PageQuery[P, T], page: Page[T, P], text_format: ListFormat[T]
+        self, reader: Requester, query: PageQuery[P, T], page: Page[T, P], text_format: ListFormat[T]
     ) -> AsyncGenerator[bytes]:
-        with self._places.place(reader.organisation):
+        with self._limit.slot(reader.organisation):
             async with contextlib.aclosing(self._pages(query, page)) as pages:
                 before = text_format.head
                 async for items in pages:
@@ -109,20 +109,20 @@ class Lists:
 
     async def _pages(self, query: PageQuery[P, T], page: Page[T, P]) -> AsyncGenerator[Sequence[T]]:
         """Yield the items of each page while the next one is being read."""
-        items, place = page
-        while place is not None:
-            coming = asyncio.create_task(_patiently(partial(read, self.pool, query, place, within_s=LATER_PAGE_S)))
+        items, start = page
+        while start is not None:
+            next_page = asyncio.create_task(_read_again(partial(read, self.pool, query, start, within_s=LATER_PAGE_S)))
             try:
                 yield items
-                items, place = await coming
+                items, start = await next_page
             finally:
-                coming.cancel()
-                await asyncio.wait({coming})
-                _ = coming.cancelled() or coming.exception()  # read it, so that asyncio does not report it
+                next_page.cancel()
+                await asyncio.wait({next_page})
+                _ = next_page.cancelled() or next_page.exception()  # read it, so that asyncio does not report it
         yield items
 
 
-async def _patiently(read_page: Callable[[], Awaitable[T]]) -> T:
+async def _read_again(read_page: Callable[[], Awaitable[T]]) -> T:
     for remaining in reversed(range(TRIES)):
         try:
             return await read_page()
@@ -145,12 +145,12 @@ class _ListAnswer(PrivateResponse):
         self._chunks = chunks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_gone, ends_at = asks_whether_gone(scope), time.monotonic() + MAX_LIST_S
+        is_disconnected, ends_at = disconnect_check(scope), time.monotonic() + MAX_LIST_S
         async with contextlib.aclosing(self._chunks) as chunks:
             chunk = await anext(chunks)  # raises as long as nothing was sent
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             try:
-                while not is_gone() and time.monotonic() < ends_at:
+                while not is_disconnected() and time.monotonic() < ends_at:
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
                     chunk = await anext(chunks)
             except (

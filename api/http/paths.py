@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.http.errors import HANDLERS, answer_of, not_found, unforeseen_error
+from api.http.errors import HANDLERS, answer_of, not_found, unexpected_error
 from api.http.responses import release
 
 ANSWER_HEADERS = "importledger.answer_headers"
@@ -52,7 +52,7 @@ class RawPathApplication(Starlette):
             endpoint = self._exact.get((scope["method"], scope.get("raw_path", b"")))
             if endpoint is not None:
                 scope["app"], scope["endpoint"], scope["path_params"] = self, endpoint, {}
-                await endpoint.refusing(scope, receive, send)
+                await endpoint.handle(scope, receive, send)
                 return
         await super().__call__(scope, receive, send)
 
@@ -80,7 +80,7 @@ class Endpoint:
         response = await self._answer(Request(scope, receive, send))
         await response(scope, receive, send)
 
-    async def refusing(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the handler, and answer errors that it or its answer raises before anything is sent.
 
         Unexpected errors, and those that come later, are also raised, so that the server logs them.
@@ -97,7 +97,7 @@ class Endpoint:
             await response(scope, receive, sending)
         except Exception as error:
             handler = None if is_begun else answer_of(error)
-            answering = handler or unforeseen_error  # in a thread, since the answer may list a thousand problems
+            answering = handler or unexpected_error  # in a thread, since the answer may list a thousand problems
             refusal = await run_in_threadpool(answering, request, error)
             if not is_begun:
                 await refusal(scope, receive, send)
@@ -121,6 +121,6 @@ def both_forms(path: str, handler: Callable[[Request], Awaitable[Response]], *me
     yield Route(path.rstrip("/"), endpoint, methods=list(methods))
 
 
-def only_form(path: str, handler: Callable[[Request], Awaitable[Response]], *methods: str) -> Iterator[Route]:
+def single_form(path: str, handler: Callable[[Request], Awaitable[Response]], *methods: str) -> Iterator[Route]:
     """Yield the only route of a path that has no second form, such as that of a file."""
     yield Route(path, Endpoint(handler, path), methods=list(methods))

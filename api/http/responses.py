@@ -14,15 +14,15 @@ from starlette.types import Scope
 from api.http.fields import field
 from api.http.languages import JSON, Language, language_headers, language_of
 from api.http.limits import (
+    ANONYMOUS_BODY_TIMEOUT_S,
     BODY_TIMEOUT_S,
+    MAX_ANONYMOUS_BODY_BYTES,
+    MAX_ANONYMOUS_HELD_BYTES,
     MAX_ANSWER_BYTES,
     MAX_BODY_BYTES,
     MAX_DISCARDED_BYTES,
     MAX_HELD_BYTES,
     MAX_NETWORK_HELD_BYTES,
-    MAX_STRANGER_BODY_BYTES,
-    MAX_STRANGER_HELD_BYTES,
-    STRANGER_BODY_TIMEOUT_S,
 )
 from api.http.networks import network_of, peer_of
 from api.http.request_log import ORGANISATION
@@ -57,17 +57,17 @@ class JsonResponse(PrivateResponse):
     media_type = "application/json"
 
 
-class NothingResponse(JsonResponse):
+class EmptyResponse(JsonResponse):
     """`{}`, the answer to most requests."""
 
     def __init__(self, status: int) -> None:
         self.status_code = status
         self.body = b"{}"
         self.background = None
-        self.raw_headers = [*_OF_NOTHING]
+        self.raw_headers = [*_EMPTY_HEADERS]
 
 
-_OF_NOTHING = JsonResponse(b"{}").raw_headers
+_EMPTY_HEADERS = JsonResponse(b"{}").raw_headers
 
 
 def encoded(body: Any, language: Language = "en") -> bytes:
@@ -79,7 +79,7 @@ def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | Non
     return JsonResponse(encoded(body), status, headers)
 
 
-def spoken_response(
+def localised_response(
     request: Request, body: Any, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Return a body with sentences in the language that the caller prefers."""
@@ -87,18 +87,18 @@ def spoken_response(
     return JsonResponse(encoded(body, language), status, {**(headers or {}), **language_headers(language)})
 
 
-class Held:
+class HeldBody:
     """Bytes of one request's body in memory, and who sent it: an organisation, or a network without credentials."""
 
-    def __init__(self, room: "Room", somebody: str) -> None:
-        self.room = room
-        self.somebody = somebody
+    def __init__(self, memory: "BodyMemory", holder: str) -> None:
+        self.memory = memory
+        self.holder = holder
         self.bytes = 0
         self.cut: Callable[[], None] | None = None
         """Ends the request while its body arrives; None before and afterwards."""
 
 
-class Room:
+class BodyMemory:
     """Memory limit for bodies of one kind of caller: size and time of each body, and bytes of all bodies in memory.
 
     Bytes count until the request is answered. If a body would exceed the limit, another request is ended: of the
@@ -106,72 +106,72 @@ class Room:
     not keep others out.
     """
 
-    def __init__(self, *, of_body: int, of_all: int, timeout_s: float, of_one: int | None = None) -> None:
-        """Limits in bytes: of a body, of all bodies, of those of an organisation or network [default: `of_all`]."""
-        self.of_body = of_body
+    def __init__(self, *, per_body: int, total: int, timeout_s: float, per_holder: int | None = None) -> None:
+        """Limits in bytes: of a body, of all bodies, of those of an organisation or network [default: `total`]."""
+        self.per_body = per_body
         self.timeout_s = timeout_s
-        self._of_all = of_all
-        self._of_one = of_one or of_all
+        self._limit = total
+        self._per_holder = per_holder or total
         self._bytes: Counter[str] = Counter()
         self._total = 0
-        self._held: dict[str, list[Held]] = {}
+        self._held: dict[str, list[HeldBody]] = {}
         """Records by organisation or network, in the order in which the requests began."""
 
-    def held(self, request: Request, address: str = "") -> Held:
+    def held(self, request: Request, address: str = "") -> HeldBody:
         """Return the record of the request's bytes, a new one at first. `address` is the client's [default: the
         peer's].
         """
-        held: Held | None = request.scope.get(HELD)
+        held: HeldBody | None = request.scope.get(HELD)
         if held is None:
-            held = Held(self, request.scope.get(ORGANISATION) or network_of(address or peer_of(request)))
+            held = HeldBody(self, request.scope.get(ORGANISATION) or network_of(address or peer_of(request)))
             request.scope[HELD] = held
-            self._held.setdefault(held.somebody, []).append(held)
+            self._held.setdefault(held.holder, []).append(held)
         return held
 
     def add(self, request: Request, count: int) -> None:
         """Count more bytes of a request. Raises ApiError 503 beyond the limit, if no slower request can be ended."""
         held = self.held(request)
-        while (crowd := self._crowd(held.somebody, count)) is not None:
-            slowest = next((other for other in self._held[crowd] if other.cut is not None and other.bytes), held)
+        while (over_limit := self._over_limit(held.holder, count)) is not None:
+            slowest = next((other for other in self._held[over_limit] if other.cut is not None and other.bytes), held)
             if slowest is held or slowest.cut is None:
                 raise too_busy()
             slowest.cut()
             self.release(slowest)
         held.bytes += count
-        self._bytes[held.somebody] += count
+        self._bytes[held.holder] += count
         self._total += count
 
-    def _crowd(self, somebody: str, count: int) -> str | None:
+    def _over_limit(self, holder: str, count: int) -> str | None:
         """Return the organisation or network that holds too much for these bytes to fit; None if they fit."""
-        if self._bytes[somebody] + count > self._of_one:
-            return somebody
-        if self._total + count > self._of_all:
+        if self._bytes[holder] + count > self._per_holder:
+            return holder
+        if self._total + count > self._limit:
             return max(self._bytes, key=self._bytes.__getitem__)
         return None
 
-    def release(self, held: Held) -> None:
+    def release(self, held: HeldBody) -> None:
         """Release all bytes of a request."""
-        self._bytes[held.somebody] -= held.bytes
+        self._bytes[held.holder] -= held.bytes
         self._total -= held.bytes
         held.bytes, held.cut = 0, None
-        others = self._held.get(held.somebody, [])
-        if held in others:
-            others.remove(held)
-        if not others:
-            self._held.pop(held.somebody, None)
-            del self._bytes[held.somebody]
+        siblings = self._held.get(held.holder, [])
+        if held in siblings:
+            siblings.remove(held)
+        if not siblings:
+            self._held.pop(held.holder, None)
+            del self._bytes[held.holder]
 
 
 HELD = "importledger.held"
 WHOLE_BODY = "importledger.whole_body"
 """Keys in the ASGI scope: the record of held bytes, and True if the whole body has arrived."""
-CALLERS = Room(of_body=MAX_BODY_BYTES, of_all=MAX_HELD_BYTES, timeout_s=BODY_TIMEOUT_S)
+CALLERS = BodyMemory(per_body=MAX_BODY_BYTES, total=MAX_HELD_BYTES, timeout_s=BODY_TIMEOUT_S)
 """Limit for bodies of callers with valid credentials."""
-STRANGERS = Room(
-    of_body=MAX_STRANGER_BODY_BYTES,
-    of_one=MAX_NETWORK_HELD_BYTES,
-    of_all=MAX_STRANGER_HELD_BYTES,
-    timeout_s=STRANGER_BODY_TIMEOUT_S,
+ANONYMOUS = BodyMemory(
+    per_body=MAX_ANONYMOUS_BODY_BYTES,
+    per_holder=MAX_NETWORK_HELD_BYTES,
+    total=MAX_ANONYMOUS_HELD_BYTES,
+    timeout_s=ANONYMOUS_BODY_TIMEOUT_S,
 )
 """Limit for bodies of all others. It is separate, so that they cannot use up the memory for callers."""
 
@@ -184,10 +184,12 @@ def too_busy(*, closes: bool = False) -> ApiError:
 def release(scope: Scope) -> None:
     """Release the bytes of a request that has been answered."""
     if (held := scope.pop(HELD, None)) is not None:
-        held.room.release(held)
+        held.memory.release(held)
 
 
-async def read_body(request: Request, room: Room = CALLERS, *, address: str = "", is_form: bool = False) -> bytes:
+async def read_body(
+    request: Request, memory: BodyMemory = CALLERS, *, address: str = "", is_form: bool = False
+) -> bytes:
     """Return the bytes of a JSON body, or of a form. `address` is the client's [default: the peer's].
 
     Raises ApiError for a wrong content type or coding, and for a body that is too large or too slow.
@@ -199,24 +201,24 @@ async def read_body(request: Request, room: Room = CALLERS, *, address: str = ""
     coding = field(request, b"content-encoding")
     if coding is not None and coding.strip().lower() not in ("", "identity"):
         raise ApiError(415, _NO_ENCODING, headers={"Accept-Encoding": "identity"})
-    held = room.held(request, address)
+    held = memory.held(request, address)
     if WHOLE_BODY in request.scope:
-        return await _received(request, room)
+        return await _received(request, memory)
     reading = asyncio.current_task()
     assert reading is not None
     refusal: ApiError | None = None
 
-    def give_up(why: ApiError) -> None:
+    def end_reading(refusal_to_raise: ApiError) -> None:
         nonlocal refusal
-        refusal = why
+        refusal = refusal_to_raise
         reading.cancel()
 
     timer = asyncio.get_running_loop().call_later(
-        room.timeout_s, give_up, ApiError(408, _TOO_SLOW, headers={"Connection": "close"})
+        memory.timeout_s, end_reading, ApiError(408, _TOO_SLOW, headers={"Connection": "close"})
     )
-    held.cut = partial(give_up, too_busy(closes=True))
+    held.cut = partial(end_reading, too_busy(closes=True))
     try:
-        return await _received(request, room)
+        return await _received(request, memory)
     except asyncio.CancelledError:
         if refusal is None:
             raise
@@ -226,7 +228,7 @@ async def read_body(request: Request, room: Room = CALLERS, *, address: str = ""
         held.cut = None
 
 
-async def _received(request: Request, room: Room) -> bytes:
+async def _received(request: Request, memory: BodyMemory) -> bytes:
     """Return the body without a byte order mark. Raises ApiError 413.
 
     A body that is too large is read to its end and discarded, so that the client reads the answer.
@@ -241,18 +243,18 @@ async def _received(request: Request, room: Room) -> bytes:
         chunk = message.get("body", b"")
         size += len(chunk)
         more = message.get("more_body", False)
-        if size <= room.of_body:
-            room.add(request, len(chunk))
+        if size <= memory.per_body:
+            memory.add(request, len(chunk))
             chunks.append(chunk)
         elif size > MAX_DISCARDED_BYTES or not more:
-            most = room.of_body
+            most = memory.per_body
             detail = Sentence(
                 f"A body must have at most {most} bytes.", f"Ein Inhalt darf höchstens {most} Bytes haben."
             )
             raise ApiError(413, detail, headers={"Connection": "close"})
         elif chunks:
             chunks.clear()
-            room.release(room.held(request))
+            memory.release(memory.held(request))
     body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
     return body.removeprefix(BOM_UTF8)
 

@@ -27,6 +27,7 @@ from api.http.limits import (
     HEADER_TIMEOUT_S,
     KEEP_ALIVE_S,
     LINGER_S,
+    MAX_BUFFERED_BYTES,
     MAX_CONNECTIONS,
     MAX_DISCARDED_BYTES,
     MAX_HEADER_BYTES,
@@ -34,7 +35,6 @@ from api.http.limits import (
     MAX_PIECES,
     MAX_PIPELINED,
     MAX_REQUEST_LINE_BYTES,
-    MAX_UNHEARD_BYTES,
     MIN_PIECE_BYTES,
     PIECES_PER_S,
     READ_TIMEOUT_S,
@@ -97,7 +97,7 @@ _LINE_ENDS = len(" " + " HTTP/1.1")
 _FIELD_ENDS = len(": \r\n")
 
 
-class _Refused(Exception):
+class _ParsingStopped(Exception):
     """Stops the parsing of a refused request. Its refusal has been written by then."""
 
 
@@ -156,7 +156,7 @@ class GuardedProtocol(HttpToolsProtocol):
     """True while the parser reads the head of an upgrade again. Its callbacks are skipped until the head's end."""
     _line_bytes = 0
     _header_bytes = 0
-    _unheard_bytes = 0
+    _buffered_bytes = 0
     """Bytes since the parser's last callback. It buffers an unfinished field without calling back."""
     _piece = b""
     """Bytes that are being parsed. If a request is refused early, its header is still unread in there."""
@@ -176,12 +176,12 @@ class GuardedProtocol(HttpToolsProtocol):
             self._discard(len(data))
             return
         self._piece = data
-        self._unheard_bytes += len(data)
+        self._buffered_bytes += len(data)
         try:
             self._feed(data)
-            if self._unheard_bytes > MAX_UNHEARD_BYTES:
+            if self._buffered_bytes > MAX_BUFFERED_BYTES:
                 self._refuse_header()
-        except (httptools.HttpParserError, _Refused):
+        except (httptools.HttpParserError, _ParsingStopped):
             if not self._is_refused:
                 self._answer(400, _NO_HTTP, "parse_error")
         if self._is_in_header and "header" not in self._timers and not self._is_refused:
@@ -190,7 +190,7 @@ class GuardedProtocol(HttpToolsProtocol):
             )  # most headers arrive whole, and need no timer
         if self._is_in_body and "body" not in self._timers:
             self._body_began = self.loop.time()
-            self._start("body", BODY_TIMEOUT_S, self._look_at_body)
+            self._start("body", BODY_TIMEOUT_S, self._cut_late_body)
         self._piece = b""
 
     def _feed(self, data: bytes) -> None:
@@ -231,14 +231,14 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_url(self, url: bytes) -> None:
         if self._is_head_repeated:
             return
-        self._unheard_bytes = 0
+        self._buffered_bytes = 0
         self._line_bytes += len(url)
         if self._line_bytes + len(self.parser.get_method()) + _LINE_ENDS > MAX_REQUEST_LINE_BYTES:
             self._refuse(414, _LONG_LINE, CODES[414])
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._unheard_bytes = 0
+        self._buffered_bytes = 0
         if not self._is_in_header:
             if self._is_head_repeated:
                 return
@@ -254,7 +254,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._is_head_repeated:
             self._is_head_repeated = False
             return
-        self._unheard_bytes = 0
+        self._buffered_bytes = 0
         if (fault := _fault_of(self.parser.get_http_version(), self.parser.get_method(), self.headers)) is not None:
             self._refuse(400, fault, "parse_error")
         self._is_in_header, self._is_in_body = False, True
@@ -268,11 +268,11 @@ class GuardedProtocol(HttpToolsProtocol):
             self.cycle.__class__ = _EndingCycle  # the method above made the cycle, and has not started it
 
     def on_body(self, body: bytes) -> None:
-        self._unheard_bytes = 0
+        self._buffered_bytes = 0
         self._pieces += 1
         self._body_bytes += len(body)
         if self._pieces > MAX_PIECES and self._body_bytes < self._pieces * MIN_PIECE_BYTES:
-            self._refuse_in_a_hurry()
+            self._refuse_small_pieces()
         cycle = self.cycle
         if cycle.response_complete:
             self._discard(len(body))
@@ -287,7 +287,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         if self.parser.should_upgrade():
             return  # the body follows, see `_feed`
-        self._unheard_bytes = 0
+        self._buffered_bytes = 0
         self._is_in_body = False
         self._stop("body")
         self.scope[WHOLE_BODY] = True  # type: ignore[literal-required]
@@ -334,7 +334,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _refuse_header(self) -> NoReturn:
         self._refuse(431, _LARGE_HEADER, CODES[431])
 
-    def _refuse_in_a_hurry(self) -> None:
+    def _refuse_small_pieces(self) -> None:
         """Refuse a body whose small pieces arrive too fast. Lines that are sent as they occur are few per second."""
         took_s = self.loop.time() - self._body_began if "body" in self._timers else 0.0
         if self._pieces > MAX_PIECES + PIECES_PER_S * took_s:
@@ -342,7 +342,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _refuse(self, status: int, detail: Sentence, code: str) -> NoReturn:
         self._answer(status, detail, code)
-        raise _Refused
+        raise _ParsingStopped
 
     def _answer(self, status: int, detail: Sentence, code: str) -> None:
         """Send the refusal, discard further data, and close the connection after LINGER_S.
@@ -397,12 +397,12 @@ class GuardedProtocol(HttpToolsProtocol):
         if (handle := self._timers.pop(timer, None)) is not None:
             handle.cancel()
 
-    def _look_at_body(self) -> None:
+    def _cut_late_body(self) -> None:
         """Cut off a body that still arrives after its answer. Before the answer, the handler watches the time."""
         if self.cycle is None or self.cycle.response_complete:
             self.transport.abort()
         else:
-            self._start("body", BODY_TIMEOUT_S, self._look_at_body)
+            self._start("body", BODY_TIMEOUT_S, self._cut_late_body)
 
 
 SANDBOX_HEADERS = (("Importledger-Sandbox", "true"),)

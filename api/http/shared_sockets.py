@@ -50,12 +50,12 @@ class SharingServer(uvicorn.Server):
         await super().shutdown(sockets)
 
     def _protocol(self) -> asyncio.Protocol:
-        made: asyncio.Protocol = self.config.http_protocol_class(
+        protocol: asyncio.Protocol = self.config.http_protocol_class(
             config=self.config,  # type: ignore[call-arg]
             server_state=self.server_state,
             app_state=self.lifespan.state,
         )
-        return made
+        return protocol
 
     def _is_ahead(self, connecting: int = 0) -> bool:
         """Report this process's number of connections. Return True if another process has fewer."""
@@ -63,8 +63,8 @@ class SharingServer(uvicorn.Server):
             return False
         count = len(self.server_state.connections) + connecting
         self._counts.tell(count)
-        least = self._counts.least_of_others()
-        return least is not None and count > least
+        fewest = self._counts.least_of_others()
+        return fewest is not None and count > fewest
 
 
 class Listener:
@@ -90,7 +90,7 @@ class Listener:
         self._connecting: set[asyncio.Task[None]] = set()
         listening.setblocking(False)
         listening.listen(BACKLOG)
-        self._loop.add_reader(listening, self._look)
+        self._loop.add_reader(listening, self._accept)
 
     async def stop(self) -> None:
         """Accept no more. Returns when all accepted connections are set up, so that the server knows them."""
@@ -100,11 +100,11 @@ class Listener:
         if self._connecting:
             await asyncio.wait(self._connecting)
 
-    def _look(self) -> None:
+    def _accept(self) -> None:
         if self._is_ahead(len(self._connecting)):
             self._pause(self._pause_s)
         else:
-            self._take()
+            self._accept_now()
 
     def _pause(self, pause_s: float) -> None:
         self._loop.remove_reader(self._listening)
@@ -113,10 +113,10 @@ class Listener:
     def _resume(self) -> None:
         """Accept connections that no other process accepted meanwhile."""
         self._resuming = None
-        self._loop.add_reader(self._listening, self._look)
-        self._take()
+        self._loop.add_reader(self._listening, self._accept)
+        self._accept_now()
 
-    def _take(self) -> None:
+    def _accept_now(self) -> None:
         try:
             connection, _ = self._listening.accept()
         except OSError as error:  # usually another process was faster, or the client left

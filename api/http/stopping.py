@@ -15,16 +15,16 @@ code that reads the body.
 """
 
 
-def is_in_vain(scope: Scope) -> bool:
+def is_cancelled(scope: Scope) -> bool:
     """Return True if the server stops, or the client has gone."""
     stopping: asyncio.Event | None = scope.get("state", {}).get(STATE)
-    return (stopping is not None and stopping.is_set()) or asks_whether_gone(scope)()
+    return (stopping is not None and stopping.is_set()) or disconnect_check(scope)()
 
 
-def asks_whether_gone(scope: Scope) -> Callable[[], bool]:
+def disconnect_check(scope: Scope) -> Callable[[], bool]:
     """Return a function that returns True once the client has gone. It also works after the request."""
-    is_gone: Callable[[], bool] = scope.get(GONE, bool)  # False if the server does not report it
-    return is_gone
+    is_disconnected: Callable[[], bool] = scope.get(GONE, bool)  # False if the server does not report it
+    return is_disconnected
 
 
 def until_stopping(receive: Receive, scope: Scope) -> Receive:
@@ -36,12 +36,12 @@ def until_stopping(receive: Receive, scope: Scope) -> Receive:
     async def received() -> Message:
         if stopping.is_set():
             return {"type": "http.disconnect"}
-        coming, stops = asyncio.ensure_future(receive()), asyncio.ensure_future(stopping.wait())
+        next_message, stop = asyncio.ensure_future(receive()), asyncio.ensure_future(stopping.wait())
         try:
-            await asyncio.wait({coming, stops}, return_when=asyncio.FIRST_COMPLETED)
-            return coming.result() if coming.done() else {"type": "http.disconnect"}
+            await asyncio.wait({next_message, stop}, return_when=asyncio.FIRST_COMPLETED)
+            return next_message.result() if next_message.done() else {"type": "http.disconnect"}
         finally:
-            coming.cancel()
-            stops.cancel()
+            next_message.cancel()
+            stop.cancel()
 
     return received

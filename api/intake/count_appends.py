@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import psycopg
 
-from api.http.database import in_time
-from api.http.shared_turns import SharedTurns
+from api.http.database import with_timeout
+from api.http.shared_runs import SharedRuns
 from eventstore.aggregates.aggregate import Command
 from eventstore.clock import now
 from eventstore.errors import LedgerError, StoreUnavailable
@@ -28,19 +28,19 @@ def batch_name() -> str:
 
 
 class CountAppends:
-    """Appends the commands that `take` returns, by stream. `take` is called when all earlier ones are stored."""
+    """Appends the commands that `drain` returns, by stream. `drain` is called when all earlier ones are stored."""
 
     def __init__(
-        self, ledger: Ledger, take: Callable[[], Awaitable[Mapping[str, Command]]], *, interval_s: float, name: str
+        self, ledger: Ledger, drain: Callable[[], Awaitable[Mapping[str, Command]]], *, interval_s: float, name: str
     ) -> None:
         """`name` is the name of the work for reports of failures."""
         self._ledger = ledger
         self._name = name
-        self._take = take
+        self._drain = drain
         self._interval_s = interval_s
-        self._doubtful: Mapping[str, Command] = {}
+        self._unconfirmed: Mapping[str, Command] = {}
         """Batches whose outcome is unknown."""
-        self._turns = SharedTurns(self._append)
+        self._appends = SharedRuns(self._append)
 
     async def append(self, *, within_s: float = ANSWER_TIMEOUT_S) -> None:
         """Return when everything that was counted before this call is stored. Raises LedgerError.
@@ -48,12 +48,12 @@ class CountAppends:
         While the store is unavailable, it tries again until the time is over.
         """
         loop = asyncio.get_running_loop()
-        until = loop.time() + within_s
+        deadline = loop.time() + within_s
         while True:
             try:
-                return await in_time(self._turns.turn(), within_s=until - loop.time())
+                return await with_timeout(self._appends.run(), within_s=deadline - loop.time())
             except StoreUnavailable:
-                if loop.time() + RETRY_S >= until:
+                if loop.time() + RETRY_S >= deadline:
                     raise
                 await asyncio.sleep(RETRY_S)
 
@@ -73,10 +73,10 @@ class CountAppends:
             supervision.works(self._name)
 
     async def _append(self) -> None:
-        while commands := self._doubtful or await self._take():
-            is_repeated, self._doubtful = commands is self._doubtful, commands
+        while commands := self._unconfirmed or await self._drain():
+            is_repeated, self._unconfirmed = commands is self._unconfirmed, commands
             await asyncio.to_thread(self._store, commands, is_repeated=is_repeated)
-            self._doubtful = {}
+            self._unconfirmed = {}
 
     def _store(self, commands: Mapping[str, Command], *, is_repeated: bool) -> None:
         self._ledger.execute_many(commands, at=now(), by="api")

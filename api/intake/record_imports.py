@@ -91,7 +91,7 @@ class RecordImports:
         """Return the envelope and its shape errors. Raises NotJson."""
         return _SHAPES[kind.envelope].examine(body)
 
-    def judged(
+    def check(
         self, envelope: Any, shape_errors: Sequence[Problem], terms: Terms, kind: Kind
     ) -> tuple[list[Problem], tuple[str, ...]]:
         """Return the problems that refuse the record, and the paths of fields that are left out."""

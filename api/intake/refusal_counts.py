@@ -28,7 +28,7 @@ class RefusalCounts(CountAppends):
     """Counts of one api process. A crash loses those of the last minute."""
 
     def __init__(self, ledger: Ledger, *, interval_s: float = INTERVAL_S) -> None:
-        super().__init__(ledger, self._taken, interval_s=interval_s, name="refusals")
+        super().__init__(ledger, self._drain_counts, interval_s=interval_s, name="refusals")
         self._counts: dict[str, Counter[str]] = {}
         self._since = now()
 
@@ -42,7 +42,7 @@ class RefusalCounts(CountAppends):
         for name, number in numbers.items():
             counts[name if name in counts or len(counts) < MAX_PLACES else OTHER] += number
 
-    async def _taken(self) -> Mapping[str, Command]:
+    async def _drain_counts(self) -> Mapping[str, Command]:
         counted, since = self._counts, self._since
         self._counts, self._since = {}, now()
         return {

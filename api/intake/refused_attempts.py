@@ -40,7 +40,7 @@ class RefusedAttempts:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._waiting: dict[UUID, Attempt] = {}
-        self._left_out = 0
+        self._discarded = 0
 
     def note(self, operation: str, supplier: str, external: str, code: str, problems: Sequence[str]) -> None:
         """Note that a request about this account was refused now, for problems with these names (`names_of`).
@@ -51,7 +51,7 @@ class RefusedAttempts:
         if not number:
             return
         if len(self._waiting) >= ROOM:
-            self._left_out += 1
+            self._discarded += 1
             return
         self._waiting[uuid4()] = Attempt(
             supplier=supplier,
@@ -74,9 +74,9 @@ class RefusedAttempts:
         An attempt keeps its id, so that it is stored once even if the outcome of a write is unknown.
         """
         waiting, self._waiting = self._waiting, {}
-        if self._left_out:
-            logger.warning("too many refused attempts: some are not stored", attempts=self._left_out)
-            self._left_out = 0
+        if self._discarded:
+            logger.warning("too many refused attempts: some are not stored", attempts=self._discarded)
+            self._discarded = 0
         if not waiting:
             return
         try:

@@ -42,7 +42,7 @@ class RunCounts(CountAppends):
     """
 
     def __init__(self, ledger: Ledger, refusals: RefusalCounts, *, interval_s: float = INTERVAL_S) -> None:
-        super().__init__(ledger, self._taken, interval_s=interval_s, name="counts of runs")
+        super().__init__(ledger, self._drain_counts, interval_s=interval_s, name="counts of runs")
         self._refusals = refusals
         self.names = RunNames(ledger)
         self._runs: dict[tuple[str, str, Mode], _Count] = {}
@@ -76,7 +76,7 @@ class RunCounts(CountAppends):
     def _of(self, supplier: str, run: str, mode: Mode) -> _Count:
         return self._runs.setdefault((supplier, run, mode), _Count(now()))
 
-    async def _taken(self) -> Mapping[str, Command]:
+    async def _drain_counts(self) -> Mapping[str, Command]:
         """Take the counts. Beyond the limit of new runs, only the supplier's counts are kept."""
         names = {(supplier, run) for supplier, run, _ in self._runs}
         admitted = await self.names.admitted(names)

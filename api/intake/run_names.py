@@ -71,7 +71,7 @@ class RunNames:
         """Return the names (supplier, run) that may be used: those that exist, and new ones within the limit."""
         unknown = sorted({*names} - self._known)
         if unknown:
-            await asyncio.to_thread(self._learn, unknown)
+            await asyncio.to_thread(self._load, unknown)
         return self._known.intersection(names)
 
     async def refuse_new(self, supplier: str, run: str) -> None:
@@ -81,7 +81,7 @@ class RunNames:
             seconds = round((tomorrow - now()).total_seconds()) + 1
             raise ApiError(429, TOO_MANY_DETAIL, code=TOO_MANY, headers={"Retry-After": f"{seconds}"})
 
-    def _learn(self, unknown: Collection[RunKey]) -> None:
+    def _load(self, unknown: Collection[RunKey]) -> None:
         today = now().date()
         if today != self._day:
             self._day, self._new = today, Counter()
@@ -89,12 +89,12 @@ class RunNames:
             self._known.clear()
         suppliers = {supplier for supplier, _ in unknown}
         with self._ledger.connection() as connection:
-            there = known_runs(connection, unknown)
+            existing = known_runs(connection, unknown)
             midnight = datetime.combine(today, time(), UTC)
-            begun = runs_since(connection, suppliers, midnight, most=MAX_NEW)
-        self._known |= there
+            new_runs = runs_since(connection, suppliers, midnight, most=MAX_NEW)
+        self._known |= existing
         for supplier, run in unknown:
-            if (supplier, run) not in there and max(begun[supplier], self._new[supplier]) < MAX_NEW:
-                begun[supplier] += 1
+            if (supplier, run) not in existing and max(new_runs[supplier], self._new[supplier]) < MAX_NEW:
+                new_runs[supplier] += 1
                 self._new[supplier] += 1
                 self._known.add((supplier, run))

@@ -27,26 +27,26 @@ def not_ongoing(status: str) -> tuple[Problem, Sentence]:
     return Problem("import_supplier", "import_supplier_migration_not_ongoing", detail), detail
 
 
-def staging_of(judged: Judgement, payload: Payload, run: str = "") -> StageImport:
+def staging_of(judgement: Judgement, payload: Payload, run: str = "") -> StageImport:
     """Return the command that stores this payload for processing, under a run if one is named."""
-    task = judged.submission.task
+    task = judgement.submission.task
     start, end = task.schedule_window_start, task.schedule_window_end
     return StageImport(
         payload_sha256=payload.sha256.hex(),
-        content_sha256=judged.submission.content_sha256().hex(),
+        content_sha256=judgement.submission.content_sha256().hex(),
         payload_bytes=payload.received_bytes,
         is_dry_run=task.is_dry_run,
         not_before=instant(start) if start else None,
         not_after=instant(end) if end else None,
         rules_edition=market.EDITION,
-        warnings=problem_names(judged.warnings),
-        dropped_fields=judged.dropped_fields[:MAX_NAMES_KEPT],
-        dropped=len(judged.dropped_fields),
+        warnings=problem_names(judgement.warnings),
+        dropped_fields=judgement.dropped_fields[:MAX_NAMES_KEPT],
+        dropped=len(judgement.dropped_fields),
         run=run,
     )
 
 
-def warnings_of(judged: Judgement) -> tuple[Problem, ...]:
+def warnings_of(judgement: Judgement) -> tuple[Problem, ...]:
     """Return the warnings of the market's rules, and one for each field that is left out."""
-    left_out = (Problem(path, UNKNOWN_FIELD, _LEFT_OUT) for path in judged.dropped_fields)
-    return (*judged.warnings, *left_out)[:MAX_PROBLEMS]
+    dropped = (Problem(path, UNKNOWN_FIELD, _LEFT_OUT) for path in judgement.dropped_fields)
+    return (*judgement.warnings, *dropped)[:MAX_PROBLEMS]

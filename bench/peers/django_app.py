@@ -97,7 +97,7 @@ def _field(hint: Any, options: dict[str, Any]) -> serializers.Field:
                 options = options | {name: length for name, length in lengths.items() if length}
         return _field(arguments[0], options)
     if type(None) in arguments or UnsetType in arguments:
-        inner = next(one for one in arguments if one not in (type(None), UnsetType))
+        inner = next(argument for argument in arguments if argument not in (type(None), UnsetType))
         return _field(inner, options | {"allow_null": True, "required": False})
     if origin is tuple:
         child = _field(arguments[0], {})

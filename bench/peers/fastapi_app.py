@@ -33,19 +33,20 @@ def model_of(wire_type: type) -> type[BaseModel]:
 def _type(hint: Any) -> Any:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        inner, kept = _type(arguments[0]), {}
+        inner, constraints = _type(arguments[0]), {}
         for meta in arguments[1:]:
             if isinstance(meta, Meta):
-                names = ("ge", "le", "min_length", "max_length")
-                kept |= {name: getattr(meta, name) for name in names if getattr(meta, name) is not None}
+                limits = ("ge", "le", "min_length", "max_length")
+                constraints |= {name: getattr(meta, name) for name in limits if getattr(meta, name) is not None}
                 if meta.pattern is not None:
                     readable = meta.pattern.replace("(?s:.*\\S)?\\Z", ".*$").replace("\\Z", "$")
-                    kept["pattern"] = readable.replace(r"(?!\.{1,2}$)", "")  # its engine has no look-ahead
-        return Annotated[inner, Field(**kept)] if kept else inner
+                    constraints["pattern"] = readable.replace(r"(?!\.{1,2}$)", "")  # its engine has no look-ahead
+        return Annotated[inner, Field(**constraints)] if constraints else inner
     if origin is tuple:
         return list[_type(arguments[0])]
     if type(None) in arguments or UnsetType in arguments:
-        return Union[tuple(type(None) if one in (type(None), UnsetType) else _type(one) for one in arguments)]  # noqa: UP007
+        members = (type(None) if argument in (type(None), UnsetType) else _type(argument) for argument in arguments)
+        return Union[tuple(members)]  # noqa: UP007
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return model_of(hint)
     return hint

@@ -4,7 +4,7 @@ import platform
 import shutil
 from collections.abc import Iterator
 
-from cli.checkup.finding import Around, Finding, Grade, Looked, good, warned, wrong
+from cli.checkup.finding import CheckInput, DatabaseCheckInput, Finding, Grade, good, warned, wrong
 from eventstore.clock import now
 from eventstore.log.recorder import CODE_VERSION
 from eventstore.operations.fitness import NotJudged, UnsafeStore, refuse_unsafe
@@ -28,9 +28,9 @@ _ARCHIVER = (
 )
 
 
-def server_version(look: Looked) -> Iterator[Finding]:
+def server_version(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Report the versions of the software and of Postgres, and warn of a Postgres that is not tested."""
-    server = look.connection.info.server_version
+    server = context.connection.info.server_version
     versions = f"importledger {CODE_VERSION}, Python {platform.python_version()}, Postgres {server // 10_000}."
     if server < OLDEST_POSTGRES:
         yield warned("versions", f"{versions} Postgres below 15 is not tested.", "upgrade Postgres")
@@ -38,9 +38,9 @@ def server_version(look: Looked) -> Iterator[Finding]:
         yield good("versions", versions)
 
 
-def schema(look: Looked) -> Iterator[Finding]:
+def schema(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Compare the versions of code and schema."""
-    applied = {name for (name,) in look.rows("SELECT name FROM schema_migrations")}
+    applied = {name for (name,) in context.rows("SELECT name FROM schema_migrations")}
     known = {file.name for file in MIGRATIONS.glob("*.sql")}
     if missing := sorted(known - applied):
         yield wrong(
@@ -52,96 +52,98 @@ def schema(look: Looked) -> Iterator[Finding]:
         yield good("schema", f"Migrations: all {len(known)} are applied.")
 
 
-def durability(look: Looked) -> Iterator[Finding]:
+def durability(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check that acknowledged events are durable, and that the database has what an append needs."""
     try:
-        refuse_unsafe(look.database_url, look.settings.durability)
+        refuse_unsafe(context.database_url, context.settings.durability)
     except UnsafeStore as error:
         yield wrong("durability", str(error))
     except NotJudged as error:
-        if look.value("SHOW transaction_read_only") == "on":
+        if context.value("SHOW transaction_read_only") == "on":
             yield wrong("durability", "The database takes no writes.", "point DATABASE_URL at the primary")
             return
-        says = f"The database did not answer, so it could not be tested: {error}."
-        yield wrong("durability", says, "importledger doctor, again")
+        sentence = f"The database did not answer, so it could not be tested: {error}."
+        yield wrong("durability", sentence, "importledger doctor, again")
     else:
         yield good("durability", "Acknowledged events are on disk; locks, notifications and sessions are real.")
 
 
-def rights(look: Looked) -> Iterator[Finding]:
+def rights(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check that the role of the service cannot alter the log."""
-    if look.value("SELECT has_table_privilege('events', 'UPDATE') OR has_table_privilege('events', 'DELETE')"):
+    if context.value("SELECT has_table_privilege('events', 'UPDATE') OR has_table_privilege('events', 'DELETE')"):
         todo = "give DATABASE_URL a role of its own, DATABASE_ADMIN_URL the owner, and run importledger migrate"
         yield warned("rights", "The service's role may alter the log.", todo)
     else:
         yield good("rights", "The service's role may add to the log and not alter it.")
 
 
-def replication(look: Looked) -> Iterator[Finding]:
+def replication(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Report the standbys, and warn of much write-ahead log that is kept for replication slots."""
-    server = look.vitals("server")
+    server = context.vitals("server")
     count = server.synchronous_standbys
     standbys = "Standbys cannot be seen by the schema's owner" if count is None else f"{count} synchronous standbys"
-    yield good("replication", f"{standbys}; required: {look.settings.durability}.")
+    yield good("replication", f"{standbys}; required: {context.settings.durability}.")
     kept_gb = (server.kept_wal_bytes or 0) / GIGABYTE
     if kept_gb > MAX_KEPT_WAL_GB:
-        says = f"{kept_gb:.0f} GB of write-ahead log are kept for the slowest replication slot."
-        yield warned("replication", says, "bring its standby back, or drop the slot (pg_replication_slots)")
+        sentence = f"{kept_gb:.0f} GB of write-ahead log are kept for the slowest replication slot."
+        yield warned("replication", sentence, "bring its standby back, or drop the slot (pg_replication_slots)")
 
 
-def wal(look: Looked) -> Iterator[Finding]:
+def wal(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check that the write-ahead log has a limit, and that its archiving does not fail."""
     bad = False
-    slots = look.value("SELECT count(*) FROM pg_replication_slots")
-    if slots and look.value("SHOW max_slot_wal_keep_size") == "-1":
+    slots = context.value("SELECT count(*) FROM pg_replication_slots")
+    if slots and context.value("SHOW max_slot_wal_keep_size") == "-1":
         bad = True
-        says = "A replication slot without a reader keeps write-ahead log until the disk is full."
-        yield warned("wal", says, "set max_slot_wal_keep_size in the database")
-    if look.value("SHOW archive_mode") != "off":
-        failed, since = look.rows(_ARCHIVER)[0]
+        sentence = "A replication slot without a reader keeps write-ahead log until the disk is full."
+        yield warned("wal", sentence, "set max_slot_wal_keep_size in the database")
+    if context.value("SHOW archive_mode") != "off":
+        failed, since = context.rows(_ARCHIVER)[0]
         if failed:
             bad = True
-            says = f"Archiving has failed since {since:%Y-%m-%dT%H:%M:%SZ}."
-            yield warned("wal", says, "correct archive_command, or the place it writes to")
+            sentence = f"Archiving has failed since {since:%Y-%m-%dT%H:%M:%SZ}."
+            yield warned("wal", sentence, "correct archive_command, or the place it writes to")
     if not bad:
-        written = (look.vitals("server").wal_bytes or 0) / GIGABYTE
+        written = (context.vitals("server").wal_bytes or 0) / GIGABYTE
         yield good("wal", f"{written:.1f} GB of write-ahead log were written so far; none accumulates.")
 
 
-def clock(look: Looked) -> Iterator[Finding]:
+def clock(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Compare the clocks of this machine and the database."""
-    seconds = (look.value("SELECT clock_timestamp()") - now()).total_seconds()
+    seconds = (context.value("SELECT clock_timestamp()") - now()).total_seconds()
     if abs(seconds) > MAX_CLOCK_DIFFERENCE_S:
         yield warned("clock", f"The database's clock differs by {seconds:.1f} s.", "synchronise the clocks")
     else:
         yield good("clock", "The clocks of this machine and the database agree.")
 
 
-def disk(look: Looked) -> Iterator[Finding]:
+def disk(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check the free space in the data folder, and report the size of the database."""
-    has_room = list(room(look))
-    yield from has_room
-    elsewhere = "" if has_room else "; its disk is not of this machine"
-    yield good("disk", f"The database has {(look.vitals('sizes').database_bytes or 0) / GIGABYTE:.1f} GB{elsewhere}.")
+    findings = list(free_space(context))
+    yield from findings
+    remote = "" if findings else "; its disk is not of this machine"
+    yield good("disk", f"The database has {(context.vitals('sizes').database_bytes or 0) / GIGABYTE:.1f} GB{remote}.")
 
 
-def room(look: Around) -> Iterator[Finding]:
+def free_space(context: CheckInput) -> Iterator[Finding]:
     """Check the free space in the data folder, if it holds the embedded database."""
-    folder = look.settings.data_dir
-    if look.settings.database_url is not None or not folder.exists():
+    folder = context.settings.data_dir
+    if context.settings.database_url is not None or not folder.exists():
         return
     used = shutil.disk_usage(folder)
     free = used.free / used.total
     state: Grade = "wrong" if free < MIN_FREE else "warned" if free < WARNED_FREE else "good"
-    says = f"{used.free / GIGABYTE:.0f} GB ({free:.0%}) are free below {folder}."
-    yield Finding("disk", state, says, None if state == "good" else "make room")
+    sentence = f"{used.free / GIGABYTE:.0f} GB ({free:.0%}) are free below {folder}."
+    yield Finding("disk", state, sentence, None if state == "good" else "make room")
 
 
-def vacuum(look: Looked) -> Iterator[Finding]:
+def vacuum(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check the age of the oldest transaction, and the number of dead rows of each table."""
-    age = look.vitals("server").transaction_age or 0
+    age = context.vitals("server").transaction_age or 0
     state: Grade = "wrong" if age > MAX_AGE else "warned" if age > WARNED_AGE else "good"
-    says = f"The oldest transaction that is not frozen is {age:,} transactions old."
-    yield Finding("vacuum", state, says, None if state == "good" else "VACUUM (FREEZE) in the database, as its owner")
-    for table, dead in look.rows(_DEAD, WARNED_DEAD_ROWS):
+    sentence = f"The oldest transaction that is not frozen is {age:,} transactions old."
+    yield Finding(
+        "vacuum", state, sentence, None if state == "good" else "VACUUM (FREEZE) in the database, as its owner"
+    )
+    for table, dead in context.rows(_DEAD, WARNED_DEAD_ROWS):
         yield warned("vacuum", f"{table} has {counted(dead, 'dead row')}.", f"VACUUM {table}")

@@ -23,26 +23,26 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=False):
     todo: str | None = None
 
 
-def good(check: str, says: str) -> Finding:
-    return Finding(check, "good", says)
+def good(check: str, sentence: str) -> Finding:
+    return Finding(check, "good", sentence)
 
 
-def warned(check: str, says: str, todo: str) -> Finding:
-    return Finding(check, "warned", says, todo)
+def warned(check: str, sentence: str, todo: str) -> Finding:
+    return Finding(check, "warned", sentence, todo)
 
 
-def wrong(check: str, says: str, todo: str | None = None) -> Finding:
-    return Finding(check, "wrong", says, todo)
+def wrong(check: str, sentence: str, todo: str | None = None) -> Finding:
+    return Finding(check, "wrong", sentence, todo)
 
 
-class Around(msgspec.Struct, frozen=True, kw_only=True):
+class CheckInput(msgspec.Struct, frozen=True, kw_only=True):
     """Input of checks that need no database: settings, and the folder of backups if it is given."""
 
     settings: Settings
     backups: Path | None = None
 
 
-class Looked(Around, frozen=True, kw_only=True):
+class DatabaseCheckInput(CheckInput, frozen=True, kw_only=True):
     """Input of checks that need the database."""
 
     database_url: str

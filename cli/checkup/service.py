@@ -7,7 +7,7 @@ from smtplib import SMTPException
 
 import msgspec
 
-from cli.checkup.finding import Around, Finding, Looked, good, warned, wrong
+from cli.checkup.finding import CheckInput, DatabaseCheckInput, Finding, good, warned, wrong
 from cli.service.sealing import known_key
 from embedded.folder import DataFolder
 from eventstore.aggregates.import_process import identity_of
@@ -31,9 +31,9 @@ DECIDE = "importledger seal --continue-from N --reason TEXT, or importledger sea
 """Commands for a log that does not continue what was signed."""
 
 
-def roles(look: Looked) -> Iterator[Finding]:
+def roles(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check that a relay, a projector and workers run, on any machine."""
-    holders = look.vitals("locks").holders
+    holders = context.vitals("locks").holders
     workers = holders.get("worker", 0)
     if missing := [name for name in ("relay", "projector") if not holders.get(name)]:
         yield wrong("roles", f"Nobody runs as {', '.join(missing)}.", "importledger relay")
@@ -43,44 +43,44 @@ def roles(look: Looked) -> Iterator[Finding]:
         yield good("roles", f"A relay, a projector and {counted(workers, 'worker')} run.")
 
 
-def troubles(look: Looked) -> Iterator[Finding]:
+def troubles(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Report work that fails in any process at present."""
-    present = reported_troubles(look.connection)
-    for trouble in present:
+    troubles_now = reported_troubles(context.connection)
+    for trouble in troubles_now:
         since = f"{trouble.since:%Y-%m-%dT%H:%M:%SZ}"
-        says = f"{trouble.name} of {trouble.process} has failed since {since}: {trouble.error}"
+        sentence = f"{trouble.name} of {trouble.process} has failed since {since}: {trouble.error}"
         grade = warned if trouble.is_waiting else wrong
-        yield grade("troubles", says, "remove the cause; the work then continues by itself")
-    if not present:
+        yield grade("troubles", sentence, "remove the cause; the work then continues by itself")
+    if not troubles_now:
         yield good("troubles", "No part of the service fails.")
 
 
-def projections(look: Looked) -> Iterator[Finding]:
+def projections(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check each projection for parked streams, an outdated definition, and lag."""
     findings: list[Finding] = []
-    lags = look.vitals("events").projection_lags
+    lags = context.vitals("events").projection_lags
     for projection in PROJECTIONS:
         name = projection.name
-        live = [version for version in versions(look.connection, name) if version.state == "live"]
+        live = [version for version in versions(context.connection, name) if version.state == "live"]
         if not live:
             findings.append(wrong("projections", f"{name} has no live version.", "importledger migrate"))
         for version in live:
-            if parked := parked_streams(look.connection, name, version.version, is_open=True):
-                heal = f"remove the cause, then {healing(name, parked[0])}"
+            if parked := parked_streams(context.connection, name, version.version, is_open=True):
+                repair = f"remove the cause, then {heal_command(name, parked[0])}"
                 accept = f"or, if it stays unreadable, importledger projections accept {shlex.quote(parked[0])}"
                 findings.append(
-                    wrong("projections", f"{name} has {counted(len(parked), 'parked stream')}.", f"{heal}; {accept}")
+                    wrong("projections", f"{name} has {counted(len(parked), 'parked stream')}.", f"{repair}; {accept}")
                 )
             if version.is_outdated(projection):
                 rebuild = f"importledger projections rebuild {name}"
                 findings.append(warned("projections", f"{name} is outdated.", rebuild))
             elif (lag := lags.get(name)) is not None and lag.seconds > MAX_LAG_S:  # inline projections have none
-                says = f"{name} is {counted(lag.events, 'event')} and {lag.seconds:,.0f} s behind the log."
-                findings.append(warned("projections", says, "look at the relay's log"))
+                sentence = f"{name} is {counted(lag.events, 'event')} and {lag.seconds:,.0f} s behind the log."
+                findings.append(warned("projections", sentence, "look at the relay's log"))
     yield from findings or [good("projections", f"Projections: all {len(PROJECTIONS)} are up to date.")]
 
 
-def healing(name: str, stream: str) -> str:
+def heal_command(name: str, stream: str) -> str:
     """Return the command that makes a projection read a parked stream again."""
     if stream.startswith(("participant/", "price-sheet/")):
         return f"importledger projections heal {shlex.quote(stream)}"
@@ -92,58 +92,58 @@ def healing(name: str, stream: str) -> str:
     return f"importledger projections rebuild {name}"
 
 
-def lag(look: Looked) -> Iterator[Finding]:
+def lag(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check the relay's lag behind the log."""
-    behind = look.vitals("events").lags["relay"]
+    behind = context.vitals("events").lags["relay"]
     if behind.seconds > MAX_LAG_S:
-        says = f"The relay is {counted(behind.events, 'event')} and {behind.seconds:,.0f} s behind the log."
-        yield warned("lag", says, "look at the relay's log, and whether Redis answers")
+        sentence = f"The relay is {counted(behind.events, 'event')} and {behind.seconds:,.0f} s behind the log."
+        yield warned("lag", sentence, "look at the relay's log, and whether Redis answers")
     else:
         yield good("lag", f"The relay is {counted(behind.events, 'event')} behind the log.")
 
 
-def pending(look: Looked) -> Iterator[Finding]:
+def pending(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check how long the oldest import that could be processed has been waiting."""
-    waits_s = look.vitals("imports").oldest_pending_s or 0
+    waits_s = context.vitals("imports").oldest_pending_s or 0
     if waits_s > MAX_PENDING_S:
-        says = f"An import has been waiting for {waits_s:,.0f} s."
-        yield warned("pending", says, "start more workers, or look at their logs")
+        sentence = f"An import has been waiting for {waits_s:,.0f} s."
+        yield warned("pending", sentence, "start more workers, or look at their logs")
     else:
         yield good("pending", "No import waits longer than it should.")
 
 
-def sealing(look: Looked) -> Iterator[Finding]:
+def sealing(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Compare the log with its newest signed checkpoint. Report a stop of the intake, or a wrong sealing key."""
-    if stop := intake_stop(look.connection):
-        says = f"Intake is stopped since {stop.stopped_at:%Y-%m-%dT%H:%M:%SZ}. {stop.reason}"
-        yield wrong("sealing", says, DECIDE)
+    if stop := intake_stop(context.connection):
+        sentence = f"Intake is stopped since {stop.stopped_at:%Y-%m-%dT%H:%M:%SZ}. {stop.reason}"
+        yield wrong("sealing", sentence, DECIDE)
         return
-    if not is_compared(look.connection):
-        says = "Nothing is taken in: the log was not compared with its checkpoints since the database has started."
-        yield wrong("sealing", says, "start the relay, or look for `sealing waits` in its log")
+    if not is_compared(context.connection):
+        sentence = "Nothing is taken in: the log was not compared with its checkpoints since the database has started."
+        yield wrong("sealing", sentence, "start the relay, or look for `sealing waits` in its log")
         return
     try:
-        if (key := known_key(look.settings)) is not None:
-            newest_checkpoint(look.connection, [key.verifier])
+        if (key := known_key(context.settings)) is not None:
+            newest_checkpoint(context.connection, [key.verifier])
     except (KeyNotUsable, SealRefused) as error:
         yield wrong("sealing", str(error), "set IMPORTLEDGER_SEALING_KEY to the key that signed the log")
         return
-    reached, signed = look.vitals("events").head or 0, signed_size(look.connection)
-    recorded_at: datetime | None = look.value("SELECT recorded_at FROM events WHERE position = %s", signed + 1)
-    if recorded_at and now() - recorded_at > timedelta(seconds=MAX_LAG_S + look.settings.seal_every_s):
-        unsigned = counted(reached - signed, "event is", "events are")
-        says = f"{unsigned} not signed, the first since {recorded_at:%Y-%m-%dT%H:%M:%SZ}."
-        yield warned("sealing", says, "look for `log not sealed` or `sealing waits` in the relay's log")
+    head, signed = context.vitals("events").head or 0, signed_size(context.connection)
+    recorded_at: datetime | None = context.value("SELECT recorded_at FROM events WHERE position = %s", signed + 1)
+    if recorded_at and now() - recorded_at > timedelta(seconds=MAX_LAG_S + context.settings.seal_every_s):
+        unsigned = counted(head - signed, "event is", "events are")
+        sentence = f"{unsigned} not signed, the first since {recorded_at:%Y-%m-%dT%H:%M:%SZ}."
+        yield warned("sealing", sentence, "look for `log not sealed` or `sealing waits` in the relay's log")
     else:
-        yield good("sealing", f"{counted(min(reached, signed), 'event is', 'events are')} signed.")
+        yield good("sealing", f"{counted(min(head, signed), 'event is', 'events are')} signed.")
 
 
-def redis(look: Around) -> Iterator[Finding]:
+def redis(context: CheckInput) -> Iterator[Finding]:
     """Check that Redis answers, if one is used."""
     from workers.redis_address import why_no_redis  # large
 
-    connections = DataFolder(look.settings.data_dir).read_connections() or {}
-    url = look.settings.redis_url or (None if look.settings.database_url else connections.get("redis_url"))
+    connections = DataFolder(context.settings.data_dir).read_connections() or {}
+    url = context.settings.redis_url or (None if context.settings.database_url else connections.get("redis_url"))
     if url is None:
         return
     if why := why_no_redis(url):
@@ -152,37 +152,37 @@ def redis(look: Around) -> Iterator[Finding]:
         yield good("redis", "Redis answers.")
 
 
-def documents(look: Looked) -> Iterator[Finding]:
+def documents(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check that the documents root of each supplier can be reached."""
     from workers.actors.documents import is_allowed, why_unreachable
 
-    places = look.settings.documents_places
-    for code, root, organisation in look.rows(
+    places = context.settings.documents_places
+    for code, root, organisation in context.rows(
         "SELECT code, documents_root, documents_organisation FROM import_supplier"
         " WHERE documents_root <> '' AND documents_check <> 'off' ORDER BY 1"
     ):
-        says = ""
+        sentence = ""
         if organisation and not is_allowed(root, places.get(organisation, ())):
-            says = f"The documents of {code} are not looked for: {root} is not among the places of {organisation}."
+            sentence = f"The documents of {code} are not looked for: {root} is not among the places of {organisation}."
         elif why := why_unreachable(root):
-            says = f"The documents of {code}: {why}."
-        if says:
-            yield warned("documents", says, f"importledger supplier set {code} documents-root=URL")
+            sentence = f"The documents of {code}: {why}."
+        if sentence:
+            yield warned("documents", sentence, f"importledger supplier set {code} documents-root=URL")
         else:
             yield good("documents", f"The documents of {code} can be looked for.")
 
 
-def mail(look: Looked) -> Iterator[Finding]:
+def mail(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check the mail server, and count the e-mails that wait for it."""
-    waiting, url = look.vitals("imports").waiting_mails or 0, look.settings.smtp_url
+    waiting, url = context.vitals("imports").waiting_mails or 0, context.settings.smtp_url
     if url is None and waiting:
         todo = "set IMPORTLEDGER_SMTP_URL and IMPORTLEDGER_MAIL_FROM for the workers"
         yield warned(
             "mail", f"{counted(waiting, 'e-mail waits', 'e-mails wait')}, and no mail server is set here.", todo
         )
-    elif url and (why := why_no_mail_server(MailServer(url, "", is_plain=look.settings.is_smtp_plain))):
-        says = f"The mail server cannot be used: {why}. {counted(waiting, 'e-mail waits', 'e-mails wait')}."
-        yield warned("mail", says, "correct the mail server, or IMPORTLEDGER_SMTP_URL")
+    elif url and (why := why_no_mail_server(MailServer(url, "", is_plain=context.settings.is_smtp_plain))):
+        sentence = f"The mail server cannot be used: {why}. {counted(waiting, 'e-mail waits', 'e-mails wait')}."
+        yield warned("mail", sentence, "correct the mail server, or IMPORTLEDGER_SMTP_URL")
     else:
         yield good("mail", f"{counted(waiting, 'e-mail waits', 'e-mails wait')}.")
 
@@ -199,20 +199,20 @@ def why_no_mail_server(server: MailServer) -> str | None:
         return f"{host}:{port}, {getattr(error, 'strerror', None) or type(error).__name__}"
 
 
-def backups(look: Around) -> Iterator[Finding]:
+def backups(context: CheckInput) -> Iterator[Finding]:
     """Check the age of the newest backup, if the folder of backups is given."""
-    if look.backups is None:
+    if context.backups is None:
         yield warned("backups", "Backups were not checked: pass their folder.", "importledger doctor --backups DIR")
         return
-    made = []
-    for folder in (look.backups, *(path for path in look.backups.iterdir() if path.is_dir())):
+    finished = []
+    for folder in (context.backups, *(path for path in context.backups.iterdir() if path.is_dir())):
         try:
-            made.append(read_manifest(folder).created_at)
+            finished.append(read_manifest(folder).created_at)
         except (BackupError, OSError, msgspec.MsgspecError):
             continue
-    age = now() - max(made) if made else None
+    age = now() - max(finished) if finished else None
     if age is None or age > MAX_BACKUP_AGE:
-        says = f"The newest backup is {age.days} days old." if age else f"There is no backup in {look.backups}."
-        yield warned("backups", says, f"importledger backup {look.backups}/{now():%Y-%m-%d}")
+        sentence = f"The newest backup is {age.days} days old." if age else f"There is no backup in {context.backups}."
+        yield warned("backups", sentence, f"importledger backup {context.backups}/{now():%Y-%m-%d}")
     else:
-        yield good("backups", f"The newest backup was made at {max(made):%Y-%m-%dT%H:%M:%SZ}.")
+        yield good("backups", f"The newest backup was made at {max(finished):%Y-%m-%dT%H:%M:%SZ}.")

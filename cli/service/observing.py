@@ -26,20 +26,20 @@ class Observed:
         self._stop = threading.Event()
         _trace(settings, role)
         is_shared = settings.metrics_folder is not None
-        kept = begin_measures(
+        measures = begin_measures(
             settings.role_name or (f"{role}-{os.getpid()}" if is_shared else role), is_shared=is_shared
         )
-        measure_with(kept)
-        registry = exposed(kept, settings.metrics_folder)
+        measure_with(measures)
+        registry = exposed(measures, settings.metrics_folder)
         collector = ServiceCollector(
             database_url, durability=settings.durability, certificates=watched_certificates(settings)
         )
         registry.register(collector)
         self.expose: Expose = lambda accept: shown_as(registry, accept)
 
-    def look(self, *looks: Callable[[], None]) -> None:
+    def report(self, *reports: Callable[[], None]) -> None:
         """Call these functions, which report metrics, now and every few seconds until `stop`."""
-        start_pulse(looks, self._stop)
+        start_pulse(reports, self._stop)
 
     def serve(self, listening: Sequence[socket.socket]) -> None:
         """Serve the metrics on these sockets."""

@@ -18,7 +18,9 @@ RETRY_S = 0.5
 CONNECTING = "connection to the database"
 
 
-def opener(database_url: str, durability: Durability, role: str, kinds: Sequence[str]) -> Callable[[Ledger], None]:
+def ledger_opener(
+    database_url: str, durability: Durability, role: str, kinds: Sequence[str]
+) -> Callable[[Ledger], None]:
     """Return the function that opens a role's log on this database. Raises UnsafeStore for an unfit database.
 
     From then on the troubles of the process are reported under the role's name. `kinds` are those of processes whose
@@ -29,7 +31,7 @@ def opener(database_url: str, durability: Durability, role: str, kinds: Sequence
     process logs it and ends with exit code 1.
     """
 
-    def is_judged() -> bool:
+    def is_fit() -> bool:
         try:
             refuse_unsafe(database_url, durability, kinds)
             refuse_uninstalled(database_url)
@@ -41,14 +43,14 @@ def opener(database_url: str, durability: Durability, role: str, kinds: Sequence
 
     def open_ledger(ledger: Ledger) -> None:
         keep_reported(ledger, f"{role}@{socket.gethostname()}:{os.getpid()}")
-        if was_judged:
+        if was_fit:
             ledger.open()
         else:
             supervision.thread("opening", partial(_open_later, ledger))
 
     def _open_later(ledger: Ledger) -> None:
         try:
-            while not is_judged():
+            while not is_fit():
                 time.sleep(RETRY_S)
             ledger.open()
         except Exception as error:  # without this the role would wait forever
@@ -59,5 +61,5 @@ def opener(database_url: str, durability: Durability, role: str, kinds: Sequence
             print_failure(error)
             os._exit(1)  # nothing has been acknowledged: the log was never open
 
-    was_judged = is_judged()
+    was_fit = is_fit()
     return open_ledger

@@ -16,30 +16,30 @@ class Unreachable(OperatorError):
     """A server does not answer or refuses the connection; the message names it."""
 
 
-def reach(url: str, named: str, *, needs_schema: bool = True) -> str:
-    """Return the URL after its database has answered. `named` is the setting it came from.
+def require_answer(url: str, setting: str, *, needs_schema: bool = True) -> str:
+    """Return the URL after its database has answered. `setting` is the setting it came from.
 
     Raises Unreachable, and MigrationError if a newer version has migrated the database.
     """
-    place = address_of(url)
+    address = address_of(url)
     try:
         with connect(url, connect_timeout=CONNECT_TIMEOUT_S, autocommit=True) as connection:
             if needs_schema and not _has_schema(connection):
-                raise Unreachable(f"The database at {place} ({named}) is still empty: run `importledger migrate`.")
+                raise Unreachable(f"The database at {address} ({setting}) is still empty: run `importledger migrate`.")
             if needs_schema:
                 refuse_newer(connection)
     except OperationalError as error:
-        raise Unreachable(f"Postgres at {place} ({named}) cannot be used: {reason_of(error)}.") from error
+        raise Unreachable(f"Postgres at {address} ({setting}) cannot be used: {reason_of(error)}.") from error
     return url
 
 
-def reach_redis(url: str, named: str) -> str:
+def require_redis(url: str, setting: str) -> str:
     """Return the URL after its Redis has answered. Raises Unreachable."""
     from workers.redis_address import why_no_redis  # large, and most verbs need no Redis
 
     why = why_no_redis(url)
     if why is not None:
-        raise Unreachable(f"Redis ({named}) cannot be used at {why}.")
+        raise Unreachable(f"Redis ({setting}) cannot be used at {why}.")
     return url
 
 

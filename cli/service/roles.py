@@ -15,7 +15,7 @@ import click
 
 from api.http.status_codes import FAILING, STARTING, STOPPED
 from cli.service.listening import METRICS, base_url_of, listening_on, metrics_sockets, refuse_taken
-from cli.service.reach import reach, reach_redis
+from cli.service.reach import require_answer, require_redis
 from cli.service.sealing import SEALING_KEY
 from cli.service.settings import SettingError, Settings
 from cli.service.signals import stop_on_signals
@@ -141,11 +141,11 @@ def _refuse_unusable(settings: Settings, folder: DataFolder, host: str, port: in
     if settings.metrics_port is not None:
         refuse_taken(settings.metrics_host, settings.metrics_port, METRICS)
     if settings.database_url is not None:
-        reach(settings.database_url, "DATABASE_URL", needs_schema=False)
+        require_answer(settings.database_url, "DATABASE_URL", needs_schema=False)
     if settings.database_admin_url is not None:
-        reach(settings.database_admin_url, "DATABASE_ADMIN_URL", needs_schema=False)
+        require_answer(settings.database_admin_url, "DATABASE_ADMIN_URL", needs_schema=False)
     if settings.redis_url is not None:
-        reach_redis(settings.redis_url, "REDIS_URL")
+        require_redis(settings.redis_url, "REDIS_URL")
 
 
 def role_settings(*, is_role: bool = True) -> Settings:

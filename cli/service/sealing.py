@@ -50,7 +50,7 @@ def outside(settings: Settings) -> Outside:
     return Outside(settings.checkpoints_url or (settings.data_dir.absolute() / CHECKPOINTS).as_uri())
 
 
-def kept_inside(connection: Connection[Any]) -> Iterator[Kept]:
+def database_checkpoints(connection: Connection[Any]) -> Iterator[Kept]:
     """Yield the checkpoints in the database, smallest first."""
     for size, note in rows_of(connection, "SELECT size, note FROM log_checkpoints ORDER BY size, branch"):
         yield Kept(f"in the database, of {counted(size, 'event')}", note)
@@ -70,13 +70,13 @@ class LogCheck(msgspec.Struct):
 def check_log(
     database_url: str,
     trusted: Sequence[str],
-    kept: Sequence[Kept],
+    further: Sequence[Kept],
     progress: contextlib.AbstractContextManager[Callable[..., None]],
     *,
     whole: bool,
     jobs: int = 1,
 ) -> LogCheck:
-    """Verify the log, as of one moment, against the checkpoints in the database and those in `kept`.
+    """Verify the log, as of one moment, against the checkpoints in the database and those in `further`.
 
     `whole` also hashes old events again, and opens all payloads in `jobs` processes.
     """
@@ -88,7 +88,7 @@ def check_log(
         connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL TIME ZONE 'UTC'")
         opening = stack.enter_context(verifying_payloads(connection, database_url, jobs=jobs)) if whole else None
         report = stack.enter_context(progress)
-        checkpoints = [*kept_inside(connection), *kept]
+        checkpoints = [*database_checkpoints(connection), *further]
         events = verify_events(connection, trusted, checkpoints, whole=whole, progress=report)
         problems = list(events.problems)
         if opening is not None:

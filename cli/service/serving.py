@@ -12,7 +12,7 @@ from api.http.request_log import RequestLog
 from api.http.server import SANDBOX_HEADERS, serve
 from cli.service.listening import metrics_sockets, refuse_taken
 from cli.service.observing import Observed
-from cli.service.opening import opener
+from cli.service.opening import ledger_opener
 from cli.service.roles import request_key, role_settings
 from cli.service.settings import Settings, required, shown_settings
 from console.access.transport import Transport
@@ -56,11 +56,11 @@ def api(
         settings.redis_url,
         request_key=request_key(settings),
         expose=None if own_port else observed.expose,
-        look=observed.look,
+        register_metrics=observed.report,
         roles_file=settings.roles_file,
         is_sandbox=settings.is_sandbox,
         durability=settings.durability,
-        open_ledger=opener(
+        open_ledger=ledger_opener(
             required(settings.database_url, "DATABASE_URL"), settings.durability, settings.role_name or "api", ["api"]
         ),
         address_of=lambda request: Transport(request, settings.console.trusted_proxies).address,

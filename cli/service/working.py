@@ -10,7 +10,7 @@ import click
 
 from cli.service.listening import metrics_sockets
 from cli.service.observing import Observed
-from cli.service.opening import opener
+from cli.service.opening import ledger_opener
 from cli.service.role_health import answer_health
 from cli.service.roles import request_key, role_settings
 from cli.service.sealing import log_verifier, outside, sealing_key
@@ -61,7 +61,7 @@ def worker() -> None:
             stop=stop,
             mail_server=_mail_server(settings),
             is_sandbox=settings.is_sandbox,
-            places=settings.documents_places,
+            allowed_urls=settings.documents_places,
         )
 
 
@@ -80,8 +80,8 @@ def _role(settings: Settings, kinds: Sequence[str], connections: int, stop: thre
     observed.serve(listening)
     ledger = Ledger(url, views=INLINE, connections=connections, is_open=False)
     answer_health(ledger, settings.health_port)
-    opener(url, settings.durability, settings.role_name or kinds[0], kinds)(ledger)
-    observed.look(ledger.look)
+    ledger_opener(url, settings.durability, settings.role_name or kinds[0], kinds)(ledger)
+    observed.report(ledger.look)
     _yield_to_intake(settings.niceness)
     followers = _followers(ledger, settings, stop) if "relay" in kinds else []
     yield ledger

@@ -27,21 +27,23 @@ from projections.auxiliary.user_details import set_password_hash
 LINK_VOID = N_("This link was used already or is older than 15 minutes. Ask for a new one.")
 
 
-async def begin(visit: Visit, user_id: str, method: SignInMethod, *, link: str = "", tries: Sequence[str] = ()) -> None:
+async def begin(
+    visit: Visit, user_id: str, method: SignInMethod, *, link: str = "", throttle_keys: Sequence[str] = ()
+) -> None:
     """Begin a new session, end the one before, and set its cookie.
 
-    `link` is the token of a link, which is used up. `tries` are names whose failed tries are forgotten. Raises ApiError
-    403 for a link that is no longer valid.
+    `link` is the token of a link, which is used up. The failures counted under `throttle_keys` are deleted. Raises
+    ApiError 403 for a link that is no longer valid.
     """
     session, token, at = f"s_{secrets.token_hex(8)}", new_token(), now()
-    former = visit.opened.session if visit.opened else ""
+    old_session = visit.opened.session if visit.opened else ""
 
     def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
         if link and not use_link(connection, link, at):
             raise visit.refusal(403, LINK_VOID)
-        for name in tries:
+        for name in throttle_keys:
             forget_failures(connection, name, at)
-        end_session(connection, former)
+        end_session(connection, old_session)
         begin_session(connection, visit.services.authority, token, session, user_id, at)
 
     command = SignIn(session=session, method=method)

@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from api.http.errors import HANDLERS, answer_of, not_found
 from api.http.request_log import ORGANISATION
-from api.http.responses import CALLERS, STRANGERS, read_body
+from api.http.responses import ANONYMOUS, CALLERS, read_body
 from console.access import cookies
 from console.access.visit import ROOT, Console, Screen, Visit
 from console.presentation.forms import Form
@@ -38,15 +38,15 @@ async def _answer(visit: Visit) -> Response:
     """Check the request and return the screen's response. Raises ApiError if a check fails."""
     if visit.screen.method == "POST" and visit.transport.is_from_elsewhere:
         raise visit.refusal(403, _STALE)
-    instead = await _enter(visit)
-    if instead is None and visit.screen.method == "POST":
-        budget = CALLERS if visit.opened else STRANGERS
+    response = await _enter(visit)
+    if response is None and visit.screen.method == "POST":
+        budget = CALLERS if visit.opened else ANONYMOUS
         body = await read_body(visit.request, budget, address=visit.transport.address, is_form=True)
         visit.form = Form.of(body, visit.request.headers.get("content-type", ""))
         if not visit.is_own_form():
             raise visit.refusal(403, _STALE)
-        instead = await _enter(visit)  # the body may have taken long to arrive
-    return instead or await visit.screen.function(visit)
+        response = await _enter(visit)  # the body may have taken long to arrive
+    return response or await visit.screen.function(visit)
 
 
 async def _enter(visit: Visit) -> Response | None:
@@ -73,8 +73,8 @@ async def _enter(visit: Visit) -> Response | None:
 def _to_sign_in(visit: Visit) -> Response:
     """Return a redirect to the sign-in page, which leads back here afterwards."""
     url = visit.request.url
-    here = url.path + (f"?{url.query}" if url.query else "") if visit.screen.method == "GET" else f"{ROOT}/"
-    to = f"{ROOT}/sign-in/" + (f"?next={quote(here, safe='')}" if here != f"{ROOT}/" else "")
+    return_to = url.path + (f"?{url.query}" if url.query else "") if visit.screen.method == "GET" else f"{ROOT}/"
+    to = f"{ROOT}/sign-in/" + (f"?next={quote(return_to, safe='')}" if return_to != f"{ROOT}/" else "")
     if visit.is_partial:
         return Response(status_code=401, headers={"HX-Redirect": to})
     return RedirectResponse(to, status_code=303)

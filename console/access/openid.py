@@ -78,9 +78,9 @@ class OpenIdProvider:
 
         `attempt` is the cookie's value from `address`.
         """
-        own_state, _, rest = attempt.partition(".")
-        nonce, _, verifier = rest.partition(".")
-        if not verifier or not hmac.compare_digest(own_state.encode(), state.encode()):
+        sent_state, _, remaining = attempt.partition(".")
+        nonce, _, verifier = remaining.partition(".")
+        if not verifier or not hmac.compare_digest(sent_state.encode(), state.encode()):
             raise OpenIdFailed("the browser has not begun this attempt")
         form = {
             "grant_type": "authorization_code",

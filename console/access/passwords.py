@@ -16,7 +16,7 @@ from api.http.status_codes import ApiError
 from schemas.sentence import Sentence
 
 MIN_LENGTH, MAX_LENGTH = 12, 256
-MAX_JUDGED_LENGTH = 32
+MAX_SCORED_LENGTH = 32
 """Characters that zxcvbn scores. The rest is ignored, because its time grows fast with the length."""
 LEAST_SCORE = 3
 """Lowest accepted score of zxcvbn: 100 million guesses."""
@@ -42,22 +42,22 @@ class _Host(msgspec.Struct):
     number: int = 0
 
 
-class Turns:
+class HostLimit:
     """Limits work to a few pieces at a time, of which each host has at most one."""
 
     def __init__(self, at_a_time: int) -> None:
-        self._turns = asyncio.Semaphore(at_a_time)
+        self._limit = asyncio.Semaphore(at_a_time)
         self._hosts: dict[str, _Host] = {}
 
     @contextlib.asynccontextmanager
-    async def turn(self, name: str) -> AsyncIterator[None]:
+    async def slot(self, name: str) -> AsyncIterator[None]:
         """Run the block when the limit allows it for this host. Raises ApiError 429 if too many of the host wait."""
         host = self._hosts.setdefault(name, _Host(asyncio.Lock()))
         if host.number >= MAX_WAITING:
             raise ApiError(429, _TOO_MANY, headers={"Retry-After": "10"})
         host.number += 1
         try:
-            async with host.lock, self._turns:
+            async with host.lock, self._limit:
                 yield
         finally:
             host.number -= 1
@@ -65,12 +65,12 @@ class Turns:
                 del self._hosts[name]
 
 
-_turns = Turns(2)
+_limit = HostLimit(2)
 
 
 async def hashed_password(password: str, host: str) -> str:
     """Return the hash of the password. Waits until the limit allows it for this host."""
-    async with _turns.turn(host):
+    async with _limit.slot(host):
         return await asyncio.to_thread(HASHER.hash, password)
 
 
@@ -78,9 +78,9 @@ async def is_guessable(password: str, known: Sequence[str], host: str) -> bool:
     """Return True for a common password, and for one that consists of words about its user (`known`)."""
     from zxcvbn import zxcvbn  # imported here: its lists take much memory, and passwords are seldom set
 
-    async with _turns.turn(host):
-        judged = await asyncio.to_thread(zxcvbn, password[:MAX_JUDGED_LENGTH], user_inputs=known)
-    return bool(judged["score"] < LEAST_SCORE)
+    async with _limit.slot(host):
+        result = await asyncio.to_thread(zxcvbn, password[:MAX_SCORED_LENGTH], user_inputs=known)
+    return bool(result["score"] < LEAST_SCORE)
 
 
 def is_outdated(password_hash: str) -> bool:
@@ -90,8 +90,8 @@ def is_outdated(password_hash: str) -> bool:
 
 async def is_password(password_hash: str, password: str, host: str) -> bool:
     """Return True if the password matches. Takes as long without a hash, so that nobody learns which users exist."""
-    async with _turns.turn(host):
-        is_right = await asyncio.to_thread(_verify, password_hash or _nobody_s_hash(), password[: MAX_LENGTH + 1])
+    async with _limit.slot(host):
+        is_right = await asyncio.to_thread(_verify, password_hash or _dummy_hash(), password[: MAX_LENGTH + 1])
     return is_right and bool(password_hash)
 
 
@@ -103,5 +103,5 @@ def _verify(password_hash: str, password: str) -> bool:
 
 
 @cache
-def _nobody_s_hash() -> str:
+def _dummy_hash() -> str:
     return HASHER.hash("nobody has this password")

@@ -47,15 +47,20 @@ async def write_typed(visit: Visit, content: str, subject: str) -> str:
     return reason.reason
 
 
-async def shown_reasons(visit: Visit, reasons: Iterable[str]) -> dict[str, str]:
+async def reason_texts_of(visit: Visit, reasons: Iterable[str]) -> dict[str, str]:
     """Return the text of each reason. One from the command line is its own text; one that was erased is ""."""
     return await visit.read(texts_of, set(reasons))
 
 
-async def ask(
-    visit: Visit, kind: OwnerTaskKind, arguments: dict[str, str], reason: str = "", *, also: Beside | None = None
+async def request_task(
+    visit: Visit,
+    kind: OwnerTaskKind,
+    arguments: dict[str, str],
+    reason: str = "",
+    *,
+    write_details: Beside | None = None,
 ) -> str:
-    """Request an operation from the relay, and return the id of the task. `also` is written with the request.
+    """Request an operation from the relay, and return the id of the task. `write_details` is written with the request.
 
     A typed reason is deleted with the person whom the task is about; that of an erasure stays. A user whom an OpenID
     provider vouches for requests without a session.
@@ -70,8 +75,8 @@ async def ask(
     def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
         if reason:
             write_reason(connection, typed)
-        if also is not None:
-            also(connection, events)
+        if write_details is not None:
+            write_details(connection, events)
 
     command = owner_task.RequestOwnerTask(
         kind=kind,

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from api.access.auth import authentication_failed
-from api.http.database import in_time, read
+from api.http.database import read, with_timeout
 from api.http.errors import query_not_valid
 from api.http.fields import FIELDS
 from api.http.languages import Language, language_of
@@ -94,7 +94,7 @@ class Visit:
         self.opened: Person | None = None
         self.token = self.cookie(cookies.SESSION)
         """The token that opens the session."""
-        self._stranger = self.cookie(cookies.FORM)
+        self._anonymous_token = self.cookie(cookies.FORM)
         self.cookies: list[tuple[str, str, timedelta | None]] = []
         """Cookies for the answer: name, value ("" to delete it) and lifetime."""
 
@@ -172,19 +172,19 @@ class Visit:
         self, work: Callable[..., T], *arguments: Any, within_s: float = WRITE_TIMEOUT_S, **named: Any
     ) -> T:
         """Run a blocking call in a thread and return its result. Raises StoreUnavailable when it takes too long."""
-        return await in_time(asyncio.to_thread(work, *arguments, **named), within_s=within_s)
+        return await with_timeout(asyncio.to_thread(work, *arguments, **named), within_s=within_s)
 
     @property
     def csrf_token(self) -> str:
         """The token of every form: bound to the session, or to a stranger's browser."""
-        if not (self.token if self.opened else self._stranger):
-            self._stranger = new_token()
-            self.set_cookie(cookies.FORM, self._stranger)
-        return hmac.new((self.token if self.opened else self._stranger).encode(), b"form", "sha256").hexdigest()
+        if not (self.token if self.opened else self._anonymous_token):
+            self._anonymous_token = new_token()
+            self.set_cookie(cookies.FORM, self._anonymous_token)
+        return hmac.new((self.token if self.opened else self._anonymous_token).encode(), b"form", "sha256").hexdigest()
 
     def is_own_form(self) -> bool:
         """Return True if the form carries the token of a page of this session."""
-        key = self.token if self.opened else self._stranger
+        key = self.token if self.opened else self._anonymous_token
         return bool(key) and hmac.compare_digest(self.form.secret("csrf").encode(), self.csrf_token.encode())
 
     def require_all(self) -> None:
@@ -225,13 +225,13 @@ class Visit:
         if notice:
             self.set_cookie(cookies.NOTICE, "")
         here = self.request.url.path
-        place = next((home for part, home in _HOMES.items() if here.startswith(ROOT + part)), here)
-        shown = [screen for screen in self.console.navigation if self.opened and self.opened.may_see(screen)]
+        active_path = next((home for part, home in _HOMES.items() if here.startswith(ROOT + part)), here)
+        screens = [screen for screen in self.console.navigation if self.opened and self.opened.may_see(screen)]
         current = max(
             (
                 screen
-                for screen in shown
-                if place.startswith(ROOT + screen.path) and (screen.path != "/" or place == f"{ROOT}/")
+                for screen in screens
+                if active_path.startswith(ROOT + screen.path) and (screen.path != "/" or active_path == f"{ROOT}/")
             ),
             key=lambda screen: len(screen.path),
             default=None,
@@ -239,7 +239,7 @@ class Visit:
         return {
             "person": self.opened,
             "here": here + (f"?{self.request.url.query}" if self.request.url.query else ""),
-            "navigation": [(ROOT + screen.path, self._(screen.nav), screen is current) for screen in shown],
+            "navigation": [(ROOT + screen.path, self._(screen.nav), screen is current) for screen in screens],
             "notice": notice,
             "csrf": Markup('<input type="hidden" name="csrf" value="{}">').format(self.csrf_token),
         }

@@ -67,7 +67,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         """The hidden fields of a form about the same imports."""
         return [(name, getattr(self, name)) for name in NAMES if getattr(self, name)]
 
-    def narrowed(self, reach: Sequence[str]) -> Narrowed:
+    def restricted_to(self, reach: Sequence[str]) -> Narrowed:
         """Return the filter for the query, within the suppliers that the user sees; another supplier has no imports."""
         suppliers = tuple(code for code in reach if not self.supplier or code == self.supplier)
         return Narrowed(

@@ -18,13 +18,13 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 Path = tuple[str, ...]
 
 
-class PayloadPlace(msgspec.Struct, kw_only=True):
+class PayloadNode(msgspec.Struct, kw_only=True):
     """A field or element: its name, and either its value or its children."""
 
     name: str
     path: str
     value: str = ""
-    children: list["PayloadPlace"] = []
+    children: list["PayloadNode"] = []
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     number_below: int = 0
@@ -43,7 +43,7 @@ class PayloadPlace(msgspec.Struct, kw_only=True):
 class PayloadTree(msgspec.Struct, frozen=True):
     """Root fields, problems whose field is not in the payload, and the number of values before the next page."""
 
-    nodes: list[PayloadPlace]
+    nodes: list[PayloadNode]
     elsewhere: tuple[Problem, ...]
     next_after: int | None
 
@@ -68,8 +68,8 @@ def payload_tree(
     at_errors, at_warnings = _by_place(errors), _by_place(warnings)
     page = list(islice(_values(account, ()), after, after + MAX_VALUES + 1))
     more = after + MAX_VALUES if len(page) > MAX_VALUES else None
-    root = PayloadPlace(name="", path="")
-    known: dict[Path, PayloadPlace] = {(): root}
+    root = PayloadNode(name="", path="")
+    known: dict[Path, PayloadNode] = {(): root}
     for path, value in page[:MAX_VALUES]:
         _add(known, path, shown_value(value))
     for path in () if after else dict.fromkeys((*at_errors, *at_warnings)):
@@ -79,8 +79,8 @@ def payload_tree(
                 _add(known, path, shown_value(value))
             elif _is_parent(_value_at(account, path[:-1])):
                 _add(known, path, "")
-    for path, place in known.items():
-        place.problems, place.warnings = at_errors.pop(path, ()), at_warnings.pop(path, ())
+    for path, node in known.items():
+        node.problems, node.warnings = at_errors.pop(path, ()), at_warnings.pop(path, ())
     _count(root)
     left = [problem for found in (*at_errors.values(), *at_warnings.values()) for problem in found]
     elsewhere = (*root.problems, *root.warnings, *left)
@@ -113,30 +113,30 @@ def _values(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         yield from _values(below, (*path, str(name)))
 
 
-def _add(known: dict[Path, PayloadPlace], path: Path, value: str) -> None:
+def _add(known: dict[Path, PayloadNode], path: Path, value: str) -> None:
     """Add a field and its missing ancestors."""
     for length in range(1, len(path) + 1):
-        here = path[:length]
-        if here not in known:
-            known[here] = PayloadPlace(name=here[-1], path=".".join(here))
-            known[here[:-1]].children.append(known[here])
+        prefix = path[:length]
+        if prefix not in known:
+            known[prefix] = PayloadNode(name=prefix[-1], path=".".join(prefix))
+            known[prefix[:-1]].children.append(known[prefix])
     known[path].value = value
 
 
-def _count(place: PayloadPlace) -> int:
+def _count(node: PayloadNode) -> int:
     """Set `number_below` of the tree, and return the number of problems of this field and its descendants."""
-    place.number_below = sum(map(_count, place.children))
-    return place.number_below + len(place.problems) + len(place.warnings)
+    node.number_below = sum(map(_count, node.children))
+    return node.number_below + len(node.problems) + len(node.warnings)
 
 
 def _by_place(problems: Sequence[Problem]) -> dict[Path, tuple[Problem, ...]]:
     """Group problems by path. A problem about a whole object belongs to the object's path."""
-    places: dict[Path, tuple[Problem, ...]] = {}
+    by_path: dict[Path, tuple[Problem, ...]] = {}
     for problem in problems:
         path = tuple(problem.attr.removesuffix(f".{_WHOLE}").split("."))
         path = () if path == (_WHOLE,) else path
-        places[path] = (*places.get(path, ()), problem)
-    return places
+        by_path[path] = (*by_path.get(path, ()), problem)
+    return by_path
 
 
 def shown_value(value: Any) -> str:

@@ -14,7 +14,7 @@ from console.access.people import EVERYBODY
 from console.access.visit import ROOT, Visit, page
 from console.presentation.listing import Filter
 from console.presentation.texts import N_
-from console.screens.paging import Pages, PlaceNumber, PlaceText, page_of
+from console.screens.paging import NumberKey, Pages, TextKey, page_of
 from eventstore.clock import now
 from projections.queries.supplier_overview import supplier_codes
 from projections.views.error_statistics import RefusalCount, refused_requests
@@ -65,14 +65,14 @@ async def error_code(visit: Visit) -> Response:
 async def _failures(visit: Visit, suppliers: Sequence[str], code: str) -> tuple[Sequence[FailureCount], Pages]:
     """Return a page of the failures of imports, of one code or "" for all."""
     query = partial(failure_counts, suppliers=suppliers, today=_today(), days=DAYS, code=code)
-    kind = tuple[PlaceNumber, PlaceNumber, PlaceText, PlaceText, PlaceText]
+    kind = tuple[NumberKey, NumberKey, TextKey, TextKey, TextKey]
     return await page_of(visit, "after", query, kind, AT_ONCE)
 
 
 async def _refusals(visit: Visit, suppliers: Sequence[str]) -> tuple[Sequence[RefusalCount], Pages]:
     """Return a page of the problems of refused requests."""
     query = partial(refused_requests, suppliers=suppliers, today=_today(), days=DAYS)
-    kind = tuple[PlaceNumber, PlaceText, PlaceText, PlaceText]
+    kind = tuple[NumberKey, TextKey, TextKey, TextKey]
     return await page_of(visit, "refused-after", query, kind, AT_ONCE, anchor="refused")
 
 

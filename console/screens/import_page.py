@@ -10,18 +10,18 @@ from starlette.responses import Response
 
 from api.endpoints.history_queries import as_of
 from api.endpoints.problem_queries import import_problems
-from api.http.beside import beside
+from api.http.body_checks import run_on_body
 from api.http.errors import not_found
 from api.http.limits import MAX_ANSWER_BYTES
 from console.access.people import DECIDERS, EVERYBODY, OPERATORS
-from console.access.requests import ask
+from console.access.requests import request_task
 from console.access.visit import Visit, action, page
 from console.presentation.formats import Formats
 from console.presentation.listing import import_address
 from console.presentation.payload_tree import PayloadTree, payload_tree, shown_value
 from console.presentation.texts import N_
 from console.presentation.timeline import Step, step_of, waits_for
-from console.screens.paging import Pages, PlaceNumber, PlaceText, no_place, page_of, pages, place_in
+from console.screens.paging import NumberKey, Pages, TextKey, invalid_key, key_in, page_of, pages
 from console.screens.personal_data import is_shown
 from console.screens.tasks import shown_tasks
 from eventstore.aggregates.aggregate import Command
@@ -57,31 +57,33 @@ CHANGES_AT_ONCE = 200
 _AFTER_ALL = 10**18
 
 
-class TablePlace(msgspec.Struct, frozen=True, array_like=True):
+class TableKey(msgspec.Struct, frozen=True, array_like=True):
     """A platform table, and the key of the row before a page."""
 
-    table: PlaceText
-    row: tuple[PlaceText | Annotated[int, Meta(ge=0, lt=2**31)], ...]
+    table: TextKey
+    row: tuple[TextKey | Annotated[int, Meta(ge=0, lt=2**31)], ...]
 
 
-class Past(msgspec.Struct, frozen=True):
+class ImportHistory(msgspec.Struct, frozen=True):
     """The readable events of an import up to a position."""
 
-    own: list[Recorded]
+    import_events: list[Recorded]
 
     @property
     def staged(self) -> list[Recorded]:
         """The events with a payload, newest first."""
-        return [recorded for recorded in reversed(self.own) if isinstance(recorded.event, ImportStaged)]
+        return [recorded for recorded in reversed(self.import_events) if isinstance(recorded.event, ImportStaged)]
 
     @property
     def is_erased(self) -> bool:
-        return any(isinstance(recorded.event, SubjectErased) for recorded in self.own)
+        return any(isinstance(recorded.event, SubjectErased) for recorded in self.import_events)
 
     @property
     def last_attempt(self) -> int | None:
         """The number of the newest attempt; None before the first."""
-        started = [recorded.event.attempt for recorded in self.own if isinstance(recorded.event, ImportStarted)]
+        started = [
+            recorded.event.attempt for recorded in self.import_events if isinstance(recorded.event, ImportStarted)
+        ]
         return started[-1] if started else None
 
 
@@ -92,10 +94,10 @@ async def import_page(visit: Visit) -> Response:
     entry = await visit.services.directory.supplier(supplier)
     if entry is None:
         raise not_found()
-    whole = await _past_of(visit, supplier, external, None)
+    whole = await _history_of(visit, supplier, external, None)
     query = partial(refused_attempts, external=external, suppliers=[supplier])
     rows, more_attempts = await page_of(
-        visit, "attempts-before", query, PlaceNumber, ATTEMPTS_AT_ONCE, place="number", anchor="attempts"
+        visit, "attempts-before", query, NumberKey, ATTEMPTS_AT_ONCE, key_attribute="number", anchor="attempts"
     )
     attempts = [(row, [code_and_path(name) for name in row.problems]) for row in rows]
     common: dict[str, Any] = {
@@ -104,42 +106,42 @@ async def import_page(visit: Visit) -> Response:
         "attempts": attempts,
         "more_attempts": more_attempts,
     }
-    if whole.own:
+    if whole.import_events:
         return await _accepted(visit, whole, entry.status, common)
     if not attempts:
         raise not_found()
     return visit.render("import_refused.html", **common)
 
 
-async def _accepted(visit: Visit, whole: Past, supplier_status: str, common: dict[str, Any]) -> Response:
+async def _accepted(visit: Visit, whole: ImportHistory, supplier_status: str, common: dict[str, Any]) -> Response:
     supplier, external = common["supplier"], common["external"]
     is_clear = await is_shown(visit, supplier, external)
     upto = await as_of(visit.services.pool, visit.request) if visit.query("as_of") else None
-    past = whole if upto is None else await _past_of(visit, supplier, external, upto)
-    record = status_record(past.own)
+    history = whole if upto is None else await _history_of(visit, supplier, external, upto)
+    record = status_record(history.import_events)
     if record is None:
         raise not_found()
     line, more_events = await _line(visit, supplier, external, upto)
     is_live = record.status in ("PENDING", "IN_PROGRESS") and upto is None
     tasks = await visit.read(owner_tasks, "", {"supplier": supplier, "external": external}, 5)
     query = partial(attached_records, supplier=supplier, external=external)
-    kind = tuple[datetime, PlaceText]
+    kind = tuple[datetime, TextKey]
     records, more_records = await page_of(visit, "records-after", query, kind, PAGE, anchor="records-head")
     number = record.service_identifier
     response = visit.render(
         "import.html",
         **common,
-        **await _payloads(visit, past, is_clear=is_clear),
+        **await _payloads(visit, history, is_clear=is_clear),
         address=import_address(supplier, external),
         record=record,
-        waits=_waits(visit, past.own[-1], record.status, supplier_status),
-        attempt=past.last_attempt,
+        waits=_waits(visit, history.import_events[-1], record.status, supplier_status),
+        attempt=history.last_attempt,
         is_live=is_live,
         entries=await _entries(visit, line.events),
         more_events=more_events,
         as_of=visit.query("as_of"),
         line=line,
-        is_erased=past.is_erased,
+        is_erased=history.is_erased,
         is_clear=is_clear,
         tables=await _tables(visit, number, is_clear=is_clear) if number else [],
         records=records,
@@ -182,9 +184,9 @@ async def erase_person(visit: Visit) -> Response:
 async def _request(visit: Visit, kind: OwnerTaskKind) -> Response:
     """Request an operation of the database's owner. Raises ApiError 404 if there is no import."""
     supplier, external, reason = visit.path("supplier"), visit.path("external"), visit.reason()
-    if not (await _past_of(visit, supplier, external, None)).own:
+    if not (await _history_of(visit, supplier, external, None)).import_events:
         raise not_found()
-    await ask(visit, kind, {"supplier": supplier, "external": external}, reason)
+    await request_task(visit, kind, {"supplier": supplier, "external": external}, reason)
     notice = visit._("The operation was requested. This page shows its progress.")
     return visit.redirect(import_address(supplier, external), notice=notice)
 
@@ -195,9 +197,9 @@ async def _decided(visit: Visit, command: Command, notice: str) -> Response:
     return visit.redirect(import_address(supplier, external), notice=notice)
 
 
-async def _past_of(visit: Visit, supplier: str, external: str, upto: int | None) -> Past:
+async def _history_of(visit: Visit, supplier: str, external: str, upto: int | None) -> ImportHistory:
     events = await visit.read(newest_of_import, supplier, external, upto)
-    return Past([recorded for recorded in events if not isinstance(recorded.event, Unreadable)])
+    return ImportHistory([recorded for recorded in events if not isinstance(recorded.event, Unreadable)])
 
 
 def _waits(visit: Visit, last: Recorded, status: str, supplier_status: str) -> str:
@@ -213,7 +215,7 @@ def _waits(visit: Visit, last: Recorded, status: str, supplier_status: str) -> s
 
 async def _line(visit: Visit, supplier: str, external: str, upto: int | None) -> tuple[TimeLine, Pages]:
     """Return a page of the account's events, newest first."""
-    before = place_in(visit, "before", PlaceNumber) or _AFTER_ALL
+    before = key_in(visit, "before", NumberKey) or _AFTER_ALL
     query = partial(account_time_line, before=before, limit=EVENTS_AT_ONCE)
     line = await visit.read(query, supplier, external, upto)
     return line, pages(visit, "before", line.next_before or None, anchor="line")
@@ -231,11 +233,11 @@ async def _entries(visit: Visit, events: list[Recorded]) -> list[tuple[Recorded,
 
 async def _tables(visit: Visit, number: str, *, is_clear: bool) -> list[dict[str, Any]]:
     """Return the platform rows of the account by table. One table begins after the key in the address."""
-    after = place_in(visit, "rows-after", TablePlace)
+    after = key_in(visit, "rows-after", TableKey)
     try:
         tables = await visit.read(platform_records, number, (after.table, after.row) if after else None)
     except ValueError as error:
-        raise no_place(visit, "rows-after") from error
+        raise invalid_key(visit, "rows-after") from error
     shown = []
     for table in tables:
         rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
@@ -255,16 +257,16 @@ async def _tables(visit: Visit, number: str, *, is_clear: bool) -> list[dict[str
     return shown
 
 
-async def _payloads(visit: Visit, past: Past, *, is_clear: bool) -> dict[str, Any]:
+async def _payloads(visit: Visit, history: ImportHistory, *, is_clear: bool) -> dict[str, Any]:
     """Return the chosen or newest payload as a tree with its problems, and the difference between two payloads."""
-    start = past.own.index(past.staged[0]) if past.staged else 0
-    problems = import_problems(past.own[start:])
-    chosen = next((row for row in past.staged if str(row.version) == visit.query("payload")), past.staged[0])
-    tree = await _tree(visit, chosen, problems if chosen is past.staged[0] else None, is_clear=is_clear)
-    before = place_in(visit, "versions-before", PlaceNumber) or _AFTER_ALL
-    versions = [row for row in past.staged if row.version < before]
+    start = history.import_events.index(history.staged[0]) if history.staged else 0
+    problems = import_problems(history.import_events[start:])
+    chosen = next((row for row in history.staged if str(row.version) == visit.query("payload")), history.staged[0])
+    tree = await _tree(visit, chosen, problems if chosen is history.staged[0] else None, is_clear=is_clear)
+    before = key_in(visit, "versions-before", NumberKey) or _AFTER_ALL
+    versions = [row for row in history.staged if row.version < before]
     last = versions[VERSIONS_AT_ONCE - 1].version if len(versions) > VERSIONS_AT_ONCE else None
-    changes, more_changes = await _changes(visit, past, is_clear=is_clear)
+    changes, more_changes = await _changes(visit, history, is_clear=is_clear)
     return {
         "problems": problems,
         "tree": tree,
@@ -284,8 +286,8 @@ async def _tree(visit: Visit, staged: Recorded, problems: Any, *, is_clear: bool
     if body is None:
         return None
     errors, warnings = (problems.errors, problems.warnings) if problems else ((), ())
-    after = place_in(visit, "tree-after", PlaceNumber) or 0
-    return await beside(body, partial(payload_tree, is_clear=is_clear, after=after), body, errors, warnings)
+    after = key_in(visit, "tree-after", NumberKey) or 0
+    return await run_on_body(body, partial(payload_tree, is_clear=is_clear, after=after), body, errors, warnings)
 
 
 async def _body(visit: Visit, staged: Recorded) -> bytes | None:
@@ -294,18 +296,18 @@ async def _body(visit: Visit, staged: Recorded) -> bytes | None:
     return bodies.get(staged.stream)
 
 
-async def _changes(visit: Visit, past: Past, *, is_clear: bool) -> tuple[list[FieldChange] | None, Pages]:
+async def _changes(visit: Visit, history: ImportHistory, *, is_clear: bool) -> tuple[list[FieldChange] | None, Pages]:
     """Return a page of the difference between two chosen payloads; None if none are chosen."""
-    wanted, after = [visit.query("from"), visit.query("to")], place_in(visit, "changes-after", PlaceNumber) or 0
-    if not any(wanted):
+    chosen_versions, after = [visit.query("from"), visit.query("to")], key_in(visit, "changes-after", NumberKey) or 0
+    if not any(chosen_versions):
         return None, pages(visit, "changes-after", None)
-    by_version = {str(row.version): row for row in past.staged}
-    if any(version not in by_version for version in wanted):
+    by_version = {str(row.version): row for row in history.staged}
+    if any(version not in by_version for version in chosen_versions):
         raise visit.invalid("from", N_("Select two payloads of this import."), "invalid_choice")
-    bodies = [body for version in wanted if (body := await _body(visit, by_version[version])) is not None]
+    bodies = [body for version in chosen_versions if (body := await _body(visit, by_version[version])) is not None]
     if len(bodies) < 2:
         return [], pages(visit, "changes-after", None)
-    compared = await beside(max(bodies, key=len), bounded_difference, *bodies, COMPARED, MAX_ANSWER_BYTES)
+    compared = await run_on_body(max(bodies, key=len), bounded_difference, *bodies, COMPARED, MAX_ANSWER_BYTES)
     changes = msgspec.json.decode(compared, type=list[FieldChange])[after:]
     more = after + CHANGES_AT_ONCE if len(changes) > CHANGES_AT_ONCE else None
     shown = [_shown_change(change, is_clear=is_clear) for change in changes[:CHANGES_AT_ONCE]]

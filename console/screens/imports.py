@@ -12,7 +12,7 @@ from console.access.people import DECIDERS, EVERYBODY
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.listing import CSV, NAMES, SEARCH, Filter, hidden, import_address, revealed
 from console.presentation.texts import N_
-from console.screens.paging import no_place
+from console.screens.paging import invalid_key
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
 from eventstore.clock import now
@@ -45,7 +45,7 @@ async def imports(visit: Visit) -> Response:
     chosen, after = _filter_of_address(visit), visit.query("after")
     codes = await _codes(visit)
     suppliers = [code for code in codes if chosen.supplier in ("", code)]
-    listed = await _page(visit, chosen.narrowed(codes), after)
+    listed = await _page(visit, chosen.restricted_to(codes), after)
     attempts: dict[str, Any] = {}
     if chosen.q and not after:
         for attempt in await visit.read(refused_attempts, chosen.q, suppliers):
@@ -90,13 +90,13 @@ def _filter_of_form(visit: Visit) -> Filter:
 @page("/imports/export/", roles=EVERYBODY)
 async def export_list(visit: Visit) -> Response:
     """Return the whole list as CSV."""
-    query = partial(_export_page, narrowed=_filter_of_address(visit).narrowed(await _codes(visit)))
+    query = partial(_export_page, criteria=_filter_of_address(visit).restricted_to(await _codes(visit)))
     headers = {"Content-Disposition": 'attachment; filename="imports.csv"'}
     return await visit.services.lists.answer(visit, query, "", CSV, headers)
 
 
-async def _export_page(connection: Any, after: str, narrowed: Narrowed) -> tuple[Sequence[ListedRow], str | None]:
-    listed = await list_imports(connection, narrowed, after=after, limit=EXPORTED_AT_ONCE)
+async def _export_page(connection: Any, after: str, criteria: Narrowed) -> tuple[Sequence[ListedRow], str | None]:
+    listed = await list_imports(connection, criteria, after=after, limit=EXPORTED_AT_ONCE)
     return listed.imports, listed.next_after or None
 
 
@@ -148,8 +148,8 @@ async def _selection(visit: Visit) -> tuple[str, Filter, list[tuple[str, str]]]:
     if visit.form.text("scope") == "all":
         return verb, listed, await _matching(visit, status, listed)
     names = [value.partition("/")[::2] for value in visit.form.all("chosen")]
-    own = [(code, external) for code, external in names if external and visit.person.may_touch(code)][:MOST_AT_ONCE]
-    rows: Sequence[ListedRow] = await visit.read(imports_named, own)
+    selected = [(code, external) for code, external in names if external and visit.person.may_touch(code)]
+    rows: Sequence[ListedRow] = await visit.read(imports_named, selected[:MOST_AT_ONCE])
     return verb, listed, [(row.supplier, row.external_account_number) for row in rows if row.status == status]
 
 
@@ -157,20 +157,20 @@ async def _matching(visit: Visit, status: str, listed: Filter) -> list[tuple[str
     """Return the imports that match the filter and have the status of the action, MOST_AT_ONCE at most."""
     if listed.status not in ("", status):
         return []
-    narrowed = msgspec.structs.replace(listed, status=status).narrowed(await _codes(visit))
+    criteria = msgspec.structs.replace(listed, status=status).restricted_to(await _codes(visit))
     chosen: list[tuple[str, str]] = []
     after: str | None = ""
     while len(chosen) < MOST_AT_ONCE and after is not None:
-        rows, after = await visit.read(_export_page, after, narrowed)
+        rows, after = await visit.read(_export_page, after, criteria)
         chosen += [(row.supplier, row.external_account_number) for row in rows]
     return chosen[:MOST_AT_ONCE]
 
 
-async def _page(visit: Visit, narrowed: Narrowed, after: str) -> ListPage:
+async def _page(visit: Visit, criteria: Narrowed, after: str) -> ListPage:
     try:
-        return await visit.read(partial(list_imports, narrowed=narrowed, after=after))
+        return await visit.read(partial(list_imports, narrowed=criteria, after=after))
     except ValueError as error:
-        raise no_place(visit, "after") from error
+        raise invalid_key(visit, "after") from error
 
 
 async def _codes(visit: Visit) -> list[str]:

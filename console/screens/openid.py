@@ -12,7 +12,7 @@ from console.access.visit import ROOT, Visit, page
 from console.presentation.texts import N_
 from eventstore.clock import now
 from projections.auxiliary.user_details import UserDetails, details_by_email, details_by_openid, set_openid
-from workers.operations import MAX_NAME, UserNotPossible, keep_details, new_user_id, user_of
+from workers.operations import MAX_NAME, UserNotPossible, insert_details, new_user_id, user_of
 
 if TYPE_CHECKING:
     from console.access.openid import OpenIdIdentity, OpenIdProvider
@@ -73,9 +73,9 @@ async def _user_of(visit: Visit, identity: "OpenIdIdentity") -> str:
             )  # a user here has the address, and nothing proves that it is the same person
         if details is not None:
             await visit.written(_bind, visit, details.user_id, identity.openid)
-    fresh = None
+    created = None
     if details is None:
-        details = fresh = UserDetails(
+        details = created = UserDetails(
             user_id=new_user_id(),
             email=identity.email,
             organisation=grant.organisation,
@@ -88,9 +88,11 @@ async def _user_of(visit: Visit, identity: "OpenIdIdentity") -> str:
     if (user.role, user.suppliers) == (grant.role, grant.suppliers):
         return details.user_id
     arguments = {"organisation": grant.organisation, "role": grant.role, "suppliers": ",".join(grant.suppliers)}
-    also: Any = None if fresh is None else lambda connection, events: keep_details(connection, fresh)
+    write_details: Any = None if created is None else lambda connection, events: insert_details(connection, created)
     try:
-        task = await requests.ask(visit, "user_openid", arguments | {"user_id": details.user_id}, also=also)
+        task = await requests.request_task(
+            visit, "user_openid", arguments | {"user_id": details.user_id}, write_details=write_details
+        )
     except UserNotPossible:
         raise visit.refusal(403, _FAILED) from None
     await requests.finished(visit, task)

@@ -6,10 +6,10 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from console.access.people import EVERYBODY
-from console.access.requests import shown_reasons
+from console.access.requests import reason_texts_of
 from console.access.visit import ROOT, Visit, page
 from console.presentation.texts import N_
-from console.screens.paging import PlaceNumber, PlaceText, page_of
+from console.screens.paging import NumberKey, TextKey, page_of
 from eventstore.clock import now
 from eventstore.log.intake_stop import read_intake_stop
 from projections.queries.supplier_overview import supplier_codes, supplier_standings
@@ -31,8 +31,8 @@ async def overview(visit: Visit) -> Response:
     """Show the progress of the suppliers, and the activity of a period."""
     at, reach = now(), visit.person.listed_reach
     query = partial(supplier_standings, reach=reach, at=at)
-    standings, more = await page_of(visit, "after", query, tuple[PlaceNumber, PlaceText], AT_ONCE)
-    reasons = await shown_reasons(visit, [standing.reason for standing in standings])
+    standings, more = await page_of(visit, "after", query, tuple[NumberKey, TextKey], AT_ONCE)
+    reasons = await reason_texts_of(visit, [standing.reason for standing in standings])
     period = visit.query("period") if visit.query("period") in PERIODS else "hour"
     chosen = visit.query("supplier")
     codes = await visit.read(supplier_codes, reach)

@@ -1,4 +1,4 @@
-"""Pages of lists. The address holds the place where a page begins: the sort key of the last row before it.
+"""Pages of lists. The address holds the sort key of the last row before the page.
 
 With a key instead of a number of rows, every page costs the same, and new rows do not shift the others.
 """
@@ -17,8 +17,8 @@ from console.presentation.texts import N_
 
 T = TypeVar("T")
 Row = TypeVar("Row")
-PlaceNumber = Annotated[int, Meta(ge=0, lt=10**18)]
-PlaceText = Annotated[str, Meta(max_length=1_000, pattern="^[^\\x00]*$")]
+NumberKey = Annotated[int, Meta(ge=0, lt=10**18)]
+TextKey = Annotated[str, Meta(max_length=1_000, pattern="^[^\\x00]*$")]
 """Types of sort keys in addresses."""
 
 
@@ -39,49 +39,49 @@ async def page_of(
     kind: Any,
     size: int,
     *,
-    place: str = "place",
+    key_attribute: str = "place",
     anchor: str = "",
     start: Any = None,
 ) -> tuple[Sequence[Row], Pages]:
     """Return the rows of the page that the address names, and the addresses of other pages.
 
     `name` is the parameter of the address; its last word, `before` or `after`, is the parameter of the query, which is
-    `start` on the first page. `place` is the attribute of a row that is its place, of the type `kind`.
+    `start` on the first page. `key_attribute` is the attribute of a row that is its sort key, of the type `kind`.
     """
-    begins = place_in(visit, name, kind)
+    begins = key_in(visit, name, kind)
     begins = start if begins is None else begins
     bound = {} if begins is None else {name.rpartition("-")[2]: begins}
     rows = await visit.read(partial(query, **bound, limit=size + 1))
-    last = attrgetter(place)(rows[size - 1]) if len(rows) > size else None
+    last = attrgetter(key_attribute)(rows[size - 1]) if len(rows) > size else None
     return rows[:size], pages(visit, name, last, anchor=anchor)
 
 
-def place_in(visit: Visit, name: str, kind: Any) -> Any:
-    """Read the place from the address: JSON, or plain text for `str`. None for a first page. Raises NotValid."""
+def key_in(visit: Visit, name: str, kind: Any) -> Any:
+    """Read the sort key from the address: JSON, or plain text for `str`. None for a first page. Raises NotValid."""
     text = visit.request.query_params.get(name, "")
     if not text or kind is str:
         return text.strip().replace("\0", "") or None
     try:
         return msgspec.json.decode(text, type=kind)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise no_place(visit, name) from error
+        raise invalid_key(visit, name) from error
 
 
-def no_place(visit: Visit, name: str) -> Exception:
-    """Return the refusal of an invalid place."""
+def invalid_key(visit: Visit, name: str) -> Exception:
+    """Return the refusal of an invalid sort key in the address."""
     return visit.invalid(name, N_("The value must come from the link to the next page."))
 
 
 def pages(visit: Visit, name: str, after: Any, *, anchor: str = "", path: str = "", has_begun: bool = True) -> Pages:
-    """Return the addresses of the first page, and of the page that begins `after` a place; None if there is none.
+    """Return the addresses of the first page, and of the page after the sort key `after`; "" if there is none.
 
-    Other parameters of the address stay: filters, and the places of other lists. `path` is the address of the page if
-    the request was a form. `has_begun` is False if the place in the address belongs to another list.
+    Other parameters of the address stay: filters, and the keys of other lists. `path` is the address of the page if
+    the request was a form. `has_begun` is False if the key in the address belongs to another list.
     """
     others = {key: value for key, value in visit.request.query_params.items() if key != name and value}
 
-    def address(place: str) -> str:
-        parameters = others | {name: place} if place else others
+    def address(key: str) -> str:
+        parameters = others | {name: key} if key else others
         query = f"?{urlencode(parameters)}" if parameters else ""
         return (path or visit.request.url.path) + query + (f"#{anchor}" if anchor else "")
 

@@ -12,7 +12,7 @@ from console.access.requests import typed_reason
 from console.access.visit import Visit, action, page
 from console.presentation.listing import import_address
 from console.presentation.texts import N_
-from console.screens.paging import PlaceNumber, page_of
+from console.screens.paging import NumberKey, page_of
 from eventstore.aggregates import import_process
 from eventstore.aggregates.disclosure import ShowPersonalData, stream_of
 from eventstore.clock import now
@@ -30,7 +30,7 @@ MIN_REASON = 3
 async def disclosures(visit: Visit) -> Response:
     """List accesses to personal data, newest first."""
     query = partial(newest_disclosures, suppliers=visit.person.reach)
-    rows, more = await page_of(visit, "before", query, PlaceNumber, AT_ONCE, place="position", start=0)
+    rows, more = await page_of(visit, "before", query, NumberKey, AT_ONCE, key_attribute="position", start=0)
     people = await visit.read(details_of, {row.user_id for row in rows})
     reasons = await visit.read(reasons_of, {row.reason for row in rows})
     return visit.render("personal_data.html", rows=rows, people=people, reasons=reasons, more=more)

@@ -8,11 +8,11 @@ from starlette.responses import Response
 from api.http.database import in_thread
 from api.http.errors import not_found
 from console.access.people import EVERYBODY, OPERATORS
-from console.access.requests import ask
+from console.access.requests import request_task
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.listing import import_address
 from console.presentation.texts import N_
-from console.screens.paging import PlaceNumber, page_of
+from console.screens.paging import NumberKey, page_of
 from console.screens.tasks import shown_tasks
 from eventstore.aggregates.import_process import identity_of
 from eventstore.aggregates.owner_task import OwnerTaskKind
@@ -50,7 +50,7 @@ async def projection(visit: Visit) -> Response:
     standings = [row for row in await _standings(visit) if row.name == name]
     query = partial(parked_in, name=name, suppliers=person.reach)
     parked, more = await page_of(
-        visit, "parked-after", query, PlaceNumber, PARKED_PAGE, place="position", anchor="parked"
+        visit, "parked-after", query, NumberKey, PARKED_PAGE, key_attribute="position", anchor="parked"
     )
     tasks = await _tasks(visit, name)
     shown = await shown_tasks(visit, tasks)
@@ -98,7 +98,7 @@ async def switch_projection(visit: Visit) -> Response:
 
 async def _request(visit: Visit, kind: OwnerTaskKind, reason: str, **more: str) -> Response:
     name = _name(visit)
-    await ask(visit, kind, {"name": name} | more, reason)
+    await request_task(visit, kind, {"name": name} | more, reason)
     notice = visit._("The operation was requested. This page shows its progress.")
     return visit.redirect(f"{ROOT}/projections/{name}/", notice=notice)
 

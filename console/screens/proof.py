@@ -8,10 +8,10 @@ import msgspec
 from starlette.responses import Response
 
 from console.access.people import EVERYBODY
-from console.access.requests import ask
+from console.access.requests import request_task
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.texts import N_
-from console.screens.paging import PlaceNumber, pages, place_in
+from console.screens.paging import NumberKey, key_in, pages
 from console.screens.tasks import shown_tasks
 from eventstore.events import supplier_in
 from eventstore.log.intake_stop import read_intake_stop
@@ -66,7 +66,7 @@ async def verify_log(visit: Visit) -> Response:
         arguments["against"] = (await _compared(visit, _note_in(text))).note
         if not arguments["against"]:
             raise visit.refusal(400, N_("The text must be a checkpoint that this log's key has signed."))
-    await ask(visit, "log_verify", {name: value for name, value in arguments.items() if value})
+    await request_task(visit, "log_verify", {name: value for name, value in arguments.items() if value})
     notice = visit._("The operation was requested. This page shows its progress.")
     return visit.redirect(f"{ROOT}/proof/", notice=notice)
 
@@ -110,7 +110,7 @@ async def _compared(visit: Visit, note: str) -> Compared:
 
 async def _shown(visit: Visit, comparison: Compared | None, note: str) -> Response:
     reach = visit.person.reach
-    listed = await visit.read(checkpoint_page, place_in(visit, "before", PlaceNumber))
+    listed = await visit.read(checkpoint_page, key_in(visit, "before", NumberKey))
     tasks = await visit.read(owner_tasks, "log_verify", {}, 5)
     results = [msgspec.json.decode(task.outcome) for task in tasks if task.outcome][:1]
     findings = [(finding, supplier_in(finding)) for outcome in results for finding in outcome.get("problems", ())]

@@ -10,15 +10,15 @@ from api.http.networks import host_of
 from console.access import cookies, entry
 from console.access.passwords import (
     MIN_LENGTH,
-    Turns,
+    HostLimit,
     has_wrong_length,
     hashed_password,
     is_guessable,
     is_outdated,
     is_password,
 )
-from console.access.patience import Tries, delay_s, wait_s
 from console.access.people import EVERYBODY, Person
+from console.access.throttling import ThrottleKeys, delay_s, wait_s
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.texts import LANGUAGES
 from eventstore.aggregates.user import UserSignedIn, stream_of
@@ -27,7 +27,7 @@ from projections.auxiliary.sessions import Failures, count_try, give_back, link_
 from projections.auxiliary.user_details import details_by_email, details_of, renew_password_hash
 
 MAX_EMAIL = 254
-admissions = Turns(2)
+admissions = HostLimit(2)
 """Limit for counting tries, so that one host uses few database connections."""
 
 
@@ -45,13 +45,13 @@ async def sign_in(visit: Visit) -> Response:
     if not visit.transport.is_safe_to_sign_in:
         return _form(visit, status=403)
     email, next_page = visit.form.text("email")[:MAX_EMAIL], visit.form.text("next")
-    user_id, waits = await _tried(visit, email, visit.form.secret("password"))
+    user_id, waits = await _authenticate(visit, email, visit.form.secret("password"))
     if waits:
         return _form(visit, email=email, next_page=next_page, waits_s=waits, status=429)
     if not user_id:
         return _form(visit, email=email, next_page=next_page, is_wrong=True, status=403)
-    tries = Tries.of(user_id, visit.transport.address)
-    await entry.begin(visit, user_id, "password", tries=[tries.account, tries.pair])
+    keys = ThrottleKeys.of(user_id, visit.transport.address)
+    await entry.begin(visit, user_id, "password", throttle_keys=[keys.account, keys.pair])
     return visit.redirect(next_page)
 
 
@@ -94,9 +94,9 @@ async def choose_password(visit: Visit) -> Response:
     password, again = visit.form.secret("password"), visit.form.secret("again")
     host = host_of(visit.transport.address)
     password_error, waits = "", 0
-    if await _asks_for_former(visit):
-        former = visit.form.secret("former")
-        user_id, waits = await _tried(visit, visit.person.email, former, only=visit.person.user_id)
+    if await _needs_current_password(visit):
+        current = visit.form.secret("former")
+        user_id, waits = await _authenticate(visit, visit.person.email, current, only_user=visit.person.user_id)
         if waits:
             password_error = visit._("Too many failed attempts. Try again in %(seconds)s seconds.", seconds=waits)
         elif not user_id:
@@ -122,33 +122,35 @@ async def sign_out(visit: Visit) -> Response:
     return visit.redirect(f"{ROOT}/sign-in/")
 
 
-async def _tried(visit: Visit, email: str, password: str, *, only: str = "") -> tuple[str, int]:
+async def _authenticate(visit: Visit, email: str, password: str, *, only_user: str = "") -> tuple[str, int]:
     """Return the id of the user with this address and password, "" for none, and the seconds until the next try.
 
-    Users of several organisations may have the address; `only` is the id of one of them. Failures are counted for each
-    user alone, so that nobody learns of the others.
+    Users of several organisations may have the address; `only_user` is the id of one of them. Failures are counted for
+    each user separately, so that no answer shows that others exist.
     """
     at, address = now(), visit.transport.address
-    host = Tries.of("", address).address
+    host = ThrottleKeys.of("", address).address
 
-    def left_s(known: Mapping[str, Failures]) -> float:
-        return min(wait_s(known, user_tries, at) for user_tries in tries.values())
+    def remaining_s(failures: Mapping[str, Failures]) -> float:
+        return min(wait_s(failures, keys, at) for keys in keys_by_user.values())
 
-    async with admissions.turn(host):
+    async with admissions.slot(host):
         users = await visit.read(details_by_email, visit.services.authority, email)
-        by_id = {user.user_id: user for user in users if only in ("", user.user_id)}
-        tries = {user_id: Tries.of(user_id, address) for user_id in by_id} or {"": Tries.of(email, address)}
-        names = sorted({name for user_tries in tries.values() for name in user_tries.names})
-        known = await visit.read(count_try, names, at, lambda known: not left_s(known))
-    if waits := left_s(known):
+        by_id = {user.user_id: user for user in users if only_user in ("", user.user_id)}
+        keys_by_user = {user_id: ThrottleKeys.of(user_id, address) for user_id in by_id} or {
+            "": ThrottleKeys.of(email, address)
+        }
+        names = sorted({name for keys in keys_by_user.values() for name in keys.names})
+        failures = await visit.read(count_try, names, at, lambda failures: not remaining_s(failures))
+    if waits := remaining_s(failures):
         return "", int(waits) + 1
-    await asyncio.sleep(min(delay_s(known, user_tries) for user_tries in tries.values()))
-    due = [user_id for user_id, user_tries in tries.items() if not wait_s(known, user_tries, at)]
-    hashes = [by_id[user_id].password_hash if user_id else "" for user_id in due]
-    rights = await asyncio.gather(*(is_password(password_hash, password, host) for password_hash in hashes))
-    for details in (by_id[user_id] for user_id, is_right in zip(due, rights, strict=True) if is_right):
+    await asyncio.sleep(min(delay_s(failures, keys) for keys in keys_by_user.values()))
+    allowed = [user_id for user_id, keys in keys_by_user.items() if not wait_s(failures, keys, at)]
+    hashes = [by_id[user_id].password_hash if user_id else "" for user_id in allowed]
+    matches = await asyncio.gather(*(is_password(password_hash, password, host) for password_hash in hashes))
+    for details in (by_id[user_id] for user_id, is_right in zip(allowed, matches, strict=True) if is_right):
         if await _is_active(visit, details.user_id):
-            await visit.read(give_back, names, at, known)
+            await visit.read(give_back, names, at, failures)
             if is_outdated(details.password_hash):
                 password_hash = await hashed_password(password, host)
                 await visit.read(renew_password_hash, visit.services.authority, details, password_hash)
@@ -162,7 +164,7 @@ def _known_of(person: Person) -> list[str]:
     return [person.email, *re.findall(r"\w{3,}", words)]
 
 
-async def _asks_for_former(visit: Visit) -> bool:
+async def _needs_current_password(visit: Visit) -> bool:
     """Return True if the current password must be entered: the user has one and has not signed in by a link."""
     user_id, session = visit.person.user_id, visit.person.session
     if not await _has_password(visit, user_id):
@@ -182,7 +184,7 @@ async def _has_password(visit: Visit, user_id: str) -> bool:
 
 
 async def _password_form(visit: Visit, password_error: str, status: int = 200) -> Response:
-    asks = await _asks_for_former(visit)
+    asks = await _needs_current_password(visit)
     return visit.render("password.html", status, least=MIN_LENGTH, password_error=password_error, asks_for_former=asks)
 
 

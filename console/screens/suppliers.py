@@ -12,7 +12,7 @@ from api.endpoints.supplier_settings import SUPPLIER_SETTINGS, URL, URLS
 from api.http.errors import not_found
 from api.http.status_codes import ApiError
 from console.access.people import EVERYBODY, OPERATORS
-from console.access.requests import ask, finished, shown_reasons, write_typed
+from console.access.requests import finished, reason_texts_of, request_task, write_typed
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.texts import N_
 from console.screens.paging import NO_PAGES, Pages, page_of
@@ -50,20 +50,26 @@ async def everything(visit: Visit) -> Response:
     own = "" if person.reach is None else person.organisation
     is_operator = person.may(OPERATORS)
     listed, more = await page_of(
-        visit, "supplier-after", partial(suppliers_page, suppliers=person.reach), str, AT_ONCE, place="code", start=""
+        visit,
+        "supplier-after",
+        partial(suppliers_page, suppliers=person.reach),
+        str,
+        AT_ONCE,
+        key_attribute="code",
+        start="",
     )
     keys: tuple[Sequence[Any], Pages] = ([], NO_PAGES)
     users = keys
     if is_operator:
         query: Any = partial(keys_page, organisation=own, within=person.reach)
-        keys = await page_of(visit, "key-after", query, str, AT_ONCE, place="key_id", anchor="keys", start="")
+        keys = await page_of(visit, "key-after", query, str, AT_ONCE, key_attribute="key_id", anchor="keys", start="")
         query = partial(users_page, organisation=own, within=person.reach)
-        users = await page_of(visit, "after", query, str, AT_ONCE, place="user_id", anchor="users", start="")
-    mine = {"organisation": own} if own else {}
+        users = await page_of(visit, "after", query, str, AT_ONCE, key_attribute="user_id", anchor="users", start="")
+    filters = {"organisation": own} if own else {}
     tasks = [
         task
         for kind in ("key_create", "key_revoke")
-        for task in (await visit.read(owner_tasks, kind, mine, 20) if is_operator else [])
+        for task in (await visit.read(owner_tasks, kind, filters, 20) if is_operator else [])
         if task.is_open or task.status == "FAILED"
     ]
     return visit.render(
@@ -80,13 +86,13 @@ async def everything(visit: Visit) -> Response:
 
 
 @page("/suppliers/{supplier}/", roles=EVERYBODY)
-async def one_supplier(visit: Visit) -> Response:
+async def supplier_page(visit: Visit) -> Response:
     """Show a supplier's status and settings, and the forms that change them."""
     supplier = await _supplier(visit)
     return visit.render(
         "supplier.html",
         supplier=supplier,
-        reason=(await shown_reasons(visit, [supplier.reason]))[supplier.reason],
+        reason=(await reason_texts_of(visit, [supplier.reason]))[supplier.reason],
         settings=[(name, row, row.shown(getattr(supplier, row.field))) for name, row in SUPPLIER_SETTINGS.items()],
         statuses=STATUSES,
         is_operator=visit.person.may(OPERATORS),
@@ -163,7 +169,7 @@ async def create_key(visit: Visit) -> Response:
     if role not in Role.__args__ or not (rate.isascii() and rate.isdigit() and len(rate) < 7):  # type: ignore[attr-defined]
         raise not_found()
     fresh = new_api_key()
-    await ask(
+    await request_task(
         visit,
         "key_create",
         {
@@ -179,7 +185,7 @@ async def create_key(visit: Visit) -> Response:
 
 
 @page("/keys/{key_id}/", roles=OPERATORS)
-async def one_key(visit: Visit) -> Response:
+async def key_page(visit: Visit) -> Response:
     """Show a key, and the form that revokes it."""
     return visit.render("key.html", key=await _key(visit))
 
@@ -190,7 +196,7 @@ async def revoke_key(visit: Visit) -> Response:
     key = await _key(visit)
     _require_confirmation(visit, key.key_id)
     arguments = {"organisation": key.organisation, "key_id": key.key_id}
-    await ask(visit, "key_revoke", arguments, visit.form.text("reason"))
+    await request_task(visit, "key_revoke", arguments, visit.form.text("reason"))
     return visit.redirect(HOME, notice=visit._("The key is being revoked. This takes up to two seconds."))
 
 
@@ -204,11 +210,11 @@ async def add_user(visit: Visit) -> Response:
     arguments = {"organisation": organisation, "role": role, "suppliers": ",".join(codes)}
     try:
         details = people.new_details(visit.form.text("email"), visit.form.text("name"), organisation)
-        task = await ask(
+        task = await request_task(
             visit,
             "user_create",
             arguments | {"user_id": details.user_id},
-            also=lambda connection, events: people.keep_details(connection, details),
+            write_details=lambda connection, events: people.insert_details(connection, details),
         )
     except people.UserNotPossible as refusal:
         raise ApiError(400, refusal.sentence) from refusal
@@ -217,7 +223,7 @@ async def add_user(visit: Visit) -> Response:
 
 
 @page("/users/{user_id}/", roles=OPERATORS)
-async def one_user(visit: Visit) -> Response:
+async def user_page(visit: Visit) -> Response:
     """Show a user, and the forms that change them."""
     user = await _user(visit)
     return visit.render("user.html", user=user, roles=people.ROLES, is_self=user.user_id == visit.person.user_id)
@@ -242,7 +248,7 @@ async def change_user(visit: Visit) -> Response:
             pass
         case _:
             raise not_found()
-    await finished(visit, await ask(visit, _TASKS[change], arguments))
+    await finished(visit, await request_task(visit, _TASKS[change], arguments))
     if change == "erase":
         return visit.redirect(HOME, notice=visit._("The user was erased."))
     return visit.redirect(_address("users", user.user_id), notice=visit._("The change was saved."))
@@ -252,7 +258,7 @@ async def _with_link(visit: Visit, user_id: str, name: str) -> Response:
     """Create a sign-in link for the user, and return the page that shows it once."""
     token, at = new_token(), now()
     arguments = {"user_id": user_id, "token_sha256": token_sha256(token).hex()}
-    await finished(visit, await ask(visit, "user_link", arguments))
+    await finished(visit, await request_task(visit, "user_link", arguments))
     link = people.SignInLink(user_id=user_id, token=token, expires_at=at + LINK_LASTS)
     base = visit.console.settings.url or visit.transport.origin
     return visit.render("secret.html", kind="link", secret=link.address(base), name=name, expires_at=link.expires_at)

@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from api.endpoints.health import dying_roles
+from api.endpoints.health import failing_roles
 from api.http.database import in_thread
 from api.http.errors import not_found
 from api.http.limits import LIMITS
@@ -51,7 +51,7 @@ async def system(visit: Visit) -> Response:
         followers=sorted({**state.lags, **state.projection_lags}.items()),
         waiting=sum(number for _, status, number in state.imports if status in WAITING),
         tasks=await shown_tasks(visit, await visit.read(open_owner_tasks, 20)),
-        dying=dying_roles(visit.services.roles_file),
+        dying=failing_roles(visit.services.roles_file),
         troubles=await visit.read(read_troubles),
         disk=disk,
         settings=visit.console.settings.shown,

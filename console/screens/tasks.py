@@ -10,7 +10,7 @@ from starlette.responses import Response
 from console.access.people import EVERYBODY, OPERATORS
 from console.access.visit import ROOT, Visit, page
 from console.presentation.listing import import_address
-from console.screens.paging import PlaceText, page_of
+from console.screens.paging import TextKey, page_of
 from projections.auxiliary.typed_reasons import reasons_of
 from projections.auxiliary.user_details import details_of
 from projections.views.owner_task import OwnerTask, owner_tasks_page
@@ -22,7 +22,7 @@ AT_ONCE = 50
 async def tasks(visit: Visit) -> Response:
     """Show a page of the requested operations. Users who see only some suppliers see those about these."""
     query = partial(owner_tasks_page, suppliers=visit.person.reach)
-    rows, more = await page_of(visit, "after", query, tuple[datetime, PlaceText], AT_ONCE)
+    rows, more = await page_of(visit, "after", query, tuple[datetime, TextKey], AT_ONCE)
     return visit.render("tasks.html", tasks=await shown_tasks(visit, rows), more=more)
 
 

@@ -33,12 +33,12 @@ def build_zipapp(folder: Path) -> Path:
 
 def build_wheel(folder: Path) -> Path:
     """Build the wheel and return its path."""
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as folder:
         for name in ("pyproject.toml", "README.md"):
-            shutil.copy(HERE / name, place)
-        shutil.copy(SOURCE, Path(place, MODULE))
+            shutil.copy(HERE / name, folder)
+        shutil.copy(SOURCE, Path(folder, MODULE))
         options = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-        subprocess.run([sys.executable, "-m", "pip", "wheel", *options, place], check=True)
+        subprocess.run([sys.executable, "-m", "pip", "wheel", *options, folder], check=True)
     [wheel] = folder.glob("importledger_verify-*.whl")
     return wheel
 

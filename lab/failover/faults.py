@@ -21,65 +21,65 @@ NO_MANAGER = Bar(alone_s=5.0)
 
 def kill(world: World) -> Measured:
     """Kill the primary's machine, and boot it again when another is the primary."""
-    former = world.store.wait_for_primary()
+    old_primary = world.store.wait_for_primary()
 
     def inject() -> Node:
-        former.machine.lose_power()
-        return former
+        old_primary.machine.lose_power()
+        return old_primary
 
-    return world.measure("kill primary", inject, former.boot, bar=Bar(), has_new_primary=True)
+    return world.measure("kill primary", inject, old_primary.boot, bar=Bar(), has_new_primary=True)
 
 
 def cut(world: World) -> Measured:
     """Pull the primary's cable: clients get neither RST nor answer, and Postgres continues to run there."""
-    former = world.store.wait_for_primary()
+    old_primary = world.store.wait_for_primary()
 
     def inject() -> Node:
-        world.network.cut(former.machine)
-        return former
+        world.network.cut(old_primary.machine)
+        return old_primary
 
     return world.measure("cut primary", inject, world.network.heal, bar=Bar(), has_new_primary=True)
 
 
 def split(world: World) -> Measured:
     """Split the network: primary, HAProxy, one api, relay, worker and their importers are on the smaller side."""
-    former = world.store.wait_for_primary()
+    old_primary = world.store.wait_for_primary()
 
     def inject() -> Node:
-        world.network.split([former.machine, world.machines["proxy"], *world.site("1")])
-        return former
+        world.network.split([old_primary.machine, world.machines["proxy"], *world.site("1")])
+        return old_primary
 
     return world.measure("split", inject, world.network.heal, bar=Bar(), apis=["api2"], has_new_primary=True)
 
 
 def switch_over(world: World) -> Measured:
     """Request another primary from Patroni."""
-    former = world.store.wait_for_primary()
+    old_primary = world.store.wait_for_primary()
 
     def inject() -> Node:
-        world.store.switch_over(former)
-        return former
+        world.store.switch_over(old_primary)
+        return old_primary
 
-    return world.measure("switchover", inject, _nothing, bar=Bar(), has_new_primary=True)
+    return world.measure("switchover", inject, _no_repair, bar=Bar(), has_new_primary=True)
 
 
 def lose_standby(world: World) -> Measured:
     """Kill a standby's machine. The other standby is enough for a commit."""
-    lost = world.store.standbys()[0]
+    standby = world.store.standbys()[0]
 
     def inject() -> None:
-        lost.machine.lose_power()
+        standby.machine.lose_power()
         time.sleep(AWAY_S)
 
-    return world.measure("loss of a standby", inject, lost.boot, bar=STANDBY)
+    return world.measure("loss of a standby", inject, standby.boot, bar=STANDBY)
 
 
 def cut_standby(world: World) -> Measured:
     """Pull a standby's cable. The other standby is enough for a commit."""
-    lost = world.store.standbys()[-1]
+    standby = world.store.standbys()[-1]
 
     def inject() -> None:
-        world.network.cut(lost.machine)
+        world.network.cut(standby.machine)
         time.sleep(AWAY_S)
 
     return world.measure("cut standby", inject, world.network.heal, bar=STANDBY)
@@ -90,10 +90,10 @@ def cancel_waits(world: World) -> Measured:
 
     These commits are visible, but only on the primary. Importers must not get a confirmation.
     """
-    former = world.store.wait_for_primary()
+    old_primary = world.store.wait_for_primary()
 
     def inject() -> Node:
-        for process in former.machine.processes():
+        for process in old_primary.machine.processes():
             if "walsender" in " ".join(process.cmdline()):
                 process.send_signal(signal.SIGSTOP)
         cancelled, until = 0, time.monotonic() + ALONE_S
@@ -101,11 +101,11 @@ def cancel_waits(world: World) -> Measured:
             while time.monotonic() < until:
                 cancelled += connection.execute(_CANCEL_WAITING).rowcount
                 time.sleep(0.05)
-        former.machine.lose_power()
+        old_primary.machine.lose_power()
         assert cancelled, "no commit has waited for a standby"
-        return former
+        return old_primary
 
-    return world.measure("cancelled waits", inject, former.boot, bar=Bar(), has_new_primary=True)
+    return world.measure("cancelled waits", inject, old_primary.boot, bar=Bar(), has_new_primary=True)
 
 
 def lose_redis(world: World) -> Measured:
@@ -120,7 +120,7 @@ def lose_redis(world: World) -> Measured:
 
 def restart_all(world: World) -> Measured:
     """Stop and start every role, one after the other."""
-    return world.measure("rolling restart", lambda: _restart_each(world), _nothing, bar=NO_MANAGER, together=True)
+    return world.measure("rolling restart", lambda: _restart_each(world), _no_repair, bar=NO_MANAGER, together=True)
 
 
 def upgrade_all(world: World, code_to: Callable[[], None]) -> Measured:
@@ -131,8 +131,8 @@ def upgrade_all(world: World, code_to: Callable[[], None]) -> Measured:
 
     def inject() -> None:
         code_to()
-        told = world.operator("migrate", "--check", "--json", codes=(0, 2, 3)).splitlines()[-1]
-        if not json.loads(told)["can_be_rolled"]:
+        plan = world.operator("migrate", "--check", "--json", codes=(0, 2, 3)).splitlines()[-1]
+        if not json.loads(plan)["can_be_rolled"]:
             for role in ("relay", "worker"):
                 for site in SITES:
                     world.roles[f"{role}{site}"].stop()
@@ -140,7 +140,7 @@ def upgrade_all(world: World, code_to: Callable[[], None]) -> Measured:
         _restart_each(world)
         world.operator("projections", "rebuild", "--outdated")
 
-    return world.measure("rolling upgrade", inject, _nothing, bar=NO_MANAGER, together=True)
+    return world.measure("rolling upgrade", inject, _no_repair, bar=NO_MANAGER, together=True)
 
 
 def _restart_each(world: World) -> None:
@@ -156,7 +156,7 @@ def _restart_each(world: World) -> None:
                 time.sleep(1)
 
 
-def _nothing() -> None:
+def _no_repair() -> None:
     return None
 
 

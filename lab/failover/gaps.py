@@ -11,7 +11,7 @@ AFTER_THE_MANAGER_S = 5.0
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """Longest allowed gap [seconds]: `alone_s`, or the manager's time and `beyond_manager_s`."""
+    """Longest allowed gap [seconds]: `alone_s`, or the time of Patroni's failover plus `beyond_manager_s`."""
 
     beyond_manager_s: float = AFTER_THE_MANAGER_S
     alone_s: float | None = None

@@ -46,10 +46,10 @@ class Sender:
         for thread in self._threads:
             thread.join(60)
 
-    def _run(self, machine: Machine, turn: int) -> None:
+    def _run(self, machine: Machine, thread: int) -> None:
         with machine.inside(), contextlib.ExitStack() as stack:
             clients = [(api.name, stack.enter_context(contextlib.closing(self._client(api)))) for api in self._apis]
-            due = time.monotonic() + turn * self._every_s / THREADS
+            due = time.monotonic() + thread * self._every_s / THREADS
             while not self._stop.wait(max(0.0, due - time.monotonic())):
                 number = next(self._numbers)
                 account = an_account(self._supplier, number)

@@ -44,9 +44,9 @@ def lose_the_end(world: World) -> list[str]:
     world.restart_with("local")
     world.start_senders(first=FIRST)
     world.wait_until_steady(list(world.api_names))
-    former = world.store.wait_for_primary()
-    world.network.split([former.machine, world.machines["proxy"], *world.site("1")])
-    world.store.wait_for_primary(besides=former)
+    old_primary = world.store.wait_for_primary()
+    world.network.split([old_primary.machine, world.machines["proxy"], *world.site("1")])
+    world.store.wait_for_primary(except_for=old_primary)
     failed_over_at = datetime.now(UTC) - timedelta(seconds=1)
     wait_for(lambda: is_stopped(world.api_url("2")), "the shorter log takes nothing in", timeout_s=OVER_S)
     time.sleep(SEALED_S)
@@ -59,7 +59,7 @@ def lose_the_end(world: World) -> list[str]:
     before, sealed, after = (
         world.service.cli("verify", "--all", check=False),
         world.service.cli(
-            "seal", "--continue-from", str(position), "--reason", f"split of {former.machine.name}", check=False
+            "seal", "--continue-from", str(position), "--reason", f"split of {old_primary.machine.name}", check=False
         ),
         world.service.cli("verify", "--all", check=False),
     )
@@ -72,8 +72,8 @@ def lose_the_end(world: World) -> list[str]:
         or after.returncode
         or f"the log continues from {position}, lost {position + 1}" not in after.stdout
     ):
-        said = sealed.stderr + after.stdout + after.stderr
-        problems.append(f"asynchronous split: the log does not go on openly: {said}")
+        output = sealed.stderr + after.stdout + after.stderr
+        problems.append(f"asynchronous split: the log does not go on openly: {output}")
     world.wait_until_ready()
     with contextlib.closing(ImportClient(world.api_url("2"), world.api_key)) as client:
         for number in sorted(world.number_of(external) for external in lost):

@@ -43,12 +43,12 @@ class Machine:
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
         """Put this thread into the machine's network: sockets and programs of the block belong to the machine."""
-        with self._file.open() as there, Path("/proc/thread-self/ns/net").open() as here:
-            _enter(there.fileno())
+        with self._file.open() as target, Path("/proc/thread-self/ns/net").open() as current:
+            _enter(target.fileno())
             try:
                 yield
             finally:
-                _enter(here.fileno())
+                _enter(current.fileno())
 
     def processes(self) -> list[psutil.Process]:
         """Return all processes that run on the machine."""
@@ -62,11 +62,11 @@ class Machine:
 
     def lose_power(self) -> None:
         """Kill all processes on the machine with SIGKILL."""
-        doomed = self.processes()
-        for process in doomed:
+        processes = self.processes()
+        for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(signal.SIGKILL)
-        psutil.wait_procs(doomed, timeout=20)
+        psutil.wait_procs(processes, timeout=20)
 
 
 def _enter(namespace: int) -> None:

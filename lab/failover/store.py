@@ -60,9 +60,9 @@ class Store:
         self.nodes = [self._node(machine, machines) for machine in machines]
 
     def _node(self, machine: Machine, all_machines: list[Machine]) -> Node:
-        home = self._folder / machine.name
-        home.mkdir(mode=0o700)
-        members = ",".join(f"{one.name}=http://{one.address}:2380" for one in all_machines)
+        node_folder = self._folder / machine.name
+        node_folder.mkdir(mode=0o700)
+        members = ",".join(f"{other.name}=http://{other.address}:2380" for other in all_machines)
         etcd = Program(
             machine,
             "etcd",
@@ -79,23 +79,23 @@ class Store:
             ],
             folder=self._folder,
         )
-        configuration = home / "patroni.json"
+        configuration = node_folder / "patroni.json"
         configuration.touch(mode=0o600)
-        configuration.write_text(json.dumps(self._configuration(machine, home, all_machines)))
+        configuration.write_text(json.dumps(self._configuration(machine, node_folder, all_machines)))
         patroni = Program(
             machine, "patroni", [*NOBODY, sys.executable, "-m", "patroni", str(configuration)],
-            folder=self._folder, environment={"HOME": str(home)},
+            folder=self._folder, environment={"HOME": str(node_folder)},
         )  # fmt: skip
         return Node(machine, etcd, patroni)
 
-    def _configuration(self, machine: Machine, home: Path, all_machines: list[Machine]) -> dict[str, Any]:
+    def _configuration(self, machine: Machine, node_folder: Path, all_machines: list[Machine]) -> dict[str, Any]:
         login = "scram-sha-256"
         return {
             "scope": "importledger",
             "name": machine.name,
             "log": {"level": "INFO"},
             "restapi": {"listen": f"{machine.address}:8008", "connect_address": f"{machine.address}:8008"},
-            "etcd3": {"hosts": [f"{one.address}:2379" for one in all_machines]},
+            "etcd3": {"hosts": [f"{other.address}:2379" for other in all_machines]},
             "bootstrap": {
                 "dcs": {
                     "ttl": TTL_S,
@@ -111,9 +111,9 @@ class Store:
             "postgresql": {
                 "listen": f"{machine.address},127.0.0.1:5432",
                 "connect_address": f"{machine.address}:5432",
-                "data_dir": str(home / "postgres"),
+                "data_dir": str(node_folder / "postgres"),
                 "bin_dir": str(self._binaries),
-                "pgpass": str(home / "pgpass"),
+                "pgpass": str(node_folder / "pgpass"),
                 "authentication": {
                     "superuser": {"username": ADMIN, "password": self.passwords[ADMIN]},
                     "replication": {"username": "replicator", "password": self.passwords["replicator"]},
@@ -150,26 +150,26 @@ class Store:
     def members(self) -> dict[str, dict[str, Any]]:
         """Return Patroni's description of all members by name, from the first node that answers."""
         for node in self.nodes:
-            if answer := _asked(node, "cluster"):
+            if answer := _response_of(node, "cluster"):
                 return {member["name"]: member for member in answer["members"]}
         return {}
 
-    def primary(self, *, besides: Node | None = None) -> Node | None:
-        """Return the node that reports itself as the primary, other than `besides`; None if there is none."""
+    def primary(self, *, except_for: Node | None = None) -> Node | None:
+        """Return the node that reports itself as the primary, other than `except_for`; None if there is none."""
         for node in self.nodes:
-            if node is not besides and _asked(node, "primary") is not None:
+            if node is not except_for and _response_of(node, "primary") is not None:
                 return node
         return None
 
-    def wait_for_primary(self, *, besides: Node | None = None) -> Node:
+    def wait_for_primary(self, *, except_for: Node | None = None) -> Node:
         found: list[Node] = []
 
-        def is_there() -> bool:
-            if primary := self.primary(besides=besides):
+        def has_primary() -> bool:
+            if primary := self.primary(except_for=except_for):
                 found.append(primary)
             return bool(found)
 
-        wait_for(is_there, "there is a primary", timeout_s=120)
+        wait_for(has_primary, "there is a primary", timeout_s=120)
         return found[0]
 
     def standbys(self) -> list[Node]:
@@ -181,27 +181,27 @@ class Store:
 
         def is_whole() -> bool:
             members = list(self.members().values())
-            leaders = [one for one in members if one["role"] == "leader" and one["state"] == "running"]
-            behind = [one for one in members if one["role"] == standby and one["state"] == "streaming"]
+            leaders = [member for member in members if member["role"] == "leader" and member["state"] == "running"]
+            behind = [member for member in members if member["role"] == standby and member["state"] == "streaming"]
             return len(leaders) == 1 and len(behind) == len(self.nodes) - 1
 
         wait_for(is_whole, f"the cluster is whole: {self.members()}", timeout_s=180)
 
-    def switch_over(self, former: Node) -> None:
+    def switch_over(self, old_primary: Node) -> None:
         """Request another primary from Patroni, and repeat the request if Patroni answers with an error."""
 
-        def is_taken() -> bool:
+        def has_new_primary() -> bool:
             try:
-                _ask(former, "switchover", {"leader": former.machine.name})
+                _request(old_primary, "switchover", {"leader": old_primary.machine.name})
             except urllib.error.HTTPError:
-                return self.primary(besides=former) is not None
+                return self.primary(except_for=old_primary) is not None
             return True
 
-        wait_for(is_taken, "Patroni switches over", timeout_s=60)
+        wait_for(has_new_primary, "Patroni switches over", timeout_s=60)
 
     def configure(self, changes: dict[str, Any]) -> None:
         """Change Patroni's configuration of the whole cluster."""
-        _ask(self.wait_for_primary(), "config", changes, method="PATCH")
+        _request(self.wait_for_primary(), "config", changes, method="PATCH")
 
 
 def _wheel() -> Path:
@@ -211,7 +211,7 @@ def _wheel() -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def _asked(node: Node, path: str) -> dict[str, Any] | None:
+def _response_of(node: Node, path: str) -> dict[str, Any] | None:
     """Return Patroni's answer with status 200; None otherwise."""
     try:
         with urllib.request.urlopen(f"http://{node.machine.address}:8008/{path}", timeout=1) as answer:
@@ -220,7 +220,7 @@ def _asked(node: Node, path: str) -> dict[str, Any] | None:
         return None
 
 
-def _ask(node: Node, path: str, body: dict[str, Any], *, method: str = "POST") -> None:
+def _request(node: Node, path: str, body: dict[str, Any], *, method: str = "POST") -> None:
     request = urllib.request.Request(
         f"http://{node.machine.address}:8008/{path}",
         data=json.dumps(body).encode(),

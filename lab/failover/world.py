@@ -128,15 +128,15 @@ class World:
             role.start()
         self.wait_until_ready()
         self.operator("supplier", "create", SUPPLIER)
-        said = self.operator("key", "create", "Importers", "--supplier", SUPPLIER, "--json")
-        self.api_key = json.loads(said.splitlines()[-1])["api_key"]
+        output = self.operator("key", "create", "Importers", "--supplier", SUPPLIER, "--json")
+        self.api_key = json.loads(output.splitlines()[-1])["api_key"]
         self.start_senders(first=1)
         self.wait_until_steady(list(self.api_names))
 
     def start_senders(self, *, first: int) -> None:
         """Start importers on two machines. The numbers of their accounts begin at `first`."""
         for number, site in enumerate(SITES):
-            apis = [self.machines[f"api{one}"] for one in (site, *(other for other in SITES if other != site))]
+            apis = [self.machines[f"api{number}"] for number in (site, *(other for other in SITES if other != site))]
             self.senders.append(
                 Sender(
                     self.machines[f"client{site}"],
@@ -251,10 +251,10 @@ class World:
         apis = apis or list(self.api_names)
         before = len(self.acknowledged())
         begins = time.monotonic()
-        former = inject()
+        old_primary = inject()
         manager_s = None
         if has_new_primary:
-            self.store.wait_for_primary(besides=former)
+            self.store.wait_for_primary(except_for=old_primary)
             manager_s = time.monotonic() - begins
         self.wait_until_steady(apis)
         undo()
@@ -262,7 +262,7 @@ class World:
         self.wait_until_steady(apis)
         ends = time.monotonic()
         if together:
-            gaps = {"any": longest_gap(sorted(one for api in apis for one in self.times(api)), begins, ends)}
+            gaps = {"any": longest_gap(sorted(at for api in apis for at in self.times(api)), begins, ends)}
         else:
             gaps = {api: longest_gap(self.times(api), begins, ends) for api in apis}
         self.recover()
@@ -281,19 +281,19 @@ class World:
     def findings(self) -> Findings:
         """Stop the load, wait until all work has ended, and check everything that was acknowledged."""
         self.stop_senders()
-        for turn in range(1, TURNS + 1):
+        for round_number in range(1, TURNS + 1):
             try:
                 findings = self._account()
                 break
             except psycopg.OperationalError:  # the manager may move the primary at any time
-                if turn == TURNS:
+                if round_number == TURNS:
                     raise
                 self.wait_until_ready()
         for sentence in self.ended():
             findings.note(sentence)
-        odd = {status for sender in self.senders for status in sender.statuses} - {201, 503, 400}
-        if odd:
-            findings.note(f"importers were answered {sorted(odd)}: a store that is away is 503")
+        unexpected = {status for sender in self.senders for status in sender.statuses} - {201, 503, 400}
+        if unexpected:
+            findings.note(f"importers were answered {sorted(unexpected)}: a store that is away is 503")
         return findings
 
     def _account(self) -> Findings:

@@ -14,14 +14,14 @@ from random import Random
 
 from lab.faults.disk import NotMountable, fill_the_disk
 from lab.faults.faults import FAULTS, Fault
-from lab.faults.steadiness import Watch, unsteady
+from lab.faults.steadiness import Watch, steadiness_findings
 from lab.faults.world import World
 from tests.support.folders import temporary_folder
 
 PAUSE_S = 1.0
 
 
-def turns(random: Random, until: float) -> Iterator[Fault]:
+def rounds(random: Random, until: float) -> Iterator[Fault]:
     """Yield all faults in random order: each once, and then again until the time `until`."""
     yield from random.sample(FAULTS, len(FAULTS))
     while True:
@@ -44,13 +44,13 @@ def main() -> None:
         world = World(folder / "data", random)
         try:
             until, watch = time.monotonic() + options.minutes * 60, Watch()
-            for fault in turns(random, until):
+            for fault in rounds(random, until):
                 time.sleep(random.uniform(0, PAUSE_S))  # at a random moment
                 before = len(world.acknowledged())
                 fault.inject(world)
                 seconds = world.seconds_until_working(processed_within_s=fault.processed_within_s)
                 recoveries[fault.name].append(seconds)
-                watch.look(world.pid, len(world.acknowledged()))
+                watch.sample(world.pid, len(world.acknowledged()))
                 if seconds > fault.recovery_s:
                     late.append(f"{fault.name}: {seconds:.1f} s, {fault.recovery_s:g} s are allowed")
                 print(
@@ -78,7 +78,7 @@ def main() -> None:
         f"faults {sum(map(len, recoveries.values()))}, acknowledged {findings.acknowledged}, lost {findings.lost}, "
         f"doubled {findings.doubled}, illegal {findings.illegal}"
     )
-    late += unsteady(watch.looks)
+    late += steadiness_findings(watch.samples)
     for sentence in (*findings.sentences, *late):
         print(sentence)
     if late or not findings.is_whole:

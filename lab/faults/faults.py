@@ -22,7 +22,7 @@ from projections import INLINE
 from tests.support.make import encoded
 from tests.support.running import free_port, is_ready, start_role, wait_for
 from workers.actors.starting import MAX_ATTEMPTS
-from workers.broker import IMPORTS, BellUnavailable, BrokerDoorbell, redis_broker
+from workers.broker import IMPORTS, BrokerDispatcher, QueueUnavailable, redis_broker
 from workers.followers.relay import Relay
 
 STOP_S = 60.0
@@ -126,7 +126,7 @@ def stop_api(world: World) -> None:
 def deliver_twice_late_and_disordered(world: World) -> None:
     """Take every message out of the queue, and put it back twice, later, in another order."""
     broker = redis_broker(DataConnections(world.service).redis_url)
-    doorbell, queue = BrokerDoorbell(broker), f"{broker.namespace}:imports"
+    dispatcher, queue = BrokerDispatcher(broker), f"{broker.namespace}:imports"
     client: Any = broker.client
     held: list[tuple[float, list[str]]] = []
     ends = time.monotonic() + SPAN_S
@@ -141,8 +141,8 @@ def deliver_twice_late_and_disordered(world: World) -> None:
         due = [streams for at, streams in held if at <= time.monotonic()]
         held = [(at, streams) for at, streams in held if at > time.monotonic()]
         for streams in due:
-            with contextlib.suppress(BellUnavailable):
-                doorbell.ring(world.random.sample(streams, len(streams)))
+            with contextlib.suppress(QueueUnavailable):
+                dispatcher.enqueue(world.random.sample(streams, len(streams)))
         time.sleep(0.02)
         if time.monotonic() > ends + 4:
             return
@@ -170,13 +170,13 @@ def two_sweepers(world: World) -> None:
     """Run a second sweeper beside the relay's own, although only one should run."""
     connections = DataConnections(world.service)
     ledger = Ledger(connections.database_url, views=INLINE)
-    relay = Relay(ledger, BrokerDoorbell(redis_broker(connections.redis_url)))
+    relay = Relay(ledger, BrokerDispatcher(redis_broker(connections.redis_url)))
     ends = time.monotonic() + SPAN_S
     while time.monotonic() < ends:
-        with contextlib.suppress(LedgerError, BellUnavailable, psycopg.Error), ledger.connection() as connection:
+        with contextlib.suppress(LedgerError, QueueUnavailable, psycopg.Error), ledger.connection() as connection:
             row = connection.execute("SELECT coalesce(max(position), 0) AS head FROM events").fetchone()
             relay._sweeper.sweep(connection, row["head"] if row else 0)
-            relay._ring(IMPORTS, 0)
+            relay._enqueue(IMPORTS, 0)
         time.sleep(0.2)
     ledger.close()
 

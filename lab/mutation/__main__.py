@@ -23,10 +23,10 @@ from lab.mutation.mutant import Mutant
 from lab.mutation.mutants import Draft, drafts_of, mutants_of
 from lab.mutation.preloading import imports, unchanged
 from lab.mutation.settings import Group, accepted, groups
-from lab.mutation.trying import Trial, pytest_main, try_anew
+from lab.mutation.trying import Trial, pytest_main, run_imported
 
 MAY_SURVIVE = 0.05
-NOTICED = ("killed", "timeout")
+DETECTED = ("killed", "timeout")
 NOT_RUN = ("not run", f"failed with {CRASHED}")
 
 
@@ -40,7 +40,7 @@ def main() -> int:
     options = parser.parse_args()
     began = time.monotonic()
     drafts = _sampled([(group, _drafts(group, options.only)) for group in groups()], options.sample, options.seed)
-    parts = [(group, mutants_of(these)) for group, these in drafts]
+    parts = [(group, mutants_of(mutants_of_file)) for group, mutants_of_file in drafts]
     if options.list:
         for mutant in (mutant for _, mutants in parts for mutant in mutants):
             print(f"{mutant.file}:{mutant.line} {mutant.change}")
@@ -48,7 +48,7 @@ def main() -> int:
     results: list[tuple[Mutant, Ended]] = []
     for group, mutants in parts:
         if mutants:
-            results += _tried(group, mutants, options.workers)
+            results += _run_mutants(group, mutants, options.workers)
     return _report(results, time.monotonic() - began, options)
 
 
@@ -66,47 +66,49 @@ def _sampled(parts: list[tuple[Group, list[Draft]]], number: int, seed: int) -> 
     return [(group, [draft for draft in drafts if id(draft) in chosen]) for group, drafts in parts]
 
 
-def _tried(group: Group, mutants: list[Mutant], workers: int) -> list[tuple[Mutant, Ended]]:
+def _run_mutants(group: Group, mutants: list[Mutant], workers: int) -> list[tuple[Mutant, Ended]]:
     """Try the mutants in child processes, since this process must not import the project. Return how each ended."""
     ended: dict[int, Ended] = {}
     numbered = dict(enumerate(mutants))
     loaded: list[str] = []
-    again: list[int] = []
+    to_import: list[int] = []
 
-    def take(said: dict[str, Any]) -> None:
-        if "loaded" in said:
-            loaded.extend(said["loaded"])
-            again.extend(said["again"])
+    def receive(message: dict[str, Any]) -> None:
+        if "loaded" in message:
+            loaded.extend(message["loaded"])
+            to_import.extend(message["to_import"])
         else:
-            ended[said["number"]] = Ended(said["outcome"], said["by"])
-            _progress(numbered[said["number"]], ended[said["number"]], len(ended), len(mutants))
+            ended[message["number"]] = Ended(message["outcome"], message["by"])
+            _progress(numbered[message["number"]], ended[message["number"]], len(ended), len(mutants))
 
-    _apart(lambda tell: _exchanged(group, numbered, workers, tell), take)
-    graph = imports() if again else None
-    for file in sorted({numbered[number].file for number in again}):
+    _in_child(lambda report: _run_exchanged(group, numbered, workers, report), receive)
+    graph = imports() if to_import else None
+    for file in sorted({numbered[number].file for number in to_import}):
         known = unchanged(loaded, file, graph)
-        these = {number: numbered[number] for number in again if numbered[number].file == file}
-        _apart(partial(_anew, group, these, workers, known), take)
+        mutants_of_file = {number: numbered[number] for number in to_import if numbered[number].file == file}
+        _in_child(partial(_run_imported, group, mutants_of_file, workers, known), receive)
     return [(mutant, ended.get(number, Ended("not run", ""))) for number, mutant in numbered.items()]
 
 
-def _exchanged(group: Group, mutants: dict[int, Mutant], workers: int, tell: Any) -> None:
-    trial = Trial(mutants, workers, lambda number, how: tell({"number": number, "outcome": how.outcome, "by": how.by}))
+def _run_exchanged(group: Group, mutants: dict[int, Mutant], workers: int, report: Any) -> None:
+    trial = Trial(
+        mutants, workers, lambda number, ended: report({"number": number, "outcome": ended.outcome, "by": ended.by})
+    )
     if pytest_main(group.tests, trial) not in (0, 5):
         sys.exit("These tests do not pass without a change: nothing can be said.")
-    tell({"loaded": sorted(sys.modules), "again": trial.again})
+    report({"loaded": sorted(sys.modules), "to_import": trial.to_import})
 
 
-def _anew(group: Group, mutants: dict[int, Mutant], workers: int, known: list[str], tell: Any) -> None:
+def _run_imported(group: Group, mutants: dict[int, Mutant], workers: int, known: list[str], report: Any) -> None:
     """Try mutants that must be imported. `known` are modules that no mutant changes: the parent imports them once."""
     for name in known:
         with suppress(ImportError):
             importlib.import_module(name)
-    try_anew(mutants, group.tests, workers, lambda number, how: tell({"number": number, **vars(how)}))
+    run_imported(mutants, group.tests, workers, lambda number, ended: report({"number": number, **vars(ended)}))
 
 
-def _apart(run: Any, take: Any) -> None:
-    """Call `run` in a forked process, and pass each message that it sends to `take`. Its output goes to a file."""
+def _in_child(run: Any, receive: Any) -> None:
+    """Call `run` in a forked process, and pass each message that it sends to `receive`. Its output goes to a file."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -116,21 +118,21 @@ def _apart(run: Any, take: Any) -> None:
             with open(".mutants.log", "ab", buffering=0) as log, os.fdopen(writing, "w", buffering=1) as pipe:
                 os.dup2(log.fileno(), 1)
                 os.dup2(log.fileno(), 2)
-                run(lambda said: print(json.dumps(said), file=pipe))
+                run(lambda message: print(json.dumps(message), file=pipe))
                 code = 0
         finally:
             os._exit(code)
     os.close(writing)
     with os.fdopen(reading) as pipe:
         for line in pipe:
-            take(json.loads(line))
+            receive(json.loads(line))
     if os.waitpid(pid, 0)[1]:
         sys.exit("Mutants cannot be tried. The end of .mutants.log says why.")
 
 
-def _progress(mutant: Mutant, how: Ended, number: int, of: int) -> None:
-    if how.outcome not in NOTICED:
-        print(f"{mutant.file}:{mutant.line} {how.outcome}\n    {mutant.change}", flush=True)
+def _progress(mutant: Mutant, ended: Ended, number: int, of: int) -> None:
+    if ended.outcome not in DETECTED:
+        print(f"{mutant.file}:{mutant.line} {ended.outcome}\n    {mutant.change}", flush=True)
     elif number % 50 == 0:
         print(f"{number} of {of}", flush=True)
 
@@ -138,39 +140,39 @@ def _progress(mutant: Mutant, how: Ended, number: int, of: int) -> None:
 def _report(results: list[tuple[Mutant, Ended]], seconds: float, options: argparse.Namespace) -> int:
     """Print a table by file, and the new survivors. Return the exit code."""
     reasons = accepted()
-    left = [mutant for mutant, how in results if _kind(how) == "survived"]
-    new = [mutant for mutant in left if mutant.change not in reasons.get(mutant.file, ())]
-    print("\n| file | changes | noticed | survived | not run |\n|---|---|---|---|---|")
-    rows = Counter((mutant.file, _kind(how)) for mutant, how in results)
+    survivors = [mutant for mutant, ended in results if _kind(ended) == "survived"]
+    new = [mutant for mutant in survivors if mutant.change not in reasons.get(mutant.file, ())]
+    print("\n| file | changes | detected | survived | not run |\n|---|---|---|---|---|")
+    rows = Counter((mutant.file, _kind(ended)) for mutant, ended in results)
     for file in sorted({file for file, _ in rows}):
-        _row(file, {kind: rows[file, kind] for kind in ("noticed", "survived", "not run")})
-    totals = {kind: sum(n for (_, k), n in rows.items() if k == kind) for kind in ("noticed", "survived", "not run")}
+        _row(file, {kind: rows[file, kind] for kind in ("detected", "survived", "not run")})
+    totals = {kind: sum(n for (_, k), n in rows.items() if k == kind) for kind in ("detected", "survived", "not run")}
     _row("together", totals)
-    share = totals["survived"] / max(1, totals["noticed"] + totals["survived"])
+    share = totals["survived"] / max(1, totals["detected"] + totals["survived"])
     print(f"\n{share:.1%} survived, in {seconds / 60:.0f} minutes; {len(new)} of them without a reason.")
     for mutant in new:
         print(f"{mutant.file}:{mutant.line}\n    {json.dumps(mutant.change, ensure_ascii=False)},")
     if not options.sample and ":" not in options.only:
-        _say_obsolete(results, left, reasons)
+        _print_obsolete(results, survivors, reasons)
     is_too_much = share > MAY_SURVIVE and not options.only
     return 1 if new or is_too_much or totals["not run"] else 0
 
 
-def _kind(how: Ended) -> str:
-    return "noticed" if how.outcome in NOTICED else "not run" if how.outcome in NOT_RUN else "survived"
+def _kind(ended: Ended) -> str:
+    return "detected" if ended.outcome in DETECTED else "not run" if ended.outcome in NOT_RUN else "survived"
 
 
 def _row(name: str, counts: dict[str, int]) -> None:
-    print(f"| {name} | {sum(counts.values())} | {counts['noticed']} | {counts['survived']} | {counts['not run']} |")
+    print(f"| {name} | {sum(counts.values())} | {counts['detected']} | {counts['survived']} | {counts['not run']} |")
 
 
-def _say_obsolete(results: list[tuple[Mutant, Ended]], left: list[Mutant], reasons: dict[str, set[str]]) -> None:
-    """Print the accepted changes that a test notices now, or that do not exist any more."""
-    tried = {mutant.file for mutant, _ in results}
-    survivors = {(mutant.file, mutant.change) for mutant in left}
+def _print_obsolete(results: list[tuple[Mutant, Ended]], survivors: list[Mutant], reasons: dict[str, set[str]]) -> None:
+    """Print the accepted changes that a test detects now, or that do not exist any more."""
+    files = {mutant.file for mutant, _ in results}
+    surviving = {(mutant.file, mutant.change) for mutant in survivors}
     for file, changes in reasons.items():
-        for change in sorted(changes if file in tried else ()):
-            if (file, change) not in survivors:
+        for change in sorted(changes if file in files else ()):
+            if (file, change) not in surviving:
                 print(f"accepted, but does not survive any more: {file} {change}")
 
 

@@ -1,4 +1,4 @@
-"""Child processes for one mutant each, a few at a time: how each ended, and the test that noticed the change."""
+"""Child processes for one mutant each, a few at a time: how each ended, and the test that failed."""
 
 import os
 import signal
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 CRASHED = 3
-"""Exit code of a child that could not run the tests. Of pytest's own codes, 1 and 2 mean a noticed change."""
+"""Exit code of a child that could not run the tests. Of pytest's own codes, 1 and 2 mean a detected change."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """Result of a mutant. `by` is the test that noticed; "" if the mutant could not be imported, or ran out of time."""
+    """Result of a mutant. `by` is the test that failed; "" if the mutant could not be imported, or ran out of time."""
 
     outcome: str
     by: str
@@ -30,7 +30,7 @@ class Children:
     def start(self, number: int, run: Callable[[Callable[[str], None]], int]) -> None:
         """Fork a process that calls `run` and ends with its result.
 
-        `run` gets a function to which it passes the name of the test that noticed the change.
+        `run` gets a function to which it passes the name of the test that failed.
         """
         while len(self._running) >= self._at_most:
             self._wait()
@@ -62,17 +62,17 @@ class Children:
 def _run(run: Callable[[Callable[[str], None]], int], writing: int) -> NoReturn:
     code = CRASHED
     try:
-        code = run(lambda name: _tell(writing, name))
+        code = run(lambda name: _send_name(writing, name))
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(code)
 
 
-def _tell(writing: int, name: str) -> None:
+def _send_name(writing: int, name: str) -> None:
     os.write(writing, name.encode())
 
 
 def limit(seconds: float) -> None:
-    """End this process after this much more CPU time, so that a mutant with an endless loop is noticed."""
+    """End this process after this much more CPU time, so that a mutant with an endless loop is detected."""
     signal.setitimer(signal.ITIMER_PROF, seconds)

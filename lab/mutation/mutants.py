@@ -23,11 +23,11 @@ cst: Any = importlib.import_module("libcst")
 metadata: Any = importlib.import_module("libcst.metadata")
 operators: Any = importlib.import_module("mutmut.mutation.mutators")
 
-_SAYS_ONLY = {"Sentence", "TypeVar", "lru_cache", "cast", "len", "isinstance", "assert_never"}
+_TEXT_CALLS = {"Sentence", "TypeVar", "lru_cache", "cast", "len", "isinstance", "assert_never"}
 """Calls whose arguments decide nothing: text for people, conversions of types, caches, and unreachable calls."""
-_SAYS_ONLY_ARGUMENTS = {"says", "source", "frozen", "kw_only", "maxsize"}
+_TEXT_ARGUMENTS = {"says", "source", "frozen", "kw_only", "maxsize"}
 
-_SAYS_ONLY_NAMES = {"noun", "nomen", "english", "german", "source"}
+_TEXT_PARAMETERS = {"noun", "nomen", "english", "german", "source"}
 """Parameters of functions that make rules: they become part of a sentence."""
 
 _WORDS_OF_A_CODE = 2
@@ -73,13 +73,13 @@ def drafts_of(file: str) -> list[Draft]:
         Draft(
             file,
             positions[node].start.line,
-            place.function,
-            place.runs_at_import,
+            scope.function,
+            scope.runs_at_import,
             source,
             partial(changed, index, node, other),
         )
         for index, statement in enumerate(module.body)
-        for node, place in _decisive(statement, _Place())
+        for node, scope in _decisive(statement, _Scope())
         for other in _changes(node)
     ]
     return sorted(found, key=lambda draft: draft.line)
@@ -87,42 +87,42 @@ def drafts_of(file: str) -> list[Draft]:
 
 def mutants_of(drafts: Iterable[Draft]) -> list[Mutant]:
     """Make the changes, and return each different one once."""
-    made = (draft.mutant() for draft in drafts)
-    return list({(mutant.file, mutant.source): mutant for mutant in made if mutant is not None}.values())
+    mutants = (draft.mutant() for draft in drafts)
+    return list({(mutant.file, mutant.source): mutant for mutant in mutants if mutant is not None}.values())
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Scope:
     function: tuple[str, ...] = ()
     runs_at_import: bool = True
 
 
-def _decisive(node: Any, place: _Place) -> Iterator[tuple[Any, _Place]]:
+def _decisive(node: Any, scope: _Scope) -> Iterator[tuple[Any, _Scope]]:
     """Yield each node that may be changed, with its place."""
-    if _says_only(node):
+    if _is_text_only(node):
         return
-    yield node, place
+    yield node, scope
     for child in node.children:
-        inside = place
+        inside = scope
         if isinstance(node, cst.FunctionDef | cst.ClassDef) and child is node.body:
             is_class = isinstance(node, cst.ClassDef)
-            inside = _Place((*place.function, node.name.value), place.runs_at_import and is_class)
+            inside = _Scope((*scope.function, node.name.value), scope.runs_at_import and is_class)
         yield from _decisive(child, inside)
 
 
-def _says_only(node: Any) -> bool:
+def _is_text_only(node: Any) -> bool:
     if isinstance(node, cst.Annotation | cst.Import | cst.ImportFrom):
         return True
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):
-        return node.func.value in _SAYS_ONLY
+        return node.func.value in _TEXT_CALLS
     if isinstance(node, cst.Arg) and node.keyword is not None:
-        return node.keyword.value in _SAYS_ONLY_ARGUMENTS
+        return node.keyword.value in _TEXT_ARGUMENTS
     if isinstance(node, cst.Name):
-        return node.value in _SAYS_ONLY_NAMES
+        return node.value in _TEXT_PARAMETERS
     if isinstance(node, cst.Assign):
-        return _is_type(node) or _is_said(_text(node.value))
+        return _is_type(node) or _is_sentence(_text(node.value))
     if isinstance(node, cst.SimpleString | cst.ConcatenatedString | cst.FormattedString):
-        return _is_said(_text(node))
+        return _is_sentence(_text(node))
     return isinstance(node, cst.Expr) and isinstance(node.value, cst.SimpleString)
 
 
@@ -135,7 +135,7 @@ def _text(node: Any) -> str:
     return str(node.evaluated_value) if isinstance(node, cst.SimpleString) else ""
 
 
-def _is_said(text: str) -> bool:
+def _is_sentence(text: str) -> bool:
     return len(text.split()) > _WORDS_OF_A_CODE or _NOUN.fullmatch(text) is not None
 
 
@@ -172,7 +172,7 @@ def _without_an_argument(call: Any) -> Iterator[Any]:
     Other combinations would not run at all.
     """
     for index, argument in enumerate(call.args):
-        if argument.star or _says_only(argument) or _says_only(argument.value):
+        if argument.star or _is_text_only(argument) or _is_text_only(argument.value):
             continue
         if argument.keyword is not None:
             yield call.with_changes(args=[*call.args[:index], *call.args[index + 1 :]])
@@ -196,16 +196,18 @@ def _compiles(source: str) -> bool:
 def _difference(source: str, changed: str) -> tuple[str, str]:
     """Return the lines that differ, joined to one line: those before the change, and those after it."""
     old, new = source.splitlines(), changed.splitlines()
-    first = next(i for i, (one, other) in enumerate(zip([*old, ""], [*new, ""], strict=False)) if one != other)
+    first = next(
+        i for i, (old_line, new_line) in enumerate(zip([*old, ""], [*new, ""], strict=False)) if old_line != new_line
+    )
     if len(old) == len(new):
         last = next(i for i in range(1, len(old) + 1) if old[-i] != new[-i])
-        return _one_line(old[first : len(old) - last + 1]), _one_line(new[first : len(new) - last + 1])
+        return _joined(old[first : len(old) - last + 1]), _joined(new[first : len(new) - last + 1])
     parts = [part for part in SequenceMatcher(None, old, new, autojunk=False).get_opcodes() if part[0] != "equal"]
     return (
-        _one_line([line for _, start, end, _, _ in parts for line in old[start:end]]),
-        _one_line([line for _, _, _, start, end in parts for line in new[start:end]]),
+        _joined([line for _, start, end, _, _ in parts for line in old[start:end]]),
+        _joined([line for _, _, _, start, end in parts for line in new[start:end]]),
     )
 
 
-def _one_line(lines: list[str]) -> str:
+def _joined(lines: list[str]) -> str:
     return " ".join(line.strip() for line in lines)

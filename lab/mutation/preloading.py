@@ -11,8 +11,8 @@ from lab.mutation.swapping import module_of
 
 def packages() -> list[str]:
     """Return every package of the project. A module outside of them is a library's and imports none of them."""
-    here = [path.parent.name for path in Path().glob("*/__init__.py")]
-    return sorted([*here, *(path.parent.name for path in Path("importer/src").glob("*/__init__.py"))])
+    top_packages = [path.parent.name for path in Path().glob("*/__init__.py")]
+    return sorted([*top_packages, *(path.parent.name for path in Path("importer/src").glob("*/__init__.py"))])
 
 
 def imports() -> Any:
@@ -33,10 +33,12 @@ def _is_of_tests(name: str) -> bool:
 def _importing(graph: Any, module: str) -> set[str]:
     """Return the modules that import this module, directly or not, with all modules of packages on the way."""
     roots = set(packages())
-    found, left = set(), {module}
-    while left:
-        name = left.pop()
+    found, unvisited = set(), {module}
+    while unvisited:
+        name = unvisited.pop()
         found.add(name)
-        others = graph.find_downstream_modules(name) | (set(graph.find_descendants(name)) if name in roots else set())
-        left |= others - found
+        importers = graph.find_downstream_modules(name) | (
+            set(graph.find_descendants(name)) if name in roots else set()
+        )
+        unvisited |= importers - found
     return found

@@ -9,7 +9,7 @@ ACCEPTED = Path("lab/mutation/accepted.toml")
 
 @dataclass(frozen=True)
 class Group:
-    """Files whose changes must be noticed by the same tests."""
+    """Files whose changes must be detected by the same tests."""
 
     files: tuple[str, ...]
     tests: tuple[str, ...]
@@ -18,11 +18,11 @@ class Group:
 def groups() -> list[Group]:
     """Read `[[tool.mutants.group]]` of pyproject.toml. A file belongs to the first group with a pattern for it."""
     found: list[Group] = []
-    taken: set[str] = set()
+    used: set[str] = set()
     for entry in tomllib.loads(Path("pyproject.toml").read_text())["tool"]["mutants"]["group"]:
-        files = {str(path) for pattern in entry["files"] for path in Path().glob(pattern)} - taken
+        files = {str(path) for pattern in entry["files"] for path in Path().glob(pattern)} - used
         found.append(Group(tuple(sorted(files)), tuple(entry["tests"])))
-        taken |= files
+        used |= files
     return found
 
 

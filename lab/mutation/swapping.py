@@ -31,24 +31,24 @@ def name_of(code: CodeType) -> str:
 def functions_of(files: Sequence[str]) -> dict[str, list[FunctionType]]:
     """Return every function in this process that these files define, by file."""
     found: dict[str, list[FunctionType]] = {str(Path(file).resolve()): [] for file in files}
-    for thing in gc.get_objects():
-        if type(thing) is FunctionType and thing.__code__.co_filename in found:
-            found[thing.__code__.co_filename].append(thing)
+    for candidate in gc.get_objects():
+        if type(candidate) is FunctionType and candidate.__code__.co_filename in found:
+            found[candidate.__code__.co_filename].append(candidate)
     return found
 
 
 def caches() -> list[Any]:
     """Return the project's functions with cached results, which would hide a changed function."""
     found = []
-    for thing in gc.get_objects():
-        if isinstance(thing, _lru_cache_wrapper):
-            code = getattr(thing.__wrapped__, "__code__", None)  # classes have none
+    for candidate in gc.get_objects():
+        if isinstance(candidate, _lru_cache_wrapper):
+            code = getattr(candidate.__wrapped__, "__code__", None)  # classes have none
             if code is not None and Path(code.co_filename).is_relative_to(HERE):
-                found.append(thing)
+                found.append(candidate)
     return found
 
 
-def forget_results(functions: Iterable[Any]) -> None:
+def clear_caches(functions: Iterable[Any]) -> None:
     for function in functions:
         function.cache_clear()
 
@@ -56,13 +56,13 @@ def forget_results(functions: Iterable[Any]) -> None:
 def exchange(mutant: Mutant, functions: Sequence[FunctionType]) -> None:
     """Replace the code of the file's functions with the mutant's. Raises NotExchangeable."""
     path = Path(mutant.file).resolve()
-    olds = list(codes_of(compile(path.read_text(), str(path), "exec")))
-    news = list(codes_of(compile(mutant.source, str(path), "exec")))
-    if [code.co_qualname for code in olds] != [code.co_qualname for code in news]:
+    old_codes = list(codes_of(compile(path.read_text(), str(path), "exec")))
+    new_codes = list(codes_of(compile(mutant.source, str(path), "exec")))
+    if [code.co_qualname for code in old_codes] != [code.co_qualname for code in new_codes]:
         raise NotExchangeable
-    others = {old: new for old, new in zip(olds, news, strict=True) if old != new}
+    replacements = {old: new for old, new in zip(old_codes, new_codes, strict=True) if old != new}
     for function in functions:
-        new = others.get(function.__code__)
+        new = replacements.get(function.__code__)
         if new is None:
             continue
         if new.co_freevars != function.__code__.co_freevars:

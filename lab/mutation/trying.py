@@ -21,9 +21,9 @@ from lab.mutation.swapping import (
     Imports,
     NotExchangeable,
     caches,
+    clear_caches,
     codes_of,
     exchange,
-    forget_results,
     functions_of,
     name_of,
 )
@@ -31,14 +31,14 @@ from lab.mutation.swapping import (
 OPTIONS = ["-q", "-s", "--noconftest", "--tb=no", "--assert=plain", "-p", "no:cacheprovider", "--no-header"]
 _OWN_FIXTURES = {"request", "monkeypatch", "tmp_path", "tmp_path_factory", "capsys", "recwarn", "caplog"}
 """Fixtures of pytest. A test with other fixtures starts a process or needs `conftest.py`, so it is not pure."""
-NOT_HERE = 4
+NOT_EXCHANGEABLE = 4
 """Exit code of a fork in which functions cannot be exchanged."""
 _TIMES, _SPARE_S = 10, 1.0
 """Limit of a test's CPU time: this multiple of its time without a change, plus this number of seconds."""
 
 AT_IMPORT = "import"
 
-Reached = dict[str, set[str]]
+TestsByFunction = dict[str, set[str]]
 """Tests by the function that they reach, `file:name`."""
 
 
@@ -68,41 +68,41 @@ class Pure:
 
 
 def _is_pure(item: pytest.Item) -> bool:
-    asked = set(getattr(item, "fixturenames", ()))
-    given = set(item.callspec.params) if hasattr(item, "callspec") else set()
-    return asked <= _OWN_FIXTURES | given and item.get_closest_marker("slow") is None
+    fixtures = set(getattr(item, "fixturenames", ()))
+    parameters = set(item.callspec.params) if hasattr(item, "callspec") else set()
+    return fixtures <= _OWN_FIXTURES | parameters and item.get_closest_marker("slow") is None
 
 
 class Recent:
-    """The tests that have noticed a change, the last one first: the same test often notices neighbouring changes."""
+    """The tests that have detected a change, the last one first: the same test often detects neighbouring changes."""
 
     def __init__(self) -> None:
         self._order: dict[str, int] = {}
 
-    def noticed(self, test: str) -> None:
+    def detected(self, test: str) -> None:
         self._order[test] = len(self._order) and max(self._order.values()) + 1
 
     def rank(self, test: str) -> int:
         return -self._order.get(test, -1)
 
     def last_file(self) -> str:
-        """Return the file of the test that noticed last; "" before the first."""
+        """Return the file of the test that detected last; "" before the first."""
         return max(self._order, key=self._order.__getitem__, default="").partition("::")[0]
 
 
 class Trial(Pure):
-    """Tries mutants whose functions can be exchanged. `tell` gets each mutant's number and result."""
+    """Tries mutants whose functions can be exchanged. `report` gets each mutant's number and result."""
 
-    def __init__(self, mutants: dict[int, Mutant], at_most: int, tell: Callable[[int, Ended], None]) -> None:
+    def __init__(self, mutants: dict[int, Mutant], at_most: int, report: Callable[[int, Ended], None]) -> None:
         self._mutants = mutants
         self._files = {str(Path(mutant.file).resolve()): mutant.file for mutant in mutants.values()}
         self._coverage = coverage.Coverage(data_file=None, config_file=False, include=list(self._files))
-        self._tell = tell
+        self._report = report
         self._children = Children(at_most, self._ended)
         self._recent = Recent()
-        self._reached: Reached = {}
+        self._tests_of: TestsByFunction = {}
         self._seconds: dict[str, float] = {}
-        self.again: list[int] = []
+        self.to_import: list[int] = []
         """Numbers of the mutants that need a process of their own, which imports them."""
 
     def pytest_sessionstart(self) -> None:
@@ -111,27 +111,27 @@ class Trial(Pure):
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self._run_unchanged(session)
-        self._reached = reached_by(self._coverage.get_data(), self._files)
-        forget_results(caches())
+        self._tests_of = tests_by_function(self._coverage.get_data(), self._files)
+        clear_caches(caches())
         functions = functions_of(sorted(self._files))
         for number, mutant in self._mutants.items():
-            reached = self._reached.get(f"{mutant.file}:{'.'.join(mutant.function)}", set())
-            tests = [item for item in session.items if item.nodeid in reached]
+            tests_reaching = self._tests_of.get(f"{mutant.file}:{'.'.join(mutant.function)}", set())
+            tests = [item for item in session.items if item.nodeid in tests_reaching]
             if mutant.runs_at_import or not tests:
-                if mutant.runs_at_import or AT_IMPORT in reached:
-                    self.again.append(number)
+                if mutant.runs_at_import or AT_IMPORT in tests_reaching:
+                    self.to_import.append(number)
                 else:
-                    self._tell(number, Ended("unreached", ""))
+                    self._report(number, Ended("unreached", ""))
                 continue
             tests.sort(key=lambda item: (self._recent.rank(item.nodeid), self._seconds[item.nodeid]))
-            own = functions[str(Path(mutant.file).resolve())]
+            originals = functions[str(Path(mutant.file).resolve())]
 
-            def run(tell: Callable[[str], None], mutant=mutant, tests=tests, own=own) -> int:  # type: ignore[no-untyped-def]
+            def run(report: Callable[[str], None], mutant=mutant, tests=tests, originals=originals) -> int:  # type: ignore[no-untyped-def]
                 try:
-                    exchange(mutant, own)
+                    exchange(mutant, originals)
                 except NotExchangeable:
-                    return NOT_HERE
-                return _run_until_noticed(session, tests, self._seconds, tell)
+                    return NOT_EXCHANGEABLE
+                return _run_until_detected(session, tests, self._seconds, report)
 
             self._children.start(number, run)
         self._children.finish()
@@ -139,9 +139,9 @@ class Trial(Pure):
 
     def _run_unchanged(self, session: pytest.Session) -> None:
         """Run every test once in this process, to record the functions that it reaches and its CPU time."""
-        keeping = caches()
+        cached = caches()
         for item in session.items:
-            forget_results(keeping)  # otherwise only the first test would reach the functions that they call
+            clear_caches(cached)  # otherwise only the first test would reach the functions that they call
             self._coverage.switch_context(item.nodeid)
             began = time.process_time()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
@@ -153,19 +153,19 @@ class Trial(Pure):
     def _ended(self, number: int, ended: Ended) -> None:
         mutant = self._mutants[number]
         if ended.by:
-            self._recent.noticed(ended.by)
-        is_left = (
-            ended.outcome == "survived" and "import" in self._reached[f"{mutant.file}:{'.'.join(mutant.function)}"]
+            self._recent.detected(ended.by)
+        needs_import = (
+            ended.outcome == "survived" and "import" in self._tests_of[f"{mutant.file}:{'.'.join(mutant.function)}"]
         )
-        if is_left or ended.outcome == f"failed with {NOT_HERE}":
-            self.again.append(number)
+        if needs_import or ended.outcome == f"failed with {NOT_EXCHANGEABLE}":
+            self.to_import.append(number)
         else:
-            self._tell(number, ended)
+            self._report(number, ended)
 
 
-def reached_by(data: coverage.CoverageData, files: dict[str, str]) -> Reached:
+def tests_by_function(data: coverage.CoverageData, files: dict[str, str]) -> TestsByFunction:
     """Return the tests that ran a line of each function."""
-    found: Reached = defaultdict(set)
+    found: TestsByFunction = defaultdict(set)
     for path, file in files.items():
         by_line = data.contexts_by_lineno(path)
         for code in codes_of(compile(Path(path).read_text(), path, "exec")):
@@ -175,24 +175,24 @@ def reached_by(data: coverage.CoverageData, files: dict[str, str]) -> Reached:
     return found
 
 
-def _run_until_noticed(
-    session: pytest.Session, tests: Sequence[pytest.Item], seconds: dict[str, float], tell: Callable[[str], None]
+def _run_until_detected(
+    session: pytest.Session, tests: Sequence[pytest.Item], seconds: dict[str, float], report: Callable[[str], None]
 ) -> int:
     for item in tests:
         limit(seconds[item.nodeid] * _TIMES + _SPARE_S)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
         if session.testsfailed:
-            tell(item.nodeid)
+            report(item.nodeid)
             return 1
     return 0
 
 
-class Anew(Pure):
+class ImportedMutant(Pure):
     """Plugin for a process of one mutant, which imports the mutant instead of its module."""
 
-    def __init__(self, mutant: Mutant, recent: Recent, tell: Callable[[str], None]) -> None:
+    def __init__(self, mutant: Mutant, recent: Recent, report: Callable[[str], None]) -> None:
         self._recent = recent
-        self._told = tell
+        self._report = report
         sys.meta_path.insert(0, Imports(mutant))
         limit(30)
 
@@ -206,28 +206,28 @@ class Anew(Pure):
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
-            self._told(report.nodeid)
+            self._report(report.nodeid)
 
 
-def try_anew(
-    mutants: dict[int, Mutant], tests: Sequence[str], at_most: int, tell: Callable[[int, Ended], None]
+def run_imported(
+    mutants: dict[int, Mutant], tests: Sequence[str], at_most: int, report: Callable[[int, Ended], None]
 ) -> None:
-    """Import each mutant in a process of its own, forked from this one, and run the tests until one notices."""
+    """Import each mutant in a process of its own, forked from this one, and run the tests until one detects."""
     recent = Recent()
 
-    def ended(number: int, how: Ended) -> None:
-        if how.by:
-            recent.noticed(how.by)
-        tell(number, how)
+    def ended(number: int, result: Ended) -> None:
+        if result.by:
+            recent.detected(result.by)
+        report(number, result)
 
     children = Children(at_most, ended)
     for number, mutant in mutants.items():
 
-        def run(told: Callable[[str], None], mutant: Mutant = mutant) -> int:
-            """Run the file whose test noticed a change last, and then all files, since collecting all takes longer."""
-            trial = Anew(mutant, recent, told)
-            alone = recent.last_file()
-            return (alone and pytest_main([alone, "-x"], trial)) or pytest_main([*tests, "-x"], trial)
+        def run(report: Callable[[str], None], mutant: Mutant = mutant) -> int:
+            """Run the file whose test detected a change last, and then all files, since collecting all takes longer."""
+            trial = ImportedMutant(mutant, recent, report)
+            last_file = recent.last_file()
+            return (last_file and pytest_main([last_file, "-x"], trial)) or pytest_main([*tests, "-x"], trial)
 
         children.start(number, run)
     children.finish()

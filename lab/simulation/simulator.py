@@ -48,7 +48,7 @@ BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
 LEASE_S = 60.0
 SWEEP_S = 1.0
 LOST_AFTER_S = 2.0
-RING_AGAIN_S = 10.0
+RESEND_S = 10.0
 MAX_ATTEMPTS = 5
 MAX_OFFSET_S = 50.0
 BATCH = 5
@@ -75,7 +75,7 @@ class Conflict(Exception):
     """Another agent has appended to the stream first."""
 
 
-class Broken(AssertionError):
+class InvariantBroken(AssertionError):
     """An invariant does not hold."""
 
 
@@ -96,7 +96,7 @@ class Faults(msgspec.Struct):
         return cls(**dict.fromkeys(cls.__struct_fields__, 0.0))
 
 
-class Hand(msgspec.Struct, frozen=True):
+class StartedImport(msgspec.Struct, frozen=True):
     """An import that a worker has started: the version of its start, its content, and whether it is a dry run."""
 
     stream: str
@@ -156,7 +156,7 @@ class Simulation:
         self._numbers = itertools.count(1)
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._queue: list[tuple[float, int, list[str]]] = []
-        self._rung = 0
+        self._relay_position = 0
         self._begin(imports)
 
     def run(self) -> Counter[str]:
@@ -166,7 +166,7 @@ class Simulation:
         end_s = self.clock_s + 3_600
         while self.clock_s < end_s and (self.unfinished or self.importers_busy):
             self._work_until(self.clock_s + 10)
-        self._check_rest()
+        self._check_end()
         return self.counts
 
     def happens(self, probability: float) -> bool:
@@ -184,11 +184,11 @@ class Simulation:
         commands: dict[str, Command],
         at: datetime,
         accounts: dict[str, Account] | None = None,
-        hands: Sequence[Hand] = (),
+        started: Sequence[StartedImport] = (),
     ) -> list[str]:
         """Decide the commands, and append the events in one transaction. Return the streams that got an event.
 
-        With accounts, a refusal or a command without effect rolls back everything. `hands` are the started imports of
+        With accounts, a refusal or a command without effect rolls back everything. `started` are the started imports of
         the worker that executes these commands. Raises Unavailable, Conflict, Refused.
         """
         appended = []
@@ -209,16 +209,18 @@ class Simulation:
             raise Unavailable
         if any(self.load(stream)[1] != version for stream, version, _ in appended):
             raise Conflict
-        self._commit([(stream, event) for stream, _, event in appended], accounts or {}, hands)
+        self._commit([(stream, event) for stream, _, event in appended], accounts or {}, started)
         if self.happens(self.faults.torn_after):
             self.counts["torn after"] += 1
             raise Unavailable
         return [stream for stream, _, _ in appended]
 
-    def _commit(self, events: Sequence[tuple[str, Event]], accounts: dict[str, Account], hands: Sequence[Hand]) -> None:
-        tried = {hand.stream: hand.content for hand in hands}
+    def _commit(
+        self, events: Sequence[tuple[str, Event]], accounts: dict[str, Account], started: Sequence[StartedImport]
+    ) -> None:
+        processed = {started_import.stream: started_import.content for started_import in started}
         for stream, event in events:
-            self._append(stream, event, tried.get(stream))
+            self._append(stream, event, processed.get(stream))
         for stream, account in accounts.items():
             self._expect(stream not in self.accounts, f"{stream} has two accounts")
             self.accounts[stream] = account
@@ -227,7 +229,7 @@ class Simulation:
                 self.accounts[stream] = Account(event.account_number, "")
             self._check_account(stream)
 
-    def ring(self, streams: list[str]) -> None:
+    def enqueue(self, streams: list[str]) -> None:
         """Send a message, which may be lost, doubled or late."""
         if self.happens(self.faults.lost):
             self.counts["messages lost"] += 1
@@ -252,15 +254,15 @@ class Simulation:
             self._expect(account.content == content, f"{stream} is made of {account.content}, staged was {content}")
             self._expect(not state.is_dry_run, f"{stream} was to be a dry run")
 
-    def _append(self, stream: str, event: Event, tried: str | None) -> None:
-        """Append an event. `tried` is the content that a worker has processed, None if no worker caused the event."""
+    def _append(self, stream: str, event: Event, processed: str | None) -> None:
+        """Append an event. `processed` is the content that a worker has processed, None without a worker."""
         stored = self.streams.setdefault(stream, Stored([], ImportProcess()))
         state = IMPORT_PROCESS.evolve(stored.state, event)
         self._expect(state.status in LEGAL[stored.state.status], f"{stored.state.status} became {state.status}")
         self._expect(state.attempt <= MAX_ATTEMPTS, "more attempts than there may be")
-        if isinstance(event, OUTCOMES) and tried is not None and stored.state.staged is not None:
+        if isinstance(event, OUTCOMES) and processed is not None and stored.state.staged is not None:
             staged = stored.state.staged.content_sha256
-            self._expect(tried == staged, f"{stream}: the outcome is that of {tried}, staged was {staged}")
+            self._expect(processed == staged, f"{stream}: the outcome is that of {processed}, staged was {staged}")
         stored.events.append(event)
         stored.state, stored.modified_s = state, self.clock_s
         if state.status in ("PENDING", "IN_PROGRESS"):
@@ -281,7 +283,7 @@ class Simulation:
             importer = Importer(self, f"import/S/{number}")
             self.later(self.random.uniform(0, 300), importer.send)
         for _ in range(3):
-            self.later(self.random.random(), Worker(self).look)
+            self.later(self.random.random(), Worker(self).fetch)
         relay = Relay(self)
         self.later(0, relay.follow)
         for _ in range(2):  # two sweepers at once, which must not matter
@@ -293,7 +295,7 @@ class Simulation:
             action()
         self.clock_s = end_s
 
-    def _check_rest(self) -> None:
+    def _check_end(self) -> None:
         """Check that everything acknowledged is in the log, and that all work has ended."""
         for stream, digests in self.acknowledged.items():
             staged = {e.content_sha256 for e in self.streams[stream].events if isinstance(e, ImportStaged)}
@@ -308,7 +310,7 @@ class Simulation:
 
     def _expect(self, holds: bool, claim: str) -> None:
         if not holds:
-            raise Broken(f"seed {self.seed}, second {self.clock_s:.1f}: {claim}")
+            raise InvariantBroken(f"seed {self.seed}, second {self.clock_s:.1f}: {claim}")
 
 
 class Importer(Agent):
@@ -373,11 +375,11 @@ class Relay(Agent):
     def follow(self) -> None:
         world = self._world
         if world.happens(world.faults.worker_dies):
-            world._rung = max(0, world._rung - 10)
-        while world._rung < len(world.log):
-            world.ring(list(dict.fromkeys(world.log[world._rung : world._rung + BATCH])))
-            world._rung += BATCH
-        world._rung = len(world.log)
+            world._relay_position = max(0, world._relay_position - 10)
+        while world._relay_position < len(world.log):
+            world.enqueue(list(dict.fromkeys(world.log[world._relay_position : world._relay_position + BATCH])))
+            world._relay_position += BATCH
+        world._relay_position = len(world.log)
         world.later(0.5, self.follow)
 
 
@@ -386,20 +388,20 @@ class Sweeper(Agent):
 
     def __init__(self, world: Simulation) -> None:
         super().__init__(world)
-        self._rung: dict[str, float] = {}
+        self._sent_at: dict[str, float] = {}
 
     def sweep(self) -> None:
         world, at = self._world, self.now()
         for stream in list(world.unfinished):
             stored = world.streams[stream]
             if stored.state.status == "IN_PROGRESS":
-                self._give_back(stream, stored, at)
+                self._postpone(stream, stored, at)
             elif self._is_waiting(stream, stored, at):
-                self._rung[stream] = world.clock_s
-                world.ring([stream])
+                self._sent_at[stream] = world.clock_s
+                world.enqueue([stream])
         world.later(SWEEP_S, self.sweep)
 
-    def _give_back(self, stream: str, stored: Stored, at: datetime) -> None:
+    def _postpone(self, stream: str, stored: Stored, at: datetime) -> None:
         is_expired = stored.lease_until < at
         if is_expired or stored.state.worker not in self._world.alive:
             due_at = at + timedelta(seconds=5) if is_expired else at
@@ -411,7 +413,7 @@ class Sweeper(Agent):
         clock_s, due_at = self._world.clock_s, stored.state.due_at
         is_due = due_at is None or due_at <= at
         is_old = clock_s - stored.modified_s > LOST_AFTER_S
-        return is_due and is_old and clock_s - self._rung.get(stream, -RING_AGAIN_S) >= RING_AGAIN_S
+        return is_due and is_old and clock_s - self._sent_at.get(stream, -RESEND_S) >= RESEND_S
 
     def _try(self, commands: dict[str, Command]) -> None:
         try:
@@ -431,10 +433,10 @@ class Worker(Agent):
         self._id = 0
         self._come_back()
 
-    def look(self) -> None:
+    def fetch(self) -> None:
         streams = self._world.next_message()
         if streams is None:
-            self._world.later(0.1, self.look)
+            self._world.later(0.1, self.fetch)
         elif not self._is_lost(lambda: None):
             self._start(streams)
 
@@ -442,48 +444,57 @@ class Worker(Agent):
         world, at = self._world, self.now()
         command = StartImport(worker=self._id, lease_until=at + timedelta(seconds=LEASE_S), max_attempts=MAX_ATTEMPTS)
         try:
-            taken = world.execute(dict.fromkeys(streams, command), at)
+            started_streams = world.execute(dict.fromkeys(streams, command), at)
         except (Unavailable, Conflict, Refused):
-            world.later(0.1, self.look)
+            world.later(0.1, self.fetch)
             return
         started = []
-        for stream in taken:
+        for stream in started_streams:
             state = world.load(stream)[0]
             if state.status == "IN_PROGRESS" and state.staged is not None:
-                started.append(Hand(stream, state.start, state.staged.content_sha256, state.is_dry_run))
+                started.append(StartedImport(stream, state.start, state.staged.content_sha256, state.is_dry_run))
         world.later(world.random.uniform(0.01, 1), lambda: self._finish(started))
 
-    def _finish(self, started: list[Hand], *, is_late: bool = False) -> None:
+    def _finish(self, started: list[StartedImport], *, is_late: bool = False) -> None:
         if not is_late and self._is_lost(lambda: self._finish(started, is_late=True)):
             return
         world, at = self._world, self.now()
         commands: dict[str, Command] = {}
         accounts: dict[str, Account] = {}
-        for hand in started:
+        for started_import in started:
             fate = world.random.random()
             if fate < 0.1:
-                self._try_alone(hand, FailImport(start=hand.start, code="invalid", detail="No."))
+                self._try_alone(started_import, FailImport(start=started_import.start, code="invalid", detail="No."))
             elif fate < 0.15:
-                self._try_alone(hand, PostponeImport(start=hand.start, code="later", due_at=at + timedelta(seconds=3)))
+                self._try_alone(
+                    started_import,
+                    PostponeImport(start=started_import.start, code="later", due_at=at + timedelta(seconds=3)),
+                )
             else:
-                number = "" if hand.is_dry_run else f"A-{next(world._numbers)}"
-                commands[hand.stream] = CompleteImport(start=hand.start, account_number=number)
+                number = "" if started_import.is_dry_run else f"A-{next(world._numbers)}"
+                commands[started_import.stream] = CompleteImport(start=started_import.start, account_number=number)
                 if number:
-                    accounts[hand.stream] = Account(number, hand.content)
+                    accounts[started_import.stream] = Account(number, started_import.content)
         try:
             if commands:
                 world.execute(commands, at, accounts, started)
         except (Unavailable, Conflict, Refused):
-            for hand in started:  # one by one, so that a failure affects only its own import
-                if hand.stream in commands:
-                    made = {hand.stream: accounts[hand.stream]} if hand.stream in accounts else None
-                    self._try_alone(hand, commands[hand.stream], made)
+            for started_import in started:  # one by one, so that a failure affects only its own import
+                if started_import.stream in commands:
+                    made = (
+                        {started_import.stream: accounts[started_import.stream]}
+                        if started_import.stream in accounts
+                        else None
+                    )
+                    self._try_alone(started_import, commands[started_import.stream], made)
         if not is_late:
-            world.later(0.05, self.look)
+            world.later(0.05, self.fetch)
 
-    def _try_alone(self, hand: Hand, command: Command, accounts: dict[str, Account] | None = None) -> None:
+    def _try_alone(
+        self, started_import: StartedImport, command: Command, accounts: dict[str, Account] | None = None
+    ) -> None:
         try:
-            self._world.execute({hand.stream: command}, self.now(), accounts, [hand])
+            self._world.execute({started_import.stream: command}, self.now(), accounts, [started_import])
         except (Unavailable, Conflict, Refused):
             return
 
@@ -494,12 +505,12 @@ class Worker(Agent):
             world.counts["workers died"] += 1
             world.alive.discard(self._id)
             self._come_back()
-            world.later(world.random.uniform(0.1, 3), self.look)
+            world.later(world.random.uniform(0.1, 3), self.fetch)
             return True
         if world.happens(world.faults.worker_hangs):
             world.counts["workers hung"] += 1
             world.later(world.random.uniform(1, 3 * LEASE_S), then)
-            world.later(0.1, self.look)
+            world.later(0.1, self.fetch)
             return True
         return False
 

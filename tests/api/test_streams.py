@@ -11,7 +11,7 @@ from api.bulk import body as bulk_body
 from api.bulk.body import BulkBody
 from api.bulk.inflate import Plain
 from api.bulk.lines import Line
-from api.http.beside import beside
+from api.http.body_checks import run_on_body
 from api.http.database import reading_pool
 from api.http.limits import MAX_AT_ONCE_BYTES, MAX_MEDIUM_BYTES
 from api.http.lists import Lists
@@ -64,7 +64,7 @@ async def no_request() -> Message:
 def test_a_large_body_is_worked_on_beside_the_loop() -> None:
     async def threads() -> list[int]:
         sizes = (1, MAX_AT_ONCE_BYTES + 1, MAX_MEDIUM_BYTES, MAX_MEDIUM_BYTES + 1, MAX_MEDIUM_BYTES + 2)
-        return [await beside(b"x" * size, threading.get_ident) for size in sizes]
+        return [await run_on_body(b"x" * size, threading.get_ident) for size in sizes]
 
     small, *medium, very_large, largest = asyncio.run(threads())
     assert small == threading.get_ident()

@@ -4,32 +4,32 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bench.load import bodies, market_location, own_values, scattered
+from bench.load import bodies, market_location, own_values, permuted
 from bench.scale import Value, compared
 from market.identifiers import is_market_location_id
 from market.judging import Occasion, Terms, judge
 from schemas.submission import read_submission
 
 
-def turn(small: float, large: float, *, is_cost: bool = False) -> tuple[dict[str, Value], dict[str, Value]]:
+def measured_pair(small: float, large: float, *, is_cost: bool = False) -> tuple[dict[str, Value], dict[str, Value]]:
     return {"it": Value(small, "ms", is_cost)}, {"it": Value(large, "ms", is_cost)}
 
 
 @pytest.mark.parametrize(("large", "is_cost", "ratio"), [(80.0, False, 0.8), (80.0, True, 1.25), (125.0, True, 0.8)])
 def test_more_is_better_but_of_costs(large: float, *, is_cost: bool, ratio: float) -> None:
-    [row] = compared([turn(100.0, large, is_cost=is_cost)])
+    [row] = compared([measured_pair(100.0, large, is_cost=is_cost)])
     assert row.ratio == pytest.approx(ratio)
     assert row.is_met is (ratio >= 0.9)
 
 
 def test_each_turn_is_compared_by_itself() -> None:
-    [row] = compared([turn(100.0, 95.0), turn(10.0, 9.5), turn(50.0, 10.0)])
+    [row] = compared([measured_pair(100.0, 95.0), measured_pair(10.0, 9.5), measured_pair(50.0, 10.0)])
     assert row.ratio == pytest.approx(0.95)
     assert (row.small, row.large) == (50.0, 10.0)
 
 
 def test_market_locations_of_the_load_are_right_and_not_alike() -> None:
-    made = [market_location(scattered(number)).decode() for number in (*range(1_000), 10**9 - 1)]
+    made = [market_location(permuted(number)).decode() for number in (*range(1_000), 10**9 - 1)]
     assert all(is_market_location_id(made_id) for made_id in made)
     assert len(set(made)) == len(made)
 

@@ -32,7 +32,7 @@ from telemetry.log import begin_process
 from tests.support.running import wait_for
 from workers.actors import starting
 from workers.actors.process_imports import ImportProcessor
-from workers.broker import IMPORTS, BrokerDoorbell, declare_actor, in_process_broker, start_workers
+from workers.broker import IMPORTS, BrokerDispatcher, declare_actor, in_process_broker, start_workers
 from workers.followers.relay import Relay
 
 KEY = "ilk_canary01_" + "C" * 43
@@ -150,12 +150,12 @@ def several_errors_at_once() -> None:
 
 def a_worker_of_dramatiq() -> None:
     broker = in_process_broker()
-    doorbell = BrokerDoorbell(broker)
+    dispatcher = BrokerDispatcher(broker)
     declare_actor(broker, IMPORTS, lambda streams: fail())
     worker = start_workers(broker, IMPORTS, threads=1)
-    doorbell.ring(["import/S/1"])
+    dispatcher.enqueue(["import/S/1"])
     with contextlib.suppress(ValueError, dramatiq.errors.DramatiqError):
-        broker.join(IMPORTS.queue, timeout=10_000)
+        broker.join(IMPORTS.name, timeout=10_000)
     worker.stop()
 
 
@@ -186,7 +186,7 @@ def the_relay() -> None:
             return True
 
     ledger: Any = BrokenLedger(StoreUnavailable(TEXT))
-    Relay(ledger, BrokerDoorbell(in_process_broker())).run(OnceSet())
+    Relay(ledger, BrokerDispatcher(in_process_broker())).run(OnceSet())
 
 
 def a_decoder() -> None:

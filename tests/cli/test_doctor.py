@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from cli.checkup.finding import Finding
-from cli.checkup.service import DECIDE, healing
+from cli.checkup.service import DECIDE, heal_command
 from cli.doctor import doctor, examine
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
@@ -168,7 +168,7 @@ def test_events_that_nobody_seals_are_warned_of(idle: PostgresUrls, ledger: Ledg
     ],
 )
 def test_a_parked_stream_is_healed_by_what_the_verb_takes(stream: str, typed: str) -> None:
-    assert healing("import_progress", stream) == typed
+    assert heal_command("import_progress", stream) == typed
 
 
 def test_a_database_that_takes_no_writes_is_told_from_one_that_was_away(

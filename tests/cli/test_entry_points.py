@@ -129,23 +129,23 @@ def test_a_program_that_fails_tells_no_value(
 JUDGING = """
 import asyncio, json, sys
 from datetime import UTC, datetime
-from api.bulk import workshop
-from api.bulk.judging import Question
+from api.bulk import executor
+from api.bulk.checking import CheckRequest
 from market.judging import Terms
 from telemetry.log import begin_process
 
 begin_process("info", "json", is_role=True)
-question = Question([sys.stdin.buffer.read()] * 8, {"S": Terms()}, "create", "", datetime.now(UTC))
+request = CheckRequest([sys.stdin.buffer.read()] * 8, {"S": Terms()}, "create", "", datetime.now(UTC))
 
 async def main():
-    judging = workshop.Workshop()
-    for _ in range(workshop.WORTH_IT + 1):
-        await judging.judge(question)
-    await asyncio.wrap_future(judging._started)
-    workshop.judge_lines = None  # from now on this process judges nothing itself
-    found = await judging.judge(question)
-    await judging.close()
-    print(json.dumps([judged.errors[0].detail for judged in found]))
+    bulk = executor.BulkExecutor()
+    for _ in range(executor.HELPERS_AFTER_BATCHES + 1):
+        await bulk.check(request)
+    await asyncio.wrap_future(bulk._started)
+    executor.check_lines = None  # from now on this process checks nothing itself
+    lines = await bulk.check(request)
+    await bulk.close()
+    print(json.dumps([line.errors[0].detail for line in lines]))
 
 asyncio.run(main())
 """
@@ -158,7 +158,7 @@ def test_a_helper_in_which_judging_fails_tells_no_value_and_answers(broken: Path
     assert ended.stdout.count(b"ValueError") == 8, "each line has its answer"
     nothing_told((ended.stdout + ended.stderr).decode("utf-8", "replace"))
     lines = [json.loads(line) for line in ended.stderr.splitlines()]
-    assert {line["event"] for line in lines} == {"line could not be judged"}
+    assert {line["event"] for line in lines} == {"line could not be checked"}
 
 
 def test_children_that_share_work_out_tell_no_value(broken: Path, log: Log) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.checkup.finding import Finding
-from cli.checkup.service import healing
+from cli.checkup.service import heal_command
 from cli.service.settings import shown_settings
 from cli.support_bundle import finding_for_support, line_for_support
 from tests.support.make import an_account, encoded
@@ -99,7 +99,7 @@ def test_no_account_is_named_by_a_stream_or_by_what_doctor_says_to_type() -> Non
     assert line_for_support(line) == json.dumps(
         {"event": "lost import/…", "reason": "delivery-note/…", "level": "info"}
     )
-    heal = f"mend the cause, then {healing('import_status', stream)}"
+    heal = f"mend the cause, then {heal_command('import_status', stream)}"
     assert CANARY in heal
     result = finding_for_support(Finding("projections", "wrong", "import_status has 1 parked stream.", heal))
     assert result.todo == "mend the cause, then importledger projections heal …"

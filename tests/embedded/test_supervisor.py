@@ -85,11 +85,11 @@ def test_last_words_are_a_short_sentence() -> None:
 
 
 def test_what_the_supervisor_writes_the_api_reads(tmp_path: Path) -> None:
-    from api.endpoints.health import dying_roles
+    from api.endpoints.health import failing_roles
 
     folder = DataFolder(tmp_path)
     (tmp_path / "secrets").mkdir()
-    assert dying_roles(None) == dying_roles(folder.roles_file) == {}
-    folder.write_dying_roles({"relay": "no"})
-    assert dying_roles(folder.roles_file) == {"relay": "no"}
+    assert failing_roles(None) == failing_roles(folder.roles_file) == {}
+    folder.write_failing_roles({"relay": "no"})
+    assert failing_roles(folder.roles_file) == {"relay": "no"}
     assert folder.roles_file.stat().st_mode & 0o777 == 0o600

@@ -36,9 +36,9 @@ def test_a_folder_of_nobody_is_taken_over_and_links_are_not_followed(folder: Pat
     elsewhere.write_text("")
     (data / "below" / "file").write_text("")
     (data / "below" / "link").symlink_to(elsewhere)
-    RunAs(nobody.pw_uid, nobody.pw_gid).take_all(data)
+    RunAs(nobody.pw_uid, nobody.pw_gid).change_owner_of_all(data)
     assert (data / "below" / "file").stat().st_uid == nobody.pw_uid
-    own.take_all(data)
+    own.change_owner_of_all(data)
     assert {path.lstat().st_uid for path in (data, *data.rglob("*"))} == {own.uid}
     assert elsewhere.stat().st_uid == 0
 

@@ -41,7 +41,7 @@ def test_what_is_pending_is_told_and_rolled_where_it_says_so(database: PostgresU
     checked = cli("migrate", "--check", environment=environment_of(database), check=False)
     assert checked.returncode == 2
     assert "9000_more.sql" in checked.stdout
-    assert "It can be rolled" in checked.stdout
+    assert "A rolling upgrade is possible" in checked.stdout
     (further / "9001_two.sql").write_text(f"-- rollable: no, workers forget colours\n{adding.format('d')}")
     (further / "9002_three.sql").write_text(adding.format("e"))
     checked = cli("migrate", "--check", environment=environment_of(database), check=False)
@@ -49,7 +49,7 @@ def test_what_is_pending_is_told_and_rolled_where_it_says_so(database: PostgresU
     assert "9001_two.sql: workers forget colours" in checked.stdout
     assert "9002_three.sql: it does not say that it is rollable" in checked.stdout
     shown = cli("migrate", environment=environment_of(database))
-    assert shown.stdout.index("It cannot be rolled") < shown.stdout.index("applied 9000_more.sql")
+    assert shown.stdout.index("A rolling upgrade is not possible") < shown.stdout.index("applied 9000_more.sql")
     assert cli("migrate", "--check", environment=environment_of(database)).returncode == 0
 
 
@@ -67,7 +67,7 @@ def test_tables_that_are_made_anew_cannot_be_rolled(database: PostgresUrls, ledg
     plan = json.loads(result.stdout)
     assert [(change["name"], change["change"]) for change in plan["projections"]] == [("platform", "rebuilt")]
     assert not plan["can_be_rolled"]
-    assert "processes of the version before do not write to it" in plan["why_not_rolled"][0]
+    assert "processes of the previous version do not write to it" in plan["why_not_rolled"][0]
 
 
 def test_a_database_that_is_still_empty_is_told_everything(database: PostgresUrls) -> None:

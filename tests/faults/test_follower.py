@@ -18,7 +18,7 @@ from eventstore.log.payloads import Payload
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
 from projections import INLINE
 from tests.support.make import NOON, staged
-from workers.broker import IMPORTS, Bell
+from workers.broker import IMPORTS, Queue
 from workers.followers.relay import FOLLOWER, Relay
 
 EVENTS = int(os.environ.get("FOLLOWED_EVENTS", "40000"))
@@ -32,10 +32,10 @@ class Ears:
     def __init__(self) -> None:
         self.heard: list[str] = []
 
-    def ring(self, streams: Sequence[str], bell: Bell = IMPORTS) -> None:
+    def enqueue(self, streams: Sequence[str], queue: Queue = IMPORTS) -> None:
         self.heard += streams
 
-    def waiting(self, bell: Bell = IMPORTS) -> int:
+    def waiting(self, queue: Queue = IMPORTS) -> int:
         return 0
 
 
@@ -79,8 +79,8 @@ def test_a_follower_and_the_relay_miss_nothing(database: PostgresUrls) -> None:
             while True:
                 is_last = is_written.is_set()
                 position = follow.checkpoint(connection, FOLLOWER)
-                reached, _ = relay._read_on(connection, position)
-                while relay._ring(IMPORTS, 0):
+                reached, _ = relay._read_log(connection, position)
+                while relay._enqueue(IMPORTS, 0):
                     pass
                 if reached == position and is_last:
                     return

@@ -29,7 +29,7 @@ from importledger_client import (
     Unavailable,
     protocol,
 )
-from importledger_client.batches import MOST_BYTES, MOST_UNDERWAY_BYTES, Batch
+from importledger_client.batches import MAX_BYTES, MAX_UNDERWAY_BYTES, Batch
 from importledger_client.commands import main
 from importledger_client.commands.reconcile import line_of
 from importledger_client.display import visible
@@ -109,7 +109,7 @@ def test_a_port_of_another_program_is_named() -> None:
 def test_a_service_that_is_not_there_is_unavailable() -> None:
     waits: list[str] = []
     client = Client(
-        f"http://127.0.0.1:{free_port()}", "k", first_patience_s=0.5, on_wait=lambda why, _: waits.append(why)
+        f"http://127.0.0.1:{free_port()}", "k", first_retry_timeout_s=0.5, on_wait=lambda why, _: waits.append(why)
     )
     with client, pytest.raises(Unavailable, match=r"cannot be used: .* Is the address right"):
         client.runs("X")
@@ -158,14 +158,14 @@ def test_a_service_that_answers_late_holds_few_bytes_of_a_book() -> None:
         return len(read) == before
 
     silent = socket.create_server(("127.0.0.1", 0), backlog=128)
-    with Client(f"http://127.0.0.1:{silent.getsockname()[1]}", "k", first_patience_s=0.1) as client:
+    with Client(f"http://127.0.0.1:{silent.getsockname()[1]}", "k", first_retry_timeout_s=0.1) as client:
         sender = threading.Thread(target=push, args=(client,))
         sender.start()
-        wait_for(lambda: len(read) * 65_000 > MOST_UNDERWAY_BYTES, "the first lines are read")
+        wait_for(lambda: len(read) * 65_000 > MAX_UNDERWAY_BYTES, "the first lines are read")
         wait_for(rests, "no more lines are read")
         silent.close()
         sender.join()
-    assert len(read) * 65_000 < MOST_UNDERWAY_BYTES + 2 * MOST_BYTES
+    assert len(read) * 65_000 < MAX_UNDERWAY_BYTES + 2 * MAX_BYTES
 
 
 def test_programs_get_totals_and_certificates_with_progress_and_can_cancel(
@@ -283,16 +283,16 @@ def test_a_receipt_of_another_line_is_none(line: int) -> None:
     batch = Batch([7, 8], [b"{}", b"{}"])
     batch.content()
     with pytest.raises(TryLater):
-        batch.take(b'{"line":%d,"status":"PENDING"}' % line)
+        batch.add_receipt(b'{"line":%d,"status":"PENDING"}' % line)
 
 
 def test_an_answer_that_lacks_lines_is_not_requested_again() -> None:
     batch = Batch([1, 2], [b"{}", b"{}"])
     batch.content()
-    batch.take(b'{"line":1,"external_account_number":"","status":"VALID"}')
+    batch.add_receipt(b'{"line":1,"external_account_number":"","status":"VALID"}')
     with pytest.raises(TryLater):
         batch.check()
-    batch.take(b'{"summary":{"lines":1,"accepted":1,"replayed":0,"refused":0}}')
+    batch.add_receipt(b'{"summary":{"lines":1,"accepted":1,"replayed":0,"refused":0}}')
     with pytest.raises(ImportLedgerError, match="fewer lines"):
         batch.check()
 

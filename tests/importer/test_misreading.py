@@ -579,7 +579,7 @@ def test_each_row_of_a_further_table_is_in_one_place_or_named(
         source = MappedSource([file], read_mapping(path), path, None)
         made = [msgspec.json.decode(line.content) for line in source.lines() if line.content]
         assert source.mapped is not None
-        losses = source.mapped.losses
+        unused = source.mapped.unused
     found = [
         (account["external_account_number"], address["supply_address1"], point["identifier"])
         for account in made
@@ -589,8 +589,8 @@ def test_each_row_of_a_further_table_is_in_one_place_or_named(
     known = {(key, place) for key, place in places if key and place}
     expected = [(key, place, f"Z{number}") for number, (key, place) in enumerate(meters) if (key, place) in known]
     assert sorted(found) == sorted(expected)
-    assert losses.repeated == {}
-    assert (losses.rows["z"].rows if "z" in losses.rows else 0) == len(meters) - len(expected)
+    assert unused.repeated == {}
+    assert (unused.rows["z"].rows if "z" in unused.rows else 0) == len(meters) - len(expected)
 
 
 def test_a_row_used_for_several_parents_or_none_is_an_error(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 import zstandard
 
 from importledger_client.answers import FieldError
+from importledger_client.error_counts import ErrorCounts, Sample, masked
 from importledger_client.failures import FailureFiles, neutral
 from importledger_client.notes import run_named_after
 from importledger_client.sources import LONGEST_LINE, Source, Unreadable, account_in, for_supplier
-from importledger_client.tally import Sample, Tally, masked
 from tests.support.importbook import importbook
 
 LINES = b'{"a": 1}\n\n{"b": 2.50}\r\n'
@@ -139,13 +139,13 @@ def test_a_run_is_named_after_its_file(file: str, mode: str, run: str) -> None:
 
 
 def test_fixing_few_kinds_clears_most_accounts() -> None:
-    tally, sample = Tally(), Sample()
+    error_counts, sample = ErrorCounts(), Sample()
     for kinds, times in ((["a"], 50), (["b"], 30), (["a", "b"], 10), (["c", "d"], 8), (["e"], 2)):
         for _ in range(times):
-            tally.add(((kind, ""), sample) for kind in kinds)
-    assert tally.best(2) == [("a", ""), ("b", "")]
-    assert tally.clears(tally.best(2)) == 90
-    assert tally.clears([("c", "")]) == 0
+            error_counts.add(((kind, ""), sample) for kind in kinds)
+    assert error_counts.best(2) == [("a", ""), ("b", "")]
+    assert error_counts.clears(error_counts.best(2)) == 90
+    assert error_counts.clears([("c", "")]) == 0
 
 
 def test_a_masked_value_shows_its_form_without_its_content() -> None:

@@ -46,7 +46,7 @@ def rewritten(file: Path, entries: list[Any]) -> Path:
 
 def test_a_history_is_replayed_without_difference(exported: Path) -> None:
     output = cli("replay", str(exported), environment=ENVIRONMENT).stdout
-    assert output == "16 events of 6 streams replayed, 5 payloads judged again: 0 would end differently.\n"
+    assert output == "16 events of 6 streams replayed, 5 payloads checked again: 0 would end differently.\n"
 
 
 def test_what_was_sent_is_in_the_file_as_it_was_received(exported: Path, importer: Importer) -> None:

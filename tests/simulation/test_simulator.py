@@ -13,7 +13,7 @@ from eventstore.aggregates.import_process import (
     ImportStarted,
     StageImport,
 )
-from lab.simulation.simulator import Broken, Simulation
+from lab.simulation.simulator import InvariantBroken, Simulation
 
 REGRESSIONS: tuple[int, ...] = ()
 """Seeds that have failed once."""
@@ -82,7 +82,7 @@ def test_a_late_worker_is_found_where_attempts_stand_for_tokens() -> None:
         for seed in range(30):
             Simulation(seed, decide=attempts_for_tokens()).run()
 
-    with pytest.raises(Broken, match="the outcome is that of"):
+    with pytest.raises(InvariantBroken, match="the outcome is that of"):
         look_for_it()
 
 
@@ -92,5 +92,5 @@ def test_a_mistake_in_the_core_is_found(mistake: Any) -> None:
         for seed in range(30):
             Simulation(seed, decide=mistake).run()
 
-    with pytest.raises(Broken, match="seed"):
+    with pytest.raises(InvariantBroken, match="seed"):
         look_for_it()

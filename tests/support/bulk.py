@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from api.bulk.workshop import HELPERS
+from api.bulk.executor import HELPERS
 from tests.support.make import encoded
 from tests.support.running import Importer, wait_for
 

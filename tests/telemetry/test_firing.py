@@ -33,7 +33,7 @@ from tests.support.make import an_account, encoded
 from tests.support.running import RunningService, free_port, start_role, wait_for
 from tests.support.staging import SUPPLIER, stage
 from tests.support.times import set_log_time
-from workers.broker import IMPORTS, BrokerDoorbell, in_process_broker
+from workers.broker import IMPORTS, BrokerDispatcher, in_process_broker
 from workers.followers.ended_imports import EndedImports
 from workers.followers.relay import MESSAGES_PER_WORKER, Relay
 
@@ -106,16 +106,16 @@ def test_creates_that_are_slow_and_creates_that_fail(service: RunningService, fo
 def test_workers_that_take_no_messages(ledger: Ledger, counted: PrometheusMeasures, folder: Path) -> None:
     stage(ledger, an_account(SUPPLIER, 1))
     broker, stop = in_process_broker(), threading.Event()
-    doorbell = BrokerDoorbell(broker)
+    dispatcher = BrokerDispatcher(broker)
     for _ in range(MESSAGES_PER_WORKER - 1):
-        doorbell.ring(["import/X/1"], IMPORTS)
-    counted.waiting(IMPORTS.queue, doorbell.waiting())
+        dispatcher.enqueue(["import/X/1"], IMPORTS)
+    counted.waiting(IMPORTS.name, dispatcher.waiting())
     assert not fires("ImportledgerBellCrowded", folder, NOTHING, shown(counted.registry))
-    relay = threading.Thread(target=Relay(ledger, doorbell).run, args=(stop,))
+    relay = threading.Thread(target=Relay(ledger, dispatcher).run, args=(stop,))
     relay.start()
     try:
         wait_for(lambda: fires("ImportledgerBellCrowded", folder, NOTHING, shown(counted.registry)), "it is full")
-        assert doorbell.waiting() == MESSAGES_PER_WORKER
+        assert dispatcher.waiting() == MESSAGES_PER_WORKER
     finally:
         stop.set()
         relay.join(30)
@@ -169,7 +169,7 @@ def test_imports_that_fail(ledger: Ledger, counted: PrometheusMeasures, folder: 
         ledger.execute(stream, command, at=now(), by="t")
         assert not fires("ImportledgerImportsFail", folder, NOTHING, shown(counted.registry))
         ledger.execute(stream, FailImport(start=2, code="account_failed_validation", detail="no"), at=now(), by="t")
-        EndedImports(ledger).tell(connection)
+        EndedImports(ledger).write_lines(connection)
     assert fires("ImportledgerImportsFail", folder, NOTHING, shown(counted.registry))
 
 

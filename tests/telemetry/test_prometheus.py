@@ -71,7 +71,7 @@ def test_every_measure_is_shown() -> None:
     counting = PrometheusMeasures("worker-1")
     counting.accepted("create", "staged")
     counting.appended(7, 0.01)
-    counting.rung("imports", 3)
+    counting.message_sent("imports", 3)
     counting.waiting("imports", 2)
     counting.processed(3, 0.5)
     counting.ended("PROCESSED", 2)

@@ -1,4 +1,4 @@
-"""The broker: messages hold ids of streams for the actor of their queue (`Bell`)."""
+"""The broker: messages hold ids of streams for the actor of their queue (`Queue`)."""
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -11,8 +11,8 @@ from tests.support.running import wait_for
 from workers.broker import (
     IMPORTS,
     MAILS,
-    BellUnavailable,
-    BrokerDoorbell,
+    BrokerDispatcher,
+    QueueUnavailable,
     declare_actor,
     in_process_broker,
     redis_broker,
@@ -22,21 +22,21 @@ from workers.broker import (
 
 def test_a_bell_is_rung_for_streams_and_waits_until_it_is_heard() -> None:
     broker = in_process_broker()
-    doorbell = BrokerDoorbell(broker)
-    doorbell.ring(["import/S/1", "import/S/2"])
-    doorbell.ring(["import/S/3"])
-    doorbell.ring(["customer-mail/S/1"], MAILS)
-    assert (doorbell.waiting(), doorbell.waiting(MAILS)) == (2, 1)
+    dispatcher = BrokerDispatcher(broker)
+    dispatcher.enqueue(["import/S/1", "import/S/2"])
+    dispatcher.enqueue(["import/S/3"])
+    dispatcher.enqueue(["customer-mail/S/1"], MAILS)
+    assert (dispatcher.waiting(), dispatcher.waiting(MAILS)) == (2, 1)
     assert queued(broker) == [["import/S/1", "import/S/2"], ["import/S/3"]]
-    assert doorbell.waiting() == 0
+    assert dispatcher.waiting() == 0
 
 
 @pytest.mark.slow
 def test_a_redis_that_is_away_is_said_to_be() -> None:
     broker = redis_broker("redis://127.0.0.1:1/0")
-    doorbell = BrokerDoorbell(broker)
-    with pytest.raises(BellUnavailable):
-        doorbell.ring(["import/S/1"])
+    dispatcher = BrokerDispatcher(broker)
+    with pytest.raises(QueueUnavailable):
+        dispatcher.enqueue(["import/S/1"])
     broker.close()
 
 
@@ -51,8 +51,8 @@ def test_a_redis_that_hangs_is_named_within_half_a_minute(folder: Path, caplog: 
         declare_actor(consumed, MAILS, lambda _: None)
         worker = start_workers(consumed, MAILS, threads=1)
         broker = redis_broker(f"unix://{folder}/redis.sock")
-        with ThreadPoolExecutor(1) as pool, pytest.raises(BellUnavailable):
-            pool.submit(BrokerDoorbell(broker).waiting).result(timeout=30)
+        with ThreadPoolExecutor(1) as pool, pytest.raises(QueueUnavailable):
+            pool.submit(BrokerDispatcher(broker).waiting).result(timeout=30)
         wait_for(lambda: "Consumer encountered a connection error: Timeout" in caplog.text, "the worker says so", 30)
         assert not any(record.exc_info for record in caplog.records)
         broker.close()
@@ -61,12 +61,12 @@ def test_a_redis_that_hangs_is_named_within_half_a_minute(folder: Path, caplog: 
 
 def test_a_worker_asks_for_the_messages_of_its_bell_and_for_no_delayed_ones(redis_url: str) -> None:
     broker = redis_broker(redis_url)
-    rung: list[str] = []
-    declare_actor(broker, MAILS, rung.extend)
+    enqueued: list[str] = []
+    declare_actor(broker, MAILS, enqueued.extend)
     worker = start_workers(broker, MAILS, threads=1)
-    BrokerDoorbell(broker).ring(["customer-mail/S/1"], MAILS)
-    wait_for(lambda: rung == ["customer-mail/S/1"], "the message is taken")
-    assert list(worker.consumers) == [MAILS.queue]
-    assert worker.worker_timeout == MAILS.asks_every_ms > IMPORTS.asks_every_ms
+    BrokerDispatcher(broker).enqueue(["customer-mail/S/1"], MAILS)
+    wait_for(lambda: enqueued == ["customer-mail/S/1"], "the message is taken")
+    assert list(worker.consumers) == [MAILS.name]
+    assert worker.worker_timeout == MAILS.poll_ms > IMPORTS.poll_ms
     worker.stop()
     broker.close()

@@ -24,7 +24,7 @@ from tests.support.staging import SUPPLIER, stage, status
 from workers.actors import references
 from workers.actors.process_imports import ImportProcessor
 from workers.actors.starting import Starter
-from workers.broker import IMPORTS, BrokerDoorbell, in_process_broker
+from workers.broker import IMPORTS, BrokerDispatcher, in_process_broker
 from workers.followers.relay import Relay
 from workers.liveness import Liveness
 
@@ -151,9 +151,9 @@ def test_leases_are_judged_by_the_clock_of_the_database(
         with another_clock(timedelta(seconds=-3_600)):
             [started] = starter.start([stream], ledger.look_at([stream]))
         with another_clock(timedelta(seconds=90)):
-            relay = Relay(ledger, BrokerDoorbell(broker))
+            relay = Relay(ledger, BrokerDispatcher(broker))
             relay._sweeper.sweep(connection, relayed=2)
-            relay._ring(IMPORTS, 0)
+            relay._enqueue(IMPORTS, 0)
     finally:
         liveness.stop()
     assert started.process.start == 2

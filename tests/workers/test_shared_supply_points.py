@@ -15,7 +15,7 @@ from schemas.submission import read_submission
 from tests.support.make import an_account, changed, encoded
 from tests.support.staging import SUPPLIER, stage
 from workers.actors.process_imports import ImportProcessor
-from workers.actors.references import SELECT_LIVE, References, referring
+from workers.actors.references import SELECT_LIVE, References, references_of
 
 CODE = "supply_point_on_other_account"
 POINT = ("supply_addresses", 0, "supply_points", 0)
@@ -78,9 +78,9 @@ def test_accounts_processed_at_the_same_moment_get_no_warning_and_later_ones_do(
     ledger: Ledger, processor: ImportProcessor
 ) -> None:
     """Two workers look up the supply point before either has written; see `workers.actors.references`."""
-    suppliers = References(ledger).treatments({SUPPLIER})
+    suppliers = References(ledger).settings({SUPPLIER})
     submissions = [read_submission(encoded(account(number, None))) for number in (1, 2)]
-    accounts = [referring(submission.account, now().date(), is_dry_run=False) for submission in submissions]
+    accounts = [references_of(submission.account, now().date(), is_dry_run=False) for submission in submissions]
     assert [References(ledger).findings([referred], suppliers)[0].errors for referred in accounts] == [(), ()]
     codes = [
         problem.code

@@ -32,7 +32,7 @@ from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage, status
 from tests.support.stored_events import STORED, STREAMS, TOPICS
 from workers.actors.process_imports import ImportProcessor
-from workers.broker import IMPORTS, BrokerDoorbell, in_process_broker
+from workers.broker import IMPORTS, BrokerDispatcher, in_process_broker
 from workers.followers.ended_imports import EndedImports, EndedLine
 from workers.followers.relay import Relay
 
@@ -55,7 +55,7 @@ class Log:
         self.ledger, self.admin, self.urls, self._file = ledger, admin, database, file
         self.broker = in_process_broker()
         self.lines: list[EndedLine] = []
-        self.relay = Relay(ledger, BrokerDoorbell(self.broker))
+        self.relay = Relay(ledger, BrokerDispatcher(self.broker))
         self._ended = EndedImports(ledger, self.lines.extend)
         self._number = 0
 
@@ -74,9 +74,9 @@ class Log:
         """Assert that all followers, and all readers of the whole log, reach its end."""
         with self.ledger.connection() as connection:
             place = follow.checkpoint(connection, "relay")
-            self.relay._read_on(connection, place)
-            self.relay._ring(IMPORTS, 0)
-            self._ended.tell(connection)
+            self.relay._read_log(connection, place)
+            self.relay._enqueue(IMPORTS, 0)
+            self._ended.write_lines(connection)
             list(read_erasures(connection, after=0))
             end = log_head(connection)
             assert [follow.checkpoint(connection, name) for name in ("relay", "ended imports")] == [end, end]
@@ -118,8 +118,8 @@ def test_an_event_whose_text_cannot_be_read_stops_no_reader_and_no_other_account
     stream = log.put("import_staged.v1", state)
     last = stage(log.ledger, an_account(SUPPLIER, 2))
     log.is_read_by_all()
-    rung = [name for message in queued(log.broker) for name in message]
-    assert rung == [first, last]
+    enqueued = [name for message in queued(log.broker) for name in message]
+    assert enqueued == [first, last]
     ImportProcessor(log.ledger, worker=lambda: 7).process([first, stream, last])
     assert [status(log.ledger, stream) for stream in (first, last)] == ["PROCESSED", "PROCESSED"]
     with pytest.raises(StreamUnreadable):

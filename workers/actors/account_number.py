@@ -18,7 +18,7 @@ from typing import Any
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
-BLOCK_BITS, TURN_BITS, ANY_BITS = 20, 8, 12
+BLOCK_BITS, INDEX_BITS, KEYED_BITS = 20, 8, 12
 """Bits of the block, of the index in it, and of the part that depends on the key."""
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -34,7 +34,7 @@ FROM platform.account_number_key
 
 def account_number(number: int, key: bytes) -> str:
     """Return the account number for this value of the sequence, 0 to 2^40 - 1."""
-    value = _block(number >> TURN_BITS, key)[number & ((1 << TURN_BITS) - 1)]
+    value = _block(number >> INDEX_BITS, key)[number & ((1 << INDEX_BITS) - 1)]
     return "A-" + "".join([_PAIRS[(value >> shift) & 1023] for shift in (30, 20, 10, 0)])
 
 
@@ -48,10 +48,13 @@ def draw_account_numbers(connection: Connection[Any], count: int) -> Iterator[st
 @lru_cache(maxsize=16)
 def _block(number: int, key: bytes) -> list[int]:
     """Return the 256 values of the block with this index, rising. From 2^20 on, blocks repeat with other low bits."""
-    again, block = divmod(number, 1 << BLOCK_BITS)
-    first = _permuted(block, key) << TURN_BITS
-    own = struct.unpack(f"<{1 << TURN_BITS}H", hashlib.shake_256(key + block.to_bytes(3)).digest(2 << TURN_BITS))
-    return [(first | turn) << ANY_BITS | (bits + again) & ((1 << ANY_BITS) - 1) for turn, bits in enumerate(own)]
+    repetition, block = divmod(number, 1 << BLOCK_BITS)
+    first = _permuted(block, key) << INDEX_BITS
+    low_bits = struct.unpack(f"<{1 << INDEX_BITS}H", hashlib.shake_256(key + block.to_bytes(3)).digest(2 << INDEX_BITS))
+    return [
+        (first | index) << KEYED_BITS | (bits + repetition) & ((1 << KEYED_BITS) - 1)
+        for index, bits in enumerate(low_bits)
+    ]
 
 
 def _permuted(value: int, key: bytes) -> int:
@@ -69,4 +72,4 @@ def _permuted(value: int, key: bytes) -> int:
 @lru_cache(maxsize=16)
 def _rounds(key: bytes) -> list[hashlib.blake2b]:
     """Return a keyed hash for each round. The caller hashes a value with a copy, so that the key is hashed once."""
-    return [hashlib.blake2b(key=key, salt=bytes([turn]), person=b"small", digest_size=3) for turn in range(_ROUNDS)]
+    return [hashlib.blake2b(key=key, salt=bytes([index]), person=b"small", digest_size=3) for index in range(_ROUNDS)]

@@ -20,7 +20,7 @@ from eventstore.log.ledger import Ledger, Loaded
 from projections.platform.change import copying
 from projections.platform.rows import UndatedRows
 from projections.views.import_supplier import KnownSupplier
-from workers.actors.references import Referring
+from workers.actors.references import AccountReferences
 from workers.actors.starting import Started
 
 logger = structlog.get_logger()
@@ -35,9 +35,9 @@ class Ready(msgspec.Struct, frozen=True):
     started: Started
     number: str
     rows: UndatedRows
-    referring: Referring
+    references: AccountReferences
     warnings: tuple[str, ...] = ()
-    treatment: KnownSupplier | None = None
+    supplier_settings: KnownSupplier | None = None
 
 
 class Completer:
@@ -56,13 +56,13 @@ class Completer:
             self._complete_alone(batch[0], is_dry_run=is_dry_run)
         elif batch:
             try:
-                self._complete_together(batch, is_dry_run=is_dry_run)
+                self._complete_batch(batch, is_dry_run=is_dry_run)
             except StoreUnavailable:
                 raise
             except (LedgerError, psycopg.Error, ValueError) as error:
-                logger.info("batch is redone in halves", imports=len(batch), reason=type(error).__name__)
-                left, middle = self._still_started(batch), len(batch) // 2
-                for part in (left,) if len(left) < len(batch) else (batch[:middle], batch[middle:]):
+                logger.info("batch is split and retried", imports=len(batch), reason=type(error).__name__)
+                remaining, middle = self._still_started(batch), len(batch) // 2
+                for part in (remaining,) if len(remaining) < len(batch) else (batch[:middle], batch[middle:]):
                     self.complete(part, is_dry_run=is_dry_run)
 
     def postpone(self, started: Sequence[Started]) -> None:
@@ -74,14 +74,14 @@ class Completer:
     def _still_started(self, batch: Sequence[Ready]) -> list[Ready]:
         """Return the imports of the batch that were neither ended nor taken over meanwhile."""
         present = self._ledger.look_at([ready.started.stream for ready in batch])
-        left = []
+        remaining = []
         for ready in batch:
             loaded, start = present[ready.started.stream], ready.started.process.start
             if isinstance(loaded, Loaded) and (loaded.state.status, loaded.state.start) == ("IN_PROGRESS", start):
-                left.append(ready)
-        return left
+                remaining.append(ready)
+        return remaining
 
-    def _complete_together(self, batch: Sequence[Ready], *, is_dry_run: bool) -> None:
+    def _complete_batch(self, batch: Sequence[Ready], *, is_dry_run: bool) -> None:
         at = self._ledger.time()
         rows: dict[str, list[bytes]] = {}
         commands: dict[str, Command] = {}
@@ -94,8 +94,8 @@ class Completer:
                 rules_edition=market.EDITION,
                 warnings=ready.warnings,
             )
-            if ready.treatment is not None and ready.treatment.sends_customer_emails and not is_dry_run:
-                commands |= _mail_request(ready, ready.treatment.email_language)
+            if ready.supplier_settings is not None and ready.supplier_settings.sends_customer_emails and not is_dry_run:
+                commands |= _mail_request(ready, ready.supplier_settings.email_language)
         loaded = {ready.started.stream: Loaded(ready.started.process, ready.started.process.start) for ready in batch}
         if is_dry_run:
             self._ledger.rehearse(copying(rows))
@@ -108,7 +108,7 @@ class Completer:
     def _complete_alone(self, ready: Ready, *, is_dry_run: bool) -> None:
         stream, process = ready.started.stream, ready.started.process
         try:
-            self._complete_together([ready], is_dry_run=is_dry_run)
+            self._complete_batch([ready], is_dry_run=is_dry_run)
         except StoreUnavailable:
             raise
         except Refused as refusal:

@@ -17,7 +17,7 @@ from market.documents import lies_below, path_below_root
 from system.object_store import open_store
 
 CONCURRENCY = 32
-REACHED = "is-anything-here"
+PROBE = "is-anything-here"
 """Name of a document that does not exist. A request for it shows whether the store answers."""
 TIMEOUT_S, LONGEST_S = 10.0, 30.0
 """Time limits for each 1,000 documents of one request, and for all documents of a message [seconds].
@@ -44,17 +44,17 @@ def missing_documents(
 def why_unreachable(root: str, *, timeout_s: float = TIMEOUT_S) -> str | None:
     """Return the reason why the root cannot be used, as a sentence; None if it can."""
     try:
-        missing_documents(root, [REACHED], timeout_s=timeout_s)
+        missing_documents(root, [PROBE], timeout_s=timeout_s)
     except DocumentsUnavailable as error:
         return str(error)
     return None
 
 
-def is_allowed(root: str, places: Collection[str]) -> bool:
+def is_allowed(root: str, urls: Collection[str]) -> bool:
     """Return True if the root lies at or below one of these URLs. Links in local folders are resolved first."""
-    if not lies_below(root, places):
+    if not lies_below(root, urls):
         return False
-    folders = [_folder(place).resolve() for place in places if place.startswith("file:")]
+    folders = [_folder(url).resolve() for url in urls if url.startswith("file:")]
     return not root.startswith("file:") or any(_folder(root).resolve().is_relative_to(folder) for folder in folders)
 
 
@@ -67,38 +67,38 @@ async def _missing(root: str, paths: Collection[str], timeout_s: float) -> set[s
     if folder is not None and not (folder.is_dir() and os.access(folder, os.R_OK | os.X_OK)):
         raise DocumentsUnavailable("there is no such folder, or it may not be read")
     store = _store(root, timeout_s)
-    turns = asyncio.Semaphore(CONCURRENCY)
+    limit = asyncio.Semaphore(CONCURRENCY)
 
     async def is_missing(path: str) -> bool:
         key = path_below_root(path)
         if key is None or (folder is not None and not _lies_in(folder, key)):
             return True
-        async with turns:
+        async with limit:
             try:
                 await obstore.head_async(store, key)
             except FileNotFoundError:
                 return True
         return False
 
-    wanted = list(dict.fromkeys(paths))
+    distinct = list(dict.fromkeys(paths))
     try:
         async with asyncio.timeout(timeout_s):
-            is_there = await asyncio.gather(*map(is_missing, wanted))
-            if folder is None and all(is_there):
-                await _ask_for_bucket(store)
+            are_missing = await asyncio.gather(*map(is_missing, distinct))
+            if folder is None and all(are_missing):
+                await _check_bucket(store)
     except TimeoutError:
         raise DocumentsUnavailable(f"no answer within {timeout_s:g} s") from None
     except DocumentsUnavailable:
         raise
     except (BaseError, OSError, ValueError) as error:
         raise DocumentsUnavailable(type(error).__name__) from error
-    return {path for path, is_gone in zip(wanted, is_there, strict=True) if is_gone}
+    return {path for path, is_lost in zip(distinct, are_missing, strict=True) if is_lost}
 
 
-async def _ask_for_bucket(store: ObjectStore) -> None:
-    """Raise DocumentsUnavailable for a bucket that does not exist: it has no documents either.
+async def _check_bucket(store: ObjectStore) -> None:
+    """Raise DocumentsUnavailable if the bucket does not exist. Otherwise all of its documents would count as missing.
 
-    If the store refuses to list the bucket, it exists.
+    A bucket that the store refuses to list exists.
     """
     try:
         async for _ in obstore.list(store, chunk_size=1):

@@ -73,8 +73,8 @@ def message_about(
     """Build the message. `sender` is an address. Mail programs recognise a second copy by `message_id`."""
     message = EmailMessage()
     message["Subject"] = _SUBJECT[language]
-    message["From"] = on_the_wire(*parseaddr(sender))
-    message["To"] = on_the_wire(without_links(recipient.name), recipient.email)
+    message["From"] = wire_address(*parseaddr(sender))
+    message["To"] = wire_address(without_links(recipient.name), recipient.email)
     message["Message-ID"] = message_id
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(
@@ -89,7 +89,7 @@ def message_about(
     return message
 
 
-def on_the_wire(name: str, email: str) -> Address:
+def wire_address(name: str, email: str) -> Address:
     """Return an address as it is sent to mail servers: an internationalised domain in its ASCII form (IDNA 2008).
 
     The part before the @ is unchanged. Raises ValueError for a domain without an ASCII form.
@@ -106,7 +106,7 @@ def _ascii_domain(domain: str) -> str:
     return ascii_domain
 
 
-def without_links(text: str, most: int = MAX_NAME) -> str:
+def without_links(text: str, max_length: int = MAX_NAME) -> str:
     """Return an importer's text on one line, without quotes and parts that mail programs show as links. Pure."""
     letters = "".join(letter if category(letter)[0] in "LMN" or letter in _MARKS else " " for letter in text)
-    return " ".join(_DOT_IN_A_DOMAIN.sub(". ", letters).split())[:most].rstrip()
+    return " ".join(_DOT_IN_A_DOMAIN.sub(". ", letters).split())[:max_length].rstrip()

@@ -26,7 +26,7 @@ from telemetry.measures import measures
 from telemetry.spans import spans
 from workers.actors.account_number import draw_account_numbers
 from workers.actors.completing import Completer, Ready
-from workers.actors.references import References, Treatments, referring
+from workers.actors.references import References, SettingsByCode, references_of
 from workers.actors.sandbox import command_for, slowness_s
 from workers.actors.starting import Started, Starter, until_available
 from workers.actors.stored_account import account_of, invalid
@@ -44,15 +44,15 @@ class ImportProcessor:
         *,
         worker: Callable[[], int],
         is_sandbox: bool = False,
-        places: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        allowed_urls: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
-        """`places`: by organisation, the URLs below which its documents may lie."""
+        """`allowed_urls`: by organisation, the URLs below which its documents may lie."""
         self._ledger = ledger
         self._is_sandbox = is_sandbox
         self._worker = worker
         self._starter = Starter(ledger, worker)
         self._completer = Completer(ledger, self._by)
-        self._references = References(ledger, places)
+        self._references = References(ledger, allowed_urls)
 
     def process(self, streams: list[str]) -> None:
         """Process these imports to their end, except those that are not due, taken by others, or of paused suppliers.
@@ -69,42 +69,42 @@ class ImportProcessor:
                 finally:
                     origin.reset(token)
         except StoreUnavailable as error:
-            logger.warning("imports left to the sweeper", streams=len(streams), reason=str(error))
+            logger.warning("imports will be retried by the sweeper", streams=len(streams), reason=str(error))
 
     def _process(self, streams: list[str]) -> None:
         suppliers = {identity_of(stream)[0] for stream in streams}
-        treatments = until_available(lambda: self._references.treatments(suppliers), len(streams))
-        due = [stream for stream in streams if not treatments[identity_of(stream)[0]].is_paused]
+        settings = until_available(lambda: self._references.settings(suppliers), len(streams))
+        due = [stream for stream in streams if not settings[identity_of(stream)[0]].is_paused]
         loaded = until_available(lambda: self._ledger.look_at(due), len(due))
         states = {stream: found.state for stream, found in loaded.items() if isinstance(found, Loaded)}
         for piece in in_pieces(due, lambda stream: _payload_bytes(states.get(stream)), MAX_OPEN_BYTES):
             started = self._starter.start(piece, loaded)
             if self._is_sandbox:
-                started = self._without_sandbox_outcomes(started, treatments)
+                started = self._without_sandbox_outcomes(started, settings)
             # Smaller pieces again: some payloads were replaced after the streams were read.
             for part in in_pieces(started, lambda attempt: _payload_bytes(attempt.process), MAX_OPEN_BYTES):
                 began = time.perf_counter()
-                self._finish_or_postpone(part, treatments)
+                self._finish_or_postpone(part, settings)
                 measures().processed(len(part), time.perf_counter() - began)
 
-    def _finish_or_postpone(self, started: list[Started], treatments: Treatments) -> None:
+    def _finish_or_postpone(self, started: list[Started], settings: SettingsByCode) -> None:
         """Finish these imports. Safe to repeat: a step that was done, or that others have taken over, is refused."""
         try:
-            until_available(lambda: self._finish(started, treatments), len(started))
+            until_available(lambda: self._finish(started, settings), len(started))
         except StoreUnavailable:
             raise
         except Exception:
             logger.exception("imports are postponed", imports=len(started))
             self._completer.postpone(started)
 
-    def _without_sandbox_outcomes(self, started: Sequence[Started], treatments: Treatments) -> list[Started]:
+    def _without_sandbox_outcomes(self, started: Sequence[Started], settings: SettingsByCode) -> list[Started]:
         """End the imports whose account number selects an outcome, and return those to finish now.
 
         A timer finishes each slow one, so that the others do not wait for it.
         """
         at = self._ledger.time()
-        wanted = {attempt.stream: command_for(attempt.stream, attempt.process, at) for attempt in started}
-        commands = {stream: command for stream, command in wanted.items() if command is not None}
+        outcomes = {attempt.stream: command_for(attempt.stream, attempt.process, at) for attempt in started}
+        commands = {stream: command for stream, command in outcomes.items() if command is not None}
         if commands:
             self._ledger.execute_many(commands, at=at, by=self._by())
         at_once = []
@@ -112,34 +112,34 @@ class ImportProcessor:
             if attempt.stream in commands:
                 continue
             if seconds := slowness_s(attempt.stream):
-                timer = threading.Timer(seconds, self._finish_late, ([attempt], treatments))
+                timer = threading.Timer(seconds, self._finish_late, ([attempt], settings))
                 timer.daemon = True
                 timer.start()
             else:
                 at_once.append(attempt)
         return at_once
 
-    def _finish_late(self, started: list[Started], treatments: Treatments) -> None:
+    def _finish_late(self, started: list[Started], settings: SettingsByCode) -> None:
         try:
-            self._finish_or_postpone(started, treatments)
+            self._finish_or_postpone(started, settings)
         except StoreUnavailable as error:
-            logger.warning("imports left to the sweeper", streams=len(started), reason=str(error))
+            logger.warning("imports will be retried by the sweeper", streams=len(started), reason=str(error))
 
     def _by(self) -> str:
         return f"worker:{self._worker()}"
 
-    def _finish(self, started: Sequence[Started], treatments: Treatments) -> None:
+    def _finish(self, started: Sequence[Started], settings: SettingsByCode) -> None:
         if not started:
             return
-        read, failures = self._read(started, treatments)
-        ready = self._checked(read, treatments, failures)
+        read, failures = self._read(started, settings)
+        ready = self._checked(read, settings, failures)
         if failures:
             self._ledger.execute_many(failures, at=now(), by=self._by())
         for is_dry_run in (False, True):
             batch = [prepared for prepared in ready if prepared.started.process.is_dry_run is is_dry_run]
             self._completer.complete(batch, is_dry_run=is_dry_run)
 
-    def _read(self, started: Sequence[Started], treatments: Treatments) -> tuple[list[Ready], dict[str, Command]]:
+    def _read(self, started: Sequence[Started], settings: SettingsByCode) -> tuple[list[Ready], dict[str, Command]]:
         """Return the imports whose accounts could be read, and for each of the others the command that ends it."""
         digests = {
             attempt.stream: attempt.process.staged.payload_sha256 for attempt in started if attempt.process.staged
@@ -153,15 +153,15 @@ class ImportProcessor:
         ready: list[Ready] = []
         failures: dict[str, Command] = {}
         for attempt in started:
-            terms, body = treatments[identity_of(attempt.stream)[0]].terms, payloads.get(attempt.stream)
+            terms, body = settings[identity_of(attempt.stream)[0]].terms, payloads.get(attempt.stream)
             try:
                 account = account_of(body, attempt.process, terms, at, is_archived=attempt.stream in archived)
                 if isinstance(account, FailImport):
                     failures[attempt.stream] = account
                     continue
                 number = next(numbers)
-                referred = referring(account, today, is_dry_run=attempt.process.is_dry_run)
-                ready.append(Ready(attempt, number, undated_rows_of(account, number), referred))
+                references = references_of(account, today, is_dry_run=attempt.process.is_dry_run)
+                ready.append(Ready(attempt, number, undated_rows_of(account, number), references))
             except Exception:  # it concerns this import alone
                 logger.exception("import is postponed", stream=attempt.stream, attempt=attempt.process.attempt)
                 failures[attempt.stream] = attempt.postponed("processing_failed", self._ledger.time())
@@ -176,10 +176,10 @@ class ImportProcessor:
                 stream for stream in streams if archived_place(connection, identity_of(stream)[0], stream) is not None
             }
 
-    def _checked(self, read: Sequence[Ready], treatments: Treatments, failures: dict[str, Command]) -> list[Ready]:
+    def _checked(self, read: Sequence[Ready], settings: SettingsByCode, failures: dict[str, Command]) -> list[Ready]:
         """Return the imports whose references are valid. For each of the others, add a command to `failures`."""
         ready: list[Ready] = []
-        found = self._references.findings([prepared.referring for prepared in read], treatments) if read else []
+        found = self._references.findings([prepared.references for prepared in read], settings) if read else []
         for prepared, findings in zip(read, found, strict=True):
             if findings.errors:
                 failures[prepared.started.stream] = invalid(prepared.started.process.start, findings.errors)
@@ -187,8 +187,8 @@ class ImportProcessor:
                 later = prepared.started.postponed("document_store_unavailable", self._ledger.time())
                 failures[prepared.started.stream] = later
             else:
-                treatment, warnings = treatments[prepared.referring.supplier], problem_names(findings.warnings)
-                ready.append(msgspec.structs.replace(prepared, warnings=warnings, treatment=treatment))
+                supplier_settings, warnings = settings[prepared.references.supplier], problem_names(findings.warnings)
+                ready.append(msgspec.structs.replace(prepared, warnings=warnings, supplier_settings=supplier_settings))
         return ready
 
 

@@ -13,9 +13,9 @@ from projections.queries.reconciliation import add_portion, leave_to_others, oth
 from projections.views.import_status import imports_wait
 from redaction.shown import said_by
 
-LOOK_EVERY_S = 0.1
+CHECK_EVERY_S = 0.1
 """Interval between two checks for waiting imports [seconds]."""
-TURN_S = 2.0
+JOB_S = 2.0
 """Time for a job while other jobs wait [seconds]. Beyond, it ends after the portion, and the sweeper sends it again."""
 MAX_PAUSE_S = 15.0
 """Longest pause for imports between two portions [seconds]. Shorter than the lease."""
@@ -35,21 +35,21 @@ class Reconciler:
         """Work on these jobs until they end or the process stops. Never raises."""
         for job in jobs:
             try:
-                self._add_up(job, self._worker())
+                self._reconcile(job, self._worker())
             except StoreUnavailable as error:
-                logger.warning("reconciliation left to others", job=job, reason=first_line(error))
+                logger.warning("reconciliation will be retried by the sweeper", job=job, reason=first_line(error))
 
-    def _add_up(self, job: str, worker: int) -> None:
+    def _reconcile(self, job: str, worker: int) -> None:
         began, error = time.monotonic(), ""
-        ends_at = began + TURN_S
+        ends_at = began + JOB_S
         with self._ledger.connection() as connection:
-            taken = take(connection, job, worker)
-        if taken is None:
+            progress = take(connection, job, worker)
+        if progress is None:
             return
         try:
-            while taken is not None and self._imports_come_first():
+            while progress is not None and self._wait_for_imports():
                 with self._ledger.connection() as connection:
-                    taken = add_portion(connection, taken, worker)
+                    progress = add_portion(connection, progress, worker)
                     if time.monotonic() >= ends_at and other_waits(connection, job):
                         break
         except StoreUnavailable as unavailable:
@@ -61,15 +61,15 @@ class Reconciler:
         finally:
             with contextlib.suppress(StoreUnavailable), self._ledger.connection() as connection:
                 leave_to_others(connection, job, worker, error)
-        took_ms = round(1000 * (time.monotonic() - began))
-        logger.info("reconciliation is left", job=job, is_done=taken is None and not error, duration_ms=took_ms)
+        is_done, duration_ms = progress is None and not error, round(1000 * (time.monotonic() - began))
+        logger.info("reconciliation ended" if is_done else "reconciliation paused", job=job, duration_ms=duration_ms)
 
-    def _imports_come_first(self) -> bool:
+    def _wait_for_imports(self) -> bool:
         """Wait while imports wait, at most MAX_PAUSE_S. Return False if the process must end."""
         paused_until = time.monotonic() + MAX_PAUSE_S
         while not self._stop.is_set():
             with self._ledger.connection() as connection:
                 if time.monotonic() > paused_until or not imports_wait(connection):
                     return True
-            self._stop.wait(LOOK_EVERY_S)
+            self._stop.wait(CHECK_EVERY_S)
         return False

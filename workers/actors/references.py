@@ -33,13 +33,13 @@ MAX_KNOWN = 100_000
 _OPERATORS = ("meter_operators", "network_operators", "transmission_system_operators")
 
 SELECT_LIVE = """
-SELECT asked.supplier, asked.identifier
-FROM unnest(%s::text[], %s::text[]) AS asked (supplier, identifier)
+SELECT wanted.supplier, wanted.identifier
+FROM unnest(%s::text[], %s::text[]) AS wanted (supplier, identifier)
 CROSS JOIN LATERAL (
     SELECT
     FROM platform.supply_point AS p
     JOIN platform.service_account AS a USING (account_number)
-    WHERE p.identifier = asked.identifier AND a.import_supplier = asked.supplier
+    WHERE p.identifier = wanted.identifier AND a.import_supplier = wanted.supplier
       AND (p.supply_end_date IS NULL OR p.supply_end_date >= %s)
     LIMIT 1
 ) AS live
@@ -47,9 +47,9 @@ CROSS JOIN LATERAL (
 """Stops at the first account of a supply point: a source may use the same one in all of its accounts."""
 _SELECT_KNOWN = "SELECT stream FROM events WHERE stream = ANY(%s) AND version = 1"
 _SELECT_WRITERS = """
-SELECT DISTINCT asked.supplier, organisation
-FROM unnest(%s::text[]) AS asked (supplier)
-JOIN access_key ON role IN ('importer', 'operator') AND suppliers && ARRAY[asked.supplier, '*']
+SELECT DISTINCT wanted.supplier, organisation
+FROM unnest(%s::text[]) AS wanted (supplier)
+JOIN access_key ON role IN ('importer', 'operator') AND suppliers && ARRAY[wanted.supplier, '*']
 """
 """Includes revoked keys: participants that were sent with them stay."""
 
@@ -57,7 +57,7 @@ JOIN access_key ON role IN ('importer', 'operator') AND suppliers && ARRAY[asked
 logger = structlog.get_logger()
 
 
-Treatments = Mapping[str, KnownSupplier]
+SettingsByCode = Mapping[str, KnownSupplier]
 """Suppliers by their codes."""
 
 
@@ -78,74 +78,74 @@ class Findings(msgspec.Struct, frozen=True):
 FieldSteps = tuple[str | int, ...]
 
 
-class Referring(msgspec.Struct, frozen=True):
+class AccountReferences(msgspec.Struct, frozen=True):
     """References of an account, which is dropped to save memory before they are checked.
 
-    `operators` and `live_points` (supply points whose supply has not ended) are (place, code or identifier). A place is
-    the steps of a path in the account. `is_kept`: False for a dry run, which creates no account.
+    `operators` and `live_points` (supply points whose supply has not ended) are (steps, code or identifier). The
+    steps are those of its path in the account. `creates_account`: False for a dry run.
     """
 
     supplier: str
     operators: tuple[tuple[FieldSteps, str], ...]
     live_points: tuple[tuple[FieldSteps, str], ...]
     statement_paths: tuple[str, ...]
-    is_kept: bool
+    creates_account: bool
 
 
-def referring(account: Account, today: date, *, is_dry_run: bool) -> Referring:
+def references_of(account: Account, today: date, *, is_dry_run: bool) -> AccountReferences:
     """Return the references of an account. `today` is the day in the German market."""
     paths = tuple([statement.statement_path for statement in account.statements])
-    return Referring(
+    return AccountReferences(
         supplier=account.import_supplier,
         operators=tuple(_operators(account)),
         live_points=tuple(_live(account, today)),
         statement_paths=paths,
-        is_kept=not is_dry_run,
+        creates_account=not is_dry_run,
     )
 
 
 class References:
     """Checks references against the database. Caches participants that exist: they are never removed."""
 
-    def __init__(self, ledger: Ledger, places: Mapping[str, Sequence[str]] = MappingProxyType({})) -> None:
-        """`places`: by organisation, the URLs below which its documents may lie."""
+    def __init__(self, ledger: Ledger, allowed_urls: Mapping[str, Sequence[str]] = MappingProxyType({})) -> None:
+        """`allowed_urls`: by organisation, the URLs below which its documents may lie."""
         self._ledger = ledger
-        self._places = places
+        self._allowed_urls = allowed_urls
         self._known: set[str] = set()
 
-    def treatments(self, suppliers: set[str]) -> dict[str, KnownSupplier]:
+    def settings(self, suppliers: set[str]) -> dict[str, KnownSupplier]:
         """Return the settings of each supplier by its code; the defaults of the contract for an unknown supplier."""
         with self._ledger.connection() as connection:
             known = structs_of(connection, KnownSupplier, SELECT_NAMED, list(suppliers))
         return {code: KnownSupplier(code=code) for code in suppliers} | {supplier.code: supplier for supplier in known}
 
-    def findings(self, accounts: Sequence[Referring], treatments: Treatments) -> list[Findings]:
-        """Return the findings of each account, in order. `treatments` must have the supplier of every account."""
+    def findings(self, accounts: Sequence[AccountReferences], settings: SettingsByCode) -> list[Findings]:
+        """Return the findings of each account, in order. `settings` must have the supplier of every account."""
         unknown = self._unknown(accounts)
-        missing = _missing(accounts, treatments, self._places)
-        taken = self._taken(accounts)
-        gathered = []
+        missing = _missing(accounts, settings, self._allowed_urls)
+        existing = self._existing_points(accounts)
+        results = []
         for account in accounts:
-            treatment = treatments[account.supplier]
-            findings = _documents_in(account, treatment, missing.get(account.supplier, set()))
-            if problems := (*_shared(account, taken), *_unknown(account, unknown[account.supplier])):
-                findings = findings.with_problems(problems, are_errors=treatment.strictness == "strict")
-            gathered.append(findings)
-            if account.is_kept and not findings.errors and not findings.is_unknown:
-                taken |= _points(account)
-        return gathered
+            supplier_settings = settings[account.supplier]
+            findings = _documents_in(account, supplier_settings, missing.get(account.supplier, set()))
+            if problems := (*_shared(account, existing), *_unknown(account, unknown[account.supplier])):
+                findings = findings.with_problems(problems, are_errors=supplier_settings.strictness == "strict")
+            results.append(findings)
+            if account.creates_account and not findings.errors and not findings.is_unknown:
+                existing |= _points(account)
+        return results
 
-    def _taken(self, accounts: Sequence[Referring]) -> set[tuple[str, str]]:
+    def _existing_points(self, accounts: Sequence[AccountReferences]) -> set[tuple[str, str]]:
         """Return the live supply points of these accounts that other live accounts have: (supplier, identifier)."""
-        places = {place for account in accounts for place in _points(account)}
-        if not places:
+        points = {point for account in accounts for point in _points(account)}
+        if not points:
             return set()
-        suppliers, identifiers = (list(column) for column in zip(*places, strict=True))
+        suppliers, identifiers = (list(column) for column in zip(*points, strict=True))
         with self._ledger.connection() as connection:
             rows = connection.execute(SELECT_LIVE, (suppliers, identifiers, today_in_germany(now()))).fetchall()
         return {(row["supplier"], row["identifier"]) for row in rows}
 
-    def _unknown(self, accounts: Sequence[Referring]) -> dict[str, set[str]]:
+    def _unknown(self, accounts: Sequence[AccountReferences]) -> dict[str, set[str]]:
         """Return the codes of operators, by supplier, that belong to no participant to which its accounts may refer."""
         codes: dict[str, set[str]] = {account.supplier: set() for account in accounts}
         for account in accounts:
@@ -157,7 +157,7 @@ class References:
             for code in named
             if _is_number(code)
         }
-        self._learn({stream for some in streams.values() for stream in some})
+        self._look_up({stream for some in streams.values() for stream in some})
         return {
             supplier: {code for code in named if self._known.isdisjoint(streams.get((supplier, code), ()))}
             for supplier, named in codes.items()
@@ -172,47 +172,50 @@ class References:
                     writers[row["supplier"]].add(row["organisation"])
         return writers
 
-    def _learn(self, streams: set[str]) -> None:
+    def _look_up(self, streams: set[str]) -> None:
         """Look up the streams that are not in the cache, and add those that exist."""
         if len(self._known) > MAX_KNOWN:
             self._known.clear()
-        if not (asked := streams - self._known):
+        if not (unknown := streams - self._known):
             return
         with self._ledger.connection() as connection:
-            rows: list[dict[str, Any]] = connection.execute(_SELECT_KNOWN, (list(asked),)).fetchall()
+            rows: list[dict[str, Any]] = connection.execute(_SELECT_KNOWN, (list(unknown),)).fetchall()
         self._known |= {row["stream"] for row in rows}
 
 
 def _missing(
-    accounts: Sequence[Referring], treatments: Treatments, places: Mapping[str, Sequence[str]]
+    accounts: Sequence[AccountReferences], settings: SettingsByCode, allowed_urls: Mapping[str, Sequence[str]]
 ) -> dict[str, set[str] | None]:
     """Return the paths without a document, by supplier.
 
     None if the supplier's document store does not answer, or its root is not at a URL allowed to its organisation.
     """
-    wanted: dict[str, list[str]] = {}
+    paths_of: dict[str, list[str]] = {}
     for account in accounts:
-        if account.statement_paths and treatments[account.supplier].documents_check != "off":
-            wanted.setdefault(account.supplier, []).extend(account.statement_paths)
+        if account.statement_paths and settings[account.supplier].documents_check != "off":
+            paths_of.setdefault(account.supplier, []).extend(account.statement_paths)
     missing: dict[str, set[str] | None] = {}
     ends_at = time.monotonic() + LONGEST_S  # the message has imports of other suppliers
-    for supplier, paths in wanted.items():
-        root, organisation = treatments[supplier].documents_root, treatments[supplier].documents_organisation
+    for supplier, paths in paths_of.items():
+        root, organisation = (
+            settings[supplier].documents_root,
+            settings[supplier].documents_organisation,
+        )
         try:
-            if organisation and not is_allowed(root, places.get(organisation, ())):
+            if organisation and not is_allowed(root, allowed_urls.get(organisation, ())):
                 raise DocumentsUnavailable(f"it is not among the places of {organisation}")
-            left_s = ends_at - time.monotonic()
-            missing[supplier] = missing_documents(root, paths, longest_s=left_s)
+            remaining_s = ends_at - time.monotonic()
+            missing[supplier] = missing_documents(root, paths, longest_s=remaining_s)
         except DocumentsUnavailable as error:
             logger.warning("documents root cannot be reached", supplier=supplier, root=root, reason=str(error))
             missing[supplier] = None
     return missing
 
 
-def _documents_in(account: Referring, treatment: KnownSupplier, missing: set[str] | None) -> Findings:
+def _documents_in(account: AccountReferences, supplier_settings: KnownSupplier, missing: set[str] | None) -> Findings:
     if not account.statement_paths:
         return Findings()
-    is_required = treatment.documents_check == "require"
+    is_required = supplier_settings.documents_check == "require"
     if missing is None:
         problem = Problem("statements", "document_store_unavailable", "Documents could not be looked for.")
         return Findings(is_unknown=True) if is_required else Findings(warnings=(problem,))
@@ -228,33 +231,33 @@ def _documents_in(account: Referring, treatment: KnownSupplier, missing: set[str
     return Findings().with_problems(absent, are_errors=is_required)
 
 
-def _shared(account: Referring, taken: set[tuple[str, str]]) -> tuple[Problem, ...]:
+def _shared(account: AccountReferences, existing: set[tuple[str, str]]) -> tuple[Problem, ...]:
     """Return a problem for each supply point that another live account of the supplier has."""
-    says = "Another live account of the supplier has this supply point."
+    sentence = "Another live account of the supplier has this supply point."
     return tuple(
-        Problem(_path(place), "supply_point_on_other_account", says)
-        for place, identifier in (account.live_points if taken else ())
-        if (account.supplier, identifier) in taken
+        Problem(_path(steps), "supply_point_on_other_account", sentence)
+        for steps, identifier in (account.live_points if existing else ())
+        if (account.supplier, identifier) in existing
     )
 
 
-def _unknown(account: Referring, codes: set[str]) -> tuple[Problem, ...]:
+def _unknown(account: AccountReferences, codes: set[str]) -> tuple[Problem, ...]:
     """Return a problem for each operator with one of these codes, which belong to no market participant."""
-    says = "There is no market participant with this code."
+    sentence = "There is no market participant with this code."
     return tuple(
-        Problem(_path(place), "market_participant_not_found", says)
-        for place, code in (account.operators if codes else ())
+        Problem(_path(steps), "market_participant_not_found", sentence)
+        for steps, code in (account.operators if codes else ())
         if code in codes
     )
 
 
-def _points(account: Referring) -> set[tuple[str, str]]:
+def _points(account: AccountReferences) -> set[tuple[str, str]]:
     """Return the live supply points of the account: (supplier, identifier)."""
     return {(account.supplier, identifier) for _, identifier in account.live_points}
 
 
 def _live(account: Account, today: date) -> Iterator[tuple[FieldSteps, str]]:
-    """Yield (place, identifier) of every supply point whose supply has not ended."""
+    """Yield (steps, identifier) of every supply point whose supply has not ended."""
     for a, address in enumerate(account.supply_addresses):
         for p, point in enumerate(address.supply_points):
             if point.supply_end_date is None or point.supply_end_date >= today:
@@ -262,7 +265,7 @@ def _live(account: Account, today: date) -> Iterator[tuple[FieldSteps, str]]:
 
 
 def _operators(account: Account) -> Iterator[tuple[FieldSteps, str]]:
-    """Yield (place, code) of every grid or meter operator in the account."""
+    """Yield (steps, code) of every grid or meter operator in the account."""
     for a, address in enumerate(account.supply_addresses):
         for p, point in enumerate(address.supply_points):
             for kind in _OPERATORS:
@@ -270,8 +273,8 @@ def _operators(account: Account) -> Iterator[tuple[FieldSteps, str]]:
                     yield ("supply_addresses", a, "supply_points", p, kind, o, "code"), operator.code
 
 
-def _path(place: FieldSteps) -> str:
-    return ".".join(map(str, place))
+def _path(steps: FieldSteps) -> str:
+    return ".".join(map(str, steps))
 
 
 def _is_number(code: str) -> bool:

@@ -35,14 +35,14 @@ from schemas.reading.shape import NotJson
 from schemas.submission import stored_submission
 from telemetry.supervision import supervision
 from workers.actors.mail_server import MailServer, NotSecure, mail_session, why_not_secure
-from workers.actors.mail_text import message_about, on_the_wire, recipient_of
+from workers.actors.mail_text import message_about, recipient_of, wire_address
 from workers.backoff import backoff
 
 MAX_ATTEMPTS = 8
 LEASE = timedelta(seconds=120)
 MAX_LINE = 998
 """Longest header line (RFC 5322) [characters]."""
-LOOK_AGAIN_S = 30.0
+CHECK_AGAIN_S = 30.0
 """Interval between two checks of the mail server's TLS [seconds]."""
 
 logger = structlog.get_logger()
@@ -64,7 +64,7 @@ class MailSender:
         self._ledger = ledger
         self._server = server
         self._worker = worker
-        self._looked_at = float("-inf")
+        self._checked_at = float("-inf")
         self._not_secure: str | None = None
 
     def send(self, streams: list[str]) -> None:
@@ -79,7 +79,7 @@ class MailSender:
             try:
                 self._send(self._server, stream)
             except StoreUnavailable as error:
-                logger.warning("mails left to the sweeper", reason=str(error))
+                logger.warning("mails will be retried by the sweeper", reason=str(error))
                 return
             except Exception as error:  # it concerns this e-mail only
                 failures.append(error)
@@ -89,9 +89,9 @@ class MailSender:
             supervision.works("e-mails")
 
     def _waits_for_tls(self, server: MailServer) -> bool:
-        if time.monotonic() - self._looked_at >= LOOK_AGAIN_S:
+        if time.monotonic() - self._checked_at >= CHECK_AGAIN_S:
             self._not_secure = why_not_secure(server)
-            self._looked_at = time.monotonic()
+            self._checked_at = time.monotonic()
         if self._not_secure is not None:
             host, port = server.address
             logger.error("mails wait for a mail server with TLS", server=f"{host}:{port}", reason=self._not_secure)
@@ -116,14 +116,14 @@ class MailSender:
             message = self._message(server, stream, mail)
             if isinstance(message, str):
                 return FailMail(attempt=attempt, code=message)
-            letter = letter_of(message)
+            encoded = encoded_mail(message)
         except StoreUnavailable:
             raise
         except Exception as error:
             logger.warning("mail cannot be written", stream=stream, reason=type(error).__name__)
             return FailMail(attempt=attempt, code="message_not_possible")
         try:
-            deliver(server, letter)
+            deliver(server, encoded)
         except NotSent as failure:
             logger.info("mail not sent", stream=stream, code=failure.code, attempt=attempt)
             if failure.is_final:
@@ -141,8 +141,8 @@ class MailSender:
         body = self._ledger.payloads({source: mail.requested.payload_sha256}).get(source)
         if body is None:
             with self._ledger.connection() as connection:
-                place = archived_place(connection, import_process.identity_of(stream)[0], source)
-            return "payload_archived" if place is not None else "payload_erased"
+                archived_at = archived_place(connection, import_process.identity_of(stream)[0], source)
+            return "payload_archived" if archived_at is not None else "payload_erased"
         try:
             account = stored_submission(body).account
         except NotJson:
@@ -150,7 +150,7 @@ class MailSender:
         recipient = recipient_of(account)
         if recipient is None:
             return "no_email_address"
-        host = on_the_wire(*parseaddr(server.sender)).domain or "localhost"
+        host = wire_address(*parseaddr(server.sender)).domain or "localhost"
         return message_about(
             account,
             recipient,
@@ -161,7 +161,7 @@ class MailSender:
         )
 
 
-class Letter(msgspec.Struct, frozen=True):
+class EncodedMail(msgspec.Struct, frozen=True):
     """Message in bytes, with its addresses. `is_utf8`: an address needs SMTPUTF8 (RFC 6531)."""
 
     sender: str
@@ -170,15 +170,15 @@ class Letter(msgspec.Struct, frozen=True):
     is_utf8: bool
 
 
-def letter_of(message: EmailMessage) -> Letter:
+def encoded_mail(message: EmailMessage) -> EncodedMail:
     """Encode the message. Raises ValueError if it cannot be encoded."""
     sender, recipient = (message[name].addresses[0].addr_spec for name in ("From", "To"))
     is_utf8 = not (sender.isascii() and recipient.isascii())
     policy = (SMTPUTF8 if is_utf8 else SMTP).clone(max_line_length=MAX_LINE)
-    return Letter(sender, recipient, message.as_bytes(policy=policy), is_utf8)
+    return EncodedMail(sender, recipient, message.as_bytes(policy=policy), is_utf8)
 
 
-def deliver(server: MailServer, letter: Letter) -> None:
+def deliver(server: MailServer, encoded: EncodedMail) -> None:
     """Pass the letter to the mail server. Raises NotSent if the server has certainly not accepted it.
 
     After any other error it is unknown whether the letter was sent.
@@ -186,10 +186,10 @@ def deliver(server: MailServer, letter: Letter) -> None:
     with contextlib.ExitStack() as stack:
         try:
             session = stack.enter_context(mail_session(server))
-            if letter.is_utf8 and not session.has_extn("smtputf8"):
+            if encoded.is_utf8 and not session.has_extn("smtputf8"):
                 raise NotSent("smtputf8_not_supported", is_final=True)
-            _accepted(session.mail(letter.sender, ["SMTPUTF8"] if letter.is_utf8 else []), "sender_refused")
-            _accepted(session.rcpt(letter.recipient), "recipient_refused")
+            _require_accepted(session.mail(encoded.sender, ["SMTPUTF8"] if encoded.is_utf8 else []), "sender_refused")
+            _require_accepted(session.rcpt(encoded.recipient), "recipient_refused")
         except UnicodeError as error:  # an address that this server cannot read
             raise NotSent("recipient_refused", is_final=True) from error
         except NotSecure as error:
@@ -197,13 +197,13 @@ def deliver(server: MailServer, letter: Letter) -> None:
         except (OSError, smtplib.SMTPException) as error:
             raise NotSent("smtp_unavailable", is_final=False) from error
         try:
-            _accepted(session.data(letter.content), "message_refused")
+            _require_accepted(session.data(encoded.content), "message_refused")
         except smtplib.SMTPDataError as error:
-            _accepted((error.smtp_code, b""), "message_refused")
+            _require_accepted((error.smtp_code, b""), "message_refused")
             raise
 
 
-def _accepted(reply: tuple[int, bytes], code: str) -> None:
+def _require_accepted(reply: tuple[int, bytes], code: str) -> None:
     """Raise NotSent for a reply that refuses temporarily (4xx) or permanently (5xx)."""
     status = reply[0]
     if status >= 400:

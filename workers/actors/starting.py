@@ -51,18 +51,18 @@ class Starter:
         """Start the imports that are due and that no other worker has. Raises StoreUnavailable after the last try."""
         at = until_available(self._ledger.time, len(streams))
         command = StartImport(worker=self._worker(), lease_until=self._lease_from(at), max_attempts=MAX_ATTEMPTS)
-        tries = 0
+        attempts = 0
 
         def start() -> list[Started]:
-            nonlocal tries
-            tries += 1
+            nonlocal attempts
+            attempts += 1
             outcomes = self._ledger.execute_many(
                 dict.fromkeys(streams, command),
                 at=at,
                 by=f"worker:{command.worker}",
                 loaded={stream: loaded[stream] for stream in streams},
             )
-            before = self._leased(command) if tries > 1 else set()
+            before = self._leased(command) if attempts > 1 else set()
             return [
                 Started(outcome.stream, outcome.state)
                 for outcome in outcomes

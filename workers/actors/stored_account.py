@@ -31,14 +31,14 @@ def account_of(
         code, detail = _ARCHIVED if is_archived else _ERASED
         return FailImport(start=process.start, code=code, detail=detail)
     if staged is None or not _is_judged(staged, terms):
-        return judged_account(body, process, terms, at)
+        return checked_account(body, process, terms, at)
     try:
         return stored_account(body)
     except NotJson as error:
         return _not_json(process, error)
 
 
-def judged_account(body: bytes, process: ImportProcess, terms: Terms, at: datetime) -> Account | FailImport:
+def checked_account(body: bytes, process: ImportProcess, terms: Terms, at: datetime) -> Account | FailImport:
     """Check the account by today's rules. Return it, or the command that fails the import.
 
     Fields that were dropped when the payload was staged are dropped again, whatever the terms say now.

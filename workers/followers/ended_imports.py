@@ -73,31 +73,33 @@ class EndedImports(Follower):
     def __init__(self, ledger: Ledger, write: Callable[[Sequence[EndedLine]], None] = lambda lines: None) -> None:
         super().__init__(ledger)
         self._write = write
-        self._told = 0
+        self._written_to = 0
         """Position of the last line of this process."""
 
     def work(self, connection: Connection[Any], stop: threading.Event) -> None:
         if not follow.checkpoint(connection, FOLLOWER):  # no lines for imports that ended before the first start
             follow.set_checkpoint(connection, FOLLOWER, follow.checkpoint(connection, "relay"))
         while not stop.is_set():
-            has_more = self.tell(connection)
+            has_more = self.write_lines(connection)
             supervision.works(FOLLOWER)
             if not has_more:
                 stop.wait(follow.POLL_S)
 
-    def tell(self, connection: Connection[Any]) -> bool:
+    def write_lines(self, connection: Connection[Any]) -> bool:
         """Write a line for each import that has ended since the last call; return whether there may be more."""
         position = follow.checkpoint(connection, FOLLOWER)
-        events, reached = follow.read_after(connection, position, _WATCHED, limit=READ_LIMIT)
-        lines = [_line_of(event) for event in events if event.position > self._told and _is_end(connection, event)]
+        events, last_position = follow.read_after(connection, position, _WATCHED, limit=READ_LIMIT)
+        lines = [
+            _line_of(event) for event in events if event.position > self._written_to and _is_end(connection, event)
+        ]
         if lines:
             self._write(lines)
-            self._told = lines[-1].position
+            self._written_to = lines[-1].position
         for status, imports in Counter(line.status for line in lines).items():
             measures().ended(status, imports)
-        if reached != position:
-            follow.set_checkpoint(connection, FOLLOWER, reached)
-        self._told = min(self._told, reached)  # a log that has lost its end uses positions again
+        if last_position != position:
+            follow.set_checkpoint(connection, FOLLOWER, last_position)
+        self._written_to = min(self._written_to, last_position)  # a log that has lost its end uses positions again
         return len(events) == READ_LIMIT
 
 

@@ -51,7 +51,7 @@ from workers.followers.leader import Follower, ends_work
 from workers.operations import UserNotPossible, carry_out, forget_uncreated, may_request
 from workers.row_differences import ROWS, differing_rows
 
-TOLD_EVERY_S = 0.5
+PROGRESS_EVERY_S = 0.5
 PAUSE_S = 0.25
 """Shortest pause between two queries for tasks [seconds]. Every append notifies this thread, and few are tasks."""
 JOBS = 2
@@ -107,7 +107,7 @@ class OwnerTasks(Follower):
             if not may_request(self._ledger, request):
                 raise NotAllowed
             with store_errors():
-                outcome = self._done(task_id, request)
+                outcome = self._execute(task_id, request)
         except StoreUnavailable as error:
             raise StoreUnavailable(first_line(error)) from error
         except Exception as error:  # an error ends the task, and not the relay
@@ -118,7 +118,7 @@ class OwnerTasks(Follower):
             )
             logger.warning("owner's task failed", task=task_id, kind=request.kind, reason=type(error).__name__)
             if request.kind == "user_create":
-                with self._owner() as ledger:
+                with self._owner_ledger() as ledger:
                     forget_uncreated(ledger, request.arguments["user_id"])
             self._end(task_id, FailOwnerTask(attempt=started.event.attempt, error=reason), None)
             return
@@ -144,7 +144,7 @@ class OwnerTasks(Follower):
         else:
             logger.info("owner's task has ended", task=task_id)
 
-    def _done(self, task_id: str, request: OwnerTaskRequested) -> dict[str, Any]:
+    def _execute(self, task_id: str, request: OwnerTaskRequested) -> dict[str, Any]:
         """Carry out the request and return its result."""
         values = request.arguments
         if request.kind == "log_verify":
@@ -152,14 +152,14 @@ class OwnerTasks(Follower):
                 total = log_head(connection)
             return self._verify_log(values, self._progress(task_id, total))
         if request.kind == "heal":
-            return self._heal(values["supplier"], values["external"])
+            return self._repair(values["supplier"], values["external"])
         if request.kind.startswith("projection_"):
-            return self._of_projection(task_id, request, _BY_NAME[values["name"]])
-        with self._owner() as ledger:
+            return self._run_on_projection(task_id, request, _BY_NAME[values["name"]])
+        with self._owner_ledger() as ledger:
             return {"is_changed": carry_out(ledger, request, f"user:{request.user}")}
 
     @contextmanager
-    def _owner(self) -> Iterator[Ledger]:
+    def _owner_ledger(self) -> Iterator[Ledger]:
         """Open the log with the rights of the database's owner."""
         ledger = Ledger(self._admin_url, views=INLINE)
         try:
@@ -167,13 +167,13 @@ class OwnerTasks(Follower):
         finally:
             ledger.close()
 
-    def _heal(self, supplier: str, external: str) -> dict[str, Any]:
+    def _repair(self, supplier: str, external: str) -> dict[str, Any]:
         with administrator(self._admin_url) as connection:
             streams = account_streams(connection, supplier, external)
-            healed = [heal(connection, projection, streams) for projection in PROJECTIONS]
-        return {"projections": [msgspec.to_builtins(result) for result in healed]}
+            repaired = [heal(connection, projection, streams) for projection in PROJECTIONS]
+        return {"projections": [msgspec.to_builtins(result) for result in repaired]}
 
-    def _of_projection(self, task_id: str, request: OwnerTaskRequested, projection: Projection) -> dict[str, Any]:
+    def _run_on_projection(self, task_id: str, request: OwnerTaskRequested, projection: Projection) -> dict[str, Any]:
         url = self._admin_url
         with administrator(url) as connection, alone(connection, projection):
             total = log_head(connection)
@@ -187,24 +187,24 @@ class OwnerTasks(Follower):
             parked = len(parked_streams(connection, projection.name, built.version))
             outcome = {"version": built.version, "events": total, "parked": parked, "is_switched": False}
             if not live_version(connection, projection.name).is_outdated(projection):
-                outcome |= _compared(url, connection, projection, built)
+                outcome |= _compare_with_live(url, connection, projection, built)
             if request.arguments.get("switch") == "yes":
                 outcome |= switched(connection, projection, built.version) | {"is_switched": True}
             return outcome
 
     def _progress(self, task_id: str, total: int = 0) -> Progress:
-        """Return a function that saves the progress of a task, at most once in TOLD_EVERY_S."""
-        told_at = 0.0
+        """Return a function that saves the progress of a task, at most once in PROGRESS_EVERY_S."""
+        saved_at = 0.0
 
-        def tell(done: int) -> None:
-            nonlocal told_at
-            if time.monotonic() - told_at < TOLD_EVERY_S:
+        def save(done: int) -> None:
+            nonlocal saved_at
+            if time.monotonic() - saved_at < PROGRESS_EVERY_S:
                 return
-            told_at = time.monotonic()
+            saved_at = time.monotonic()
             with self._ledger.connection() as connection:
                 write_progress(connection, task_id, min(done, total or done), total)
 
-        return tell
+        return save
 
 
 class NotAuthentic(Exception):
@@ -226,7 +226,7 @@ def write_progress(connection: Connection[Any], task_id: str, done: int, total: 
     connection.execute(_WRITE_PROGRESS, (task_id, done, total, outcome, now()))
 
 
-def _compared(
+def _compare_with_live(
     admin_url: str, connection: Connection[Any], projection: Projection, built: ProjectionVersion
 ) -> dict[str, Any]:
     """Return the rows that differ from the live version; nothing if they cannot be compared.

@@ -37,7 +37,7 @@ class _Read(msgspec.Struct, frozen=True):
     """Events after a position, and the position up to which the log was read."""
 
     after: int
-    reached: int
+    last_position: int
     batch: Sequence[tuple[str, Seen | Poison]]
     """(topic, event): each projection selects events by topic."""
     is_all: bool
@@ -65,14 +65,14 @@ class Projector(Follower):
         self._read, self._last_topics = None, LastTopics()
         while not stop.is_set():
             self._is_idle = True
-            has_more = [self._advanced(connection, projection) for projection in self._projections]
+            has_more = [self._advance_supervised(connection, projection) for projection in self._projections]
             self._put_in_order(connection)
             supervision.works(self.name)
             if not any(has_more):
                 stop.wait(PAUSE_S)
                 follow.wait(connection)
 
-    def _advanced(self, connection: Connection[Any], projection: Projection) -> bool:
+    def _advance_supervised(self, connection: Connection[Any], projection: Projection) -> bool:
         """Project the next events. A failure stops this projection only, and is tried again after a pause."""
         name, has_more = work_name(projection.name), False
         if supervision.is_due(name):
@@ -85,24 +85,24 @@ class Projector(Follower):
         with connection.transaction():
             live = held(connection, projection.name)  # waits for a switch or a healing to commit
             if live.is_outdated(projection):
-                self._tell_outdated(projection.name)
+                self._warn_outdated(projection.name)
                 return False
             if projection.holds_persons:
                 wait_for_erasures(connection)
             read = self._read_after(connection, live.position)
-            if read.reached == live.position:
+            if read.last_position == live.position:
                 return False
             self._is_idle = False
             topics = self._topics_of[projection.name]
             batch = [item for topic, item in read.batch if topic in topics]
             if read.after != live.position:
                 batch = [item for item in batch if item.position > live.position]
-            poisons = self._taken_in(connection, projection, live, batch) if batch else ()
+            poisoned = self._apply(connection, projection, live, batch) if batch else ()
             connection.execute(
                 "UPDATE projection_versions SET position = %s WHERE name = %s AND version = %s",
-                (read.reached, projection.name, live.version),
+                (read.last_position, projection.name, live.version),
             )
-        for poison in poisons:
+        for poison in poisoned:
             logger.error("stream parked", projection=projection.name, stream=poison.stream, position=poison.position)
         return not read.is_all
 
@@ -113,7 +113,7 @@ class Projector(Follower):
                 with supervision.part(name, passes=ends_work(connection, StoreUnavailable)):
                     projection.put_in_order(connection, is_idle=self._is_idle)
 
-    def _taken_in(
+    def _apply(
         self,
         connection: Connection[Any],
         projection: Projection,
@@ -121,9 +121,9 @@ class Projector(Follower):
         batch: Sequence[Seen | Poison],
     ) -> Sequence[Poison]:
         parked = set(parked_streams(connection, projection.name, live.version))
-        poisons = apply_batch(connection, projection, projection.home, batch, parked)
-        park(connection, projection.name, live.version, poisons)
-        return poisons
+        poisoned = apply_batch(connection, projection, projection.home, batch, parked)
+        park(connection, projection.name, live.version, poisoned)
+        return poisoned
 
     def _read_after(self, connection: Connection[Any], position: int) -> "_Read":
         """Return events that include those after the position, read once for all projections.
@@ -131,27 +131,27 @@ class Projector(Follower):
         A projection that is at another position, because it is new or was rebuilt, is at that of the others afterwards.
         """
         read = self._read
-        if read is None or not read.after <= position < read.reached:
-            reached, batch = log_head(connection), Batch()
-            if reached > position:
+        if read is None or not read.after <= position < read.last_position:
+            last_position, batch = log_head(connection), Batch()
+            if last_position > position:
                 batch = read_ordered(
                     connection,
                     self._topics,
                     after=position,
-                    upto=reached,
+                    upto=last_position,
                     limit=BATCH,
                     last_topics=self._last_topics,
                 )
-            taken = _as_many_as_fit(batch)
-            is_all = len(taken) < BATCH and len(taken) == len(batch) and not batch.is_cut
-            reached = reached if is_all else taken[-1].position
-            self._read = read = _Read(position, reached, [(item.topic, item) for item in taken], is_all)
+            selected = _within_bytes(batch)
+            is_all = len(selected) < BATCH and len(selected) == len(batch) and not batch.is_cut
+            last_position = last_position if is_all else selected[-1].position
+            self._read = read = _Read(position, last_position, [(item.topic, item) for item in selected], is_all)
         return read
 
-    def _tell_outdated(self, name: str) -> None:
+    def _warn_outdated(self, name: str) -> None:
         if name not in self._outdated:
             self._outdated.add(name)
-            logger.warning("projection was made by other code", projection=name, mend=f"projections rebuild {name}")
+            logger.warning("projection is outdated", projection=name, fix=f"projections rebuild {name}")
 
 
 def work_name(projection: str) -> str:
@@ -159,7 +159,7 @@ def work_name(projection: str) -> str:
     return f"projection {projection}"
 
 
-def _as_many_as_fit(batch: Sequence[Seen | Poison]) -> Sequence[Seen | Poison]:
+def _within_bytes(batch: Sequence[Seen | Poison]) -> Sequence[Seen | Poison]:
     """Return the first events of the batch, up to BATCH_BYTES of payloads."""
     total = 0
     for count, item in enumerate(batch, 1):

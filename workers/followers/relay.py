@@ -1,7 +1,7 @@
 """The relay: follows the log and sends workers a message for each import to process and each e-mail to send.
 
 The log is the outbox. The relay reads it to its end and adds each stream that is due to the lane of its supplier, a
-queue in memory (`workers.followers.turns`). Messages are filled from all lanes by turns, and few messages wait for
+queue in memory (`workers.followers.fair_queue`). Messages are filled from all lanes in turn, and few messages wait for
 workers at a time: so a supplier waits only a short time, however much another has sent. The checkpoint is saved before
 messages are sent: streams that a crash loses are in the status view, where the sweeper finds them. An idle service
 sends messages at once; a busy one gathers streams for a message.
@@ -26,30 +26,31 @@ from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
 from telemetry.measures import measures
 from telemetry.supervision import supervision
-from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, Bell, BellUnavailable, Doorbell
+from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, Dispatcher, Queue, QueueUnavailable
+from workers.followers.fair_queue import ALONE, FairQueue, Waiting
 from workers.followers.leader import Follower
 from workers.followers.sweeper import Sweeper
-from workers.followers.turns import ALONE, SupplierTurns, Waiting
-from workers.intake import LOOK_EVERY_S, Intake
+from workers.intake import CHECK_EVERY_S, Intake
 
 FOLLOWER = "relay"
 MESSAGES_PER_WORKER = 1
-"""Full messages that may wait for each worker process. With more, a supplier would wait longer for its turn."""
+"""Full messages that may wait for each worker process. With more, a supplier would wait longer for its next message."""
 MAILS_PER_MINUTE = 600
 """E-mails of one supplier in a minute. Further ones wait."""
 READ_LIMIT = 3 * STREAMS_PER_MESSAGE
+"""Events per query of the log."""
 YIELDING_S = 2.0
 """Interval between two messages while intake has priority [seconds]."""
 COUNT_EVERY_S = 2.0
 """Interval between two counts of the workers [seconds]."""
 GATHER_S = 0.2
 """Pause after a message that was not full [seconds]. Streams that arrive meanwhile share the next message."""
-ROOM_EVERY_S = 0.05
-"""Pause while imports wait for room in the queue of running workers [seconds]. A longer one leaves workers idle."""
+FULL_PAUSE_S = 0.05
+"""Pause while imports wait because the workers' queue is full [seconds]. A longer one leaves workers idle."""
 
-_BELLS: dict[str, Bell] = {
-    topic: bell
-    for bell, topics in ((IMPORTS, IMPORT_PROCESS.topics), (MAILS, CUSTOMER_MAIL.topics))
+_QUEUES: dict[str, Queue] = {
+    topic: queue
+    for queue, topics in ((IMPORTS, IMPORT_PROCESS.topics), (MAILS, CUSTOMER_MAIL.topics))
     for topic, event in topics.items()
     if event in (ImportStaged, ImportRetried, MailRequested)
 }
@@ -69,50 +70,50 @@ class Relay(Follower):
 
     name = FOLLOWER
     lock = locks.RELAY
-    waits_for = (StoreUnavailable, BellUnavailable)
+    waits_for = (StoreUnavailable, QueueUnavailable)
 
-    def __init__(self, ledger: Ledger, doorbell: Doorbell, *, intake: Intake | None = None) -> None:
+    def __init__(self, ledger: Ledger, dispatcher: Dispatcher, *, intake: Intake | None = None) -> None:
         super().__init__(ledger)
         self._intake = intake or Intake()
-        self._doorbell = doorbell
-        self.turns = {IMPORTS: SupplierTurns(), MAILS: SupplierTurns(per_minute=MAILS_PER_MINUTE)}
-        self._sweeper = Sweeper(ledger, doorbell, self.turns)
-        self._costs: dict[Bell, deque[int]] = {bell: deque(maxlen=1_000) for bell in self.turns}
+        self._dispatcher = dispatcher
+        self.lanes = {IMPORTS: FairQueue(), MAILS: FairQueue(per_minute=MAILS_PER_MINUTE)}
+        self._sweeper = Sweeper(ledger, dispatcher, self.lanes)
+        self._costs: dict[Queue, deque[int]] = {queue: deque(maxlen=1_000) for queue in self.lanes}
         """Cost of each of the last messages, by queue: the number of its streams, but at least ALONE."""
         self._workers, self._counted_at = 0, float("-inf")
 
     def work(self, connection: Connection[Any], stop: threading.Event) -> None:
-        position, rings_at, is_behind = follow.checkpoint(connection, FOLLOWER), 0.0, True
-        for turns in self.turns.values():
-            turns.forget_taken()
+        position, next_send_at, is_behind = follow.checkpoint(connection, FOLLOWER), 0.0, True
+        for queue in self.lanes.values():
+            queue.forget_sent()
         logger.info("relay is active", position=position)
         while not stop.is_set():
             self._count_workers(connection)
             self._sweeper.sweep_when_due(connection, position)
-            waiting = self._doorbell.waiting()
-            measures().waiting(IMPORTS.queue, waiting)
-            yields = self._intake.goes_first(connection)
-            holds_back = yields and (waiting > 0 or time.monotonic() < rings_at)
+            waiting = self._dispatcher.waiting()
+            measures().waiting(IMPORTS.name, waiting)
+            has_priority = self._intake.has_priority(connection)
+            holds_back = has_priority and (waiting > 0 or time.monotonic() < next_send_at)
             if is_behind or not holds_back:
-                position, is_behind = self._read_on(connection, position)
-            rung = 0
-            if not holds_back and not (yields and is_behind):
-                rung = self._ring(IMPORTS, waiting, STREAMS_PER_MESSAGE if yields else None)
-                rings_at = time.monotonic() + YIELDING_S if rung else rings_at
-            self._ring(MAILS, self._doorbell.waiting(MAILS) if self.turns[MAILS] else 0)
+                position, is_behind = self._read_log(connection, position)
+            sent = 0
+            if not holds_back and not (has_priority and is_behind):
+                sent = self._enqueue(IMPORTS, waiting, STREAMS_PER_MESSAGE if has_priority else None)
+                next_send_at = time.monotonic() + YIELDING_S if sent else next_send_at
+            self._enqueue(MAILS, self._dispatcher.waiting(MAILS) if self.lanes[MAILS] else 0)
             supervision.works(FOLLOWER)
             if not is_behind:
-                self._pause(connection, stop, rung, yields=yields)
+                self._pause(connection, stop, sent, has_priority=has_priority)
 
-    def _pause(self, connection: Connection[Any], stop: threading.Event, rung: int, *, yields: bool) -> None:
+    def _pause(self, connection: Connection[Any], stop: threading.Event, sent: int, *, has_priority: bool) -> None:
         """Pause while streams wait or arrive; otherwise wait for the log."""
-        if yields or 0 < rung < STREAMS_PER_MESSAGE or any(self.turns.values()):
-            pause = ROOM_EVERY_S if self.turns[IMPORTS] and self._workers else GATHER_S
+        if has_priority or 0 < sent < STREAMS_PER_MESSAGE or any(self.lanes.values()):
+            pause = FULL_PAUSE_S if self.lanes[IMPORTS] and self._workers else GATHER_S
             stop.wait(
-                LOOK_EVERY_S if yields else pause
+                CHECK_EVERY_S if has_priority else pause
             )  # not follow.wait: every append notifies, and none empties the queue
             follow.wait(connection, 0.0)  # discard the notifications, which would fill memory
-        elif not rung:
+        elif not sent:
             follow.wait(connection)
 
     def _count_workers(self, connection: Connection[Any]) -> None:
@@ -120,39 +121,39 @@ class Relay(Follower):
             row = connection.execute(_COUNT_WORKERS, (locks.WORKERS,)).fetchone()
             self._workers, self._counted_at = row["workers"] if row else 0, time.monotonic()
 
-    def _read_on(self, connection: Connection[Any], position: int) -> tuple[int, bool]:
+    def _read_log(self, connection: Connection[Any], position: int) -> tuple[int, bool]:
         """Add the streams after the position to the lanes. Return the position reached, and True if there are more."""
-        events, reached = follow.read_after(connection, position, tuple(_BELLS), limit=READ_LIMIT)
+        events, last_position = follow.read_after(connection, position, tuple(_QUEUES), limit=READ_LIMIT)
         for event in events:
             size = _due_bytes(event)
             if size is not None:
                 waiting = Waiting(event.position, size)
-                self.turns[_BELLS[event.topic]].add(identity_of(event.stream)[0], event.stream, waiting)
-        if reached != position:
-            follow.set_checkpoint(connection, FOLLOWER, reached)
-        return reached, len(events) == READ_LIMIT
+                self.lanes[_QUEUES[event.topic]].add(identity_of(event.stream)[0], event.stream, waiting)
+        if last_position != position:
+            follow.set_checkpoint(connection, FOLLOWER, last_position)
+        return last_position, len(events) == READ_LIMIT
 
-    def _ring(self, bell: Bell, waiting: int, most: int | None = None) -> int:
-        """Send messages with streams of all suppliers by turns. Return the number of streams.
+    def _enqueue(self, queue: Queue, waiting: int, limit: int | None = None) -> int:
+        """Send messages with streams of all suppliers in turn. Return the number of streams.
 
-        It ends when enough messages wait or hold `most` streams. `waiting` is the number of messages of this queue that
-        no worker has fetched yet.
+        It ends when enough messages wait or hold `limit` streams. `waiting` is the number of messages of this queue
+        that no worker has fetched yet.
         """
-        turns, costs, rung = self.turns[bell], self._costs[bell], 0
+        lanes, costs, sent = self.lanes[queue], self._costs[queue], 0
         known = [*costs][-waiting:] if waiting else []
-        left = MESSAGES_PER_WORKER * max(1, self._workers) * bell.streams_per_message
-        left -= sum(known) + (waiting - len(known)) * bell.streams_per_message
-        while left > 0 and (most is None or rung < most):
-            messages = turns.take(bell.streams_per_message)
+        left = MESSAGES_PER_WORKER * max(1, self._workers) * queue.streams_per_message
+        left -= sum(known) + (waiting - len(known)) * queue.streams_per_message
+        while left > 0 and (limit is None or sent < limit):
+            messages = lanes.take(queue.streams_per_message)
             if not messages:
                 break
             for streams in messages:
-                self._doorbell.ring(streams, bell)
-                measures().rung(bell.queue, len(streams))
-                costs.append(max(min(ALONE, bell.streams_per_message), len(streams)))
+                self._dispatcher.enqueue(streams, queue)
+                measures().message_sent(queue.name, len(streams))
+                costs.append(max(min(ALONE, queue.streams_per_message), len(streams)))
                 left -= costs[-1]
-                rung += len(streams)
-        return rung
+                sent += len(streams)
+        return sent
 
 
 def _due_bytes(event: follow.Followed) -> int | None:

@@ -22,7 +22,7 @@ from eventstore.proof.sealing import SealRefused, seal, sealing_lock
 from eventstore.proof.statement import WaitingStatement, refuse_waiting, sign_waiting, waiting_statements
 from telemetry.supervision import supervision
 
-LOOK_EVERY_S = 0.25
+CHECK_EVERY_S = 0.25
 """Interval between two checks for statements to sign, and for a log that is not compared yet [seconds]."""
 
 logger = structlog.get_logger()
@@ -46,9 +46,9 @@ class Sealer:
     def run(self, stop: threading.Event) -> None:
         """Seal at every interval, for waiting statements, after a failure, and as soon as a database answers again."""
         due = time.monotonic()
-        while not stop.wait(LOOK_EVERY_S):
+        while not stop.wait(CHECK_EVERY_S):
             try:
-                waiting, is_known = self._look()
+                waiting, is_known = self._read_state()
             except StoreUnavailable as error:
                 supervision.failed("sealer", error, is_waiting=True)
                 due = time.monotonic()
@@ -87,7 +87,7 @@ class Sealer:
         supervision.works("sealer")
         return inf
 
-    def _look(self) -> tuple[list[WaitingStatement], bool]:
+    def _read_state(self) -> tuple[list[WaitingStatement], bool]:
         """Return the statements that wait, and True if the log was compared since the database has started."""
         with self._ledger.connection() as connection:
             return waiting_statements(connection), is_compared(connection)

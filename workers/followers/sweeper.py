@@ -1,7 +1,7 @@
-"""The sweeper: adds streams that are due, and on which no worker works, to the lane of their supplier (`turns`).
+"""The sweeper: adds streams that are due, and on which no worker works, to the lane of their supplier (`lanes`).
 
 It treats all reasons alike: lost messages, a flushed Redis, dead and hanging workers, schedule windows, postponed
-imports, and imports for which the lane had no room. An import with an earlier attempt gets a message of its own: if it
+imports, and imports for which the lane was full. An import with an earlier attempt gets a message of its own: if it
 kills its worker, no other import is affected.
 """
 
@@ -25,15 +25,15 @@ from projections.views.customer_mail import FIRST_MAIL, SELECT_ABANDONED_MAILS, 
 from telemetry.supervision import supervision
 from workers.actors.starting import LONGEST_LEASE
 from workers.backoff import backoff
-from workers.broker import IMPORTS, MAILS, RECONCILIATIONS, Bell, BellUnavailable, Doorbell
+from workers.broker import IMPORTS, MAILS, RECONCILIATIONS, Dispatcher, Queue, QueueUnavailable
+from workers.followers.fair_queue import FairQueue, Waiting
 from workers.followers.leader import ends_work
-from workers.followers.turns import SupplierTurns, Waiting
 
 INTERVAL_S = 1.0
-SOON_S = 0.1
+PART_INTERVAL_S = 0.1
 """Interval while the imports of a supplier are read in parts [seconds]."""
 LIMIT = 1_000
-FORGET_EVERY_S = 600.0
+DELETE_EVERY_S = 600.0
 """Interval between deletions of refused attempts that are too old or too many [seconds]."""
 
 _SELECT_ABANDONED = """
@@ -88,7 +88,7 @@ CROSS JOIN LATERAL (
 WHERE supplier <> ALL(%(full)s::text[]) AND waiting.number > 0
   AND NOT EXISTS (SELECT FROM import_supplier AS s WHERE s.code = supplier AND s.status = 'paused')
 """
-"""Next waiting imports of each supplier whose lane has room. There are no more if `number` is below the limit.
+"""Next waiting imports of each supplier whose lane is not full. There are no more if `number` is below the limit.
 
 Imports of paused suppliers are left out until the supplier is ongoing again.
 """
@@ -99,52 +99,52 @@ logger = structlog.get_logger()
 class Sweeper:
     """Part of the active relay. Remembers its position in the waiting imports."""
 
-    def __init__(self, ledger: Ledger, doorbell: Doorbell, turns: Mapping[Bell, SupplierTurns]) -> None:
+    def __init__(self, ledger: Ledger, dispatcher: Dispatcher, lanes: Mapping[Queue, FairQueue]) -> None:
         self._ledger = ledger
-        self._doorbell = doorbell
-        self._turns = turns
-        self._next = 0.0
-        self._reads_at = 0.0
-        self._read: dict[str, int] = {}
+        self._dispatcher = dispatcher
+        self._lanes = lanes
+        self._next_sweep_at = 0.0
+        self._next_read_at = 0.0
+        self._last_read: dict[str, int] = {}
         """By supplier with more imports: position of the first event of the last import that was read."""
-        self._mails_read = FIRST_MAIL
-        self._forget_at = 0.0
+        self._last_mail = FIRST_MAIL
+        self._next_deletion_at = 0.0
 
     def sweep_when_due(self, connection: Connection[Any], relayed: int) -> None:
-        """Sweep once a second. In between, read more for suppliers whose lane has room and who have more imports.
+        """Sweep once a second. In between, read more for suppliers who have more imports and whose lane is not full.
 
         `relayed` is the relay's position: later events reach the lanes through the relay.
         """
         at = time.monotonic()
-        if at >= self._next:
-            self._next = at + INTERVAL_S
+        if at >= self._next_sweep_at:
+            self._next_sweep_at = at + INTERVAL_S
             self.sweep(connection, relayed)
-        elif at >= self._reads_at:
-            turns = self._turns[IMPORTS]
-            if short := {*turns.cut, *self._read} - {*turns.full()}:  # more imports wait, and there is room
+        elif at >= self._next_read_at:
+            lanes = self._lanes[IMPORTS]
+            if short := {*lanes.cut, *self._last_read} - {*lanes.full()}:  # more imports wait, and the lane is not full
                 self._read_waiting(connection, relayed, short)
 
     def sweep(self, connection: Connection[Any], relayed: int) -> None:
         """Postpone abandoned imports, then fill the lanes. A step that fails does not stop the others."""
-        passes = ends_work(connection, StoreUnavailable, BellUnavailable)
+        passes = ends_work(connection, StoreUnavailable, QueueUnavailable)
         steps: dict[str, Callable[[], None]] = {
-            "abandoned imports": partial(self._give_back_abandoned, connection),
-            "abandoned e-mails": partial(self._give_up_abandoned_mails, connection),
+            "abandoned imports": partial(self._postpone_abandoned, connection),
+            "abandoned e-mails": partial(self._fail_abandoned_mails, connection),
             "waiting imports": partial(self._read_waiting, connection, relayed),
             "waiting e-mails": partial(self._read_mails, connection, relayed),
-            "reconciliations": partial(self._ring_for_reconciliations, connection),
-            "refused attempts": partial(self._forget_attempts, connection),
+            "reconciliations": partial(self._enqueue_reconciliations, connection),
+            "refused attempts": partial(self._delete_attempts, connection),
         }
         for name, step in steps.items():
             with supervision.part(f"sweeper of {name}", passes=passes):
                 step()
 
-    def _forget_attempts(self, connection: Connection[Any]) -> None:
-        if time.monotonic() >= self._forget_at:
-            self._forget_at = time.monotonic() + FORGET_EVERY_S
+    def _delete_attempts(self, connection: Connection[Any]) -> None:
+        if time.monotonic() >= self._next_deletion_at:
+            self._next_deletion_at = time.monotonic() + DELETE_EVERY_S
             delete_old_attempts(connection, now())
 
-    def _give_back_abandoned(self, connection: Connection[Any]) -> None:
+    def _postpone_abandoned(self, connection: Connection[Any]) -> None:
         """Postpone imports with an expired lease or a lost worker. Imports of a lost worker are due at once."""
         parameters = {"lock_class": locks.WORKERS, "limit": LIMIT, "longest_lease": LONGEST_LEASE}
         commands = {}
@@ -157,13 +157,13 @@ class Sweeper:
             if not row["is_expired"]:
                 at_once.append(stream)
         outcomes = self._ledger.execute_many(commands, at=now(), by="sweeper") if commands else []
-        if given_back := {outcome.stream: outcome.recorded.position for outcome in outcomes if outcome.recorded}:
-            logger.warning("abandoned imports were given back", imports=len(given_back))
+        if postponed := {outcome.stream: outcome.recorded.position for outcome in outcomes if outcome.recorded}:
+            logger.warning("abandoned imports were postponed", imports=len(postponed))
             for stream in at_once:
-                if stream in given_back:
-                    self._turns[IMPORTS].add(identity_of(stream)[0], stream, Waiting(given_back[stream], is_alone=True))
+                if stream in postponed:
+                    self._lanes[IMPORTS].add(identity_of(stream)[0], stream, Waiting(postponed[stream], is_alone=True))
 
-    def _give_up_abandoned_mails(self, connection: Connection[Any]) -> None:
+    def _fail_abandoned_mails(self, connection: Connection[Any]) -> None:
         """Record e-mails of lost workers as failed. They may have been sent, so they are not sent again."""
         parameters = {"lock_class": locks.WORKERS, "limit": LIMIT}
         commands = {
@@ -176,40 +176,44 @@ class Sweeper:
             self._ledger.execute_many(commands, at=now(), by="sweeper")
 
     def _read_mails(self, connection: Connection[Any], relayed: int) -> None:
-        parameters = {"relayed": relayed, "limit": LIMIT, **self._mails_read}
+        parameters = {"relayed": relayed, "limit": LIMIT, **self._last_mail}
         rows = connection.execute(SELECT_WAITING_MAILS, parameters).fetchall()
         for row in rows:
             stream = customer_mail.stream_of(row["supplier"], row["external_account_number"])
-            self._turns[MAILS].add(row["supplier"], stream, Waiting(row["position"]))
+            self._lanes[MAILS].add(row["supplier"], stream, Waiting(row["position"]))
         last = rows[-1] if len(rows) == LIMIT else FIRST_MAIL
-        self._mails_read = {name: last[name] for name in FIRST_MAIL}
+        self._last_mail = {name: last[name] for name in FIRST_MAIL}
 
-    def _ring_for_reconciliations(self, connection: Connection[Any]) -> None:
+    def _enqueue_reconciliations(self, connection: Connection[Any]) -> None:
         """Send a message for each open job if no message waits. Only the sweeper sends these messages."""
         jobs = waiting_jobs(connection)
-        if jobs and not self._doorbell.waiting(RECONCILIATIONS):
+        if jobs and not self._dispatcher.waiting(RECONCILIATIONS):
             for job in jobs:
-                self._doorbell.ring([job], RECONCILIATIONS)
+                self._dispatcher.enqueue([job], RECONCILIATIONS)
 
     def _read_waiting(self, connection: Connection[Any], relayed: int, short: Collection[str] | None = None) -> None:
         """Fill the lanes with waiting imports of all suppliers, or of `short`, from the position that was read last."""
-        self._reads_at = time.monotonic() + SOON_S
-        turns = self._turns[IMPORTS]
-        limit, full = turns.room // 2, turns.full()
-        wanted: dict[str, Any] = {"suppliers": [*self._read], "after": [*self._read.values()], "full": full}
-        wanted |= {"relayed": relayed, "limit": limit, "short": list(short or ())}
+        self._next_read_at = time.monotonic() + PART_INTERVAL_S
+        lanes = self._lanes[IMPORTS]
+        limit, full = lanes.capacity // 2, lanes.full()
+        parameters: dict[str, Any] = {
+            "suppliers": [*self._last_read],
+            "after": [*self._last_read.values()],
+            "full": full,
+        }
+        parameters |= {"relayed": relayed, "limit": limit, "short": list(short or ())}
         suppliers = _ALL_SUPPLIERS if short is None else _SHORT_SUPPLIERS
-        rows = connection.execute(f"{suppliers}{_SELECT_WAITING}".encode(), wanted).fetchall()
-        for supplier in {*self._read, *turns.cut}.difference(full) if short is None else short:
-            self._read.pop(supplier, None)
-            turns.cut.discard(supplier)
+        rows = connection.execute(f"{suppliers}{_SELECT_WAITING}".encode(), parameters).fetchall()
+        for supplier in {*self._last_read, *lanes.cut}.difference(full) if short is None else short:
+            self._last_read.pop(supplier, None)
+            lanes.cut.discard(supplier)
         for row in rows:
             supplier, last = row["supplier"], row["last"]
             if row["number"] == limit:
-                self._read[supplier] = last
+                self._last_read[supplier] = last
             columns = (row[name] or () for name in ("externals", "attempts", "firsts", "positions", "sizes"))
             for external, attempt, first, position, size in zip(*columns, strict=True):
                 waiting = Waiting(position, size, is_alone=attempt > 0)
-                if not turns.add(supplier, stream_of(supplier, external), waiting):
-                    self._read[supplier] = first - 1
+                if not lanes.add(supplier, stream_of(supplier, external), waiting):
+                    self._last_read[supplier] = first - 1
                     break

@@ -11,12 +11,12 @@ from importledger_client.answers import Receipt, Summary
 from importledger_client.errors import ImportLedgerError, Unavailable
 from importledger_client.protocol import TryLater, is_blank
 
-MOST_LINES, MOST_BYTES = 500, 2 * 2**20
+MAX_LINES, MAX_BYTES = 500, 2 * 2**20
 """Most lines and bytes of one request. A longer line is sent alone."""
 ANSWER_BYTES = 48 * 2**10
 """Longest answer to expect for one request [bytes]. It fits into the buffer of any socket: the service may then answer
 while it reads, although this client reads only after it has written everything."""
-MOST_UNDERWAY_BYTES = 16 * 2**20
+MAX_UNDERWAY_BYTES = 16 * 2**20
 """Lines of all batches that are being sent [bytes]. More lines are read only once a batch has its receipts."""
 
 
@@ -55,7 +55,7 @@ class Batch:
         self._sent_from, self._has_summary = len(self.receipts), False
         return zstandard.ZstdCompressor(level=1).compress(b"\n".join(self.lines[self._sent_from :]) + b"\n")
 
-    def take(self, line: bytes) -> None:
+    def add_receipt(self, line: bytes) -> None:
         """Read one line of the answer. Raises TryLater for a line that is cut, or is not the next receipt."""
         if not line.strip():
             return
@@ -85,13 +85,13 @@ class Batcher:
     """Cuts lines into batches. Their size depends on the length of the receipts so far."""
 
     def __init__(self, most_lines: int | None = None) -> None:
-        self._limit = most_lines or MOST_LINES
+        self._limit = most_lines or MAX_LINES
         self._most = min(32, self._limit)
 
-    def learn(self, batch: Batch) -> Batch:
+    def adjust(self, batch: Batch) -> Batch:
         """Set the size of the next batches by the answer to this one."""
-        each = max(1, batch.answered_bytes // max(1, len(batch.receipts)))
-        self._most = max(1, min(self._limit, ANSWER_BYTES // each, 4 * self._most))
+        receipt_bytes = max(1, batch.answered_bytes // max(1, len(batch.receipts)))
+        self._most = max(1, min(self._limit, ANSWER_BYTES // receipt_bytes, 4 * self._most))
         return batch
 
     def batches(self, lines: Iterable[bytes]) -> Iterator[Batch]:
@@ -100,7 +100,7 @@ class Batcher:
         for number, line in enumerate(lines, 1):
             if is_blank(line):
                 continue
-            if batch.lines and (len(batch.lines) >= self._most or size + len(line) > MOST_BYTES):
+            if batch.lines and (len(batch.lines) >= self._most or size + len(line) > MAX_BYTES):
                 yield batch
                 batch, size = Batch([], []), 0
             batch.numbers.append(number)
@@ -110,7 +110,7 @@ class Batcher:
             yield batch
 
 
-class Underway:
+class SentBatches:
     """Batches that are being sent, in order. Their number and their bytes are limited."""
 
     def __init__(self, connections: int) -> None:
@@ -123,7 +123,7 @@ class Underway:
 
     @property
     def is_full(self) -> bool:
-        return len(self._sent) >= self._most or self._bytes > MOST_UNDERWAY_BYTES
+        return len(self._sent) >= self._most or self._bytes > MAX_UNDERWAY_BYTES
 
     @property
     def has_first(self) -> bool:

@@ -54,8 +54,8 @@ def _lines(certificate: Mapping[str, Any], manifest: Mapping[str, Any], paths: i
         value = certificate.get(name, "")
         text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         for part in text.splitlines():
-            for piece in textwrap.wrap(part, _COLUMNS) or [""]:
-                yield "F3", 8, piece
+            for line in textwrap.wrap(part, _COLUMNS) or [""]:
+                yield "F3", 8, line
     yield "F1", 11, ""
     yield "F1", 9, "Only the JSON beside this page is signed: check it with `importledger-verify`."
 
@@ -63,7 +63,7 @@ def _lines(certificate: Mapping[str, Any], manifest: Mapping[str, Any], paths: i
 def _pdf(drawing: str) -> bytes:
     """Return a PDF file of one page with this content."""
     stream = drawing.encode("cp1252", "replace")
-    fonts = " ".join(f"/{name} {4 + place} 0 R" for place, name in enumerate(_FONTS, 1))
+    fonts = " ".join(f"/{name} {4 + index} 0 R" for index, name in enumerate(_FONTS, 1))
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
         b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
@@ -75,11 +75,11 @@ def _pdf(drawing: str) -> bytes:
             for name in _FONTS.values()
         ),
     ]
-    file, places = b"%PDF-1.4\n", []
+    file, offsets = b"%PDF-1.4\n", []
     for number, content in enumerate(objects, 1):
-        places.append(len(file))
+        offsets.append(len(file))
         file += b"%d 0 obj\n%s\nendobj\n" % (number, content)
-    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    table = b"".join(b"%010d 00000 n \n" % index for index in offsets)
     size = len(objects) + 1
     file += b"xref\n0 %d\n0000000000 65535 f \n%s" % (size, table)
     return file + b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (size, file.index(b"xref\n0 "))

@@ -12,9 +12,9 @@ import msgspec
 
 from importledger_client import protocol
 from importledger_client.answers import Failure, ImportStatus, JobProgress, Receipt, Run
-from importledger_client.batches import Batch, Batcher, Underway
+from importledger_client.batches import Batch, Batcher, SentBatches
 from importledger_client.errors import Misconfigured, TimedOut
-from importledger_client.protocol import lines_of, place, understood
+from importledger_client.protocol import decoded, lines_of, path_of
 from importledger_client.transport import LATER, TraceParent, Transport
 
 T = TypeVar("T")
@@ -39,9 +39,10 @@ class Client:
     """A client of the import ledger with one key. Threads may share it.
 
     `url` and `key` default to IMPORTLEDGER_URL and IMPORTLEDGER_KEY. The client obtains and renews tokens. It repeats a
-    request that may succeed later, with growing, random pauses, for `patience_s` seconds (`first_patience_s` before
-    the first answer of the service). This is safe: a create carries an idempotency key, and the service recognises
-    an account by its number and content. `on_wait` is called before each pause with the reason and the seconds.
+    request that may succeed later, with growing, random pauses, for `retry_timeout_s` seconds
+    (`first_retry_timeout_s` before the first answer of the service). This is safe: a create carries an idempotency
+    key, and the service recognises an account by its number and content. `on_wait` is called before each pause with
+    the reason and the seconds.
     `traceparent` is sent with every request: a text, or a function that returns it.
     Plain HTTP to another machine needs `insecure_http`, since others can read the key. Redirects are not followed.
     """
@@ -51,8 +52,8 @@ class Client:
         url: str | None = None,
         key: str | None = None,
         *,
-        patience_s: float = 1800.0,
-        first_patience_s: float = 20.0,
+        retry_timeout_s: float = 1800.0,
+        first_retry_timeout_s: float = 20.0,
         on_wait: Callable[[str, float], None] | None = None,
         traceparent: TraceParent = None,
         insecure_http: bool = False,
@@ -60,8 +61,8 @@ class Client:
         self._transport = Transport(
             url,
             key,
-            patience_s=patience_s,
-            first_patience_s=first_patience_s,
+            retry_timeout_s=retry_timeout_s,
+            first_retry_timeout_s=first_retry_timeout_s,
             on_wait=on_wait,
             traceparent=traceparent,
             insecure_http=insecure_http,
@@ -115,8 +116,8 @@ class Client:
 
         A refused account is a receipt with status REFUSED, not an exception. Empty lines count, and have no receipt.
         `mode` is create, validate or dry_run; `run` names all of them. Memory does not grow with the accounts. Raises
-        NotAllowed for the key, and Unavailable when patience is over. The same push again is then cheap: accounts that
-        the service has are `replayed`.
+        NotAllowed for the key, and Unavailable after `retry_timeout_s`. The same push again is then cheap: accounts
+        that the service has are `replayed`.
         """
         for batch in self.push_batches(map(protocol.body_of, accounts), mode=mode, run=run, connections=connections):
             yield from batch.receipts
@@ -136,14 +137,14 @@ class Client:
         query = {"mode": mode} | ({"run": run} if run else {})
         batcher = Batcher(most_lines)
         pool = ThreadPoolExecutor(connections, thread_name_prefix="push")
-        underway = Underway(connections)
+        sent = SentBatches(connections)
         try:
             for batch in batcher.batches(lines):
-                while underway.is_full or underway.has_first:
-                    yield batcher.learn(underway.first())
-                underway.add(pool.submit(copy_context().run, self._send, batch, query), batch)
-            while underway:
-                yield batcher.learn(underway.first())
+                while sent.is_full or sent.has_first:
+                    yield batcher.adjust(sent.first())
+                sent.add(pool.submit(copy_context().run, self._send, batch, query), batch)
+            while sent:
+                yield batcher.adjust(sent.first())
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -157,10 +158,10 @@ class Client:
 
     def failures(self, supplier: str, run: str, *, status: str = "ERRORED") -> Generator[Failure, None, None]:
         """Yield the accounts of a run that have ended in this status, with number and error."""
-        with self._transport.stream(place("runs", supplier, run, "imports"), params={"status": status}) as answer:
+        with self._transport.stream(path_of("runs", supplier, run, "imports"), params={"status": status}) as answer:
             for line in lines_of(answer.iter_bytes()):
                 if line.strip():
-                    yield understood(_FAILURE, line)
+                    yield decoded(_FAILURE, line)
 
     def totals(
         self, supplier: str, run: str, *, on_progress: Callable[[JobProgress], None] | None = None
@@ -170,12 +171,12 @@ class Client:
         A worker adds them up. `on_progress` is called with its progress every few seconds. After an interruption, the
         same call continues.
         """
-        return self._added_up("GET", place("runs", supplier, run, "totals"), None, on_progress)
+        return self._added_up("GET", path_of("runs", supplier, run, "totals"), None, on_progress)
 
     def cancel_totals(self, supplier: str, run: str) -> JobProgress:
         """Cancel the job that adds a run up. Raises NotFound when there is none."""
-        answer = self._transport.request("POST", place("runs", supplier, run, "totals", "cancel"))
-        return understood(_JOB_PROGRESS, answer.content)
+        answer = self._transport.request("POST", path_of("runs", supplier, run, "totals", "cancel"))
+        return decoded(_JOB_PROGRESS, answer.content)
 
     def certificate(
         self,
@@ -189,22 +190,22 @@ class Client:
 
         `on_progress` is the same as for `totals`. The certificate contains the totals.
         """
-        path, body = place("runs", supplier, run, "certificate"), protocol.encode(manifest)
+        path, body = path_of("runs", supplier, run, "certificate"), protocol.encode(manifest)
         return self._added_up("POST", path, body, on_progress)
 
     def _read(self, decoder: msgspec.json.Decoder[T], *parts: str) -> T:
-        return understood(decoder, self._transport.request("GET", place(*parts)).content)
+        return decoded(decoder, self._transport.request("GET", path_of(*parts)).content)
 
     def _added_up(
         self, method: str, path: str, body: bytes | None, on_progress: Callable[[JobProgress], None] | None
     ) -> dict[str, Any]:
         """Repeat a request until the job has ended. Until then, the answers are its progress."""
         while (answer := self._transport.request(method, path, content=body)).status == ADDING_UP:
-            progress = understood(_JOB_PROGRESS, answer.content)
+            progress = decoded(_JOB_PROGRESS, answer.content)
             if on_progress:
                 on_progress(progress)
             time.sleep(POLL_S)
-        return understood(_OBJECT, answer.content)
+        return decoded(_OBJECT, answer.content)
 
     def _send(self, batch: Batch, query: Mapping[str, str]) -> Batch:
         """Send lines until each has its receipt. After a broken connection, only lines without a receipt are sent."""
@@ -216,7 +217,7 @@ class Client:
                 with self._transport.once(
                     "POST", protocol.BULK, content=content, headers=headers, params=query
                 ) as answer:
-                    collections.deque(map(batch.take, lines_of(answer.iter_bytes())), maxlen=0)
+                    collections.deque(map(batch.add_receipt, lines_of(answer.iter_bytes())), maxlen=0)
                 batch.check()
             except LATER as problem:
                 if len(batch.receipts) > before:

@@ -21,17 +21,17 @@ def number(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def counted(value: float, one: str, many: str = "") -> str:
-    """Return a number with its noun: "1 line", "2 lines". `many` is the plural unless it is the noun with an s."""
-    return f"{number(value)} {one if value == 1 else many or one + 's'}"
+def counted(value: float, singular: str, plural: str = "") -> str:
+    """Return a number with its noun: "1 line", "2 lines". `plural` is the plural unless it is the noun with an s."""
+    return f"{number(value)} {singular if value == 1 else plural or singular + 's'}"
 
 
 def duration(seconds: float) -> str:
     """Return 1h02m, 3m07s or 12s."""
-    whole = int(seconds + 0.5)
-    if whole >= 3600:
-        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
-    return f"{whole // 60}m{whole % 60:02d}s" if whole >= 60 else f"{whole}s"
+    seconds_in_all = int(seconds + 0.5)
+    if seconds_in_all >= 3600:
+        return f"{seconds_in_all // 3600}h{seconds_in_all % 3600 // 60:02d}m"
+    return f"{seconds_in_all // 60}m{seconds_in_all % 60:02d}s" if seconds_in_all >= 60 else f"{seconds_in_all}s"
 
 
 def visible(text: str) -> str:
@@ -94,9 +94,9 @@ class Progress:
             self._live.update(self._drawn(visible(text), share or 0.0))
         elif is_news or time.monotonic() >= self._next:
             self._next = time.monotonic() + EVERY_S
-            self.say(text)
+            self.print_line(text)
 
-    def say(self, sentence: str) -> None:
+    def print_line(self, sentence: str) -> None:
         """Print a sentence that stays."""
         self._console.print(visible(sentence), soft_wrap=True)
 

@@ -44,7 +44,7 @@ class NotFound(ImportLedgerError):
 
 
 class Unavailable(ImportLedgerError):
-    """The service could not be reached or was too busy, for longer than the patience of the client."""
+    """The service could not be reached or was too busy, for longer than `retry_timeout_s` of the client."""
 
 
 class TimedOut(ImportLedgerError):
@@ -58,8 +58,8 @@ def error_of(status: int, body: Any) -> ImportLedgerError:
     """Return the exception for an answer with this status and JSON body."""
     answer = body if isinstance(body, dict) else {}
     inner = answer.get("non_field_errors")
-    whole = inner if isinstance(inner, dict) else answer
-    code, detail = str(whole.get("code") or ""), str(whole.get("detail") or f"The service answered {status}.")
+    fields = inner if isinstance(inner, dict) else answer
+    code, detail = str(fields.get("code") or ""), str(fields.get("detail") or f"The service answered {status}.")
     errors = _field_errors(answer) or ((FieldError("", code, detail),) if code else ())
     message = "; ".join(f"{e.attr}: {e.detail}" if e.attr else e.detail for e in errors[:3]) or detail
     if len(errors) > 3:

@@ -102,15 +102,15 @@ class FailureFiles:
                 row = (str(line), number or "", severity, problem.code, problem.attr, problem.detail, value)
                 self._rows.writerow([neutral(cell) for cell in row])
 
-    def close(self, *, is_whole: bool, keep: frozenset[Path], is_void: bool = False) -> None:
+    def close(self, *, is_whole: bool, keep: frozenset[Path], keeps_last: bool = False) -> None:
         """Rename the files. An empty one is removed. Files in `keep`, which were pushed, stay unless `is_whole`.
 
-        `is_void` leaves the files of the last push as they are.
+        `keeps_last` leaves the files of the last push as they are.
         """
         self._lines.close()
         self._table.close()
         for part, path, count in zip(self._parts, (self.ndjson, self.csv), self._counts, strict=True):
-            if count and not is_void and (is_whole or path.resolve() not in keep):
+            if count and not keeps_last and (is_whole or path.resolve() not in keep):
                 part.replace(path)
             else:
                 part.unlink()
@@ -134,17 +134,17 @@ def neutral(cell: str) -> str:
 
 def value_at(account: Any, path: str) -> Any:
     """Return the value of an account at a dotted path, or None."""
-    place = account
-    if isinstance(place, dict) and "payload" in place:
-        place = place["payload"]
+    value = account
+    if isinstance(value, dict) and "payload" in value:
+        value = value["payload"]
     for step in path.split("."):
-        if isinstance(place, dict) and step in place:
-            place = place[step]
-        elif isinstance(place, list) and step.isdigit() and int(step) < len(place):
-            place = place[int(step)]
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step.isdigit() and int(step) < len(value):
+            value = value[int(step)]
         else:
             return None
-    return place
+    return value
 
 
 def shown(value: Any) -> str:

@@ -116,9 +116,9 @@ class Counting:
         if not isinstance(number, str):
             raise NoAccount("it has no external_account_number")
         self.accounts += 1
-        seen = hash(number)
-        self.repeated += seen in self._numbers
-        self._numbers.add(seen)
+        number_hash = hash(number)
+        self.repeated += number_hash in self._numbers
+        self._numbers.add(number_hash)
         if isinstance(supplier := account.get("import_supplier"), str):
             self.suppliers.add(supplier)
         _Walk(self._counts, self._digests, self._sums, number).object(account, ACCOUNT, "", 0, 0)
@@ -171,7 +171,7 @@ class _Walk:
         self, value: Mapping[str, Any], fields: Mapping[str, Field], before: str, ordinal: int, parent: int
     ) -> None:
         """Add an object: a row, or a part of one. `ordinal` and `parent` number the row and its parent."""
-        place = f"{self._number}{_SEPARATOR}{ordinal}{_SEPARATOR}{parent}{_SEPARATOR}"
+        prefix = f"{self._number}{_SEPARATOR}{ordinal}{_SEPARATOR}{parent}{_SEPARATOR}"
         for name, inner in value.items():
             if not is_filled(inner):
                 continue
@@ -184,7 +184,7 @@ class _Walk:
                 self.object(inner, field.fields, f"{path}.", ordinal, parent)
             elif path not in _NOT_COMPARED and (inner is not False or path != "unknown_occupier"):
                 text = inner if kind == "text" and isinstance(inner, str) else comparable(kind, inner)
-                self._note(path, place + text)
+                self._note(path, prefix + text)
                 if path in _SUMMED:
                     self._sums[_SUMMED[path]] = EXACT.add(self._sums[_SUMMED[path]], _number(inner))
 

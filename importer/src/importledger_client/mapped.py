@@ -1,4 +1,4 @@
-"""Make accounts from rows of tables, as a mapping describes. `losses` records what is in no account."""
+"""Make accounts from rows of tables, as a mapping describes. `unused` records what is in no account."""
 
 import collections
 from collections.abc import Mapping
@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from importledger_client.answers import FieldError
 from importledger_client.contract import ACCOUNT, Field
-from importledger_client.losses import Losses, Numbered
-from importledger_client.mapping import SPECIAL, Plan, column_of, each_of, is_object, joins, named
+from importledger_client.mapping import SPECIAL, Plan, column_of, grouping_columns, is_object, joins, named
 from importledger_client.tables.reading import Table
+from importledger_client.unused import Numbered, UnusedCells
 from importledger_client.values import converted
 
 UNREADABLE = "UNREADABLE: "
@@ -34,7 +34,7 @@ class Mapped:
         self._supplier = supplier
         self._tables = tables
         self.unfit: dict[str, str] = {}
-        self.losses = Losses(plan)
+        self.unused = UnusedCells(plan)
         self._errors: list[FieldError] = []
         self.joined: set[tuple[str, str]] = set()
         """Columns by which tables are joined, named by `on` or not."""
@@ -42,11 +42,13 @@ class Mapped:
         self._resolve(plan.account, "", ())
         self._used: dict[int, set[int]] = collections.defaultdict(set)
 
-    def account(self, key: str, rows: list[Numbered], others: Tables) -> tuple[dict[str, Any], list[FieldError]]:
+    def account(
+        self, key: str, rows: list[Numbered], further_tables: Tables
+    ) -> tuple[dict[str, Any], list[FieldError]]:
         """Return one account, and the errors of its values that cannot be read."""
         self._errors, self._used = [], collections.defaultdict(set)
-        account = self._object(self._plan.account, ACCOUNT, _Rows("", rows), others, "")
-        self.losses.end_account(key, {"": rows, **others})
+        account = self._object(self._plan.account, ACCOUNT, _Rows("", rows), further_tables, "")
+        self.unused.end_account(key, {"": rows, **further_tables})
         if self._supplier:
             account["import_supplier"] = self._supplier
         return account, self._errors
@@ -70,10 +72,10 @@ class Mapped:
             table, shared = child, None
         for name, inner in spec.items():
             if name not in SPECIAL:
-                self._resolve(inner, table, each_of(spec) or shared)
+                self._resolve(inner, table, grouping_columns(spec) or shared)
 
     def _object(
-        self, spec: Mapping[str, Any], fields: Mapping[str, Field], rows: _Rows, others: Tables, before: str
+        self, spec: Mapping[str, Any], fields: Mapping[str, Field], rows: _Rows, further_tables: Tables, before: str
     ) -> dict[str, Any]:
         account: dict[str, Any] = {}
         for name, inner in spec.items():
@@ -84,43 +86,45 @@ class Mapped:
             if isinstance(inner, list):
                 value: Any = []
                 for item in inner:
-                    self._add_items(value, item, field, rows, others, path)
+                    self._add_items(value, item, field, rows, further_tables, path)
             elif is_object(inner):
-                value = self._object(inner, field.fields, rows, others, f"{path}.")
+                value = self._object(inner, field.fields, rows, further_tables, f"{path}.")
             else:
                 value = self._value(inner, field, rows, path)
             if value not in (None, "", [], {}):
                 account[name] = value
         return account
 
-    def _add_items(self, items: list[Any], spec: Any, field: Field, rows: _Rows, others: Tables, path: str) -> None:
+    def _add_items(
+        self, items: list[Any], spec: Any, field: Field, rows: _Rows, further_tables: Tables, path: str
+    ) -> None:
         """Add the objects of a list: one, or one for each group of rows."""
         if not is_object(spec):
             if (text := self._value(spec, _TEXT, rows, path)) is not None:
                 items.append(text)
             return
         if "from" in spec:
-            rows = self._joined(spec, rows, others)
+            rows = self._joined(spec, rows, further_tables)
         for group in _groups(spec, rows):
-            item = self._object(spec, field.fields, group, others, f"{path}.{len(items)}.")
+            item = self._object(spec, field.fields, group, further_tables, f"{path}.{len(items)}.")
             if any(not _is_constant(spec.get(name)) for name in item):
-                for column in each_of(spec):
-                    self.losses.read(group.table, group.rows, column)
+                for column in grouping_columns(spec):
+                    self.unused.read(group.table, group.rows, column)
                 items.append(item)
 
-    def _joined(self, spec: Mapping[str, Any], parent: _Rows, others: Tables) -> _Rows:
+    def _joined(self, spec: Mapping[str, Any], parent: _Rows, further_tables: Tables) -> _Rows:
         """Return the rows of a further table that belong to the parent's rows."""
         table, on = str(spec["from"]), self._joins[id(spec)]
-        rows = others.get(table, [])
+        rows = further_tables.get(table, [])
         if on:
             ours, theirs = zip(*on, strict=True)
-            wanted = {_keys(row, ours) for row in parent.rows}
-            rows = [row for row in rows if all(key := _keys(row, theirs)) and key in wanted]
+            expected = {_keys(row, ours) for row in parent.rows}
+            rows = [row for row in rows if all(key := _keys(row, theirs)) and key in expected]
             for column in ours:
-                self.losses.read(parent.table, parent.rows, column)
+                self.unused.read(parent.table, parent.rows, column)
             for column in theirs:
-                self.losses.read(table, rows, column)
-        self.losses.join(table, rows, self._used[id(spec)])
+                self.unused.read(table, rows, column)
+        self.unused.join(table, rows, self._used[id(spec)])
         return _Rows(table, rows)
 
     def _value(self, spec: Any, field: Field, rows: _Rows, path: str) -> Any:
@@ -143,13 +147,13 @@ class Mapped:
         try:
             return converted(value, field.kind, dates=dates, decimals=decimals, field=field.name)
         except (ValueError, ArithmeticError):
-            place = self._tables[rows.table].place(row.number) if row is not None else "default"
+            location = self._tables[rows.table].location(row.number) if row is not None else "default"
             form = {"date": dates, "moment": dates, "boolean": "ja or nein"}.get(field.kind, decimals)
             is_short = "YY" in form and "YYYY" not in form
             also = ", and a birth date must have a year of four digits" if is_short else ""
             name, rule = named(rows.table, column), f"must be written like {form}{also}."
-            self.unfit.setdefault(name, f"the value {str(value)!r} in {place} {rule}")
-            detail = f"{place[0].upper()}{place[1:]}, column {name}: the value {rule}"
+            self.unfit.setdefault(name, f"the value {str(value)!r} in {location} {rule}")
+            detail = f"{location[0].upper()}{location[1:]}, column {name}: the value {rule}"
             self._errors.append(FieldError(path, "invalid", detail))
             return f"{UNREADABLE}{value}"
 
@@ -159,10 +163,10 @@ class Mapped:
         All rows must have the same value unless `first` chooses one.
         """
         filled = [row for row in rows.rows if row.cells.get(column) is not None]
-        self.losses.read(rows.table, filled, column)
+        self.unused.read(rows.table, filled, column)
         if "first" in options:
             by = str(options["first"]).removeprefix("by ")
-            self.losses.read(rows.table, rows.rows, by)
+            self.unused.read(rows.table, rows.rows, by)
             orders = [(order, row) for row in filled if (order := self._order(row, by)) is not None]
             if len({kind for (kind, _), _ in orders}) == 1:
                 least = min(order for order, _ in orders)
@@ -172,7 +176,7 @@ class Mapped:
         value = str(filled[0].cells[column])
         other = next((row for row in filled if str(row.cells[column]) != value), None)
         if other is not None:
-            self.losses.differ(rows.table, column, other)
+            self.unused.differ(rows.table, column, other)
         return filled[0]
 
     def _order(self, row: Numbered, by: str) -> tuple[str, Any] | None:
@@ -191,7 +195,7 @@ class Mapped:
 
 def _groups(spec: Mapping[str, Any], rows: _Rows) -> list[_Rows]:
     """Return the rows of each object: by the columns of `each`, else one by one below `from`, else all of them."""
-    if each := each_of(spec):
+    if each := grouping_columns(spec):
         groups: dict[tuple[str, ...], list[Numbered]] = {}
         for row in rows.rows:
             if any(key := _keys(row, each)):

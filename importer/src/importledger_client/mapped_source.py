@@ -15,12 +15,12 @@ import msgspec
 
 from importledger_client.answers import FieldError
 from importledger_client.display import counted
-from importledger_client.losses import Numbered
 from importledger_client.mapped import Mapped, key_of
 from importledger_client.mapping import Plan, check_columns, named, text_columns
 from importledger_client.sources import Differs, Line, Source
 from importledger_client.tables.reading import Table
 from importledger_client.tables.table import Row
+from importledger_client.unused import Numbered
 from importledger_client.values import clean
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -50,12 +50,12 @@ class MappedSource(Source):
         self.doubts: list[str] = []
         """Sentences on cells and sheets that the mapping must decide on."""
         self._plan, self._supplier, self._is_strict = plan, supplier, is_strict
-        self._given = 0
-        self._emptied: collections.Counter[tuple[str, str]] = collections.Counter()
+        self._rows_read = 0
+        self._empty_cells: collections.Counter[tuple[str, str]] = collections.Counter()
 
     @property
     def read(self) -> int:
-        return self._given
+        return self._rows_read
 
     def columns_nowhere(self) -> list[str]:
         """Return the columns of all tables that the mapping neither reads nor ignores."""
@@ -74,15 +74,15 @@ class MappedSource(Source):
             if self.mapped is None:  # reading ended early
                 continue
             cells = sum(table.filled.values()) + table.skipped
-            used = sum(number for (name, _), number in self.mapped.losses.used.items() if name == alias)
+            used = sum(number for (name, _), number in self.mapped.unused.used.items() if name == alias)
             ignored = f", {cells - used:,} of them ignored" if cells != used else ""
             yield f"{alias or table.name}: {counted(table.rows_read, 'row')}, {counted(cells, 'filled cell')}{ignored}"
 
-    def left_open(self) -> list[str]:
+    def open_points(self) -> list[str]:
         """Return sentences on all points that the mapping must decide before anything is sent."""
-        lost = self.mapped.losses.sentences(self._place) if self.mapped else iter(())
-        nowhere = [f"column {column}: This column goes nowhere." for column in self.columns_nowhere()]
-        return [*self.doubts, *nowhere, *lost]
+        lost = self.mapped.unused.sentences(self._location) if self.mapped else iter(())
+        unmapped = [f"column {column}: This column goes nowhere." for column in self.columns_nowhere()]
+        return [*self.doubts, *unmapped, *lost]
 
     def lines(self) -> Iterator[Line]:
         """Yield the accounts. Raises Unreadable, and Differs unless every row and cell is accounted for."""
@@ -102,28 +102,28 @@ class MappedSource(Source):
         """Read all tables, and count each a second time."""
         sources = {"": (self.files, self._plan.source)}
         sources |= {alias: ([file.path], file.source) for alias, file in self._plan.files.items()}
-        wanted = self._plan.columns
+        columns_read = self._plan.columns
         ignored = {
-            alias: [column for column in self._plan.ignore if (alias, column) not in wanted] for alias in sources
+            alias: [column for column in self._plan.ignore if (alias, column) not in columns_read] for alias in sources
         }
         for alias, (names, source) in sources.items():
-            elsewhere = [
+            other_sheets = [
                 sheet
-                for other, (others, of_other) in sources.items()
-                if other != alias
-                and {Path(name).resolve() for name in others} & {Path(name).resolve() for name in names}
-                for sheet in of_other.sheets
+                for other_alias, (other_names, other_source) in sources.items()
+                if other_alias != alias
+                and {Path(name).resolve() for name in other_names} & {Path(name).resolve() for name in names}
+                for sheet in other_source.sheets
             ]
-            self.tables[alias] = Table(names, source, ignored=ignored[alias], chosen_elsewhere=elsewhere)
+            self.tables[alias] = Table(names, source, ignored=ignored[alias], chosen_elsewhere=other_sheets)
         check_columns(self._plan, {alias: table.columns for alias, table in self.tables.items()})
         for alias, table in self.tables.items():
-            store.fill(alias, self._cleaned(alias, table, wanted), self._plan.keys[alias])
+            store.fill(alias, self._cleaned(alias, table, columns_read), self._plan.keys[alias])
             self.doubts += [sentence for word, sentence in table.doubts if not word or word not in self._plan.empty]
         self.doubts += self._dates_in_texts()
         store.index()
         self.size = self.tables[""].rows_read
 
-    def _cleaned(self, alias: str, table: Table, wanted: set[tuple[str, str]]) -> Iterator[tuple[int, Row]]:
+    def _cleaned(self, alias: str, table: Table, columns_read: set[tuple[str, str]]) -> Iterator[tuple[int, Row]]:
         """Yield the rows without empty cells, and without blanks around texts. Adds doubts at the end."""
         found: dict[tuple[str, str], str] = {}
         texts = {column for table, column, _ in text_columns(self._plan.account) if table == alias}
@@ -133,13 +133,13 @@ class MappedSource(Source):
             for column, cell in row.items():
                 value = clean(cell, empty)
                 if value is None:
-                    self._emptied[alias, column] += 1
+                    self._empty_cells[alias, column] += 1
                     continue
                 cells[column] = value
-                if (alias, column) in wanted and self._plan.is_doubtful(value):
-                    found.setdefault((column, _NO_VALUE), f"{table.place(number)} has {value}")
+                if (alias, column) in columns_read and self._plan.is_doubtful(value):
+                    found.setdefault((column, _NO_VALUE), f"{table.location(number)} has {value}")
                 if column in texts and self._plan.is_rounded(value):
-                    found.setdefault((column, _ROUNDED), f"{table.place(number)} has {value}")
+                    found.setdefault((column, _ROUNDED), f"{table.location(number)} has {value}")
             yield number, cells
         self.doubts += [
             f"column {named(alias, column)}: {first}, which {why}" for (column, why), first in found.items()
@@ -148,9 +148,9 @@ class MappedSource(Source):
     def _dates_in_texts(self) -> Iterator[str]:
         """Yield sentences on text columns with dates of a workbook: Excel makes dates of texts such as 1/2."""
         for alias, column, path in dict.fromkeys(text_columns(self._plan.account)):
-            if place := self.tables[alias].dated.get(column):
+            if location := self.tables[alias].dated.get(column):
                 yield (
-                    f"column {named(alias, column)}: {place}, and {path} is a text: Excel may have made the date of"
+                    f"column {named(alias, column)}: {location}, and {path} is a text: Excel may have made the date of"
                     " another text. Format the column as text and type its values again. If they are dates, say"
                     f" `{{column: {column}, format: YYYY-MM-DD}}`."
                 )
@@ -161,13 +161,13 @@ class MappedSource(Source):
         for _ in self._lines(store, self.mapped):
             pass
         self._settle()
-        self._given = 0
-        if found := self.left_open():
+        self._rows_read = 0
+        if found := self.open_points():
             raise Differs("\n".join(["Nothing was sent, since the mapping leaves something open:", *found]))
 
     def _lines(self, store: "_Store", mapped: Mapped) -> Iterator[Line]:
         for key, rows in store.groups():
-            self._given += len(rows)
+            self._rows_read += len(rows)
             if key:
                 account, errors = mapped.account(
                     key, rows, {alias: store.rows(alias, key) for alias in self._plan.files}
@@ -175,22 +175,22 @@ class MappedSource(Source):
                 yield Line(rows[0].number, _encode(account), tuple(errors), key)
                 continue
             for row in rows:
-                mapped.losses.stray("", row)
-                place = self._place("", row.number)
-                sentence = f"{place[0].upper()}{place[1:]} must have a value in column {self._plan.key}."
+                mapped.unused.add_unmatched("", row)
+                location = self._location("", row.number)
+                sentence = f"{location[0].upper()}{location[1:]} must have a value in column {self._plan.key}."
                 yield Line(row.number, b"", (FieldError("external_account_number", "required", sentence),))
         for alias in self._plan.files:
-            for row in store.strays(alias):
-                mapped.losses.stray(alias, row)
+            for row in store.unmatched_rows(alias):
+                mapped.unused.add_unmatched(alias, row)
 
     def _settle(self) -> None:
         """Raise Differs unless each filled cell is in an account or named as ignored."""
         assert self.mapped is not None, "all accounts were made"
-        losses = self.mapped.losses
+        unused = self.mapped.unused
         for alias, table in self.tables.items():
             for column in table.columns:
-                place = (alias, column)
-                used, ignored = losses.used[place], losses.named[place] + self._emptied[place]
+                cell_column = (alias, column)
+                used, ignored = unused.used[cell_column], unused.named[cell_column] + self._empty_cells[cell_column]
                 if table.filled[column] != used + ignored:
                     filled = counted(table.filled[column], "filled cell was", "filled cells were")
                     raise Differs(
@@ -198,8 +198,8 @@ class MappedSource(Source):
                         " certified."
                     )
 
-    def _place(self, alias: str, number: int) -> str:
-        return self.tables[alias].place(number)
+    def _location(self, alias: str, number: int) -> str:
+        return self.tables[alias].location(number)
 
 
 class _Store:
@@ -235,7 +235,7 @@ class _Store:
         )
         return [Numbered(number, _decode(content)) for number, content in rows]
 
-    def strays(self, alias: str) -> Iterator[Numbered]:
+    def unmatched_rows(self, alias: str) -> Iterator[Numbered]:
         """Yield the rows of a further table that belong to no row of the main one."""
         rows: Iterator[tuple[int, Any]] = self._db.execute(
             "SELECT number, content FROM row WHERE alias = ?1 AND (key = '' OR NOT EXISTS"

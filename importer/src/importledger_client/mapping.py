@@ -23,7 +23,7 @@ _OPTIONS = frozenset({"column", "table", "default", "format", "decimals", "first
 
 
 class MappingError(Unreadable):
-    """A mapping that cannot be used. The message has the place and the reason."""
+    """A mapping that cannot be used. The message has the path and the reason."""
 
 
 class File(msgspec.Struct, forbid_unknown_fields=True):
@@ -34,7 +34,7 @@ class File(msgspec.Struct, forbid_unknown_fields=True):
     unmatched: Literal["refuse", "ignore"] = "refuse"
     """`refuse` makes rows that are in no account an error."""
     repeated: Literal["refuse", "allow"] = "refuse"
-    """`refuse` makes rows that several parents at one place of the mapping use an error."""
+    """`refuse` makes rows that several parents at one node of the mapping use an error."""
     source: TableSource = msgspec.field(default_factory=TableSource)
 
 
@@ -78,8 +78,8 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True):
         return {*columns_read(self.account), *self.keys.items()}
 
 
-class Place(NamedTuple):
-    """A place of the mapping: a field that reads a column or constant, or an object."""
+class Node(NamedTuple):
+    """Node of the mapping: a field that reads a column or constant, or an object."""
 
     path: str
     """Dotted path, without list indexes."""
@@ -88,7 +88,7 @@ class Place(NamedTuple):
     siblings: Mapping[str, Field]
     """The fields of its object, {} for an object of any JSON."""
     spec: Any
-    """Content of the mapping at this place: a column's name, or a dict."""
+    """Content of the node: a column's name, or a dict."""
     table: str
     """Table of its rows, "" for the main one."""
     is_item: bool
@@ -104,18 +104,18 @@ def is_object(spec: Any) -> bool:
     return isinstance(spec, Mapping) and not _LEAF & spec.keys()
 
 
-def places(
+def nodes(
     spec: Mapping[str, Any], fields: Mapping[str, Field] = ACCOUNT, before: str = "", table: str = ""
-) -> Iterator[Place]:
-    """Yield all places of a mapping, objects before their fields. `table` is that of the object itself."""
+) -> Iterator[Node]:
+    """Yield all nodes of a mapping, objects before their fields. `table` is that of the object itself."""
     for name, inner in spec.items():
         if name in SPECIAL:
             continue
         field = fields.get(name) or Field(name, "json", {}, False)
         for item in inner if isinstance(inner, list) else [inner]:
-            yield Place(f"{before}{name}", field, fields, item, table, isinstance(inner, list))
+            yield Node(f"{before}{name}", field, fields, item, table, isinstance(inner, list))
             if is_object(item):
-                yield from places(item, field.fields, f"{before}{name}.", str(item.get("from", table)))
+                yield from nodes(item, field.fields, f"{before}{name}.", str(item.get("from", table)))
 
 
 class _Texts(yaml.BaseLoader):
@@ -123,8 +123,8 @@ class _Texts(yaml.BaseLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
-            place = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.YAMLError(f"it has an alias (*) in line {place.line + 1}; write out its content")
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.YAMLError(f"it has an alias (*) in line {mark.line + 1}; write out its content")
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
@@ -176,34 +176,34 @@ def named(table: str, column: str) -> str:
     return f"{table}.{column}" if table else column
 
 
-def each_of(spec: Mapping[str, Any]) -> tuple[str, ...]:
+def grouping_columns(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the columns of `each`."""
-    each = spec.get("each", ())
-    return (each,) if isinstance(each, str) else tuple(each)
+    columns = spec.get("each", ())
+    return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
 def columns_read(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the columns that a mapping's account reads, each with its table, "" for the main one."""
-    for place in places(account):
-        if place.is_object:
-            of_table = str(place.spec.get("from", place.table))
-            for parent, child in joins(place.spec):
-                yield place.table, parent
+    for node in nodes(account):
+        if node.is_object:
+            of_table = str(node.spec.get("from", node.table))
+            for parent, child in joins(node.spec):
+                yield node.table, parent
                 yield of_table, child
-            yield from ((of_table, column) for column in each_of(place.spec))
-        elif column := column_of(place.spec):
-            yield place.table, column
-            if isinstance(place.spec, Mapping) and "first" in place.spec:
-                yield place.table, str(place.spec["first"]).removeprefix("by ")
+            yield from ((of_table, column) for column in grouping_columns(node.spec))
+        elif column := column_of(node.spec):
+            yield node.table, column
+            if isinstance(node.spec, Mapping) and "first" in node.spec:
+                yield node.table, str(node.spec["first"]).removeprefix("by ")
 
 
 def text_columns(account: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield (table, column, path) of each field that takes a cell as text, except those with a `format`."""
-    for place in places(account):
-        if place.is_object or (isinstance(place.spec, Mapping) and "format" in place.spec):
+    for node in nodes(account):
+        if node.is_object or (isinstance(node.spec, Mapping) and "format" in node.spec):
             continue
-        if (place.is_item or place.field.kind in _TEXTS) and (column := column_of(place.spec)):
-            yield place.table, column, place.path
+        if (node.is_item or node.field.kind in _TEXTS) and (column := column_of(node.spec)):
+            yield node.table, column, node.path
 
 
 def joins(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -232,24 +232,24 @@ def _faults(plan: Plan) -> Iterator[str]:
     yield from _faults_of_forms(plan.dates, plan.decimals)
     if SPECIAL & plan.account.keys():
         yield "account: each, from and on must stand in an item of a list (`- each: …`)."
-    for place in places(plan.account):
-        path, spec = place.path, place.spec
-        if isinstance(spec, Mapping) and not place.is_object:
-            yield from _faults_of_leaf(plan, spec, "text" if place.is_item else place.field.kind, path)
-        elif place.is_object:
+    for node in nodes(plan.account):
+        path, spec = node.path, node.spec
+        if isinstance(spec, Mapping) and not node.is_object:
+            yield from _faults_of_leaf(plan, spec, "text" if node.is_item else node.field.kind, path)
+        elif node.is_object:
             if "from" in spec and spec["from"] not in plan.files:
                 yield f"{path}.from: {spec['from']} must be the name of a table in `files`."
             if "on" in spec and "from" not in spec:
                 yield f"{path}.on: must stand beside `from`."
-            if SPECIAL & spec.keys() and not place.is_item:
+            if SPECIAL & spec.keys() and not node.is_item:
                 yield f"{path}: each, from and on must stand in an item of a list (`- each: …`)."
 
 
 def _faults_of_leaf(plan: Plan, leaf: Mapping[str, Any], kind: str, path: str) -> Iterator[str]:
     allowed = {"constant"} if "constant" in leaf else _OPTIONS
     for option in leaf.keys() - allowed:
-        beside = "constant" if "constant" in leaf else f"column, which takes {', '.join(sorted(_OPTIONS - _LEAF))}"
-        yield f"{path}: {option} must not stand beside {beside}."
+        main = "constant" if "constant" in leaf else f"column, which takes {', '.join(sorted(_OPTIONS - _LEAF))}"
+        yield f"{path}: {option} must not stand beside {main}."
     if "table" in leaf and leaf["table"] not in plan.tables:
         yield f"{path}: {leaf['table']} must be the name of a table in `tables`."
     if kind in _TEXTS and leaf.get("format", _ISO_DATE) != _ISO_DATE:

@@ -24,14 +24,14 @@ class Note(msgspec.Struct):
     """Supplier that was given for all accounts; "" if each account names its own."""
 
 
-def remember(note: Note, folder: Path) -> None:
+def save_note(note: Note, folder: Path) -> None:
     """Write a note. A folder that cannot be written is ignored."""
     with contextlib.suppress(OSError):
         (folder / _FOLDER).mkdir(exist_ok=True)
         (folder / _FOLDER / f"{note.run}.json").write_bytes(msgspec.json.encode(note) + b"\n")
 
 
-def recall(run: str, folder: Path) -> Note | None:
+def load_note(run: str, folder: Path) -> Note | None:
     try:
         return msgspec.json.decode((folder / _FOLDER / f"{run}.json").read_bytes(), type=Note)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
@@ -43,7 +43,7 @@ def run_of_files(files: Sequence[str], folder: Path) -> str | None:
     found: list[tuple[float, str]] = []
     with contextlib.suppress(OSError):
         for path in (folder / _FOLDER).glob("*.json"):
-            note = recall(path.stem, folder)
+            note = load_note(path.stem, folder)
             if note is not None and note.mode == "create" and note.files == list(files):
                 found.append((path.stat().st_mtime, note.run))
     return max(found)[1] if found else None

@@ -12,7 +12,7 @@ import yaml
 
 from importledger_client.contract import ACCOUNT, Field, paths
 from importledger_client.display import visible
-from importledger_client.mapping import SPECIAL, Plan, places
+from importledger_client.mapping import SPECIAL, Plan, nodes
 from importledger_client.tables.table import Row
 
 REQUIRED = "This field must be given."
@@ -33,32 +33,36 @@ class Gap(msgspec.Struct, frozen=True):
 
 def path_for(column: str) -> str | None:
     """Return the path that a column's name stands for, or None."""
-    folded = _folded(column)
-    if folded in _PATH_OF:
-        return _PATH_OF[folded]
+    normalised = _normalised(column)
+    if normalised in _PATH_OF:
+        return _PATH_OF[normalised]
     dotted = column.strip()
     if dotted in _CONTRACT and _CONTRACT[dotted].kind not in ("list", "object"):
         return dotted
-    alike = [path for path in _CONTRACT if _folded(path) == folded or _folded(path.rsplit(".", 1)[-1]) == folded]
-    return alike[0] if len(alike) == 1 and _CONTRACT[alike[0]].kind not in ("list", "object") else None
+    similar = [
+        path
+        for path in _CONTRACT
+        if _normalised(path) == normalised or _normalised(path.rsplit(".", 1)[-1]) == normalised
+    ]
+    return similar[0] if len(similar) == 1 and _CONTRACT[similar[0]].kind not in ("list", "object") else None
 
 
-def _folded(name: str) -> str:
+def _normalised(name: str) -> str:
     lower = name.lower().replace("ä", "ae").replace("ö", "oe").replace("ü", "ue").replace("ß", "ss")
     plain = unicodedata.normalize("NFKD", lower)
     return "".join(c for c in plain if c.isalnum() and c.isascii())
 
 
-def proposed(columns: list[str], rows: list[Row], source: Mapping[str, str], open_: list[str]) -> str:
-    """Return a mapping as YAML. Its comments name the open points, those of `open_` first."""
+def propose(columns: list[str], rows: list[Row], source: Mapping[str, str], open_points: list[str]) -> str:
+    """Return a mapping as YAML. Its comments name the open points, those of `open_points` first."""
     account: dict[str, Any] = {}
-    nowhere, taken = [], set[str]()
+    unmapped, used_paths = [], set[str]()
     for column in columns:
         path = path_for(column)
-        if path is None or path in taken:
-            nowhere.append(column)
+        if path is None or path in used_paths:
+            unmapped.append(column)
         else:
-            taken.add(path)
+            used_paths.add(path)
             _put(account, ACCOUNT, path.split("."), column)
     mapping: dict[str, Any] = {"source": dict(source)} if source else {}
     mapping |= {"dates": _dates(rows), "decimals": _decimals(rows), "ignore": [], "account": account}
@@ -66,20 +70,20 @@ def proposed(columns: list[str], rows: list[Row], source: Mapping[str, str], ope
     if isinstance(number, str):
         mapping = {"key": number, **mapping}
     text = yaml.safe_dump(mapping, sort_keys=False, allow_unicode=True, width=120)
-    sentences = [*open_, *(f"goes nowhere yet: {column}" for column in nowhere)]
+    sentences = [*open_points, *(f"goes nowhere yet: {column}" for column in unmapped)]
     sentences += [f"nothing fills {gap.name}: {gap.sentence}" for gap in gaps(Plan(account=account))]
     comments = [f"# {visible(sentence)}".replace("\n", "\\n") for sentence in sentences]
     return "\n".join(["# From columns to accounts. `importbook map check` shows the open points.", *comments, text])
 
 
 def _put(account: dict[str, Any], fields: Mapping[str, Field], steps: list[str], column: str) -> None:
-    name, rest = steps[0], steps[1:]
-    if not rest:
+    name, inner_steps = steps[0], steps[1:]
+    if not inner_steps:
         account[name] = column
         return
     field = fields[name]
     inner = account.setdefault(name, [{}] if field.kind == "list" else {})
-    _put(inner[0] if field.kind == "list" else inner, field.fields, rest, column)
+    _put(inner[0] if field.kind == "list" else inner, field.fields, inner_steps, column)
 
 
 def _texts(rows: list[Row]) -> Iterator[str]:
@@ -99,16 +103,16 @@ def _decimals(rows: list[Row]) -> str:
 def gaps(plan: Plan) -> list[Gap]:
     """Return the paths that a mapping must fill, and those that accounts do not have."""
     account, found = plan.account, list[Gap]()
-    for place in places(account):
-        name = place.path.rpartition(".")[2]
-        if place.siblings and name not in place.siblings:
-            alike = difflib.get_close_matches(name, [*place.siblings, *SPECIAL], n=1)
-            hint = f" Did you mean {alike[0]}?" if alike else ""
-            found.append(Gap(place.path, f"An account has no such field.{hint}"))
+    for node in nodes(account):
+        name = node.path.rpartition(".")[2]
+        if node.siblings and name not in node.siblings:
+            similar = difflib.get_close_matches(name, [*node.siblings, *SPECIAL], n=1)
+            hint = f" Did you mean {similar[0]}?" if similar else ""
+            found.append(Gap(node.path, f"An account has no such field.{hint}"))
     missing = [*_missing(account, ACCOUNT, "")]
-    for place in places(account):
-        if place.is_object and place.field.kind in ("list", "object"):
-            missing += _missing(place.spec, place.field.fields, f"{place.path}.")
+    for node in nodes(account):
+        if node.is_object and node.field.kind in ("list", "object"):
+            missing += _missing(node.spec, node.field.fields, f"{node.path}.")
     found += [Gap(path, REQUIRED) for path in missing if path != "import_supplier"]
     customers = account.get("customers") or []
     is_named = any("family_name" in customer for customer in customers)

@@ -47,7 +47,7 @@ def fault(status: int, content: bytes, retry_after: str | None) -> Exception:
     return TryLater(error, retry_after) if status in _MAY_WORK_LATER else error
 
 
-def place(*parts: str) -> str:
+def path_of(*parts: str) -> str:
     """Return `/v2/data-import/a/b/` with each part quoted."""
     return "/v2/data-import/" + "".join(quote(part, safe="") + "/" for part in parts)
 
@@ -84,22 +84,22 @@ def lines_of(parts: Iterable[bytes]) -> Iterator[bytes]:
 
     Only a line feed ends a line: texts in JSON may contain other separators.
     """
-    rest = bytearray()
+    unfinished = bytearray()
     for part in parts:
-        first, *others = part.split(b"\n")
-        rest += first
-        if others:
-            *whole, last = others
-            yield bytes(rest)
-            yield from whole
-            rest = bytearray(last)
-        elif len(rest) > MAX_LINE_BYTES:
+        first, *lines = part.split(b"\n")
+        unfinished += first
+        if lines:
+            *complete, last = lines
+            yield bytes(unfinished)
+            yield from complete
+            unfinished = bytearray(last)
+        elif len(unfinished) > MAX_LINE_BYTES:
             raise ImportLedgerError(NOT_UNDERSTOOD)
-    if rest:
-        yield bytes(rest)
+    if unfinished:
+        yield bytes(unfinished)
 
 
-def whole_of(parts: Iterable[bytes]) -> bytes:
+def joined_answer(parts: Iterable[bytes]) -> bytes:
     """Return an answer in one piece. Raises ImportLedgerError for one that is too long."""
     content = bytearray()
     for part in parts:
@@ -109,7 +109,7 @@ def whole_of(parts: Iterable[bytes]) -> bytes:
     return bytes(content)
 
 
-def understood(decoder: msgspec.json.Decoder[T], content: bytes) -> T:
+def decoded(decoder: msgspec.json.Decoder[T], content: bytes) -> T:
     """Decode an answer. Raises ImportLedgerError for an answer of another type."""
     try:
         return decoder.decode(content)

@@ -11,15 +11,15 @@ from importledger_client import notes
 from importledger_client.answers import FieldError, Receipt, Summary
 from importledger_client.batches import Batch
 from importledger_client.display import Pace
+from importledger_client.error_counts import ErrorCounts, kinds_of
 from importledger_client.failures import FailureFiles, is_of_failures
 from importledger_client.notes import Note
 from importledger_client.protocol import is_blank
 from importledger_client.sources import Line, Source, account_in, for_supplier, supplier_of
-from importledger_client.tally import Tally, kinds_of
 
 _OF_SUPPLIER = frozenset({"invalid_choice", "import_supplier_migration_not_ongoing"})
 """Codes of refusals because the service does not know the supplier, or accepts no accounts of it now."""
-JUDGED_FROM = 100
+CHECKED_FROM = 100
 """Receipts after which a limit in percent is checked. A smaller push is checked at its end."""
 
 
@@ -32,7 +32,7 @@ class Limit(msgspec.Struct, frozen=True):
     def is_passed(self, refused: int, receipts: int, *, is_end: bool) -> bool:
         if self.count is not None:
             return refused > self.count
-        if self.percent is None or (receipts < JUDGED_FROM and not is_end) or not receipts:
+        if self.percent is None or (receipts < CHECKED_FROM and not is_end) or not receipts:
             return False
         return 100 * refused / receipts > self.percent
 
@@ -45,13 +45,13 @@ class Pushing:
         self.files = [name for source in sources for name in source.files]
         self.suppliers: set[str] = {supplier} if supplier else set()
         self.summary = Summary()
-        self.tally, self.warned = Tally(), Tally()
+        self.error_counts, self.warned = ErrorCounts(), ErrorCounts()
         self.pace = Pace()
         self.ending = ""
         """Sentence on why the push has ended, "" after a complete push."""
-        self.of_supplier = 0
+        self.refused_for_supplier = 0
         """Accounts that were refused because of their supplier, whatever they contain."""
-        self.why_of_supplier = ""
+        self.supplier_sentence = ""
         self._waiting_for_receipt = collections.deque[Line]()
 
     def lines_to_send(self, files: FailureFiles) -> Iterator[bytes]:
@@ -72,7 +72,7 @@ class Pushing:
                 continue
             if self.supplier:
                 line.content = for_supplier(line.content, self.supplier)
-            elif not self.suppliers or sent < JUDGED_FROM:
+            elif not self.suppliers or sent < CHECKED_FROM:
                 self.suppliers |= {found} if (found := supplier_of(line.content)) else set()
             sent += 1
             if self.rate:
@@ -85,25 +85,25 @@ class Pushing:
             yield from source.lines()
             self.summary = msgspec.structs.replace(self.summary, lines=self.summary.lines + source.empty_lines)
 
-    def take(self, batch: Batch, files: FailureFiles) -> None:
+    def add_receipts(self, batch: Batch, files: FailureFiles) -> None:
         for receipt in batch.receipts:
             self._count(self._waiting_for_receipt.popleft(), receipt, files)
 
     def _count(self, line: Line, receipt: Receipt, files: FailureFiles) -> None:
-        before = self.summary
+        previous = self.summary
         self.summary = Summary(
-            lines=before.lines + 1,
-            accepted=before.accepted + (not receipt.is_refused and not receipt.replayed),
-            replayed=before.replayed + (not receipt.is_refused and receipt.replayed),
-            refused=before.refused + receipt.is_refused,
-            warned=before.warned + bool(receipt.warnings),
+            lines=previous.lines + 1,
+            accepted=previous.accepted + (not receipt.is_refused and not receipt.replayed),
+            replayed=previous.replayed + (not receipt.is_refused and receipt.replayed),
+            refused=previous.refused + receipt.is_refused,
+            warned=previous.warned + bool(receipt.warnings),
         )
         external, errors = receipt.external_account_number, receipt.errors
         if receipt.is_refused:
             errors = errors or (FieldError("", receipt.code or "refused", "The account was refused."),)
-            self.tally.add(kinds_of(external, line.content, errors))
+            self.error_counts.add(kinds_of(external, line.content, errors))
             if sentences := [error.detail for error in errors if _is_of_supplier(error)]:
-                self.of_supplier, self.why_of_supplier = self.of_supplier + 1, sentences[0]
+                self.refused_for_supplier, self.supplier_sentence = self.refused_for_supplier + 1, sentences[0]
         if receipt.warnings:
             self.warned.add(kinds_of(external, line.content, receipt.warnings))
         if errors or receipt.warnings:
@@ -117,8 +117,8 @@ class Pushing:
     @property
     def has_no_supplier(self) -> bool:
         """True if a supplier was refused and nothing accepted: the service has nothing of the run."""
-        is_of_all = self.of_supplier == self.receipts or len(self.suppliers) < 2
-        return self.of_supplier > 0 and self.summary.refused == self.receipts and is_of_all
+        is_of_all = self.refused_for_supplier == self.receipts or len(self.suppliers) < 2
+        return self.refused_for_supplier > 0 and self.summary.refused == self.receipts and is_of_all
 
     def share(self) -> float | None:
         """Return the share of the files that has been read, or None if the size is unknown."""
@@ -127,17 +127,17 @@ class Pushing:
         total = sum(source.size or 0 for source in self.sources)
         return sum(source.read or 0 for source in self.sources) / total if total else None
 
-    def remember(self) -> None:
+    def save_note(self) -> None:
         """Write the note of the run. It keeps suppliers of earlier pushes: the service has accounts of each."""
-        before = notes.recall(self.run, Path.cwd())
-        if self.has_no_supplier or (before is not None and not self.receipts):  # nothing of the run has changed
+        previous = notes.load_note(self.run, Path.cwd())
+        if self.has_no_supplier or (previous is not None and not self.receipts):  # nothing of the run has changed
             return
         files, mapping, supplier = self.files, self.sources[0].mapping, self.supplier or ""
-        suppliers = self.suppliers | set(before.suppliers if before else ())
-        if before is not None and all(map(is_of_failures, files)):  # the first push of the run had the whole book
-            files, mapping, supplier = before.files, before.mapping, supplier or before.supplier
+        suppliers = self.suppliers | set(previous.suppliers if previous else ())
+        if previous is not None and all(map(is_of_failures, files)):  # the first push of the run had the whole book
+            files, mapping, supplier = previous.files, previous.mapping, supplier or previous.supplier
         note = Note(self.run, sorted(suppliers), self.mode, files, mapping, supplier)
-        notes.remember(note, Path.cwd())
+        notes.save_note(note, Path.cwd())
 
 
 def _is_of_supplier(error: FieldError) -> bool:

@@ -103,7 +103,7 @@ class Source:
                 if sentence := _no_lines(content):
                     raise Unreadable(f"{self.name} {sentence}")
             if len(raw) > LONGEST_LINE + 1 and not raw.endswith(b"\n"):
-                while (rest := stream.readline(2**16)) and not rest.endswith(b"\n"):
+                while (remaining := stream.readline(2**16)) and not remaining.endswith(b"\n"):
                     pass
                 yield Line(number, b"", (FieldError("", "request_too_large", "A line must have 10 MiB at most."),))
             elif is_blank(content):
@@ -115,7 +115,7 @@ class Source:
         """Yield sentences on how the source was read and what it contains, after all lines."""
         return iter(())
 
-    def left_open(self) -> list[str]:
+    def open_points(self) -> list[str]:
         """Return sentences on parts of the source that are in no line and not ignored, after all lines."""
         return []
 
@@ -209,10 +209,10 @@ class _Frames(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._given:
-            rest = b""
+            remaining = b""
             if self._frame.eof:
-                rest, self._frame, self._is_begun = self._frame.unused_data, self._context.decompressobj(), False
-            stored = rest or self._stored.read(_READ_BYTES)
+                remaining, self._frame, self._is_begun = self._frame.unused_data, self._context.decompressobj(), False
+            stored = remaining or self._stored.read(_READ_BYTES)
             if not stored:
                 if self._is_begun:
                     raise EOFError("the last frame is not whole")
@@ -255,11 +255,11 @@ def for_supplier(content: bytes, supplier: str) -> bytes:
         wrapped = _fields.decode(fields["payload"]) if "payload" in fields else None
     except (msgspec.DecodeError, UnicodeDecodeError):
         return content
-    wanted = _encode(supplier)
+    expected = _encode(supplier)
     account = fields if wrapped is None else wrapped
-    if bytes(account.get("import_supplier", b"")) == wanted:
+    if bytes(account.get("import_supplier", b"")) == expected:
         return content
-    account["import_supplier"] = msgspec.Raw(wanted)
+    account["import_supplier"] = msgspec.Raw(expected)
     if wrapped is not None:
         fields["payload"] = msgspec.Raw(_encode(wrapped))
     return _encode(fields)

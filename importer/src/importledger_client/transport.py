@@ -15,7 +15,7 @@ import msgspec
 
 from importledger_client import protocol
 from importledger_client.errors import ImportLedgerError, Misconfigured, NotAllowed, Unavailable
-from importledger_client.protocol import NOT_UNDERSTOOD, TryLater, understood, whole_of
+from importledger_client.protocol import NOT_UNDERSTOOD, TryLater, decoded, joined_answer
 
 T = TypeVar("T")
 
@@ -71,14 +71,14 @@ class Transport:
         url: str | None,
         key: str | None,
         *,
-        patience_s: float,
-        first_patience_s: float,
+        retry_timeout_s: float,
+        first_retry_timeout_s: float,
         on_wait: Callable[[str, float], None] | None,
         traceparent: TraceParent,
         insecure_http: bool,
     ) -> None:
         self.url, self._key = _address(url, insecure_http=insecure_http), _key(key)
-        self._patience_s, self._first_patience_s = patience_s, first_patience_s
+        self._retry_timeout_s, self._first_retry_timeout_s = retry_timeout_s, first_retry_timeout_s
         self._on_wait, self._traceparent = on_wait, traceparent
         # Proxies of the environment are used for all but plain HTTP on this machine.
         uses_proxies = not (self.url.startswith("http://") and is_loopback(self.url))
@@ -98,7 +98,7 @@ class Transport:
 
         def attempt() -> Answer:
             with self.once(method, path, **options) as answer:
-                return Answer(answer.status_code, whole_of(answer.iter_bytes()))
+                return Answer(answer.status_code, joined_answer(answer.iter_bytes()))
 
         return self._repeated(attempt)
 
@@ -127,7 +127,7 @@ class Transport:
                 if answer.is_success:
                     yield answer
                     return
-                content = whole_of(answer.iter_bytes())
+                content = joined_answer(answer.iter_bytes())
             if answer.status_code != 401 or is_last:
                 raise protocol.fault(answer.status_code, content, answer.headers.get("retry-after"))
             with self._token_lock:  # it has expired early, or the service has a new key
@@ -135,7 +135,7 @@ class Transport:
                     self._token = ""
 
     def _repeated(self, attempt: Callable[[], T]) -> T:
-        """Repeat an attempt until it succeeds. Raises Unavailable after the patience of this client."""
+        """Repeat an attempt until it succeeds. Raises Unavailable after `retry_timeout_s`."""
         attempts = self.new_attempts()
         while True:
             try:
@@ -153,7 +153,7 @@ class Transport:
                 headers = {"Content-Type": "application/json"}
                 with self._http.stream("POST", protocol.TOKEN, content=body, headers=headers) as answer:
                     self._is_known = True
-                    self._token, self._token_ends = _token_of(answer.status_code, whole_of(answer.iter_bytes()))
+                    self._token, self._token_ends = _token_of(answer.status_code, joined_answer(answer.iter_bytes()))
             return self._token
 
 
@@ -167,7 +167,7 @@ class Attempts:
         self._count = 0
 
     def pause(self, problem: Exception) -> None:
-        """Wait for the next attempt. Raises Unavailable when patience is over, or the transport is closed."""
+        """Wait for the next attempt. Raises Unavailable after the time for retries, or when the transport is closed."""
         transport = self._transport
         if transport._is_known and not self._was_known:
             self._was_known, self._began = True, time.monotonic()
@@ -176,9 +176,9 @@ class Attempts:
         retry_after = getattr(problem, "retry_after", None)
         if retry_after and retry_after.strip().isdigit():
             pause_s = max(pause_s, min(float(retry_after), LONGEST_RETRY_AFTER_S))
-        patience_s = transport._patience_s if self._was_known else transport._first_patience_s
+        retry_timeout_s = transport._retry_timeout_s if self._was_known else transport._first_retry_timeout_s
         why = f"{str(problem).rstrip('.') or type(problem).__name__}."
-        if time.monotonic() + pause_s >= self._began + patience_s or transport._closing.is_set():
+        if time.monotonic() + pause_s >= self._began + retry_timeout_s or transport._closing.is_set():
             hint = "" if transport._is_known else " Is the address right?"
             raise Unavailable(f"The service at {transport.url} cannot be used: {why}{hint}")
         if transport._on_wait:
@@ -193,7 +193,7 @@ def _token_of(status: int, content: bytes) -> tuple[str, float]:
         if status in (404, 405) or (isinstance(error, ImportLedgerError) and not error.code):
             raise ImportLedgerError(NOT_UNDERSTOOD, status=status)
         raise error
-    answer = understood(_TOKEN_ANSWER, content)
+    answer = decoded(_TOKEN_ANSWER, content)
     if answer.errors:
         raise NotAllowed(
             "The service does not know this key: it must be one that the operator gave you and has not revoked.",

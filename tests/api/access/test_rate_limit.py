@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from api.access.directory import Key
-from api.access.rate_limit import RateLimit, Taken
+from api.access.rate_limit import BucketState, RateLimit
 from api.http.status_codes import ApiError
 from tests.support.running import RunningService, free_port
 
@@ -66,7 +66,7 @@ def test_a_key_without_a_rate_is_not_counted() -> None:
     ],
 )
 def test_the_fields_say_what_is_left(level: float, fields: dict[str, str]) -> None:
-    assert Taken.at(level, RATE).headers(RATE) == fields
+    assert BucketState.at(level, RATE).headers(RATE) == fields
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ CODE_ARGUMENTS = {
     "Problem": 1,
     "NotValid": 0,
     "NotSent": 0,
-    "_accepted": 1,
+    "_require_accepted": 1,
     "_error": 0,
     "_warning": 0,
     "Check": 2,

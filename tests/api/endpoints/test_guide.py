@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from api.app import create_app
 from api.endpoints.documentation import Guide
 from api.http.errors import HANDLERS
-from api.http.paths import only_form
+from api.http.paths import single_form
 from tests.support.folders import temporary_folder
 from tests.support.running import RunningService
 
@@ -47,7 +47,7 @@ class Client:
 
 def client_of(folder: Path) -> Client:
     guide = Guide(folder)
-    routes = list(only_form("/docs/guide/{path:path}", guide.file, "GET"))
+    routes = list(single_form("/docs/guide/{path:path}", guide.file, "GET"))
     return Client(Starlette(routes=routes, exception_handlers=HANDLERS))
 
 
@@ -72,7 +72,7 @@ def test_a_service_without_a_guide_leads_to_its_reference(
     pages: Path, tmp_path: Path, *, has_guide: bool, place: str
 ) -> None:
     guide = Guide(pages if has_guide else tmp_path)
-    client = Client(Starlette(routes=list(only_form("/", guide.to_guide, "GET"))))
+    client = Client(Starlette(routes=list(single_form("/", guide.to_guide, "GET"))))
     assert client.get("/").headers["location"] == place
 
 

@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from api.http.errors import HANDLERS, not_found
-from api.http.paths import RawPathApplication, only_form
+from api.http.paths import RawPathApplication, single_form
 from api.http.request_log import REQUEST_ID
 from api.http.status_codes import ApiError
 from eventstore.errors import StoreUnavailable
@@ -53,7 +53,7 @@ def test_what_is_raised_before_anything_is_sent_is_answered(error: Exception, in
             return Failing()
         raise error
 
-    app = RawPathApplication([*only_form(path, handler, "GET")])
+    app = RawPathApplication([*single_form(path, handler, "GET")])
 
     async def request(*, is_raised: bool) -> httpx.Response:
         transport = httpx.ASGITransport(app, raise_app_exceptions=is_raised)
@@ -77,7 +77,7 @@ def test_what_is_raised_while_an_answer_is_sent_is_in_the_log(path: str) -> None
     async def handler(request: Request) -> Response:
         return StreamingResponse(pieces())
 
-    app = RawPathApplication([*only_form(path, handler, "GET")])
+    app = RawPathApplication([*single_form(path, handler, "GET")])
     sent: list[Message] = []
 
     async def send(message: Message) -> None:

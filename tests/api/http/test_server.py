@@ -18,10 +18,10 @@ from uvicorn.server import ServerState
 
 from api.bulk.answer import BulkAnswer
 from api.bulk.body import MAX_BATCH_LINES
+from api.bulk.executor import BulkExecutor
 from api.bulk.inflate import Plain
 from api.bulk.lines import Line
 from api.bulk.receipts import Receipt
-from api.bulk.workshop import Workshop
 from api.http import server
 from api.http.event_stream import EventStream, ServerEvent
 from api.http.limits import MAX_BULK_AHEAD
@@ -75,7 +75,7 @@ class Echo:
 
 
 async def taken(request: Request) -> Response:
-    return BulkAnswer(Testers(), Echo(), Plain(), Workshop(), "en")
+    return BulkAnswer(Testers(), Echo(), Plain(), BulkExecutor(), "en")
 
 
 class Waiting(Echo):
@@ -554,7 +554,7 @@ def test_of_a_bulk_body_nothing_more_is_begun_when_its_client_has_gone() -> None
 
     async def taken(request: Request) -> Response:
         work.is_gone = request.scope[GONE]
-        return Noted(Testers(), work, Plain(), Workshop(), "en")
+        return Noted(Testers(), work, Plain(), BulkExecutor(), "en")
 
     sent = b"{}\n" * 20_000
     with serving(Starlette(routes=[Route("/", taken, methods=["POST"])])) as port:

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.http.status_codes import ApiError
-from console.access.passwords import HASHER, MAX_WAITING, Turns, hashed_password, is_guessable, is_outdated, is_password
+from console.access.passwords import (
+    HASHER,
+    MAX_WAITING,
+    HostLimit,
+    hashed_password,
+    is_guessable,
+    is_outdated,
+    is_password,
+)
 
 
 @pytest.mark.asvs("V11.4.2")
@@ -53,10 +61,10 @@ def test_a_common_password_or_the_own_address_is_guessable(password: str, is_com
 
 def test_a_host_waits_for_so_many_turns_at_most() -> None:
     async def run() -> None:
-        turns = Turns(1)
+        limit = HostLimit(1)
 
         async def want(host: str) -> None:
-            async with turns.turn(host):
+            async with limit.slot(host):
                 await asyncio.sleep(0)
 
         wanting = [want("host") for _ in range(MAX_WAITING + 5)]
@@ -81,11 +89,11 @@ def test_a_host_waits_for_one_turn_of_each_other_host_however_many_they_want(
     inside = most = 0
 
     async def run() -> None:
-        turns = Turns(at_a_time)
+        limit = HostLimit(at_a_time)
 
         async def want(host: str) -> None:
             nonlocal inside, most
-            async with turns.turn(host):
+            async with limit.slot(host):
                 inside += 1
                 most = max(most, inside)
                 await asyncio.sleep(0)

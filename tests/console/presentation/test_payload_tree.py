@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from console.presentation.payload_tree import MAX_VALUES, PayloadPlace, payload_tree
+from console.presentation.payload_tree import MAX_VALUES, PayloadNode, payload_tree
 from schemas.base import Problem
 from tests.support.make import an_account, encoded
 
@@ -16,7 +16,7 @@ ABSENT = Problem("customers.0.nickname", "required", "Missing.")
 WHOLE = Problem("ledgers.non_field_errors", "unequal", "Unequal.")
 
 
-def node_at(nodes: list[PayloadPlace], path: str) -> PayloadPlace:
+def node_at(nodes: list[PayloadNode], path: str) -> PayloadNode:
     """The node at a dotted path."""
     for node in nodes:
         if node.path == path:
@@ -26,7 +26,7 @@ def node_at(nodes: list[PayloadPlace], path: str) -> PayloadPlace:
     raise AssertionError(path)
 
 
-def everything(nodes: list[PayloadPlace]) -> str:
+def everything(nodes: list[PayloadNode]) -> str:
     return " ".join(f"{node.value} {everything(node.children)}" for node in nodes)
 
 
@@ -69,7 +69,7 @@ def test_what_is_no_object_has_no_tree(body: bytes) -> None:
     assert (tree.nodes, tree.elsewhere) == ([], (IBAN,))
 
 
-def places(nodes: list[PayloadPlace]) -> list[str]:
+def places(nodes: list[PayloadNode]) -> list[str]:
     """The places of all values, in their order."""
     return [path for node in nodes for path in (places(node.children) if node.children else [node.path])]
 

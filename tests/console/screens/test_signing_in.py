@@ -13,7 +13,7 @@ from argon2 import PasswordHasher
 from starlette.requests import Request
 
 from console.access.passwords import HASHER, is_outdated
-from console.access.patience import Tries
+from console.access.throttling import ThrottleKeys
 from console.access.transport import Transport
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.user import (
@@ -231,7 +231,7 @@ def test_a_right_password_leaves_what_others_of_its_host_have_failed(database: P
     ],
 )
 def test_a_mapped_address_is_counted_as_its_ipv4_and_an_ipv6_host_by_its_64(address: str, host: str) -> None:
-    assert Tries.of("a@b.de", address).address == f"address {host}"
+    assert ThrottleKeys.of("a@b.de", address).address == f"address {host}"
 
 
 @pytest.mark.asvs("V15.3.4")

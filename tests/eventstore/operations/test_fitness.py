@@ -102,7 +102,7 @@ def pooled(request: pytest.FixtureRequest, database: PostgresUrls, folder: Path)
         "ignore_startup_parameters = extra_float_digits\n"
     )
     for path in (folder, folder / "users.txt", folder / "pgbouncer.ini"):
-        user.take(path)
+        user.change_owner(path)
     process = subprocess.Popen(
         [program, str(folder / "pgbouncer.ini")],
         stdout=subprocess.DEVNULL,

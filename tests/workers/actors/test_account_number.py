@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedded.postgres import PostgresUrls
-from workers.actors.account_number import TURN_BITS, account_number, draw_account_numbers
+from workers.actors.account_number import INDEX_BITS, account_number, draw_account_numbers
 
 KEY = b"k" * 32
 PLACES = st.integers(0, 2**40 - 1)
@@ -36,11 +36,11 @@ def test_neighbours_do_not_look_alike_and_another_key_gives_other_numbers() -> N
 @given(st.integers(0, 2**30), st.binary(min_size=32, max_size=32))
 def test_accounts_that_are_made_together_lie_side_by_side(block: int, key: bytes) -> None:
     """Numbers of a block rise, and lie in one millionth of all numbers. The next block lies elsewhere."""
-    first = block << TURN_BITS
-    drawn = [value_of(account_number(first + place, key)) for place in range(1 << TURN_BITS)]
-    assert [value >> 12 for value in drawn] == [*range(drawn[0] >> 12, (drawn[0] >> 12) + (1 << TURN_BITS))]
+    first = block << INDEX_BITS
+    drawn = [value_of(account_number(first + place, key)) for place in range(1 << INDEX_BITS)]
+    assert [value >> 12 for value in drawn] == [*range(drawn[0] >> 12, (drawn[0] >> 12) + (1 << INDEX_BITS))]
     assert drawn[0] >> 20 == drawn[-1] >> 20
-    assert value_of(account_number(first + (1 << TURN_BITS), key)) >> 20 != drawn[0] >> 20
+    assert value_of(account_number(first + (1 << INDEX_BITS), key)) >> 20 != drawn[0] >> 20
     assert len({value & 4095 for value in drawn}) > 200
 
 

@@ -27,10 +27,10 @@ from tests.support.running import free_port
 from tests.support.staging import SUPPLIER, stage
 from workers.actors.mail_server import MailServer, NotSecure, mail_session, why_not_secure
 from workers.actors.process_imports import ImportProcessor
-from workers.actors.send_mails import Letter, MailSender, NotSent, deliver
+from workers.actors.send_mails import EncodedMail, MailSender, NotSent, deliver
 
 SENDER = "service@example.com"
-LETTER = Letter(SENDER, "anna@example.com", b"Subject: x\r\n\r\nKonto\r\n", is_utf8=False)
+LETTER = EncodedMail(SENDER, "anna@example.com", b"Subject: x\r\n\r\nKonto\r\n", is_utf8=False)
 
 
 class Listening:
@@ -174,7 +174,7 @@ def test_a_server_that_breaks_off_starttls_gets_nothing() -> None:
 def test_messages_stay_queued_without_an_attempt_until_the_server_offers_tls(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workers.actors.send_mails.LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr("workers.actors.send_mails.CHECK_AGAIN_S", 0.0)
     stream = requested(ledger)
     with listening(None) as (heard, port):
         sender = MailSender(ledger, MailServer(f"smtp://127.0.0.1:{port}", SENDER), worker=lambda: 7)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from schemas.account import Account
 from schemas.submission import read_submission
 from tests.support.make import an_account, changed, encoded
-from workers.actors.mail_text import Recipient, message_about, on_the_wire, recipient_of, without_links
-from workers.actors.send_mails import letter_of
+from workers.actors.mail_text import Recipient, message_about, recipient_of, wire_address, without_links
+from workers.actors.send_mails import encoded_mail
 
 
 def account(email: str = "erika@example.com", **name: str) -> Account:
@@ -63,9 +63,9 @@ def test_any_name_is_part_of_one_address(name: str, local: str, domain: str) -> 
         account(), Recipient(name, f"{local}@{domain}"),
         account_number="A-1", language="de", sender="Service, the <service@example.com>", message_id="<1@example.com>",
     )  # fmt: skip
-    received = message_from_bytes(letter_of(message).content, policy=default)
+    received = message_from_bytes(encoded_mail(message).content, policy=default)
     [address] = received["To"].addresses
-    assert address.addr_spec == on_the_wire("", f"{local}@{domain}").addr_spec
+    assert address.addr_spec == wire_address("", f"{local}@{domain}").addr_spec
     assert address.display_name == without_links(name)
     assert len(received["From"].addresses) == 1
     assert {*received} == {*message, "MIME-Version"}
@@ -88,4 +88,4 @@ def test_what_an_importer_has_sent_is_no_link_in_a_customers_mail(sent: str, tol
 
 
 def test_the_wire_has_domains_in_ascii() -> None:
-    assert on_the_wire("", "erika@müller.example").domain == "xn--mller-kva.example"
+    assert wire_address("", "erika@müller.example").domain == "xn--mller-kva.example"

@@ -30,7 +30,7 @@ from tests.support.staging import SUPPLIER, stage, status
 from workers.actors import process_imports, starting
 from workers.actors.completing import Completer, Ready
 from workers.actors.process_imports import ImportProcessor
-from workers.actors.references import Treatments
+from workers.actors.references import SettingsByCode
 from workers.actors.starting import LEASE, Started
 
 REFUSES_POISON = "ALTER TABLE platform.service_account ADD CHECK (notes #>> '{0,body}' <> 'poison')"
@@ -119,11 +119,11 @@ def test_imports_that_changed_since_they_were_read_are_read_again(
     first, cancelled, replaced, last = streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 5)]
     finish = ImportProcessor._finish
 
-    def changing(processor: ImportProcessor, started: Sequence[Started], treatments: Treatments) -> None:
+    def changing(processor: ImportProcessor, started: Sequence[Started], settings: SettingsByCode) -> None:
         monkeypatch.setattr(ImportProcessor, "_finish", finish)
         ledger.execute(cancelled, CancelImport(), at=now(), by="tester")
         stage(ledger, changed(an_account(SUPPLIER, 3), "ANOTHER", "sales_channel"))
-        finish(processor, started, treatments)
+        finish(processor, started, settings)
 
     monkeypatch.setattr(ImportProcessor, "_finish", changing)
     processor.process(streams)
@@ -137,7 +137,7 @@ def test_imports_that_were_ended_meanwhile_stay_as_they_are(
     """The others are completed together in a second transaction."""
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(8)]
     taken, left = streams[:6], streams[6:]
-    complete, batches = Completer._complete_together, list[int]()
+    complete, batches = Completer._complete_batch, list[int]()
 
     def taken_first(completer: Completer, batch: Sequence[Ready], *, is_dry_run: bool) -> None:
         failed = FailImport(start=2, code="taken_over", detail="Somebody else has it.")
@@ -146,7 +146,7 @@ def test_imports_that_were_ended_meanwhile_stay_as_they_are(
         batches.append(len(batch))
         complete(completer, batch, is_dry_run=is_dry_run)
 
-    monkeypatch.setattr(Completer, "_complete_together", taken_first)
+    monkeypatch.setattr(Completer, "_complete_batch", taken_first)
     processor.process(streams)
     assert {status(ledger, stream) for stream in taken} == {"ERRORED"}
     assert {status(ledger, stream) for stream in left} == {"PROCESSED"}
@@ -206,7 +206,7 @@ def test_an_account_that_the_platforms_tables_refuse_affects_no_other(
     assert len({ledger.history(stream)[-1].recorded_at for stream in streams}) < 5, "in few transactions"
 
 
-@pytest.mark.parametrize("place", ["referring", "undated_rows_of"])
+@pytest.mark.parametrize("place", ["references_of", "undated_rows_of"])
 def test_an_unexpected_failure_postpones_its_own_import(
     ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:

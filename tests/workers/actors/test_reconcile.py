@@ -67,7 +67,7 @@ def test_a_job_takes_turns_with_others_and_goes_on_alone(
     ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a large run of one supplier would delay those of all others."""
-    monkeypatch.setattr(reconcile, "TURN_S", 0.0)
+    monkeypatch.setattr(reconcile, "JOB_S", 0.0)
     monkeypatch.setattr(reconciliation, "PORTION", 1)
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2, 3)]
     ImportProcessor(ledger, worker=lambda: 7).process(streams)

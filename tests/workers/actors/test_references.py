@@ -21,7 +21,7 @@ from tests.support.staging import SUPPLIER, stage
 from workers.actors import references
 from workers.actors.documents import DocumentsUnavailable, is_allowed, missing_documents
 from workers.actors.process_imports import ImportProcessor
-from workers.actors.references import References, Referring, referring
+from workers.actors.references import AccountReferences, References
 
 OPERATORS = ("9900000000409", "9900000000201", "9900000000300")
 
@@ -155,7 +155,7 @@ def test_documents_are_not_fetched_outside_the_places_of_the_organisation_that_h
     root = tmp_path.as_uri()
     configure(ledger, documents_root=root, documents_check="require", documents_organisation="Mine")
     allowed = {name: [root + path for path in paths] for name, paths in places.items()}
-    event = processed(ledger, ImportProcessor(ledger, worker=lambda: 7, places=allowed))
+    event = processed(ledger, ImportProcessor(ledger, worker=lambda: 7, allowed_urls=allowed))
     assert isinstance(event, ImportErrored if is_looked_at else ImportPostponed)
     assert "document" in event.code if isinstance(event, ImportPostponed) else event.problems
 
@@ -180,9 +180,9 @@ def test_the_document_stores_of_a_message_share_its_time_limit(monkeypatch: pyte
 
     monkeypatch.setattr(references, "missing_documents", hang)
     monkeypatch.setattr("workers.actors.references.time.monotonic", lambda: clock[0])
-    accounts = [Referring(code, (), (), ("a.pdf",), True) for code in "ST"]
-    treatments = {code: KnownSupplier(code=code, documents_check="require") for code in "ST"}
-    assert references._missing(accounts, treatments, {}) == {"S": None, "T": None}
+    accounts = [AccountReferences(code, (), (), ("a.pdf",), True) for code in "ST"]
+    settings = {code: KnownSupplier(code=code, documents_check="require") for code in "ST"}
+    assert references._missing(accounts, settings, {}) == {"S": None, "T": None}
     assert left == [30.0, 10.0]
 
 
@@ -211,9 +211,11 @@ def test_what_the_market_warns_of_ends_the_import_of_a_strict_supplier(
 def test_participants_that_left_the_cache_are_looked_up_again(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(references, "MAX_KNOWN", 1)
     import_participants(ledger)
-    references_of = References(ledger)
+    checker = References(ledger)
     suppliers = {SUPPLIER: KnownSupplier(code=SUPPLIER)}
-    whole = referring(read_submission(encoded(an_account(SUPPLIER))).account, now().date(), is_dry_run=False)
+    whole = references.references_of(
+        read_submission(encoded(an_account(SUPPLIER))).account, now().date(), is_dry_run=False
+    )
     for operators in (whole.operators[:2], whole.operators):
-        [findings] = references_of.findings([msgspec.structs.replace(whole, operators=operators)], suppliers)
+        [findings] = checker.findings([msgspec.structs.replace(whole, operators=operators)], suppliers)
         assert findings.warnings == ()

@@ -236,7 +236,7 @@ def test_a_sender_with_umlauts_in_its_domain_can_send(ledger: Ledger) -> None:
     assert message["Message-ID"].endswith("@xn--grn-ioa.de>")
 
 
-@pytest.mark.parametrize(("place", "code"), [("letter_of", "message_not_possible"), ("deliver", "outcome_unknown")])
+@pytest.mark.parametrize(("place", "code"), [("encoded_mail", "message_not_possible"), ("deliver", "outcome_unknown")])
 def test_an_attempt_ends_whatever_goes_wrong(
     post: Post, monkeypatch: pytest.MonkeyPatch, place: str, code: str
 ) -> None:

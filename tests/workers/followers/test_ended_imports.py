@@ -44,7 +44,7 @@ def ended(ledger: Ledger, lines: list[EndedLine]) -> EndedImports:
 
 def ends_of(ended: EndedImports, connection: psycopg.Connection[Any], lines: list[EndedLine]) -> list[tuple[str, str]]:
     lines.clear()
-    while ended.tell(connection):
+    while ended.write_lines(connection):
         pass
     return [(line.external_account_number, line.status) for line in lines]
 

@@ -28,7 +28,7 @@ from tests.support.rows import asked_beside
 from tests.support.running import wait_for
 from tests.support.threads import running
 from workers.followers.owner_tasks import OwnerTasks
-from workers.operations import keep_details, new_details, user_of
+from workers.operations import insert_details, new_details, user_of
 
 NO_RIGHT = ("FAILED", "the user must have the right to do this")
 KEY = {"organisation": "Nordwind Energie", "key_id": "abcd1234"}
@@ -260,7 +260,7 @@ def new_person(ledger: Ledger) -> str:
     """Write the details of a user who is not created yet, and return the id."""
     details = new_details("eve@example.org", "Eve", "O")
     with ledger.connection() as connection:
-        keep_details(connection, details)
+        insert_details(connection, details)
     return details.user_id
 
 
@@ -323,7 +323,7 @@ def test_a_link_that_was_used_is_not_written_again(ledger: Ledger, tasks: Tasks,
     user = new_user(ledger)
     task_id = tasks.request(operator, "user_link", user_id=user, token_sha256=token_sha256("token").hex())
     ledger.execute(stream_of(task_id), StartOwnerTask(), at=now(), by="relay")
-    tasks._done(task_id, tasks._request(task_id))
+    tasks._execute(task_id, tasks._request(task_id))
     with ledger.connection() as connection:
         assert use_link(connection, "token", now())
     tasks.carry_out(task_id)

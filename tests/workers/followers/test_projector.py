@@ -83,7 +83,7 @@ def test_a_projector_that_wakes_late_projects_nothing_again(ledger: Ledger, data
         with connection.transaction():
             other.advance(connection, IMPORT_PROGRESS)
             ledger.execute("import/S/1", CancelImport(), at=NOON, by="t")
-            assert late._read_after(waiting, 0).reached == 3
+            assert late._read_after(waiting, 0).last_position == 3
             waking = pool.submit(late.advance, waiting, IMPORT_PROGRESS)
             wait_for(lambda: is_blocked(database, waiting.info.backend_pid), "it waits for the version's row")
         waking.result(timeout=30)

@@ -16,12 +16,12 @@ from eventstore.log.ledger import Ledger
 from tests.support.bells import queued
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage
-from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, Bell, BrokerDoorbell, in_process_broker
+from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, BrokerDispatcher, Queue, in_process_broker
+from workers.followers import fair_queue, sweeper
 from workers.followers import relay as relays
-from workers.followers import sweeper, turns
-from workers.followers.relay import GATHER_S, MESSAGES_PER_WORKER, ROOM_EVERY_S, YIELDING_S, Relay
-from workers.followers.turns import Waiting
-from workers.intake import LOOK_EVERY_S, Intake
+from workers.followers.fair_queue import Waiting
+from workers.followers.relay import FULL_PAUSE_S, GATHER_S, MESSAGES_PER_WORKER, YIELDING_S, Relay
+from workers.intake import CHECK_EVERY_S, Intake
 from workers.liveness import Liveness
 
 
@@ -31,14 +31,14 @@ def test_the_relay_sends_messages_for_new_events_and_saves_its_position(
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 61)]
     later = stage(ledger, an_account(SUPPLIER, 61), not_before=now() + timedelta(hours=1))
     broker = in_process_broker()
-    relay = Relay(ledger, BrokerDoorbell(broker))
-    assert relay._read_on(connection, 0) == (61, False)
+    relay = Relay(ledger, BrokerDispatcher(broker))
+    assert relay._read_log(connection, 0) == (61, False)
     assert follow.checkpoint(connection, "relay") == 61
-    assert relay._read_on(connection, 61) == (61, False)
-    assert relay._ring(IMPORTS, 0) == 60
-    rung = [name for message in queued(broker) for name in message]
-    assert rung == streams
-    assert later not in rung
+    assert relay._read_log(connection, 61) == (61, False)
+    assert relay._enqueue(IMPORTS, 0) == 60
+    enqueued = [name for message in queued(broker) for name in message]
+    assert enqueued == streams
+    assert later not in enqueued
 
 
 class Pauses(threading.Event):
@@ -78,7 +78,7 @@ def test_the_relay_sends_at_once_and_gathers_afterwards(ledger: Ledger, connecti
     """A message for each import would cost more than the imports."""
     first = stage(ledger, an_account(SUPPLIER, 1))
     pauses = Pauses(broker := in_process_broker())
-    Relay(ledger, BrokerDoorbell(broker)).work(connection, pauses)
+    Relay(ledger, BrokerDispatcher(broker)).work(connection, pauses)
     assert (pauses.streams, pauses.lengths) == ([first], [GATHER_S])
 
 
@@ -87,39 +87,39 @@ def test_while_many_messages_wait_the_relay_pauses_and_discards_rings(
 ) -> None:
     """Otherwise rings of the log would fill memory during a long intake."""
     pauses = Pauses(broker := in_process_broker(), takes=False)
-    doorbell = BrokerDoorbell(broker)
+    dispatcher = BrokerDispatcher(broker)
     stage(ledger, an_account(SUPPLIER, 1))
     for number in range(MESSAGES_PER_WORKER):
-        doorbell.ring([str(number)])
+        dispatcher.enqueue([str(number)])
     follow.listen(connection)
     with ledger.connection() as writer:
         for _ in range(5):
             writer.execute(f"NOTIFY {CHANNEL}")
     connection.execute("SELECT 1")  # receives the rings
-    Relay(ledger, doorbell).work(connection, pauses)
+    Relay(ledger, dispatcher).work(connection, pauses)
     assert pauses.lengths == [GATHER_S]
-    assert doorbell.waiting() == MESSAGES_PER_WORKER
+    assert dispatcher.waiting() == MESSAGES_PER_WORKER
     assert list(connection.notifies(timeout=0)) == []
 
 
 @pytest.mark.parametrize(
-    ("bell", "has_worker", "pause_s"),
-    [(IMPORTS, True, ROOM_EVERY_S), (IMPORTS, False, GATHER_S), (MAILS, True, GATHER_S)],
+    ("queue", "has_worker", "pause_s"),
+    [(IMPORTS, True, FULL_PAUSE_S), (IMPORTS, False, GATHER_S), (MAILS, True, GATHER_S)],
 )
 def test_the_relay_pauses_shortly_only_while_imports_wait_for_a_worker(
-    ledger: Ledger, connection: psycopg.Connection[Any], bell: Bell, has_worker: bool, pause_s: float
+    ledger: Ledger, connection: psycopg.Connection[Any], queue: Queue, has_worker: bool, pause_s: float
 ) -> None:
     """Without a worker, messages are not taken soon, and e-mails are few."""
     if has_worker:
         worker = Liveness(ledger)
         worker.start(threading.Event())
     pauses = Pauses(broker := in_process_broker(), takes=False)
-    relay, doorbell = Relay(ledger, BrokerDoorbell(broker)), BrokerDoorbell(broker)
-    for number in range(2 * bell.streams_per_message):
-        doorbell.ring([str(number)], bell)
-    relay.turns[bell].add(SUPPLIER, f"import/{SUPPLIER}/1", Waiting(1))
+    relay, dispatcher = Relay(ledger, BrokerDispatcher(broker)), BrokerDispatcher(broker)
+    for number in range(2 * queue.streams_per_message):
+        dispatcher.enqueue([str(number)], queue)
+    relay.lanes[queue].add(SUPPLIER, f"import/{SUPPLIER}/1", Waiting(1))
     relay.work(connection, pauses)
-    assert (pauses.lengths, len(relay.turns[bell])) == ([pause_s], 1)
+    assert (pauses.lengths, len(relay.lanes[queue])) == ([pause_s], 1)
     if has_worker:
         worker.stop()
 
@@ -131,7 +131,7 @@ class Priority(Intake):
         super().__init__()
         self._pauses, self._ends_at = pauses, ends_at
 
-    def goes_first(self, connection: psycopg.Connection[Any]) -> bool:
+    def has_priority(self, connection: psycopg.Connection[Any]) -> bool:
         if len(self._pauses.sent) > 1:  # an idle relay does not pause, but waits for the log
             self._pauses.set()
         return self._pauses.now < self._ends_at
@@ -155,14 +155,14 @@ def test_while_intake_has_priority_the_relay_sends_one_message_per_interval(
     pauses = Pauses(broker := in_process_broker(), takes=takes)
     monkeypatch.setattr(pauses, "is_over", lambda: pauses.now >= 3 * YIELDING_S)
     monkeypatch.setattr(relays, "time", pauses)
-    Relay(ledger, BrokerDoorbell(broker), intake=Priority(pauses, ends_at)).work(connection, pauses)
+    Relay(ledger, BrokerDispatcher(broker), intake=Priority(pauses, ends_at)).work(connection, pauses)
     if not takes:
         assert [len(streams) for streams in queued(broker)] == [STREAMS_PER_MESSAGE]
         assert follow.checkpoint(connection, "relay") == STREAMS_PER_MESSAGE + 10, "waiting streams have their turn"
         return
     assert [len(streams) for _, streams in pauses.sent] == [STREAMS_PER_MESSAGE, 10]
     assert pauses.sent[0][0] == 0.0
-    assert second_at <= pauses.sent[1][0] <= second_at + LOOK_EVERY_S
+    assert second_at <= pauses.sent[1][0] <= second_at + CHECK_EVERY_S
 
 
 def test_lost_streams_get_a_message_while_accounts_keep_arriving(
@@ -179,7 +179,7 @@ def test_lost_streams_get_a_message_while_accounts_keep_arriving(
         return len(pauses.lengths) == 3
 
     monkeypatch.setattr(pauses, "is_over", is_over)
-    Relay(ledger, BrokerDoorbell(broker)).work(connection, pauses)
+    Relay(ledger, BrokerDispatcher(broker)).work(connection, pauses)
     assert lost in pauses.streams
 
 
@@ -189,15 +189,15 @@ def test_streams_without_room_in_the_turns_get_one_message(
     ledger: Ledger, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch, *, is_restarted: bool
 ) -> None:
     """Also if the relay that had read the log has died."""
-    monkeypatch.setattr("workers.followers.turns.LANE", turns.FEW)
-    monkeypatch.setattr("workers.followers.sweeper.SOON_S", 0.0)
-    waiting = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 3 * turns.FEW)]
-    stage(ledger, an_account(SUPPLIER, 3 * turns.FEW), not_before=now() + timedelta(hours=1))
+    monkeypatch.setattr("workers.followers.fair_queue.LANE", fair_queue.FEW)
+    monkeypatch.setattr("workers.followers.sweeper.PART_INTERVAL_S", 0.0)
+    waiting = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 3 * fair_queue.FEW)]
+    stage(ledger, an_account(SUPPLIER, 3 * fair_queue.FEW), not_before=now() + timedelta(hours=1))
     pauses = Pauses(broker := in_process_broker())
     monkeypatch.setattr(pauses, "is_over", lambda: len(pauses.streams) >= len(waiting))
     if is_restarted:
         follow.set_checkpoint(connection, "relay", follow.log_head(connection))
-    Relay(ledger, BrokerDoorbell(broker)).work(connection, pauses)
+    Relay(ledger, BrokerDispatcher(broker)).work(connection, pauses)
     assert sorted(pauses.streams) == sorted(waiting)
 
 
@@ -209,7 +209,7 @@ def test_large_imports_are_spread_over_messages(ledger: Ledger, connection: psyc
     ]
     streams = [stage(ledger, account) for account in (*large, an_account(SUPPLIER, 3))]
     broker = in_process_broker()
-    relay = Relay(ledger, BrokerDoorbell(broker))
-    relay._read_on(connection, 0)
-    relay._ring(IMPORTS, 0)
+    relay = Relay(ledger, BrokerDispatcher(broker))
+    relay._read_log(connection, 0)
+    relay._enqueue(IMPORTS, 0)
     assert queued(broker) == [streams[:1], streams[1:]]

@@ -15,12 +15,12 @@ from rich.console import Console
 from importledger_client import notes
 from importledger_client.commands import NOTHING_DONE
 from importledger_client.display import EVERY_S, counted, number, visible
+from importledger_client.error_counts import ErrorCounts
 from importledger_client.errors import NotFound
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import read_mapping
 from importledger_client.sources import Source
 from importledger_client.tables.reading import is_table
-from importledger_client.tally import Tally
 
 if TYPE_CHECKING:
     from importledger_client.client import Client
@@ -47,10 +47,10 @@ class Access:
     def __init__(self, url: str | None, key: str | None, *, insecure_http: bool = False) -> None:
         self.url, self.key, self._insecure_http = url, key, insecure_http
 
-    def client(self, say: Callable[[str], None] | None = None) -> "Client":
+    def client(self, print_line: Callable[[str], None] | None = None) -> "Client":
         """Return a client that is closed at the end of the verb.
 
-        While the service is unavailable, `say` is called with a sentence every few seconds.
+        While the service is unavailable, `print_line` is called with a sentence every few seconds.
         """
         from importledger_client.client import Client  # loaded here: verbs that send nothing need no HTTP library
 
@@ -58,9 +58,9 @@ class Access:
 
         def on_wait(why: str, seconds: float) -> None:
             nonlocal last
-            if say is not None and time.monotonic() - last > EVERY_S:
+            if print_line is not None and time.monotonic() - last > EVERY_S:
                 last = time.monotonic()
-                say(f"The service cannot be used now; trying again: {why}")
+                print_line(f"The service cannot be used now; trying again: {why}")
 
         client = Client(
             self.url,
@@ -85,7 +85,7 @@ def traceparent_of_shell() -> str | None:
     return traceparent if _TRACEPARENT.match(traceparent) else None
 
 
-def reaches_the_service(verb: F) -> F:
+def service_options(verb: F) -> F:
     """Give a verb the options --url, --key and --insecure-http, as `access`."""
 
     @click.option("--url", metavar="URL", help="Address of the service. [default: IMPORTLEDGER_URL]")
@@ -147,21 +147,21 @@ def err() -> Console:
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
-def say(console: Console, text: str = "") -> None:
+def print_line(console: Console, text: str = "") -> None:
     """Print a line without folding it, so that commands can be copied."""
     console.print(visible(text), soft_wrap=True)
 
 
-def report_kinds(console: Console, title: str, tally: Tally) -> None:
+def report_kinds(console: Console, title: str, error_counts: ErrorCounts) -> None:
     """Print the title and the most frequent kinds, nothing for an empty tally."""
-    if not tally.accounts:
+    if not error_counts.accounts:
         return
-    say(console, title)
-    for code, path in tally.most()[:SHOWN_KINDS]:
-        say(console, f"  {number(tally.numbers[code, path]):>9}  {code}  {path}".rstrip())
-    rest = len(tally.numbers) - SHOWN_KINDS
-    if rest > 0:
-        say(console, f"  and {counted(rest, 'more kind')}")
+    print_line(console, title)
+    for code, path in error_counts.most_frequent()[:SHOWN_KINDS]:
+        print_line(console, f"  {number(error_counts.numbers[code, path]):>9}  {code}  {path}".rstrip())
+    more = len(error_counts.numbers) - SHOWN_KINDS
+    if more > 0:
+        print_line(console, f"  and {counted(more, 'more kind')}")
 
 
 def command(*words: str) -> str:
@@ -171,7 +171,7 @@ def command(*words: str) -> str:
 
 def next_step(console: Console, *words: str) -> None:
     """Print the next command."""
-    say(console, f"next:  {command(*words)}")
+    print_line(console, f"next:  {command(*words)}")
 
 
 def words_of(*, mapping: str = "", supplier: str | None = "", mode: str = "create") -> list[str]:
@@ -180,12 +180,12 @@ def words_of(*, mapping: str = "", supplier: str | None = "", mode: str = "creat
     return [*mapped, *(["--supplier", supplier] if supplier else []), *(["--mode", mode] if mode != "create" else [])]
 
 
-def supplier_of(run: str, given: str | None, *others: str | None) -> str:
-    """Return the supplier of a run: as given, as noted by `push`, or the only one of `others`. Raises Stop."""
+def supplier_of(run: str, given: str | None, *given_suppliers: str | None) -> str:
+    """Return the supplier of a run: as given, as noted by `push`, or the only one of `given_suppliers`. Raises Stop."""
     if given:
         return given
-    note = notes.recall(run, Path.cwd())
-    known = (note.suppliers if note else []) or [other for other in others if other]
+    note = notes.load_note(run, Path.cwd())
+    known = (note.suppliers if note else []) or [given_supplier for given_supplier in given_suppliers if given_supplier]
     if len(known) == 1:
         return known[0]
     if known:

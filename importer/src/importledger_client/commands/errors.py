@@ -10,6 +10,7 @@ from rich.console import Console
 from importledger_client.answers import FieldError
 from importledger_client.commands import OK, common
 from importledger_client.display import counted, number
+from importledger_client.error_counts import MOST_KINDS, ErrorCounts, Kind, Sample, kind_of, kinds_of, masked
 from importledger_client.errors import ImportLedgerError, Misconfigured, NotFound
 from importledger_client.failures import (
     csv_path,
@@ -19,9 +20,8 @@ from importledger_client.failures import (
     read_warnings,
     value_at,
 )
-from importledger_client.notes import Note, recall
+from importledger_client.notes import Note, load_note
 from importledger_client.sources import STDIN
-from importledger_client.tally import MOST_KINDS, Kind, Sample, Tally, kind_of, kinds_of, masked
 
 ENDED_BADLY = ("ERRORED", "DRY_RUN_ERRORED")
 
@@ -29,29 +29,29 @@ ENDED_BADLY = ("ERRORED", "DRY_RUN_ERRORED")
 class Found(msgspec.Struct):
     """Errors or warnings of a run: of accounts in this folder's files, and counts of the service for others."""
 
-    tally: Tally
+    error_counts: ErrorCounts
     of_service: dict[Kind, int] = {}
     accounts_of_service: int = 0
 
     def numbers(self) -> dict[Kind, int]:
-        return self.of_service | dict(self.tally.numbers)
+        return self.of_service | dict(self.error_counts.numbers)
 
     def show(self, console: Console, run: str, noun: str) -> None:
         numbers = self.numbers()
-        accounts = self.tally.accounts or self.accounts_of_service or sum(numbers.values())
-        common.say(console, f"run {run}: {counted(accounts, 'account')} with {noun}")
+        accounts = self.error_counts.accounts or self.accounts_of_service or sum(numbers.values())
+        common.print_line(console, f"run {run}: {counted(accounts, 'account')} with {noun}")
         for kind in sorted(numbers, key=lambda k: (-numbers[k], k)):
-            common.say(console, f"{number(numbers[kind]):>9}  {kind[0]}  {kind[1]}".rstrip())
-            if sample := self.tally.samples.get(kind):
+            common.print_line(console, f"{number(numbers[kind]):>9}  {kind[0]}  {kind[1]}".rstrip())
+            if sample := self.error_counts.samples.get(kind):
                 value = f" {sample.value}" if sample.value else ""
-                common.say(console, f"           {sample.number}:{value}  {sample.detail}".replace(":  ", ": "))
+                common.print_line(console, f"           {sample.number}:{value}  {sample.detail}".replace(":  ", ": "))
 
 
 @click.command(epilog="Example: importbook errors reh-2 --since reh-1")
 @click.argument("run", callback=common.run_name)
 @click.option("--since", callback=common.run_name, metavar="RUN", help="Earlier run to compare with.")
 @common.run_supplier_option
-@common.reaches_the_service
+@common.service_options
 def errors(run: str, since: str | None, supplier: str | None, access: common.Access) -> int:
     """Show the errors of a run, and which to fix first.
 
@@ -62,10 +62,10 @@ def errors(run: str, since: str | None, supplier: str | None, access: common.Acc
     found, warned = _found(run, supplier, access)
     numbers = found.numbers()
     if not numbers:
-        common.say(console, f"run {run}: nothing was refused, and nothing has failed.")
+        common.print_line(console, f"run {run}: nothing was refused, and nothing has failed.")
     else:
         found.show(console, run, "errors")
-        _show_best(console, found.tally)
+        _show_best(console, found.error_counts)
     if warned.numbers():
         warned.show(console, run, "warnings")
     if since:
@@ -77,7 +77,7 @@ def errors(run: str, since: str | None, supplier: str | None, access: common.Acc
 
 def _corrected(run: str) -> list[str]:
     """Return the command that sends the corrected accounts: the file of failures, or the whole book."""
-    note, failures = recall(run, Path.cwd()) or Note(run), ndjson_path(run, Path())
+    note, failures = load_note(run, Path.cwd()) or Note(run), ndjson_path(run, Path())
     if failures.exists():
         return ["push", failures.name, *common.words_of(supplier=note.supplier, mode=note.mode), "--run", run]
     files = [file for file in note.files if file != STDIN]
@@ -87,15 +87,15 @@ def _corrected(run: str) -> list[str]:
 
 def _found(run: str, supplier: str | None, access: common.Access) -> tuple[Found, Found]:
     """Return the errors and the warnings of a run."""
-    found, warned = Found(Tally()), Found(Tally())
+    found, warned = Found(ErrorCounts()), Found(ErrorCounts())
     for failed in read_failures(run, Path.cwd()):
         payload = bytes(failed.payload)
         external = value_at(decoded_or_none(payload), "external_account_number")
-        found.tally.add(kinds_of(external if isinstance(external, str) else None, payload, failed.errors))
+        found.error_counts.add(kinds_of(external if isinstance(external, str) else None, payload, failed.errors))
     for _, rows in itertools.groupby(read_warnings(run, Path.cwd()), key=lambda row: row["line"]):
-        warned.tally.add(map(_warning, rows))
-    is_known = ndjson_path(run, Path.cwd()).exists() or recall(run, Path.cwd()) is not None
-    note = recall(run, Path.cwd())
+        warned.error_counts.add(map(_warning, rows))
+    is_known = ndjson_path(run, Path.cwd()).exists() or load_note(run, Path.cwd()) is not None
+    note = load_note(run, Path.cwd())
     if note is not None and not note.suppliers and not supplier:  # no line had a supplier, so the service has none
         return found, warned
     try:
@@ -104,7 +104,7 @@ def _found(run: str, supplier: str | None, access: common.Access) -> tuple[Found
         if not is_known:
             raise
         if not isinstance(error, Misconfigured):
-            common.say(common.out(), f"Errors and warnings that only the service has are missing: {error}")
+            common.print_line(common.out(), f"Errors and warnings that only the service has are missing: {error}")
     return found, warned
 
 
@@ -122,7 +122,7 @@ def _ask_service(
         if record.by_status.get(status):
             for failure in client.failures(supplier, run, status=status):
                 external = failure.external_account_number
-                found.tally.add(kinds_of(external, b"", failure.errors or (FieldError("", status, ""),)))
+                found.error_counts.add(kinds_of(external, b"", failure.errors or (FieldError("", status, ""),)))
     if not ndjson_path(run, Path.cwd()).exists() and record.refused:
         found.of_service = {(error.code, error.path): error.number for error in record.errors}
     if not csv_path(run, Path.cwd()).exists():
@@ -136,24 +136,24 @@ def _warning(row: dict[str, str]) -> tuple[Kind, Sample]:
     return kind, Sample(row["number"], masked(row["value"].removeprefix("'")), row["sentence"])
 
 
-def _show_best(console: Console, tally: Tally) -> None:
-    best = tally.best(MOST_KINDS)
+def _show_best(console: Console, error_counts: ErrorCounts) -> None:
+    best = error_counts.best(MOST_KINDS)
     if best:
-        these = "this 1" if len(best) == 1 else f"these {len(best)}"
-        share = tally.clears(best)
+        selected = "this 1" if len(best) == 1 else f"these {len(best)}"
+        share = error_counts.clears(best)
         percent = f"{share:.0f}" if share == 100 or share < 99.5 else "99"  # 100 only if all are cleared
-        common.say(console, f"Fixing {these} clears {percent} %:")
+        common.print_line(console, f"Fixing {selected} clears {percent} %:")
         for code, path in best:
-            common.say(console, f"  {code}  {path}".rstrip())
+            common.print_line(console, f"  {code}  {path}".rstrip())
 
 
 def _compare(console: Console, now: dict[Kind, int], since: str, before: dict[Kind, int]) -> None:
-    new, gone = sorted(now.keys() - before.keys()), sorted(before.keys() - now.keys())
-    common.say(console, f"since {since}: {number(sum(before.values()))} → {number(sum(now.values()))}")
-    for word, kinds, numbers in (("new", new, now), ("gone", gone, before)):
+    new, solved = sorted(now.keys() - before.keys()), sorted(before.keys() - now.keys())
+    common.print_line(console, f"since {since}: {number(sum(before.values()))} → {number(sum(now.values()))}")
+    for word, kinds, numbers in (("new", new, now), ("gone", solved, before)):
         for code, path in kinds:
-            common.say(console, f"  {word:<5}{number(numbers[code, path]):>9}  {code}  {path}".rstrip())
+            common.print_line(console, f"  {word:<5}{number(numbers[code, path]):>9}  {code}  {path}".rstrip())
     for kind in sorted(now.keys() & before.keys()):
         if now[kind] != before[kind]:
             line = f"  {'was':<5}{number(before[kind]):>9}, is {number(now[kind])}  {kind[0]}  {kind[1]}"
-            common.say(console, line.rstrip())
+            common.print_line(console, line.rstrip())

@@ -80,8 +80,10 @@ def fail_without_values() -> None:
 def unforeseen(error: BaseException) -> str:
     """Return the sentence for an unexpected error."""
     frames = traceback.extract_tb(error.__traceback__)
-    places = ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-6:])
-    return f"Unexpected {type(error).__name__} at {places}. Please report this line: it contains no data of accounts."
+    locations = ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-6:])
+    return (
+        f"Unexpected {type(error).__name__} at {locations}. Please report this line: it contains no data of accounts."
+    )
 
 
 def _end(code: int) -> None:

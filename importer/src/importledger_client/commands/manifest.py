@@ -35,28 +35,30 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
     sources = common.sources_of(files, mapping, supplier)
     counting, bad, counts = _counted(sources, supplier)
     if not counting.accounts:
-        common.say(common.err(), "There was nothing to count.")
+        common.print_line(common.err(), "There was nothing to count.")
         return NOTHING_DONE
     tables = [source for source in sources if isinstance(source, MappedSource)]
     lost = {**_lost(tables), "lines_nowhere": bad[:_MOST_NAMED]}
     content = {"format": FORMAT, "source": _source(sources), "lines": counting.accounts + len(bad), **counts}
     content |= {name: places for name, places in lost.items() if places}
     output.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
-    common.say(common.out(), " · ".join(f"{name.replace('_', ' ')} {number(counts[name])}" for name in SHOWN))
+    common.print_line(common.out(), " · ".join(f"{name.replace('_', ' ')} {number(counts[name])}" for name in SHOWN))
     sums = (f"sum of {name.replace('_', ' ')} {counts['sums'][name]}" for name in sums_filled(counts))
-    common.say(common.out(), " · ".join([*sums, f"{counted(len(counts['paths']), 'payload path')}, in {output}"]))
+    common.print_line(
+        common.out(), " · ".join([*sums, f"{counted(len(counts['paths']), 'payload path')}, in {output}"])
+    )
     for source in tables:
         for sentence in source.written():
-            common.say(common.out(), sentence)
+            common.print_line(common.out(), sentence)
     if counting.repeated:
-        common.say(
+        common.print_line(
             common.out(),
             f"Repeated: {counted(counting.repeated, 'account')}. The platform will have each once.",
         )
-    left_open = [sentence for source in tables for sentence in source.left_open()]
-    for sentence in left_open:
-        common.say(common.out(), f"{sentence} The book cannot balance.")
-    if bad or counting.repeated or left_open:
+    open_points = [sentence for source in tables for sentence in source.open_points()]
+    for sentence in open_points:
+        common.print_line(common.out(), f"{sentence} The book cannot balance.")
+    if bad or counting.repeated or open_points:
         if mapping is not None:
             common.next_step(common.out(), "map", "check", str(mapping), files[0])
         return SOMETHING_WRONG
@@ -80,7 +82,7 @@ def _counted(sources: list[Source], supplier: str | None) -> tuple[Counting, lis
                 again.add(content)
             except NoAccount as error:
                 bad.append(f"{line.number} of {source.name}")
-                common.say(common.err(), f"{source.name}, line {line.number}: it is not counted, since {error}")
+                common.print_line(common.err(), f"{source.name}, line {line.number}: it is not counted, since {error}")
     suppliers = {supplier} if supplier else counting.suppliers
     counts = counting.manifest(next(iter(suppliers)) if len(suppliers) == 1 else "")
     again.check(counts)
@@ -101,11 +103,11 @@ def _refuse_to_replace(output: Path) -> None:
 
 def _lost(tables: list[MappedSource]) -> dict[str, list[str]]:
     """Return the parts of tables that are in no account, by the names in a manifest."""
-    losses = [source.mapped.losses for source in tables if source.mapped]
+    unused = [source.mapped.unused for source in tables if source.mapped]
     return {
         "columns_nowhere": [column for source in tables for column in source.columns_nowhere()],
-        "values_nowhere": sorted({column for lost in losses for column in lost.values}),
-        "rows_nowhere": sorted({table for lost in losses for table in (*lost.rows, *lost.repeated)}),
+        "values_nowhere": sorted({column for lost in unused for column in lost.values}),
+        "rows_nowhere": sorted({table for lost in unused for table in (*lost.rows, *lost.repeated)}),
         "doubts": [sentence for source in tables for sentence in source.doubts],
     }
 

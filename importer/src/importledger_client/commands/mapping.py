@@ -9,7 +9,7 @@ from importledger_client.commands import OK, SOMETHING_WRONG, common
 from importledger_client.display import counted
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import read_mapping
-from importledger_client.proposing import gaps, proposed
+from importledger_client.proposing import gaps, propose
 from importledger_client.tables.delimited import Delimited
 from importledger_client.tables.reading import is_json, sample_of
 
@@ -36,7 +36,7 @@ def init(file: str) -> int:
     table, rows = sample_of(file, SAMPLE)
     part = table.parts[0]
     source = {"delimiter": part.delimiter, "encoding": part.encoding} if isinstance(part, Delimited) else {}
-    click.echo(proposed(table.columns, rows, source, [sentence for _, sentence in table.doubts]), nl=False)
+    click.echo(propose(table.columns, rows, source, [sentence for _, sentence in table.doubts]), nl=False)
     return OK
 
 
@@ -58,20 +58,20 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
         accounts += 1
         without_number += not line.content
         if accounts <= FIRST and line.content:
-            common.say(console, f"line {line.number}:")
-            common.say(console, msgspec.json.format(line.content, indent=2).decode())
+            common.print_line(console, f"line {line.number}:")
+            common.print_line(console, msgspec.json.format(line.content, indent=2).decode())
     for sentence in source.written():
-        common.say(console, sentence)
+        common.print_line(console, sentence)
     unfit = source.mapped.unfit if source.mapped else {}
-    open_ = [*source.left_open(), *(f"{gap.name}: {gap.sentence}" for gap in gaps(plan))]
+    open_ = [*source.open_points(), *(f"{gap.name}: {gap.sentence}" for gap in gaps(plan))]
     open_ += [f"column {column}: {value}" for column, value in sorted(unfit.items())]
     if without_number:
         open_.append(f"{counted(without_number, 'row')} must have a value in column {plan.key}.")
     if not accounts:
         open_.append(f"{file} must have at least one row below its header.")
     for sentence in open_:
-        common.say(console, sentence)
-    common.say(console, f"{counted(accounts, 'account')} · open: {len(open_)}")
+        common.print_line(console, sentence)
+    common.print_line(console, f"{counted(accounts, 'account')} · open: {len(open_)}")
     if open_:
         return SOMETHING_WRONG
     words = [] if "import_supplier" in plan.account and not supplier else ["--supplier", supplier or "CODE"]

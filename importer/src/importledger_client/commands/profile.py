@@ -10,12 +10,12 @@ from rich.console import Console
 from importledger_client.answers import FieldError
 from importledger_client.commands import NOTHING_DONE, OK, SOMETHING_WRONG, common
 from importledger_client.display import counted, number
+from importledger_client.error_counts import ErrorCounts, kinds_of
 from importledger_client.errors import ImportLedgerError
 from importledger_client.failures import neutral, shown
 from importledger_client.manifest import NoAccount
 from importledger_client.profile import MOST_COUNTED, PathProfile, Profile
 from importledger_client.sources import Source, account_in, for_supplier
-from importledger_client.tally import Tally, kinds_of
 
 LONGEST_SHOWN = 24
 
@@ -24,7 +24,7 @@ LONGEST_SHOWN = 24
 @common.files_argument
 @common.book_supplier_option
 @common.mapping_option
-@common.reaches_the_service
+@common.service_options
 def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, access: common.Access) -> int:
     """Show statistics of a book, its refusals and warnings.
 
@@ -35,17 +35,17 @@ def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, 
     found, console = Profile(), common.out()
     sources = common.sources_of(files, mapping, supplier)
     lines = _lines(sources, supplier, found)
-    refused, warned = Tally(), Tally()
+    refused, warned = ErrorCounts(), ErrorCounts()
     unchecked = _check(lines, access, refused, warned)
     if not found.accounts and not found.bad_lines:
-        common.say(common.err(), "There was nothing to look at.")
+        common.print_line(common.err(), "There was nothing to look at.")
         return NOTHING_DONE
     _show(console, found)
     for source in sources:
-        for sentence in (*source.written(), *source.left_open()):
-            common.say(console, sentence)
+        for sentence in (*source.written(), *source.open_points()):
+            common.print_line(console, sentence)
     if unchecked:
-        common.say(console, f"The service has not checked the accounts: {unchecked}")
+        common.print_line(console, f"The service has not checked the accounts: {unchecked}")
     common.report_kinds(console, f"{counted(refused.accounts, 'account')} would be refused:", refused)
     common.report_kinds(console, f"{counted(warned.accounts, 'account')} with warnings:", warned)
     words = common.words_of(mapping=str(mapping or ""), supplier=supplier, mode="validate")
@@ -64,12 +64,12 @@ def _lines(sources: Sequence[Source], supplier: str | None, found: Profile) -> I
                 found.add(content)
             except NoAccount as error:
                 found.bad_lines += 1
-                common.say(common.err(), f"{source.name}, line {line.number} is no account: {error}")
+                common.print_line(common.err(), f"{source.name}, line {line.number} is no account: {error}")
             else:
                 yield for_supplier(content, supplier) if supplier else content
 
 
-def _check(lines: Iterator[bytes], access: common.Access, refused: Tally, warned: Tally) -> str:
+def _check(lines: Iterator[bytes], access: common.Access, refused: ErrorCounts, warned: ErrorCounts) -> str:
     """Read all lines, and send them to the service for a check. Return the reason if it fails, or ""."""
     try:
         for batch in access.client().push_batches(lines, mode="validate"):
@@ -86,9 +86,9 @@ def _check(lines: Iterator[bytes], access: common.Access, refused: Tally, warned
 
 
 def _show(console: Console, found: Profile) -> None:
-    common.say(console, f"{counted(found.accounts, 'account')} · {counted(len(found.paths), 'path')}")
+    common.print_line(console, f"{counted(found.accounts, 'account')} · {counted(len(found.paths), 'path')}")
     for path in sorted(found.paths):
-        common.say(console, _line(found.paths[path], found.accounts))
+        common.print_line(console, _line(found.paths[path], found.accounts))
 
 
 def _line(path: PathProfile, accounts: int) -> str:

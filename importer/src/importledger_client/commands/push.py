@@ -61,7 +61,7 @@ def _rate(context: click.Context, parameter: click.Parameter, value: str | None)
 @click.option("--json", "is_json", is_flag=True, help="Summary as JSON on standard output, at the end.")
 @click.option("--wait", "is_to_wait", is_flag=True, help="Watch of the run until all accounts have ended.")
 @common.mapping_option
-@common.reaches_the_service
+@common.service_options
 def push(
     files: tuple[str, ...],
     supplier: str | None,
@@ -81,13 +81,13 @@ def push(
     service has all accounts; 1: some were refused; 2: wrong use or nothing done; 130: interrupted.
     """
     keep_memory_flat()
-    known = notes.recall(run or notes.run_named_after(files[0], "create"), Path.cwd())
+    known = notes.load_note(run or notes.run_named_after(files[0], "create"), Path.cwd())
     mode = mode or (known.mode if known and is_of_failures(files[0]) else "create")
     run = run or notes.run_named_after(files[0], mode)
     pushing = Pushing(run, mode, supplier, common.sources_of(files, mapping, supplier, is_strict=True), rate)
     console = common.err()
     progress = Progress(console, first_after_s=EVERY_S)
-    client = access.client(progress.say)
+    client = access.client(progress.print_line)
     code = _pushed(pushing, client, progress, limit, connections)
     shown_on = common.err() if is_json else common.out()
     _report(shown_on, pushing)
@@ -116,7 +116,7 @@ def _pushed(pushing: Pushing, client: "Client", progress: Progress, limit: Limit
                 lines, mode=pushing.mode, run=pushing.run, connections=connections, most_lines=most
             )
             for batch in batches:
-                pushing.take(batch, files)
+                pushing.add_receipts(batch, files)
                 refused, share = pushing.summary.refused, pushing.share()
                 progress.show(pushing.pace.line(pushing.run, pushing.receipts, refused, share), share)
                 if limit.is_passed(refused, pushing.receipts, is_end=False):
@@ -131,8 +131,8 @@ def _pushed(pushing: Pushing, client: "Client", progress: Progress, limit: Limit
         return SOMETHING_WRONG if pushing.receipts or isinstance(error, Differs) else NOTHING_DONE
     finally:
         keep = frozenset(Path(name).resolve() for name in pushing.files)
-        files.close(is_whole=is_whole, keep=keep, is_void=pushing.has_no_supplier)
-        pushing.remember()
+        files.close(is_whole=is_whole, keep=keep, keeps_last=pushing.has_no_supplier)
+        pushing.save_note()
     if not pushing.receipts:
         pushing.ending = f"There was nothing to send: {', '.join(pushing.files)} must have an account."
         return NOTHING_DONE
@@ -144,37 +144,41 @@ def _pushed(pushing: Pushing, client: "Client", progress: Progress, limit: Limit
 def _report(console: Console, pushing: Pushing) -> None:
     """Print the summary and the most frequent errors and warnings."""
     summary, seconds = pushing.summary, pushing.pace.seconds
-    common.say(
+    common.print_line(
         console,
         f"run {pushing.run} · {pushing.mode} · {counted(summary.lines, 'line')} in {duration(seconds)}"
         f" ({number(pushing.pace.rate(pushing.receipts))}/s)",
     )
     counts = {"accepted": summary.accepted, "replayed": summary.replayed, "refused": summary.refused}
     counts |= {"with warnings": summary.warned} if summary.warned else {}
-    common.say(console, " · ".join(f"{name} {number(count)}" for name, count in counts.items()))
+    common.print_line(console, " · ".join(f"{name} {number(count)}" for name, count in counts.items()))
     for source in pushing.sources:
         for sentence in source.written():
-            common.say(console, sentence)
+            common.print_line(console, sentence)
     failures, table = ndjson_path(pushing.run, Path()).name, csv_path(pushing.run, Path()).name
-    common.report_kinds(console, "Most frequent errors:", pushing.tally)
+    common.report_kinds(console, "Most frequent errors:", pushing.error_counts)
     is_corrected = pushing.receipts and not summary.refused and is_of_failures(pushing.files[0])
     if is_corrected and pushing.mode != "create":
-        common.say(console, "These accounts would be accepted. Fix them in the whole book, too, before you send it.")
+        common.print_line(
+            console, "These accounts would be accepted. Fix them in the whole book, too, before you send it."
+        )
     if pushing.has_no_supplier:
-        common.say(console, f"Refused for the supplier: {pushing.why_of_supplier} Files of the run stay as they are.")
-    elif pushing.tally.accounts:
-        common.say(console, f"Fix these accounts in {failures}; {table} lists every error.")
+        common.print_line(
+            console, f"Refused for the supplier: {pushing.supplier_sentence} Files of the run stay as they are."
+        )
+    elif pushing.error_counts.accounts:
+        common.print_line(console, f"Fix these accounts in {failures}; {table} lists every error.")
     common.report_kinds(console, "Most frequent warnings:", pushing.warned)
     if pushing.warned.accounts:
-        common.say(console, f"Accounts with warnings are accepted; {table} lists every warning.")
+        common.print_line(console, f"Accounts with warnings are accepted; {table} lists every warning.")
     if pushing.ending:
-        common.say(console, pushing.ending)
+        common.print_line(console, pushing.ending)
 
 
 def _next_command(pushing: Pushing, code: int) -> list[str]:
     """Return the words of the next command, [] if there is no useful one."""
     files, mapping = pushing.files, pushing.sources[0].mapping
-    of_supplier = common.words_of(supplier=pushing.supplier)
+    refused_for_supplier = common.words_of(supplier=pushing.supplier)
     if code == NOTHING_DONE:
         return []
     if mapping and not pushing.receipts:
@@ -185,11 +189,11 @@ def _next_command(pushing: Pushing, code: int) -> list[str]:
     if pushing.has_no_supplier:
         return []
     if pushing.summary.refused:
-        return ["errors", pushing.run, *of_supplier]
+        return ["errors", pushing.run, *refused_for_supplier]
     if pushing.mode == "create":
-        return ["watch", pushing.run, *of_supplier]
+        return ["watch", pushing.run, *refused_for_supplier]
     if is_of_failures(files[0]):
         return []
     run = notes.run_named_after(files[0], "create")
     run = run if run != pushing.run else f"{run[:61]}-go"
-    return ["push", *files, *common.words_of(mapping=mapping), *of_supplier, "--run", run, "--wait"]
+    return ["push", *files, *common.words_of(mapping=mapping), *refused_for_supplier, "--run", run, "--wait"]

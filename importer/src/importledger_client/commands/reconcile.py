@@ -31,7 +31,7 @@ from importledger_client.protocol import NOT_UNDERSTOOD
 @click.option(
     "--supplier", metavar="CODE", help="Supplier of the run. [default: as noted by `push` or in the manifest]"
 )
-@common.reaches_the_service
+@common.service_options
 def reconcile(run: str, path: Path, supplier: str | None, access: common.Access) -> int:
     """Compare a manifest with the platform, and certify it.
 
@@ -41,12 +41,12 @@ def reconcile(run: str, path: Path, supplier: str | None, access: common.Access)
     manifest = _read(path)
     supplier = common.supplier_of(run, supplier, manifest.get("import_supplier"))
     console = common.out()
-    client = access.client(lambda sentence: common.say(common.err(), sentence))
+    client = access.client(lambda sentence: common.print_line(common.err(), sentence))
     refused: Refused | None = None
     try:
         record = client.run(supplier, run)
         if record.waiting:
-            common.say(console, f"Still to end: {counted(record.waiting, 'account')}.")
+            common.print_line(console, f"Still to end: {counted(record.waiting, 'account')}.")
         # The certificate first: a run that balances is then added up once.
         with _shown(run) as progress:
             try:
@@ -118,19 +118,19 @@ def _show(console: Console, manifest: Mapping[str, Any], totals: Mapping[str, An
     for code, ledger in manifest.get("by_ledger", {}).items():
         platform = totals.get("by_ledger", {}).get(code, {})
         rows.append((f"ledger {code}", ledger.get("balance_sum"), platform.get("balance_sum", "–")))
-    common.say(console, f"{'':<22}{'source':>20}{'platform':>20}")
+    common.print_line(console, f"{'':<22}{'source':>20}{'platform':>20}")
     for name, ours, theirs in rows:
         mark = "" if ours == theirs else "   <-- differs"
-        common.say(console, f"{name.replace('_', ' '):<22}{_cell(ours):>20}{_cell(theirs):>20}{mark}")
+        common.print_line(console, f"{name.replace('_', ' '):<22}{_cell(ours):>20}{_cell(theirs):>20}{mark}")
     paths = len(manifest["paths"])
     unaccounted = paths - comparison.stored - len(comparison.dropped)
-    common.say(
+    common.print_line(
         console,
         f"payload paths {paths} · stored {comparison.stored} · dropped by a rule {len(comparison.dropped)}"
         f" · unaccounted {unaccounted}",
     )
     for path in comparison.dropped:
-        common.say(console, f"  {path}: dropped by the supplier's setting unknown_fields=ignore")
+        common.print_line(console, f"  {path}: dropped by the supplier's setting unknown_fields=ignore")
 
 
 def _cell(value: Any) -> str:
@@ -138,16 +138,16 @@ def _cell(value: Any) -> str:
 
 
 def _show_differences(console: Console, comparison: Comparison) -> None:
-    common.say(console, f"Differences: {len(comparison.differences)}")
+    common.print_line(console, f"Differences: {len(comparison.differences)}")
     for found in comparison.differences:
         note = f" ({found.note})" if found.note else ""
-        common.say(console, f"  {found.name}: source {found.source}, platform {found.platform}{note}")
+        common.print_line(console, f"  {found.name}: source {found.source}, platform {found.platform}{note}")
 
 
 def _show_refusal(console: Console, refused: Refused) -> None:
-    common.say(console, f"The service issues no certificate: {refused.code}")
+    common.print_line(console, f"The service issues no certificate: {refused.code}")
     for error in refused.errors:
-        common.say(console, f"  {error.attr}: {error.detail}".replace("  : ", "  "))
+        common.print_line(console, f"  {error.attr}: {error.detail}".replace("  : ", "  "))
 
 
 def _write(
@@ -156,4 +156,4 @@ def _write(
     as_json, as_page = Path(f"{run}.certificate.json"), Path(f"{run}.certificate.pdf")
     as_json.write_bytes(msgspec.json.format(msgspec.json.encode(certificate), indent=2) + b"\n")
     as_page.write_bytes(pdf_of(certificate, manifest, comparison.stored))
-    common.say(console, f"BALANCED. The signed certificate is {as_json}; {as_page} is for reading.")
+    common.print_line(console, f"BALANCED. The signed certificate is {as_json}; {as_page} is for reading.")

@@ -12,7 +12,7 @@ from importledger_client.answers import Run
 from importledger_client.commands import OK, SOMETHING_WRONG, common
 from importledger_client.display import Progress, counted, duration, number
 from importledger_client.errors import NotFound
-from importledger_client.notes import recall
+from importledger_client.notes import load_note
 from importledger_client.sources import STDIN
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ LATE_S = 15.0
 @click.command(epilog="Example: importbook watch go-live")
 @click.argument("run", callback=common.run_name)
 @common.run_supplier_option
-@common.reaches_the_service
+@common.service_options
 def watch(run: str, supplier: str | None, access: common.Access) -> int:
     """Show a run until all of its accounts have ended.
 
@@ -56,7 +56,7 @@ def watch_runs(
             common.no_such_run(run, supplier, error)
         counts = " · ".join(_counts(ended)) or "nothing was accepted"
         warned = f" · with warnings {number(ended.warned)}" if ended.warned else ""
-        common.say(out, f"run {run} · {supplier} · {_total(ended)} · {counts}{warned}")
+        common.print_line(out, f"run {run} · {supplier} · {_total(ended)} · {counts}{warned}")
         if ended.failed and code == OK:
             code, words = SOMETHING_WRONG, ["errors", run, "--supplier", supplier]
         elif ended.by_status.get("PROCESSED") and not words:
@@ -66,7 +66,7 @@ def watch_runs(
 
 def _next_proof(run: str, supplier: str) -> list[str]:
     """Return the command that counts the source, or the one that compares if the manifest is there."""
-    note, manifest = recall(run, Path.cwd()), f"{run}.manifest.json"
+    note, manifest = load_note(run, Path.cwd()), f"{run}.manifest.json"
     if note is None or STDIN in note.files or Path(manifest).exists():
         return ["reconcile", run, "--supplier", supplier, "--manifest", manifest]
     return ["manifest", *note.files, *common.words_of(mapping=note.mapping, supplier=note.supplier), "-o", manifest]
@@ -74,7 +74,7 @@ def _next_proof(run: str, supplier: str) -> list[str]:
 
 def _watched(client: "Client", run: str, supplier: str, console: Console, expected: int) -> Run:
     settled, late = 0, time.monotonic() + LATE_S
-    with Progress(console) as shown:
+    with Progress(console) as display:
         while True:
             is_late = expected and time.monotonic() < late
             try:
@@ -83,7 +83,7 @@ def _watched(client: "Client", run: str, supplier: str, console: Console, expect
                 if not is_late:
                     raise
             else:
-                shown.show(_line(now), 1 - now.waiting / now.total if now.total else 0.0)
+                display.show(_line(now), 1 - now.waiting / now.total if now.total else 0.0)
                 is_settled = not now.waiting and (now.total >= expected or not is_late)
                 settled = settled + 1 if is_settled else 0
                 if settled >= (1 if expected else SETTLED):

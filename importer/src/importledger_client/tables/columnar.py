@@ -62,13 +62,13 @@ class Columnar:
         for group in range(metadata.num_row_groups):
             rows = metadata.row_group(group)
             count.rows += rows.num_rows
-            for place in range(metadata.num_columns):
-                statistics = rows.column(place).statistics
+            for position in range(metadata.num_columns):
+                statistics = rows.column(position).statistics
                 if statistics is not None and statistics.has_null_count:
                     nulls = statistics.null_count
                 else:
-                    nulls = self._file.read_row_group(group, columns=[self._names[place]]).column(0).null_count
-                count.filled[place] += rows.num_rows - nulls
+                    nulls = self._file.read_row_group(group, columns=[self._names[position]]).column(0).null_count
+                count.filled[position] += rows.num_rows - nulls
         return count
 
     def doubts(self) -> Iterator[tuple[int, str, str]]:

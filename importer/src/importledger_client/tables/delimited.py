@@ -80,9 +80,9 @@ class Delimited:
                     f"{self.name}, row {number} must have {counted(len(names), 'cell')} like the header; it has"
                     f" {len(cells)}."
                 )
-            for place, cell in enumerate(cells):
+            for position, cell in enumerate(cells):
                 if self._line_end in cell and self._looks_like_rows(cell, len(names)):
-                    self._doubts.add(place, "", f"row {number}", _SWALLOWED.format(names[place]))
+                    self._doubts.add(position, "", f"row {number}", _SWALLOWED.format(names[position]))
             yield number, [cell or None for cell in cells]
 
     def _looks_like_rows(self, cell: str, width: int) -> bool:
@@ -172,8 +172,8 @@ def _check_kind(name: str) -> None:
 def encoding_of(name: str) -> str:
     """Return the encoding that fits all bytes of a file. Raises Unreadable, with line and byte."""
     with opened(name) as stream:
-        bad: Unreadable | None = None
-        odd: Unreadable | None = None
+        not_utf8: Unreadable | None = None
+        not_cp1252: Unreadable | None = None
         is_utf8 = False
         for number, line in enumerate(stream, 1):
             if number == 1 and (marked := next((encoding for bom, encoding in _BOMS if line.startswith(bom)), None)):
@@ -184,15 +184,15 @@ def encoding_of(name: str) -> str:
                 line.decode()
                 is_utf8 = True
             except UnicodeDecodeError as error:
-                bad = bad or _at(name, line, number, error.start, "UTF-8")
+                not_utf8 = not_utf8 or _at(name, line, number, error.start, "UTF-8")
                 is_utf8 = is_utf8 or not line.decode(errors="ignore").isascii()
-                odd = odd or _not_1252(name, line, number)
-    if bad is None:
+                not_cp1252 = not_cp1252 or _not_1252(name, line, number)
+    if not_utf8 is None:
         return "utf-8"
     if is_utf8:
-        raise bad
-    if odd is not None:
-        raise odd
+        raise not_utf8
+    if not_cp1252 is not None:
+        raise not_cp1252
     return "cp1252"
 
 
@@ -205,10 +205,10 @@ def _not_1252(name: str, line: bytes, number: int) -> Unreadable | None:
     return _at(name, line, number, match.start(), "UTF-8 or Windows-1252") if match else None
 
 
-def _at(name: str, line: bytes, number: int, place: int, encoding: str) -> Unreadable:
+def _at(name: str, line: bytes, number: int, position: int, encoding: str) -> Unreadable:
     return Unreadable(
-        f"{name}, line {number}, byte {place + 1} is 0x{line[place]:02X}, which is not {encoding}. A file must have one"
-        f" encoding. {_CHOOSE}"
+        f"{name}, line {number}, byte {position + 1} is 0x{line[position]:02X}, which is not {encoding}. A file must"
+        f" have one encoding. {_CHOOSE}"
     )
 
 

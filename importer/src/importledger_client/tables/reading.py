@@ -84,7 +84,7 @@ class Table:
                     if position >= len(header) or header[position] not in self._ignored:
                         self.doubts.append((word, f"{part.label}, {sentence}"))
 
-    def place(self, number: int) -> str:
+    def location(self, number: int) -> str:
         """Return the place of a row for people: row 3, with its sheet or file if there are several."""
         part = max(0, bisect.bisect_left(self._starts, number) - 1)
         in_part = number - self._starts[part] if self._starts else number
@@ -136,10 +136,10 @@ class Table:
     def _row(self, part: Part, number: int, header: list[str], cells: list[Cell]) -> Row:
         """Return the filled cells of a row, without those of ignored columns."""
         row: Row = {}
-        for place, cell in enumerate(cells):
+        for position, cell in enumerate(cells):
             if cell is None:
                 continue
-            name = header[place] if place < len(header) else ""
+            name = header[position] if position < len(header) else ""
             if name in self._ignored:
                 self.skipped += 1
             elif name:
@@ -149,26 +149,26 @@ class Table:
                     self.dated.setdefault(name, f"{part.label}, row {number} has the date {cell}")
             else:
                 raise Unreadable(
-                    f"{part.label}, row {number}: cell {place + 1} stands below no column name. Name the column, or put"
-                    ' "" into `ignore` of the mapping.'
+                    f"{part.label}, row {number}: cell {position + 1} stands below no column name. Name the column, or"
+                    ' put "" into `ignore` of the mapping.'
                 )
         return row
 
     def _check(self, part: Part, header: list[str], read: Count) -> None:
         """Raise Differs if the second count of a part differs."""
-        again = part.count()
-        if again.rows != read.rows:
+        recount = part.count()
+        if recount.rows != read.rows:
             rows = counted(read.rows, "row was", "rows were")
             raise Differs(
-                f"{part.label}: {rows} read, and {again.rows:,} counted. Both must be the same; nothing is certified."
+                f"{part.label}: {rows} read, and {recount.rows:,} counted. Both must be the same; nothing is certified."
             )
-        for place in sorted({*again.filled, *read.filled}):
-            if again.filled[place] != read.filled[place]:
-                cells = counted(read.filled[place], "filled cell was", "filled cells were")
-                column = header[place] if place < len(header) and header[place] else f"number {place + 1}"
+        for position in sorted({*recount.filled, *read.filled}):
+            if recount.filled[position] != read.filled[position]:
+                cells = counted(read.filled[position], "filled cell was", "filled cells were")
+                column = header[position] if position < len(header) and header[position] else f"number {position + 1}"
                 raise Differs(
                     f"{part.label}, column {column}: {cells} read, and"
-                    f" {again.filled[place]:,} counted. Both must be the same; nothing is certified."
+                    f" {recount.filled[position]:,} counted. Both must be the same; nothing is certified."
                 )
 
 

@@ -49,44 +49,44 @@ def _records(name: str, encoding: str, delimiter: str, line_end: str) -> Iterato
     opened_in = 0
     size = 0
     for number, line in enumerate(_lines(name, encoding, line_end.encode()), 1):
-        place = 0
+        start = 0
         if not opened_in and b'"' not in line:
             yield [len(cell) for cell in line.split(mark)]
             continue
         while True:
-            if not opened_in and line.startswith(b'"', place):
-                opened_in, size, place = number, 0, place + 1
+            if not opened_in and line.startswith(b'"', start):
+                opened_in, size, start = number, 0, start + 1
             if opened_in:
-                match = _TO_QUOTE.match(line, place)
-                end = match.end() if match else place
-                size += end - place
+                match = _TO_QUOTE.match(line, start)
+                end = match.end() if match else start
+                size += end - start
                 if end == len(line):
                     size += 1  # the line end is in the cell
                     break
-                opened_in, place = 0, end + 1
+                opened_in, start = 0, end + 1
             else:
                 size = 0
-            cut = line.find(mark, place)
-            size += (len(line) if cut < 0 else cut) - place
+            cut = line.find(mark, start)
+            size += (len(line) if cut < 0 else cut) - start
             sizes.append(size)
             if cut < 0:
                 yield sizes
                 sizes = []
                 break
-            place = cut + len(mark)
+            start = cut + len(mark)
     if opened_in:
         raise _OpenQuote(opened_in)
 
 
 def _lines(name: str, encoding: str, line_end: bytes) -> Iterator[bytes]:
     """Yield the lines without their ends, as bytes of the file or of UTF-8."""
-    rest = b""
+    remaining = b""
     for part in _bytes(name, encoding):
-        *whole, rest = (rest + part).split(line_end)
+        *whole, remaining = (remaining + part).split(line_end)
         for line in whole:
             yield line.removesuffix(b"\r")
-    if rest:
-        yield rest.removesuffix(b"\r")
+    if remaining:
+        yield remaining.removesuffix(b"\r")
 
 
 def _bytes(name: str, encoding: str) -> Iterator[bytes]:

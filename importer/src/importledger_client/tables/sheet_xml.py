@@ -35,14 +35,14 @@ class Scan(msgspec.Struct):
 
 def check_area(name: str, sheet: str) -> None:
     """Raise Unreadable if the area from the first to the outermost cells of a sheet is larger than MOST_CELLS."""
-    rows, last, rest = 0, 0, b""
+    rows, last, remaining = 0, 0, b""
     with _opened(name, sheet) as archive, archive.open(_path_of(archive, sheet)) as content:
         while part := content.read(_READ_BYTES):
-            rest += part
-            found = _CELL.findall(rest)
+            remaining += part
+            found = _CELL.findall(remaining)
             rows = max([rows, *(int(number) for _, number in found)])
             last = max([last, *(_position(letters.decode().upper()) for letters in {cell[0] for cell in found})])
-            rest = rest[-_LONGEST_START:]
+            remaining = remaining[-_LONGEST_START:]
     if rows * (last + 1) > MOST_CELLS:
         raise Unreadable(
             f"{name}, sheet {sheet} reaches to row {rows} and column {_letters(last)}, which is too large:"
@@ -60,7 +60,7 @@ def scan(name: str, sheet: str) -> Scan:
             number = int(row.get("r", number + 1))
             filled = _filled_cells(number, row, texts, widths, found.doubts)
             if filled and has_header:
-                found.count.add([True if place in filled else None for place in range(max(filled) + 1)])
+                found.count.add([True if position in filled else None for position in range(max(filled) + 1)])
             has_header = has_header or bool(filled)
     return found
 
@@ -87,25 +87,25 @@ def _elements(archive: zipfile.ZipFile, path: str, tag: str) -> Iterator[Element
 
 def _filled_cells(number: int, row: Element, texts: list[bool], widths: list[int], doubts: Doubts) -> set[int]:
     """Return the positions of the filled cells of a row."""
-    filled, place = set[int](), -1
+    filled, position = set[int](), -1
     for cell in row:
         if _name(cell) != "c":
             continue
         parts = {_name(part): part for part in cell}
         match = _LETTERS.match(cell.get("r", ""))
-        place = _position(match.group(1)) if match else place + 1
-        name = f"cell {cell.get('r') or _letters(place) + str(number)}"
+        position = _position(match.group(1)) if match else position + 1
+        name = f"cell {cell.get('r') or _letters(position) + str(number)}"
         kind, value = cell.get("t", "n"), (parts["v"].text or "") if "v" in parts else ""
         if "f" in parts and not value and kind != "str":
-            doubts.add(place, "", name, _WITHOUT_VALUE)
+            doubts.add(position, "", name, _WITHOUT_VALUE)
         elif kind == "e":
-            doubts.add(place, value, name, _ERROR.format(value))
+            doubts.add(position, value, name, _ERROR.format(value))
         elif _is_filled(parts, kind, value, texts):
-            filled.add(place)
+            filled.add(position)
             style = int(cell.get("s", 0))
             width = widths[style] if kind == "n" and style < len(widths) else 0
             if width > len(value.lstrip("-")):
-                doubts.add(place, "", name, _ZEROS.format(width))
+                doubts.add(position, "", name, _ZEROS.format(width))
     return filled
 
 
@@ -167,6 +167,6 @@ def _letters(position: int) -> str:
     letters = ""
     position += 1
     while position:
-        position, rest = divmod(position - 1, 26)
-        letters = chr(65 + rest) + letters
+        position, remaining = divmod(position - 1, 26)
+        letters = chr(65 + remaining) + letters
     return letters

@@ -34,8 +34,8 @@ class Doubts:
         self._first: dict[tuple[int, str], str] = {}
         self._cells = collections.Counter[tuple[int, str]]()
 
-    def add(self, position: int, word: str, place: str, problem: str) -> None:
-        self._first.setdefault((position, word), f"{place} {problem}")
+    def add(self, position: int, word: str, location: str, problem: str) -> None:
+        self._first.setdefault((position, word), f"{location} {problem}")
         self._cells[position, word] += 1
 
     def items(self) -> Iterator[tuple[int, str, str]]:
@@ -54,7 +54,7 @@ class Count(msgspec.Struct):
     def add(self, cells: list[Any]) -> None:
         """Count one row. A cell is filled unless it is None."""
         self.rows += 1
-        self.filled.update(place for place, cell in enumerate(cells) if cell is not None)
+        self.filled.update(location for location, cell in enumerate(cells) if cell is not None)
 
 
 class Part(Protocol):

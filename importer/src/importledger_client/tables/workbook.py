@@ -53,12 +53,12 @@ class Sheet:
 
     def _cells(self) -> Iterator[tuple[int, list[Cell]]]:
         """Yield the rows from the header on, each from the first column of the sheet."""
-        top, left = self._sheet.start
+        top, first_column = self._sheet.start
         for number, cells in enumerate(self._sheet.iter_rows(), top + 1):
-            row: list[Cell] = [None] * left + [_plain(cell) for cell in cells]
-            for place, cell in enumerate(row):
+            row: list[Cell] = [None] * first_column + [_plain(cell) for cell in cells]
+            for position, cell in enumerate(row):
                 if isinstance(cell, int | Decimal) and not -_EXACT < cell < _EXACT:
-                    self._doubts.add(place, "", f"row {number}", _ROUNDED)
+                    self._doubts.add(position, "", f"row {number}", _ROUNDED)
             yield number, row
 
 

@@ -1,4 +1,4 @@
-"""Judge the lines of a batch: decode them and check all rules. This needs CPU time and no database, in any process.
+"""Check the lines of a batch: decode them and apply all rules. This needs CPU time and no database, in any process.
 
 Input and output are Structs that can be sent between processes.
 """
@@ -28,7 +28,7 @@ INVALID = "account_failed_validation"
 logger = structlog.get_logger()
 
 
-class Question(msgspec.Struct, frozen=True):
+class CheckRequest(msgspec.Struct, frozen=True):
     """Lines to check. `terms` are those of the suppliers that the caller may access, by code."""
 
     lines: list[bytes]
@@ -38,7 +38,7 @@ class Question(msgspec.Struct, frozen=True):
     at: datetime
 
 
-class Judged(msgspec.Struct, frozen=True):
+class CheckedLine(msgspec.Struct, frozen=True):
     """Result of checking a line: why it is refused (`code`, "" if it is not), or the command that stages it.
 
     `supplier` and `external` are "" if the line does not state them, or the caller may not access the supplier.
@@ -53,29 +53,29 @@ class Judged(msgspec.Struct, frozen=True):
     payload: Payload | None = None
 
 
-def judge_lines(question: Question) -> list[Judged]:
+def check_lines(request: CheckRequest) -> list[CheckedLine]:
     """Check the lines, and return a result for each. A line whose check fails unexpectedly is refused."""
-    judgements: list[Judged] = []
+    results: list[CheckedLine] = []
     listed = 0
-    for line in question.lines:
-        judged = _judged_safely(line, question, problems_listed(listed))
-        listed += len(judged.errors) + len(judged.warnings)
-        judgements.append(judged)
-    return judgements
+    for line in request.lines:
+        result = _check_safely(line, request, problems_listed(listed))
+        listed += len(result.errors) + len(result.warnings)
+        results.append(result)
+    return results
 
 
-def _judged_safely(line: bytes, question: Question, most: int) -> Judged:
+def _check_safely(line: bytes, request: CheckRequest, limit: int) -> CheckedLine:
     try:
-        return judge_line(line, question, most)
+        return check_line(line, request, limit)
     except NotJson as error:
-        return Judged(code="parse_error", errors=(Problem("non_field_errors", "parse_error", error.detail),))
+        return CheckedLine(code="parse_error", errors=(Problem("non_field_errors", "parse_error", error.detail),))
     except TooMuchWork as error:
-        return Judged(
+        return CheckedLine(
             code="request_too_large", errors=(Problem("non_field_errors", "request_too_large", error.detail),)
         )
     except Exception as error:  # one line must not lose the others
-        logger.exception("line could not be judged", reason=type(error).__name__)
-        return Judged(code="error", errors=(Problem("non_field_errors", "error", unexpected(error)),))
+        logger.exception("line could not be checked", reason=type(error).__name__)
+        return CheckedLine(code="error", errors=(Problem("non_field_errors", "error", unexpected(error)),))
 
 
 def unexpected(error: Exception) -> Sentence:
@@ -87,32 +87,32 @@ def unexpected(error: Exception) -> Sentence:
     )
 
 
-def judge_line(line: bytes, question: Question, most: int = MAX_PROBLEMS) -> Judged:
-    """Check a line as the endpoint of single accounts checks a body. List at most `most` problems.
+def check_line(line: bytes, request: CheckRequest, limit: int = MAX_PROBLEMS) -> CheckedLine:
+    """Check a line as the endpoint of single accounts checks a body. List at most `limit` problems.
 
     Raises NotJson, TooMuchWork.
     """
-    submission = sent_submission(line, with_digest=question.mode != "validate")
+    submission = sent_submission(line, with_digest=request.mode != "validate")
     account = submission.account
     supplier = account.import_supplier if submission.states("import_supplier") else ""
     external = account.external_account_number if submission.states("external_account_number") else ""
-    occasion = Occasion.VALIDATE if question.mode == "validate" else Occasion.CREATE
-    if question.mode == "dry_run":
+    occasion = Occasion.VALIDATE if request.mode == "validate" else Occasion.CREATE
+    if request.mode == "dry_run":
         task = msgspec.structs.replace(submission.task, is_dry_run=True)
         submission = msgspec.structs.replace(submission, task=task)
-    judged = judge(submission, question.terms.get(supplier, Terms()), question.at, occasion)
-    warnings = warnings_of(judged)[:most]
-    if supplier and supplier not in question.terms:
-        return _refused("", external, [UNKNOWN_SUPPLIER, *judged.problems], (), most)
-    if judged.problems:
-        return _refused(supplier, external, judged.problems, warnings, most)
-    if question.mode == "validate":
-        return Judged(supplier, external, "", (), warnings)
+    judgement = judge(submission, request.terms.get(supplier, Terms()), request.at, occasion)
+    warnings = warnings_of(judgement)[:limit]
+    if supplier and supplier not in request.terms:
+        return _refused("", external, [UNKNOWN_SUPPLIER, *judgement.problems], (), limit)
+    if judgement.problems:
+        return _refused(supplier, external, judgement.problems, warnings, limit)
+    if request.mode == "validate":
+        return CheckedLine(supplier, external, "", (), warnings)
     payload = Payload.of(line, noted_of(line, account))
-    return Judged(supplier, external, "", (), warnings, staging_of(judged, payload, question.run), payload)
+    return CheckedLine(supplier, external, "", (), warnings, staging_of(judgement, payload, request.run), payload)
 
 
 def _refused(
-    supplier: str, external: str, problems: Sequence[Problem], warnings: tuple[Problem, ...], most: int
-) -> Judged:
-    return Judged(supplier, external, INVALID, tuple(bounded(problems, most)), warnings)
+    supplier: str, external: str, problems: Sequence[Problem], warnings: tuple[Problem, ...], limit: int
+) -> CheckedLine:
+    return CheckedLine(supplier, external, INVALID, tuple(bounded(problems, limit)), warnings)

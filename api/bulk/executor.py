@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 import structlog
 
-from api.bulk.judging import Judged, Question, judge_lines
-from api.http.limits import MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE, MAX_JUDGING_S
-from api.http.shares import Shares
+from api.bulk.checking import CheckedLine, CheckRequest, check_lines
+from api.http.concurrency_limit import ConcurrencyLimit
+from api.http.limits import MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE, MAX_CHECK_S
 from schemas.sentence import Sentence
 from system.parallel import belong_to, spawned
 from system.processors import usable_cores
@@ -25,11 +25,11 @@ from telemetry.log import arguments_for_children, begin_process
 
 THREADS = 4
 HELPERS = min(2, usable_cores())
-WORTH_IT = 3
+HELPERS_AFTER_BATCHES = 3
 """Batches that a process checks before it starts helpers. For a few lines they would start too late."""
 NICENESS = 2
 """CPU niceness of helpers: bulk imports wait for workers and other requests."""
-COUNT_PATIENCE_S = 15.0
+COUNT_TIMEOUT_S = 15.0
 """Longest wait for a run's counts to be stored [seconds]. Beyond it the request ends without these receipts."""
 
 T = TypeVar("T")
@@ -43,14 +43,14 @@ _FULL = Sentence(
 )
 
 
-class Workshop:
+class BulkExecutor:
     """Threads, helper processes and the limit of requests that all bulk requests of an api process share.
 
     Each application has one, and closes it when it stops.
     """
 
     def __init__(self) -> None:
-        self.places = Shares(MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE, _FULL)
+        self.concurrency = ConcurrencyLimit(MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE, _FULL)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="bulk")
         self._helpers: Executor | None = None
         self._started: Future[int] | None = None
@@ -59,24 +59,24 @@ class Workshop:
 
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """Run a blocking call in a thread, with the context variables of its request, and return its result."""
-        known = partial(copy_context().run, work, *arguments)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, known)
+        bound_work = partial(copy_context().run, work, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, bound_work)
 
-    async def judge(self, question: Question) -> Sequence[Judged]:
+    async def check(self, request: CheckRequest) -> Sequence[CheckedLine]:
         """Check the lines in a helper process, or in a thread of this process. Return a result for each line."""
         self._batches += 1
-        if self._helpers is None and self._batches > WORTH_IT and not self._is_closed:
+        if self._helpers is None and self._batches > HELPERS_AFTER_BATCHES and not self._is_closed:
             self._helpers = spawned(HELPERS, _begin, (*arguments_for_children(), os.getpid()))
             self._started = self._helpers.submit(os.getpid)
         helpers = self._helpers
         if helpers is not None and self._started is not None and self._started.done():
             try:
-                return await asyncio.wrap_future(helpers.submit(_judge_in_time, question))
+                return await asyncio.wrap_future(helpers.submit(_check_in_time, request))
             except Exception as error:  # a helper died, took too long, or failed: check the batch here
                 logger.warning("helper process failed", reason=type(error).__name__)
                 if isinstance(error, BrokenExecutor) and self._helpers is helpers:
                     self._helpers = None
-        return await asyncio.to_thread(judge_lines, question)
+        return await asyncio.to_thread(check_lines, request)
 
     async def close(self) -> None:
         self._is_closed, helpers, self._helpers = True, self._helpers, None
@@ -92,10 +92,10 @@ def _begin(level: str, form: str, parent: int) -> None:
     belong_to(parent)
 
 
-def _judge_in_time(question: Question) -> Sequence[Judged]:
-    """Check the lines. Beyond MAX_JUDGING_S, SIGALRM ends this helper, and the api checks the batch itself."""
-    signal.setitimer(signal.ITIMER_REAL, MAX_JUDGING_S)
+def _check_in_time(request: CheckRequest) -> Sequence[CheckedLine]:
+    """Check the lines. Beyond MAX_CHECK_S, SIGALRM ends this helper, and the api checks the batch itself."""
+    signal.setitimer(signal.ITIMER_REAL, MAX_CHECK_S)
     try:
-        return judge_lines(question)
+        return check_lines(request)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 
-class SharedTurns:
+class SharedRuns:
     """Runs the work as often as needed, and never twice at a time."""
 
     def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -12,7 +12,7 @@ class SharedTurns:
         self._running: asyncio.Task[None] | None = None
         self._next: asyncio.Task[None] | None = None
 
-    async def turn(self) -> None:
+    async def run(self) -> None:
         """Return after a run that began after this call. Raises the errors of that run.
 
         A caller that is cancelled does not cancel the run.
@@ -29,7 +29,7 @@ class SharedTurns:
         await self._work()
 
 
-def _retrieve(turn: asyncio.Task[None]) -> None:
+def _retrieve(run: asyncio.Task[None]) -> None:
     """Read the error, so that asyncio does not report it when no caller is left."""
-    if not turn.cancelled():
-        turn.exception()
+    if not run.cancelled():
+        run.exception()

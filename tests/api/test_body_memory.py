@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from api.http.limits import MAX_NETWORK_HELD_BYTES, MAX_STRANGER_BODY_BYTES, MAX_STRANGER_HELD_BYTES
+from api.http.limits import MAX_ANONYMOUS_BODY_BYTES, MAX_ANONYMOUS_HELD_BYTES, MAX_NETWORK_HELD_BYTES
 from api.http.networks import network_of
-from api.http.responses import Room, release
+from api.http.responses import BodyMemory, release
 from api.http.status_codes import ApiError
 from console.access.transport import Transport
 from embedded.postgres import PostgresUrls
@@ -24,8 +24,8 @@ from tests.support.serving import running
 
 TOKENS = "/v1/graphql/"
 OBTAIN = "mutation($key: String!) { obtainToken(input: {organizationSecretKey: $key}) { token } }"
-NETWORKS = [f"127.0.{number}.1" for number in range(1, MAX_STRANGER_HELD_BYTES // MAX_NETWORK_HELD_BYTES + 2)]
-OF_ONE = MAX_NETWORK_HELD_BYTES // MAX_STRANGER_BODY_BYTES
+NETWORKS = [f"127.0.{number}.1" for number in range(1, MAX_ANONYMOUS_HELD_BYTES // MAX_NETWORK_HELD_BYTES + 2)]
+OF_ONE = MAX_NETWORK_HELD_BYTES // MAX_ANONYMOUS_BODY_BYTES
 """Bodies of one network that there is room for."""
 
 
@@ -35,8 +35,8 @@ def slow_body(service: RunningService, address: str, forwarded: str = "") -> soc
     connection = socket.create_connection((host, int(port)), timeout=30, source_address=(address, 0))
     head = f"POST {TOKENS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     head += f"X-Forwarded-For: {forwarded}\r\n" if forwarded else ""
-    connection.sendall(f"{head}Content-Length: {MAX_STRANGER_BODY_BYTES}\r\n\r\n".encode())
-    connection.sendall(b" " * (MAX_STRANGER_BODY_BYTES - 1))
+    connection.sendall(f"{head}Content-Length: {MAX_ANONYMOUS_BODY_BYTES}\r\n\r\n".encode())
+    connection.sendall(b" " * (MAX_ANONYMOUS_BODY_BYTES - 1))
     return connection
 
 
@@ -89,7 +89,7 @@ HOSTS = st.sampled_from([f"10.0.{network}.{host}" for network in range(4) for ho
 def test_a_network_holds_its_share_at_most_and_all_together_what_there_is(
     bodies: list[tuple[str, int, str]],
 ) -> None:
-    room = Room(of_body=40, of_one=100, of_all=200, timeout_s=1.0)
+    room = BodyMemory(per_body=40, per_holder=100, total=200, timeout_s=1.0)
     held: dict[int, tuple[str, int, Request]] = {}
     for number, (address, size, state) in enumerate(bodies):
         request = request_of(address)
@@ -115,7 +115,7 @@ def test_a_network_holds_its_share_at_most_and_all_together_what_there_is(
 
 
 def test_a_whole_body_finds_room_among_bodies_that_arrive() -> None:
-    room = Room(of_body=40, of_one=100, of_all=200, timeout_s=1.0)
+    room = BodyMemory(per_body=40, per_holder=100, total=200, timeout_s=1.0)
     cut: list[int] = []
     for number in range(8):
         request = request_of(f"10.0.{number % 4}.1")
@@ -124,7 +124,7 @@ def test_a_whole_body_finds_room_among_bodies_that_arrive() -> None:
         room.add(request, 25)
     room.add(request_of("10.0.9.1"), 1)
     assert cut == [0], "the one that has been arriving for longest"
-    whole = Room(of_body=40, of_one=100, of_all=100, timeout_s=1.0)
+    whole = BodyMemory(per_body=40, per_holder=100, total=100, timeout_s=1.0)
     whole.add(request_of("10.0.0.1"), 100)
     with pytest.raises(ApiError) as refused:
         whole.add(request_of("10.0.9.1"), 1)
@@ -135,7 +135,7 @@ def test_a_whole_body_finds_room_among_bodies_that_arrive() -> None:
 @pytest.mark.asvs("V5.2.1")
 def test_bodies_that_are_too_much_together_are_refused_and_let_go() -> None:
     """Bodies without an answer are held. Beyond the limit further ones get 503, until room is free again."""
-    held = Room(of_body=1_000, of_all=1_000, timeout_s=1.0)
+    held = BodyMemory(per_body=1_000, total=1_000, timeout_s=1.0)
     requests = [Request({"type": "http"}) for _ in range(3)]
     held.add(requests[0], 600)
     held.add(requests[1], 400)

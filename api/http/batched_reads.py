@@ -25,7 +25,7 @@ MAX_KEYS = 500
 """Keys per query. More wait for the next query."""
 
 
-class GatheredReads(Generic[K, V]):
+class BatchedReads(Generic[K, V]):
     """Looks values up by key with `query(connection, keys)`, which returns the values that exist.
 
     A query is sent after all its keys were requested, so each answer is as fresh as that of a query of its own.
@@ -38,15 +38,15 @@ class GatheredReads(Generic[K, V]):
     ) -> None:
         self._pool = pool
         self._query = query
-        self._asked: list[tuple[K, asyncio.Future[V | None]]] = []
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._requested: list[tuple[K, asyncio.Future[V | None]]] = []
+        self._running: set[asyncio.Task[None]] = set()
 
     async def read(self, key: K) -> V | None:
         """Return the value of the key; None if there is none. Raises StoreUnavailable."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[V | None] = loop.create_future()
-        self._asked.append((key, answer))
-        if len(self._asked) == 1:
+        self._requested.append((key, answer))
+        if len(self._requested) == 1:
             loop.call_soon(self._send)
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
@@ -56,16 +56,16 @@ class GatheredReads(Generic[K, V]):
 
     def _send(self) -> None:
         """Send the next queries, up to the limit."""
-        while self._asked and len(self._under_way) < MAX_QUERIES:
-            batch, self._asked = self._asked[:MAX_KEYS], self._asked[MAX_KEYS:]
+        while self._requested and len(self._running) < MAX_QUERIES:
+            batch, self._requested = self._requested[:MAX_KEYS], self._requested[MAX_KEYS:]
             waiting = [(key, answer) for key, answer in batch if not answer.done()]  # skip callers that gave up
             if waiting:
                 task = asyncio.ensure_future(self._answer(waiting))
-                self._under_way.add(task)
+                self._running.add(task)
                 task.add_done_callback(self._answered)
 
     def _answered(self, task: asyncio.Task[None]) -> None:
-        self._under_way.discard(task)
+        self._running.discard(task)
         self._send()
 
     async def _answer(self, waiting: Collection[tuple[K, asyncio.Future[V | None]]]) -> None:
@@ -73,19 +73,19 @@ class GatheredReads(Generic[K, V]):
             values = await read(self._pool, self._query, {key for key, _ in waiting})
         except psycopg.DataError as error:
             if len(waiting) == 1:
-                _refuse(waiting, error)
+                _fail(waiting, error)
                 return
             for caller in waiting:  # a key that the database cannot take fails alone
                 await self._answer([caller])
         except Exception as error:  # any error is raised to all callers
-            _refuse(waiting, error)
+            _fail(waiting, error)
         else:
             for key, answer in waiting:
                 if not answer.done():
                     answer.set_result(values.get(key))
 
 
-def _refuse(waiting: Iterable[tuple[Any, asyncio.Future[Any]]], error: Exception) -> None:
+def _fail(waiting: Iterable[tuple[Any, asyncio.Future[Any]]], error: Exception) -> None:
     for _, answer in waiting:
         if not answer.done():
             answer.set_exception(error)

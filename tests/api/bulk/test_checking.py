@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from api.bulk.judging import Question, judge_lines
+from api.bulk.checking import CheckRequest, check_lines
 from api.http.limits import FEW_PROBLEMS, MAX_BATCH_PROBLEMS
 from market.judging import Terms
 from schemas.reading.problems import ERRORS_TRUNCATED, MAX_PROBLEMS, LeftOut
@@ -15,7 +15,7 @@ from schemas.sentence import german_of
 
 def test_what_a_helper_finds_travels_whole_and_in_both_languages() -> None:
     line = b'{"import_supplier":"X","customers":[%s]}' % b",".join([b'{"mobile":1}'] * (MAX_PROBLEMS + 50))
-    judged = judge_lines(Question([line, b'{"a":"\\ud800"}'], {"X": Terms()}, "create", "", datetime.now(UTC)))
+    judged = check_lines(CheckRequest([line, b'{"a":"\\ud800"}'], {"X": Terms()}, "create", "", datetime.now(UTC)))
     travelled = pickle.loads(pickle.dumps(judged))
     assert travelled == judged
     last = travelled[0].errors[-1]
@@ -32,7 +32,7 @@ def test_what_a_helper_finds_travels_whole_and_in_both_languages() -> None:
 def test_of_many_problems_later_lines_of_a_batch_list_fewer() -> None:
     line = msgspec.json.encode({f"unknown_{number}": 1 for number in range(2 * MAX_PROBLEMS)})
     lines = MAX_BATCH_PROBLEMS // MAX_PROBLEMS + 5
-    found = judge_lines(Question([line] * lines, {}, "validate", "", datetime.now(UTC)))
+    found = check_lines(CheckRequest([line] * lines, {}, "validate", "", datetime.now(UTC)))
     assert [len(judged.errors) for judged in found] == [MAX_PROBLEMS] * (lines - 5) + [FEW_PROBLEMS] * 5
     whole = {
         len(judged.errors) - 1 + last.left_out for judged in found if isinstance(last := judged.errors[-1], LeftOut)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.http.shared_turns import SharedTurns
+from api.http.shared_runs import SharedRuns
 
 
 @given(st.lists(st.integers(min_value=0, max_value=4), min_size=1, max_size=20))
@@ -23,16 +23,16 @@ def test_a_call_returns_after_a_turn_that_began_after_it_and_turns_never_overlap
         await asyncio.sleep(0)
         ended += 1
 
-    async def call(turns: SharedTurns, pause: int) -> None:
+    async def call(runs: SharedRuns, pause: int) -> None:
         for _ in range(pause):
             await asyncio.sleep(0)
         before = begun
-        await turns.turn()
+        await runs.run()
         assert ended > before
 
     async def all_call() -> None:
-        turns = SharedTurns(work)
-        await asyncio.gather(*(call(turns, pause) for pause in pauses))
+        runs = SharedRuns(work)
+        await asyncio.gather(*(call(runs, pause) for pause in pauses))
 
     asyncio.run(all_call())
     assert begun <= len(pauses)
@@ -46,9 +46,9 @@ def test_an_error_is_raised_to_all_callers_of_its_turn_and_the_next_turn_runs() 
             raise error
 
     async def call() -> Sequence[BaseException | None]:
-        turns = SharedTurns(work)
-        failed = await asyncio.gather(turns.turn(), turns.turn(), return_exceptions=True)
-        await turns.turn()
+        runs = SharedRuns(work)
+        failed = await asyncio.gather(runs.run(), runs.run(), return_exceptions=True)
+        await runs.run()
         return failed
 
     assert [str(error) for error in asyncio.run(call())] == ["first", "first"]
@@ -62,7 +62,7 @@ def test_a_caller_that_stops_waiting_does_not_end_the_turn() -> None:
             await asyncio.sleep(0.01)
             done.set()
 
-        waiting = asyncio.ensure_future(SharedTurns(work).turn())
+        waiting = asyncio.ensure_future(SharedRuns(work).run())
         await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.http.beside import beside, in_steps
-from api.http.limits import MAX_AT_ONCE_BYTES, MAX_MEDIUM_BYTES, MAX_TOGETHER
+from api.http.body_checks import run_on_body, run_steps
+from api.http.limits import MAX_AT_ONCE_BYTES, MAX_BATCH_BODIES, MAX_MEDIUM_BYTES
 from system.steps import Steps
 
 SMALL, MEDIUM = b"{}", bytes(MAX_AT_ONCE_BYTES + 1)
@@ -30,7 +30,7 @@ def test_each_step_is_done_for_all_before_the_next() -> None:
         return number
 
     async def together() -> list[int]:
-        return await asyncio.gather(*(in_steps(SMALL, work(number)) for number in range(3)))
+        return await asyncio.gather(*(run_steps(SMALL, work(number)) for number in range(3)))
 
     assert asyncio.run(together()) == [0, 1, 2]
     assert done == [(step, number) for step in ("read", "judged") for number in range(3)]
@@ -42,7 +42,7 @@ GONE = asyncio.CancelledError
 @given(
     st.lists(
         st.tuples(st.integers(0, 3), st.one_of(st.integers(), st.just(ValueError), st.just(GONE))),
-        max_size=2 * MAX_TOGETHER,
+        max_size=2 * MAX_BATCH_BODIES,
     )
 )
 def test_everybody_gets_what_their_own_work_gives(works: list[tuple[int, Any]]) -> None:
@@ -58,7 +58,7 @@ def test_everybody_gets_what_their_own_work_gives(works: list[tuple[int, Any]]) 
         return outcome
 
     async def together() -> list[Any]:
-        tasks = [asyncio.ensure_future(in_steps(SMALL, work(number, *task))) for number, task in enumerate(works)]
+        tasks = [asyncio.ensure_future(run_steps(SMALL, work(number, *task))) for number, task in enumerate(works)]
         await asyncio.sleep(0)
         for task, (_, outcome) in zip(tasks, works, strict=True):
             if outcome is GONE:
@@ -75,7 +75,7 @@ def test_everybody_gets_what_their_own_work_gives(works: list[tuple[int, Any]]) 
     assert began == [number for number, (_, outcome) in enumerate(works) if outcome is not GONE]
 
 
-@pytest.mark.parametrize(("body", "most"), [(SMALL, MAX_TOGETHER), (MEDIUM, 1), (LARGE, 1)])
+@pytest.mark.parametrize(("body", "most"), [(SMALL, MAX_BATCH_BODIES), (MEDIUM, 1), (LARGE, 1)])
 def test_so_many_are_begun_and_not_ended_at_a_time(body: bytes, most: int) -> None:
     begun, seen = 0, [0]
 
@@ -88,7 +88,7 @@ def test_so_many_are_begun_and_not_ended_at_a_time(body: bytes, most: int) -> No
         begun -= 1
 
     async def together() -> None:
-        await asyncio.gather(*(in_steps(body, work()) for _ in range(3 * MAX_TOGETHER)))
+        await asyncio.gather(*(run_steps(body, work()) for _ in range(3 * MAX_BATCH_BODIES)))
 
     asyncio.run(together())
     assert (max(seen), begun) == (most, 0)
@@ -98,8 +98,8 @@ def test_nobody_waits_for_what_is_worked_on_in_another_thread() -> None:
     go_on = threading.Event()
 
     async def together() -> list[str]:
-        waiting = [asyncio.ensure_future(beside(body, go_on.wait)) for body in (LARGE, LARGE)]
-        answered = [await asyncio.wait_for(beside(body, str, "answered"), 10) for body in (SMALL, MEDIUM)]
+        waiting = [asyncio.ensure_future(run_on_body(body, go_on.wait)) for body in (LARGE, LARGE)]
+        answered = [await asyncio.wait_for(run_on_body(body, str, "answered"), 10) for body in (SMALL, MEDIUM)]
         go_on.set()
         await asyncio.gather(*waiting)
         return answered
@@ -118,8 +118,8 @@ def test_a_work_that_stops_the_loop_leaves_the_others_theirs() -> None:
         return "done"
 
     loop = asyncio.new_event_loop()
-    stopped = loop.create_task(in_steps(SMALL, stop()))
-    other = loop.create_task(in_steps(SMALL, other_work()))
+    stopped = loop.create_task(run_steps(SMALL, stop()))
+    other = loop.create_task(run_steps(SMALL, other_work()))
     with pytest.raises(KeyboardInterrupt):
         loop.run_until_complete(other)
     assert loop.run_until_complete(asyncio.wait_for(other, 5)) == "done"
@@ -143,7 +143,7 @@ def test_of_work_that_fails_nothing_is_kept() -> None:
         read = Read()
         references.append(weakref.ref(read))
         with suppress(ValueError):
-            await beside(SMALL, work, read)
+            await run_on_body(SMALL, work, read)
 
     async def together() -> None:
         await asyncio.gather(run(fail), run(id))

@@ -9,7 +9,7 @@ from api.http.status_codes import ApiError
 from schemas.sentence import Sentence
 
 
-class Occupant(Protocol):
+class Requester(Protocol):
     """Caller or user who makes a long request."""
 
     @property
@@ -22,28 +22,28 @@ class Occupant(Protocol):
         """
 
 
-class Shares:
-    """Counts the concurrent requests of each organisation: at most `of_one`, and `most` of all together."""
+class ConcurrencyLimit:
+    """Counts the concurrent requests of each organisation: at most `per_organisation`, and `total` of all together."""
 
-    def __init__(self, most: int, of_one: int, full: Sentence, *, retry_after_s: int = 1) -> None:
-        self._most = most
-        self._of_one = of_one
+    def __init__(self, total: int, per_organisation: int, full: Sentence, *, retry_after_s: int = 1) -> None:
+        self._total = total
+        self._per_organisation = per_organisation
         self._full = full
         self._retry_after_s = retry_after_s
-        self._held: Counter[str] = Counter()
+        self._running: Counter[str] = Counter()
 
     def refuse_full(self, organisation: str) -> None:
         """Raise ApiError 503 if the limit of all requests, or of this organisation's, is reached."""
-        if self._held.total() >= self._most or self._held[organisation] >= self._of_one:
+        if self._running.total() >= self._total or self._running[organisation] >= self._per_organisation:
             raise ApiError(503, self._full, headers={"Retry-After": str(self._retry_after_s)})
 
     @contextlib.contextmanager
-    def place(self, organisation: str) -> Iterator[None]:
+    def slot(self, organisation: str) -> Iterator[None]:
         """Count a request until the end of the block. Raises ApiError 503 if a limit is reached."""
         self.refuse_full(organisation)
-        self._held[organisation] += 1
+        self._running[organisation] += 1
         try:
             yield
         finally:
-            self._held[organisation] -= 1
-            self._held += Counter()  # removes organisations without requests
+            self._running[organisation] -= 1
+            self._running += Counter()  # removes organisations without requests

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
+from api.http.batched_reads import MAX_QUERIES, BatchedReads
 from api.http.database import reading_pool
-from api.http.gathered_reads import MAX_QUERIES, GatheredReads
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import CancelImport, stream_of
 from eventstore.errors import StoreUnavailable
@@ -17,7 +17,7 @@ from eventstore.log.ledger import Ledger
 from projections.views.import_status import import_statuses
 from tests.support.make import NOON, stage
 
-Statuses = GatheredReads[tuple[str, str], Any]
+Statuses = BatchedReads[tuple[str, str], Any]
 LOCK = 4711
 
 
@@ -27,7 +27,7 @@ def read_with(database: PostgresUrls, work: Callable[["Queries", Statuses], Awai
     async def run() -> tuple[Any, Queries]:
         async with reading_pool(database.service, size=4, is_for_read=True) as pool:
             queries = Queries()
-            return await work(queries, GatheredReads(pool, queries.statuses)), queries
+            return await work(queries, BatchedReads(pool, queries.statuses)), queries
 
     return asyncio.run(run())
 

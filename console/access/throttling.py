@@ -17,7 +17,7 @@ FREE_OF_PAIR, FREE_OF_ADDRESS, FREE_OF_ACCOUNT = 5, 20, 10
 """Failures before the first wait or delay."""
 
 
-class Tries(msgspec.Struct, frozen=True):
+class ThrottleKeys(msgspec.Struct, frozen=True):
     """Names under which one try is counted. After a correct password, the try is not counted."""
 
     account: str
@@ -25,7 +25,7 @@ class Tries(msgspec.Struct, frozen=True):
     pair: str
 
     @classmethod
-    def of(cls, name: str, address: str) -> "Tries":
+    def of(cls, name: str, address: str) -> "ThrottleKeys":
         """Return the names for `name`, the id of a user or an unknown e-mail address, at a network address."""
         account, host = name.strip().lower(), host_of(address)
         return cls(f"account {account}", f"address {host}", f"pair {account} {host}")
@@ -35,23 +35,23 @@ class Tries(msgspec.Struct, frozen=True):
         return [self.account, self.address, self.pair]
 
 
-def wait_s(failures: Mapping[str, Failures], tries: Tries, at: datetime) -> float:
+def wait_s(failures: Mapping[str, Failures], keys: ThrottleKeys, at: datetime) -> float:
     """Return the seconds until the next try is allowed; 0 if it is allowed now."""
     return max(
-        _left_s(failures.get(tries.pair), FREE_OF_PAIR, MAX_PAIR_WAIT_S, at),
-        _left_s(failures.get(tries.address), FREE_OF_ADDRESS, MAX_ADDRESS_WAIT_S, at),
+        _remaining_s(failures.get(keys.pair), FREE_OF_PAIR, MAX_PAIR_WAIT_S, at),
+        _remaining_s(failures.get(keys.address), FREE_OF_ADDRESS, MAX_ADDRESS_WAIT_S, at),
     )
 
 
-def delay_s(failures: Mapping[str, Failures], tries: Tries) -> float:
+def delay_s(failures: Mapping[str, Failures], keys: ThrottleKeys) -> float:
     """Return the seconds by which the answer is delayed, whether the password is correct or not."""
-    known = failures.get(tries.account)
-    return 0.0 if known is None else min(MAX_DELAY_S, max(0, known.number - FREE_OF_ACCOUNT) * 0.5)
+    failures_of_key = failures.get(keys.account)
+    return 0.0 if failures_of_key is None else min(MAX_DELAY_S, max(0, failures_of_key.number - FREE_OF_ACCOUNT) * 0.5)
 
 
-def _left_s(known: Failures | None, free: int, most_s: int, at: datetime) -> float:
+def _remaining_s(failures_of_key: Failures | None, free: int, most_s: int, at: datetime) -> float:
     """Return the rest of a wait that doubles with each failure after the `free` ones, in seconds."""
-    if known is None or known.number < free:
+    if failures_of_key is None or failures_of_key.number < free:
         return 0.0
-    whole_s = float(min(most_s, 1 << min(known.number - free + 1, 20)))
-    return max(0.0, whole_s - (at - known.last_at).total_seconds())
+    full_wait_s = float(min(most_s, 1 << min(failures_of_key.number - free + 1, 20)))
+    return max(0.0, full_wait_s - (at - failures_of_key.last_at).total_seconds())

@@ -20,46 +20,46 @@ from contextvars import Context
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from api.http.limits import MAX_AT_ONCE_BYTES, MAX_MEDIUM_BYTES, MAX_TOGETHER
+from api.http.limits import MAX_AT_ONCE_BYTES, MAX_BATCH_BODIES, MAX_MEDIUM_BYTES
 from system.steps import Steps, to_the_end
 
 T = TypeVar("T")
 
-_medium, _large = (ThreadPoolExecutor(1, name) for name in ("beside", "beside-large"))
+_medium, _large = (ThreadPoolExecutor(1, name) for name in ("bodies", "large-bodies"))
 
 
-class _Turns:
+class _StepQueue:
     """Queue of small bodies to check in the next iterations of an event loop. Runs without context variables."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._context = Context()
         self._waiting: deque[tuple[asyncio.Future[Any], Steps[Any]]] = deque()
-        self._begun: deque[tuple[asyncio.Future[Any], Steps[Any]]] = deque()
+        self._running: deque[tuple[asyncio.Future[Any], Steps[Any]]] = deque()
 
-    def do(self, steps: Steps[T]) -> "asyncio.Future[T]":
+    def add(self, steps: Steps[T]) -> "asyncio.Future[T]":
         future: asyncio.Future[T] = self._loop.create_future()
-        if not self._waiting and not self._begun:
-            self._loop.call_soon(self._do_some, context=self._context)
+        if not self._waiting and not self._running:
+            self._loop.call_soon(self._run_batch, context=self._context)
         self._waiting.append((future, steps))
         return future
 
-    def _do_some(self) -> None:
-        begun, waiting = self._begun, self._waiting
-        while waiting and len(begun) < MAX_TOGETHER:
-            begun.append(waiting.popleft())
+    def _run_batch(self) -> None:
+        running, waiting = self._running, self._waiting
+        while waiting and len(running) < MAX_BATCH_BODIES:
+            running.append(waiting.popleft())
         try:
-            while begun:
-                if _goes_on(*begun[0]):
-                    begun.rotate(-1)
+            while running:
+                if _run_step(*running[0]):
+                    running.rotate(-1)
                 else:
-                    begun.popleft()
+                    running.popleft()
         finally:
-            if waiting or begun:
-                self._loop.call_soon(self._do_some, context=self._context)
+            if waiting or running:
+                self._loop.call_soon(self._run_batch, context=self._context)
 
 
-def _goes_on(future: "asyncio.Future[T]", steps: Steps[T]) -> bool:
+def _run_step(future: "asyncio.Future[T]", steps: Steps[T]) -> bool:
     """Run the next step, unless its caller has gone. Return False after the last step."""
     try:
         if not future.done():
@@ -77,10 +77,10 @@ def _goes_on(future: "asyncio.Future[T]", steps: Steps[T]) -> bool:
     return False
 
 
-_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary()
+_queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _StepQueue] = WeakKeyDictionary()
 
 
-async def in_steps(body: bytes, steps: Steps[T]) -> T:
+async def run_steps(body: bytes, steps: Steps[T]) -> T:
     """Run the steps of the work on this body, and return its result. Raises its error.
 
     The steps run in a thread if the body is large. They must not depend on the caller's context variables.
@@ -88,17 +88,17 @@ async def in_steps(body: bytes, steps: Steps[T]) -> T:
     loop = asyncio.get_running_loop()
     if len(body) > MAX_AT_ONCE_BYTES:
         return await loop.run_in_executor(_medium if len(body) <= MAX_MEDIUM_BYTES else _large, to_the_end, steps)
-    turns = _turns.get(loop)
-    if turns is None:
-        turns = _turns[loop] = _Turns(loop)
-    return await turns.do(steps)
+    queue = _queues.get(loop)
+    if queue is None:
+        queue = _queues[loop] = _StepQueue(loop)
+    return await queue.add(steps)
 
 
-async def beside(body: bytes, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
-    """Run work of a single step on this body as `in_steps` does, and return its result. Raises its error."""
-    return await in_steps(body, _at_once(work, *arguments, **named))
+async def run_on_body(body: bytes, work: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
+    """Run work of a single step on this body as `run_steps` does, and return its result. Raises its error."""
+    return await run_steps(body, _single_step(work, *arguments, **keywords))
 
 
-def _at_once(work: Callable[..., T], *arguments: Any, **named: Any) -> Steps[T]:
+def _single_step(work: Callable[..., T], *arguments: Any, **keywords: Any) -> Steps[T]:
     yield from ()
-    return work(*arguments, **named)
+    return work(*arguments, **keywords)

@@ -37,7 +37,7 @@ def kinds_of(external: str | None, content: bytes, errors: Iterable[FieldError])
         yield kind_of(error), Sample(external or "", value, error.detail)
 
 
-class Tally:
+class ErrorCounts:
     """Accounts by kind of error. An account counts once for each kind."""
 
     def __init__(self) -> None:
@@ -55,22 +55,22 @@ class Tally:
             self.samples.setdefault(kind, sample)
         self._sets[frozenset(found)] += 1
 
-    def most(self) -> list[Kind]:
+    def most_frequent(self) -> list[Kind]:
         """Return the kinds, most accounts first."""
         return sorted(self.numbers, key=lambda kind: (-self.numbers[kind], kind))
 
     def clears(self, kinds: Iterable[Kind]) -> float:
         """Return the share of accounts that have only errors of these kinds [percent]."""
-        wanted = frozenset(kinds)
-        cleared = sum(times for found, times in self._sets.items() if found <= wanted)
+        chosen_kinds = frozenset(kinds)
+        cleared = sum(times for found, times in self._sets.items() if found <= chosen_kinds)
         return 100 * cleared / self.accounts if self.accounts else 0.0
 
-    def best(self, most: int = MOST_KINDS) -> list[Kind]:
+    def best(self, limit: int = MOST_KINDS) -> list[Kind]:
         """Return the few kinds whose correction clears the most accounts, chosen one after the other."""
         chosen: list[Kind] = []
-        while len(chosen) < min(most, len(self.numbers)) and self.clears(chosen) < 100:
-            rest = [kind for kind in self.most() if kind not in chosen]
-            chosen.append(max(rest, key=lambda kind: (self.clears([*chosen, kind]), self.numbers[kind])))
+        while len(chosen) < min(limit, len(self.numbers)) and self.clears(chosen) < 100:
+            remaining = [kind for kind in self.most_frequent() if kind not in chosen]
+            chosen.append(max(remaining, key=lambda kind: (self.clears([*chosen, kind]), self.numbers[kind])))
         return chosen
 
 
