@@ -1,7 +1,6 @@
 """Real servers for the tests that need them: one Postgres with a template database, one Redis, one running service."""
 
 import gc
-import itertools
 import os
 import signal
 import sys
@@ -22,7 +21,7 @@ from projections import INLINE
 from projections.versions.build import administrator
 from telemetry.supervision import supervision
 from tests.support.bucket import bucket
-from tests.support.databases import Admin, cloned, drop
+from tests.support.databases import Admin, new_database
 from tests.support.distance import distance, is_fast, rank
 from tests.support.folders import temporary_folder
 from tests.support.prepared import begin_sharing, end_sharing, prepare
@@ -88,9 +87,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: (distances[str(item.path)], rank(item)))
 
 
-_numbers = itertools.count(1)
-
-
 @pytest.fixture(autouse=True)
 def logging_is_given_back() -> Iterator[None]:
     """What an entry point sets for its process ends with the test that called it: its stream is closed by then."""
@@ -127,9 +123,15 @@ def postgres() -> Iterator[PostgresUrls]:
 @pytest.fixture
 def database(postgres: PostgresUrls) -> Iterator[PostgresUrls]:
     """A database of the test's own, cloned from the template."""
-    urls = cloned(postgres, f"test_{next(_numbers)}")
-    yield urls
-    drop(urls)
+    with new_database(postgres) as urls:
+        yield urls
+
+
+@pytest.fixture(scope="module")
+def shared_database(postgres: PostgresUrls) -> Iterator[PostgresUrls]:
+    """One database for the tests of a file that leave nothing in it that another test reads."""
+    with new_database(postgres) as urls:
+        yield urls
 
 
 @pytest.fixture

@@ -1,6 +1,9 @@
 """Databases of the tests' Postgres, cloned from others, which is much faster than migrating a new one."""
 
+import contextlib
+import itertools
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -33,6 +36,17 @@ def cloned(postgres: PostgresUrls, name: str, *, template: str = "importledger")
     with psycopg.connect(urls.admin, autocommit=True) as connection:
         note_comparison(connection)  # a copy is not compared, and most tests have no relay
     return urls
+
+
+@contextlib.contextmanager
+def new_database(postgres: PostgresUrls) -> Iterator[PostgresUrls]:
+    """A clone of the template until the end of the block."""
+    urls = cloned(postgres, f"test_{next(_numbers)}")
+    yield urls
+    drop(urls)
+
+
+_numbers = itertools.count(1)
 
 
 def owner_of(ledger: Ledger) -> Ledger:
