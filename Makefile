@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 GUIDE := api/guide/index.html
-GUIDE_SOURCES := README.md docs/flow.svg $(wildcard docs/*.png docs/*.md docs/decisions/*.md docs/guide/*.py)
+GUIDE_SOURCES := README.md docs/flow.svg $(wildcard docs/*.png docs/*.md docs/*/*.md docs/guide/*.py)
 ARGS ?=
 NEAR := tests/schemas tests/market tests/eventstore tests/projections tests/workers tests/redaction
 

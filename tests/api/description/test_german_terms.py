@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,19 @@ def sentences() -> Iterator[tuple[str, str]]:
                     yield text_of(english), text_of(german)
 
 
+@cache
+def pairs() -> set[tuple[str, str]]:
+    """Return the sentences that have both languages, without names of code in English."""
+    return {(_NAMES.sub("", english), german) for english, german in sentences() if english and german}
+
+
+@cache
+def german_texts() -> list[str]:
+    """Return the German sentences and terms, without words of the market."""
+    terms = set(terms_of_fields()) - RELEASED
+    return [MARKET.sub("", text) for text in (*(german for _, german in pairs()), *terms)]
+
+
 def terms_of_fields() -> Iterator[str]:
     """Yield the German term of every field, which its description has in brackets."""
     for file in Path(ROOT / "schemas").rglob("*.py"):
@@ -70,9 +84,7 @@ def terms_of_fields() -> Iterator[str]:
 def test_an_english_term_has_one_german_term(english: str, german: str, wrong: str) -> None:
     named = re.compile(rf"\b({english.replace(', ', '|')})s?\b", re.I)
     stems = [word[:4].lower() for word in german.split(", ")]
-    pairs = {(_NAMES.sub("", english), german) for english, german in sentences() if english and german}
-    assert len(pairs) > 300
-    assert [p for p in pairs if named.search(p[0]) and not any(stem in p[1].lower() for stem in stems)] == []
-    texts = [MARKET.sub("", text) for text in (*(german for _, german in pairs), *(set(terms_of_fields()) - RELEASED))]
+    assert len(pairs()) > 300
+    assert [p for p in pairs() if named.search(p[0]) and not any(stem in p[1].lower() for stem in stems)] == []
     for word in filter(None, wrong.strip().split(", ")):
-        assert [text for text in texts if re.search(rf"\b{word}", text)] == []
+        assert [text for text in german_texts() if re.search(rf"\b{word}", text)] == []
