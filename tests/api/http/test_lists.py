@@ -6,7 +6,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,33 +17,44 @@ from hypothesis import strategies as st
 
 from api.http import lists
 from embedded.postgres import PostgresUrls
+from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.user import ChangeUserRole, DisableUser, EndSessions, stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import SESSION
+from projections import INLINE
 from projections.views import import_status
 from projections.views.import_status import ALL_STATES, IMPORTED_STATES, PENDING_STATES, import_list
 from tests.support.console import COOKIE, new_session, new_user
-from tests.support.databases import owner_of
-from tests.support.running import Importer, RunningService, wait_for
+from tests.support.running import Importer, wait_for
 from tests.support.serving import running
 from workers.operations import change_user
 
 ROOT = Path(__file__).parent.parent.parent.parent
-IMPORTS = 60_000
+IMPORTS = 20_000
+"""Items of a long list. With their long numbers, they are more than all buffers between server and client hold."""
 FILL = """
 INSERT INTO import_status (supplier, external_account_number, status, created_at, created_position, modified_at,
     position, version)
-SELECT %s, repeat('x', 200) || n, 'PENDING', now(), n, now(), n, 1 FROM generate_series(1, %s) AS n
+SELECT %s, repeat('x', 1000) || n, 'PENDING', now(), n, now(), n, 1 FROM generate_series(1, %s) AS n
 """
 
 
-def filled(service: RunningService, database: PostgresUrls, imports: int = IMPORTS) -> Importer:
-    """An importer who has sent so many accounts, more than all buffers between server and client hold."""
-    importer = service.importer()
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute(FILL, (importer.supplier, imports))
-    return importer
+@pytest.fixture(scope="module")
+def supplier(shared_database: PostgresUrls) -> str:
+    """A supplier with a long list of imports."""
+    with running(shared_database) as service:
+        supplier = service.importer().supplier
+    with psycopg.connect(shared_database.admin, autocommit=True) as connection:
+        connection.execute(FILL, (supplier, IMPORTS))
+    return supplier
+
+
+@contextmanager
+def api_with(database: PostgresUrls, supplier: str) -> Iterator[Importer]:
+    """A new importer of the supplier, at an api of its own."""
+    with running(database) as service:
+        yield service.importer(supplier=supplier)
 
 
 class SlowReader:
@@ -102,21 +113,23 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.promise("list-whole-slow-reader")
 def test_a_slow_reader_gets_all_of_a_list_though_no_statement_may_take_so_long(
-    database: PostgresUrls, hasty: None
+    shared_database: PostgresUrls, supplier: str, hasty: None
 ) -> None:
-    with running(database) as service:
-        reader = SlowReader(filled(service, database))
+    with api_with(shared_database, supplier) as importer:
+        reader = SlowReader(importer)
         time.sleep(1.0)
         assert len(reader.rest()) == IMPORTS
         reader.close()
 
 
 @pytest.mark.promise("list-whole-slow-reader")
-def test_a_list_goes_on_after_its_connections_are_lost(database: PostgresUrls, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_goes_on_after_its_connections_are_lost(
+    shared_database: PostgresUrls, supplier: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lists, "PAUSE_S", 0.05)
-    with running(database) as service:
-        reader = SlowReader(filled(service, database))
-        with psycopg.connect(database.admin, autocommit=True) as connection:
+    with api_with(shared_database, supplier) as importer:
+        reader = SlowReader(importer)
+        with psycopg.connect(shared_database.admin, autocommit=True) as connection:
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE application_name = 'importledger api' AND datname = current_database()"
@@ -127,17 +140,16 @@ def test_a_list_goes_on_after_its_connections_are_lost(database: PostgresUrls, m
 
 @pytest.mark.promise("list-whole-slow-reader")
 @pytest.mark.api_top_10("API4")
-def test_many_slow_readers_leave_connections_to_others(database: PostgresUrls) -> None:
-    with running(database) as service, ExitStack() as held:
-        importer = filled(service, database)
+def test_many_slow_readers_leave_connections_to_others(shared_database: PostgresUrls, supplier: str) -> None:
+    with api_with(shared_database, supplier) as importer, ExitStack() as held:
         slow = [SlowReader(importer) for _ in range(24)]
         for reader in slow:
             held.callback(reader.close)
             assert reader.status == 200
-        other = service.importer()
+        other = importer.service.importer()
         for _ in range(3):
             assert other.client.all(other.supplier).status == 200
-        with psycopg.connect(database.admin, autocommit=True) as connection:
+        with psycopg.connect(shared_database.admin, autocommit=True) as connection:
             query = (
                 "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'importledger api' AND state <> 'idle'"
             )
@@ -146,11 +158,10 @@ def test_many_slow_readers_leave_connections_to_others(database: PostgresUrls) -
 
 
 def test_one_organisation_leaves_lists_to_others_and_gets_its_places_back(
-    database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+    shared_database: PostgresUrls, supplier: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lists, "MAX_LISTS_OF_ONE", 2)
-    with running(database) as service:
-        importer = filled(service, database)
+    with api_with(shared_database, supplier) as importer:
         slow = [SlowReader(importer) for _ in range(3)]
         assert [reader.status for reader in slow] == [200, 200, 503]
         for reader in slow:
@@ -165,12 +176,11 @@ def test_one_organisation_leaves_lists_to_others_and_gets_its_places_back(
 
 
 def test_nobody_keeps_a_place_by_reading_slowly_for_ever(
-    database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+    shared_database: PostgresUrls, supplier: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lists, "MAX_LISTS_OF_ONE", 1)
     monkeypatch.setattr(lists, "MAX_LIST_S", 0.5)
-    with running(database) as service:
-        importer = filled(service, database)
+    with api_with(shared_database, supplier) as importer:
         slow = SlowReader(importer)
         time.sleep(0.6)
         with pytest.raises(ValueError, match=r"Expecting|invalid literal"):
@@ -187,9 +197,8 @@ END = b"\r\n0\r\n\r\n"
 
 
 @pytest.mark.promise("key-revoked-session-ends")
-def test_a_revoked_key_reads_no_further_page_of_a_list(database: PostgresUrls) -> None:
-    with running(database) as service:
-        importer = filled(service, database)
+def test_a_revoked_key_reads_no_further_page_of_a_list(shared_database: PostgresUrls, supplier: str) -> None:
+    with api_with(shared_database, supplier) as importer:
         reader, other = SlowReader(importer), SlowReader(importer)
         assert other.text().endswith(END)
         importer.revoke()
@@ -198,34 +207,39 @@ def test_a_revoked_key_reads_no_further_page_of_a_list(database: PostgresUrls) -
         other.close()
 
 
-COMMANDS = (
+POWERS_END: tuple[Command, ...] = (
     ChangeUserRole(role="auditor", suppliers=("*",)),
     ChangeUserRole(role="support", suppliers=("OTHER",)),
     DisableUser(),
-    None,
+    EndSessions(),
 )
 
 
 @pytest.mark.promise("key-revoked-session-ends")
-@pytest.mark.parametrize("command", COMMANDS, ids=["role", "suppliers", "disabled", "sessions"])
 def test_a_user_whose_powers_have_ended_reads_no_further_page_of_a_list(
-    database: PostgresUrls, ledger: Ledger, command: ChangeUserRole | DisableUser | None
+    shared_database: PostgresUrls, supplier: str
 ) -> None:
-    with running(database) as service:
-        importer = filled(service, database)
-        user_id = new_user(ledger)
-        field = f"Cookie: {COOKIE}={new_session(ledger, user_id)}"
-        path = "/console/imports/export/"
-        reader, other = (SlowReader(importer, path, field) for _ in range(2))
-        assert other.text().endswith(END)
-        with closing(owner_of(ledger)) as owner:
-            if command is None:
-                change_user(owner, user_id, EndSessions(), by="t")
+    with (
+        api_with(shared_database, supplier) as importer,
+        closing(Ledger(shared_database.admin, views=INLINE)) as owner,
+        ExitStack() as held,
+    ):
+
+        def reader_of(user_id: str) -> SlowReader:
+            field = f"Cookie: {COOKIE}={new_session(owner, user_id)}"
+            reader = SlowReader(importer, "/console/imports/export/", field)
+            held.callback(reader.close)
+            return reader
+
+        assert reader_of(new_user(owner)).text().endswith(END)
+        for command in POWERS_END:
+            user_id = new_user(owner)
+            reader = reader_of(user_id)
+            if isinstance(command, EndSessions):
+                change_user(owner, user_id, command, by="t")
             else:
                 owner.execute(stream_of(user_id), command, at=now(), by="t")
-        assert not reader.text().endswith(END)
-        reader.close()
-        other.close()
+            assert not reader.text().endswith(END), command
 
 
 Change = tuple[int, str]
