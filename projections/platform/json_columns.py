@@ -1,10 +1,10 @@
 """JSON columns for lists and objects that have no table of their own, in the form of the wire.
 
 Decimals keep the text that was sent. Datetimes become instants in UTC; without zone they are German market time.
-Columns are JSONB, or JSON if their content is undocumented, so that it is stored as it was sent.
+Columns are JSON, not JSONB: undocumented content is stored as it was sent, and Postgres need not convert it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -51,16 +51,6 @@ def is_free(node: inspect.Type) -> bool:
     )
 
 
-def folded_type(node: inspect.StructType) -> str:
-    """Return `json` for a list of these objects if one of their fields may hold any JSON, otherwise `jsonb`."""
-    return "json" if any(map(is_free, kinds_of(node))) else "jsonb"
-
-
-def place_of_member(name: str) -> tuple[int, str]:
-    """Return the key by which Postgres sorts the members of a JSONB object: shorter names first."""
-    return len(name), name
-
-
 def has_moments(node: inspect.StructType) -> bool:
     """Return whether such an object, or one inside it, has datetimes."""
     return any(isinstance(kind, inspect.DateTimeType) for kind in kinds_of(node))
@@ -78,66 +68,55 @@ def kinds_of(node: inspect.StructType) -> Iterator[inspect.Type]:
 
 encode_json = msgspec.json.Encoder(decimal_format="number").encode
 """Encoder that writes undocumented numbers as numbers."""
-JSONB = b"\x01"
-"""Version byte before JSONB in binary COPY."""
-
-_Ordered = Callable[[Iterable[inspect.Field]], list[inspect.Field]]
-"""Sorts the fields of an object."""
 
 
 def list_encoding(node: inspect.StructType) -> Callable[[Any], bytes]:
     """Return the encoder of a list of such objects."""
-    is_json = folded_type(node) == "json"
-    encode = encode_json if is_json else msgspec.json.encode
-    return _compiled("v", "encode([{} for w in v])", node.fields, list if is_json else _in_order, encode)
+    encode = encode_json if any(map(is_free, kinds_of(node))) else msgspec.json.encode
+    return _compiled("v", "encode([{} for w in v])", node.fields, encode)
 
 
 def object_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
     """Return the encoder of such an optional object. Fields for any JSON are left out: they have their own columns."""
     fields = [field for field in node.fields if not is_free(without_null(field.type))]
-    encoded = _compiled("w", "encode({})", fields, _in_order, msgspec.json.encode)
+    encoded = _compiled("w", "encode({})", fields, msgspec.json.encode)
 
     def fold(value: Any) -> bytes:
         if value is UNSET or value is None:
             return NULL
         content = encoded(value)
-        return SIZE[len(JSONB) + len(content)] + JSONB + content
+        return SIZE[len(content)] + content
 
     return fold
 
 
-def _in_order(fields: Iterable[inspect.Field]) -> list[inspect.Field]:
-    """Sort fields like Postgres sorts the members of JSONB, which saves it the sorting."""
-    return sorted(fields, key=lambda field: place_of_member(field.name))
-
-
 def _compiled(
-    name: str, frame: str, fields: Iterable[inspect.Field], ordered: _Ordered, encode: Callable[[Any], bytes]
+    name: str, frame: str, fields: Sequence[inspect.Field], encode: Callable[[Any], bytes]
 ) -> Callable[[Any], bytes]:
     """Compile a function of `name` that returns the frame, which calls `encode` on the written form of the object `w`.
 
     The source consists of names of fields in `schemas/` only.
     """
     kinds: dict[str, Any] = {"utc": _UTC, "encode": encode}
-    source = f"lambda {name}: " + frame.format(_written("w", fields, ordered, kinds))
+    source = f"lambda {name}: " + frame.format(_written("w", fields, kinds))
     compiled: Callable[[Any], bytes] = eval(source, kinds)  # noqa: S307 - see above
     return compiled
 
 
-def _written(place: str, fields: Iterable[inspect.Field], ordered: _Ordered, kinds: dict[str, Any]) -> str:
+def _written(place: str, fields: Sequence[inspect.Field], kinds: dict[str, Any]) -> str:
     """Return the expression for an object with these fields of the object at `place`, with datetimes in UTC."""
-    kind, written = f"kind{len(kinds)}", ordered(fields)
-    kinds[kind] = msgspec.defstruct("Written", [(field.name, Any) for field in written], module=__name__, gc=False)
-    return f"{kind}({', '.join(_value(f'{place}.{field.name}', field.type, ordered, kinds) for field in written)})"
+    kind = f"kind{len(kinds)}"
+    kinds[kind] = msgspec.defstruct("Written", [(field.name, Any) for field in fields], module=__name__, gc=False)
+    return f"{kind}({', '.join(_value(f'{place}.{field.name}', field.type, kinds) for field in fields)})"
 
 
-def _value(place: str, node: inspect.Type, ordered: _Ordered, kinds: dict[str, Any]) -> str:
+def _value(place: str, node: inspect.Type, kinds: dict[str, Any]) -> str:
     match without_null(node):
         case inspect.DateTimeType():
             return f"utc[{place}]"
         case inspect.VarTupleType(item_type=inspect.StructType() as item):
             inner = f"w{len(kinds)}"
-            return f"[{_written(inner, item.fields, ordered, kinds)} for {inner} in {place}]"
+            return f"[{_written(inner, item.fields, kinds)} for {inner} in {place}]"
         case inspect.StructType() as item if has_moments(item):
             raise NotImplementedError("moments in an object inside another")
         case _:

@@ -59,8 +59,7 @@ class Platform(Projection):
         return [
             name
             for name, kind in table_columns(self._table(table))
-            if kind in ("json", "jsonb")
-            or (self.holds_persons and name not in _STAYING and not name.endswith("ordinal"))
+            if kind == "json" or (self.holds_persons and name not in _STAYING and not name.endswith("ordinal"))
         ]
 
     def rights_on(self, table: str) -> Rights:

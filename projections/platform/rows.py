@@ -24,7 +24,7 @@ from eventstore.log.copy_format import (
     text,
     texts,
 )
-from projections.platform.json_columns import JSONB, encode_json
+from projections.platform.json_columns import encode_json
 from projections.platform.tables import (
     ACCOUNT_TABLE,
     MARKET_ROOTS,
@@ -91,7 +91,6 @@ _INSTANT = remembered("timestamptz", instant)
 _NAMES: dict[str, Any] = {
     "UNSET": UNSET,
     "SIZE": SIZE,
-    "JSONB": JSONB,
     "CHOICE": CHOICE,
     "NUMERIC": NUMERIC,
     "INTEGER": INTEGER,

@@ -19,7 +19,6 @@ from eventstore.operations.rights import Rights
 from projections.platform.json_columns import (
     FOLDED_OBJECTS,
     TABLE_OF_FIELD,
-    folded_type,
     is_free,
     list_encoding,
     object_folding,
@@ -104,7 +103,7 @@ def _table(
             else:
                 columns.append(_folded(name, f.name, kind.item_type))
         elif isinstance(kind, inspect.StructType) and f.name in FOLDED_OBJECTS:
-            columns.append(Column(f.name, "jsonb", f"{name}_{f.name}(v.{f.name})", object_folding(kind)))
+            columns.append(Column(f.name, "json", f"{name}_{f.name}(v.{f.name})", object_folding(kind)))
             columns += [_nested(f.name, inner) for inner in kind.fields if is_free(without_null(inner.type))]
         elif isinstance(kind, inspect.StructType):
             columns += [_nested(f.name, inner) for inner in kind.fields]
@@ -118,10 +117,7 @@ def _table(
 
 def _folded(table: str, name: str, node: inspect.StructType) -> Column:
     """Return a column for a list of such objects."""
-    sql_type = folded_type(node)
-    version, pieces = (1, "JSONB, x") if sql_type == "jsonb" else (0, "x")
-    expression = f"SIZE[len(x := {table}_{name}(v.{name} or ())) + {version}], {pieces}"
-    return Column(name, sql_type, expression, list_encoding(node))
+    return Column(name, "json", f"SIZE[len(x := {table}_{name}(v.{name} or ()))], x", list_encoding(node))
 
 
 def _nested(outer: str, inner: inspect.Field) -> Column:

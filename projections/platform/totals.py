@@ -422,7 +422,7 @@ SELECT l.ledger_code, count(*), count(l.ledger_balance), coalesce(sum(l.ledger_b
        coalesce(sum(t.number), 0)::bigint, coalesce(sum(t.amount), 0)
 FROM platform.ledger AS l, LATERAL (
     SELECT count(*) AS number, sum(nullif(v ->> 'amount', '')::numeric) AS amount
-    FROM jsonb_array_elements(l.current_statement_transactions) AS v
+    FROM json_array_elements(l.current_statement_transactions) AS v
 ) AS t
 WHERE l.account_number = ANY(%(numbers)s)
 GROUP BY l.ledger_code

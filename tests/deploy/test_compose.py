@@ -105,7 +105,7 @@ def test_postgres_keeps_as_much_log_and_memory_as_the_embedded_one(services: dic
     options = set(services["postgres"]["command"])
     own = dict(EmbeddedPostgres.options())
     assert "recovery_init_sync_method=syncfs" in options, "Linux runs containers, whatever this machine is"
-    same = "max_wal_size wal_compression default_statistics_target log_min_messages log_error_verbosity"
+    same = "max_wal_size wal_compression wal_init_zero default_statistics_target log_min_messages log_error_verbosity"
     assert {f"{name}={own[name]}" for name in same.split()} <= options
     assert services["postgres"]["environment"].items() >= MALLOC.items()
 

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from redaction.shown import MAX_CLEANED, cleaned, cleaned_line, cleaned_value, shown, shown_lines
 
@@ -94,3 +96,8 @@ def test_a_line_of_json_stays_json() -> None:
 def test_hostile_text_is_cleaned(text: str) -> None:
     """It would take minutes with patterns of unbounded length."""
     assert len(cleaned(text)) <= 10 * MAX_CLEANED
+
+
+@given(st.from_regex(r"[A-Za-z0-9-]{0,13}", fullmatch=True))
+def test_short_codes_are_as_clean_alone_as_in_a_sentence(code: str) -> None:
+    assert cleaned(f"{code} ") == f"{cleaned(code)} "

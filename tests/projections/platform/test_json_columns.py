@@ -46,5 +46,5 @@ def test_columns_say_what_was_sent(ledger: Ledger, database: PostgresUrls) -> No
     assert operators[0]["valid_from"].endswith("Z")
     assert metadata == msgspec.json.encode(account["metadata"]).decode()
     assert noted_at == "2022-11-05T07:30:00.123456Z"
-    assert types == ["jsonb"] * 3
+    assert types == ["json"] * 3
     assert readings == [("numeric",)]
