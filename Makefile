@@ -36,8 +36,8 @@ demo: setup ## import a sample book into a service of its own; ARGS=--exit to en
 run: setup ## the service, empty; ARGS="--port 8000 --data-dir DIR"
 	$(BIN)/importledger up $(ARGS)
 
-test: setup ## the whole test suite, against real Postgres and Redis that it starts itself; WORKERS=4
-	$(BIN)/python -m pytest -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder $(ARGS)
+test: setup ## the whole test suite, against real Postgres and Redis that it starts itself; WORKERS=3
+	$(BIN)/python -m pytest -n $(or $(WORKERS),3) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-fast: setup ## the tests that start nothing, in seconds: for while you write
 	$(BIN)/python -m pytest -n 2 --dist load -q --fast $(or $(ARGS),$(NEAR))

@@ -36,8 +36,8 @@ EXAMPLES = -(-REQUESTS // sum(operation.name not in LARGE for operation, _ in CA
 
 
 def examples_of(operation: Operation) -> int:
-    """Of each mode; a small run makes three of an account."""
-    return 3 if operation.name in LARGE and not IS_WHOLE else EXAMPLES
+    """Of each mode; a small run makes two of an account."""
+    return 2 if operation.name in LARGE and not IS_WHOLE else EXAMPLES
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,36 +12,50 @@ from click.testing import CliRunner
 
 from bench.history import NAMED
 from cli.main import importledger
+from embedded.postgres import PostgresUrls
 from eventstore.errors import IntakeStopped, OperatorError
 from eventstore.log.ledger import Ledger
 from eventstore.operations.backup import MANIFEST
 from eventstore.proof.statement import sign_statement
 from projections import INLINE
 from projections.retention.erasure import erase
+from tests.support.folders import temporary_folder
 from tests.support.make import NOON
-from tests.support.sealed_log import KEY, OTHER_KEY, Log, emptied
+from tests.support.sealed_log import KEY, OTHER_KEY, Log, emptied, find, new_log
+from tests.support.verbs import logging_as_before
 
 Environment = pytest.MonkeyPatch
 
 
+@pytest.fixture(scope="module")
+def written(postgres: PostgresUrls, filled_log: Path) -> Iterator[Path]:
+    """A folder with the backup of a sealed log with some more events, and with the checkpoints outside."""
+    with temporary_folder() as folder:
+        new = new_log(postgres, filled_log, folder)
+        with new as log, Environment.context() as environment, logging_as_before():
+            set_up(log, environment)
+            log.answer("supplier/ANSWERED")
+            log.add(301, 310)
+            output = invoked("backup", str(folder / "backup"))[1]
+            assert "holds the log up to position 631: 631 events, 210 payloads, 1 remembered answer" in output, output
+            assert "keep a copy elsewhere" in output
+        yield folder
+
+
 @pytest.fixture
-def backup(log: Log, monkeypatch: Environment) -> Path:
-    """A backup of a sealed log with some more events; the database is empty again."""
-    for name, value in {
-        "DATABASE_URL": log.urls.service,
-        "DATABASE_ADMIN_URL": log.urls.admin,
-        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
-        "IMPORTLEDGER_CHECKPOINTS_URL": log.outside.url,
-        "IMPORTLEDGER_DATA_DIR": str(log.folder / "data"),
-    }.items():
-        monkeypatch.setenv(name, value)
-    log.answer("supplier/ANSWERED")
-    log.add(301, 310)
-    result = invoked("backup", str(log.folder / "backup"))
-    assert "holds the log up to position 631: 631 events, 210 payloads, 1 remembered answer" in result[1], result
-    assert "keep a copy elsewhere" in result[1]
+def backup(written: Path, log: Log, monkeypatch: Environment) -> Path:
+    """A copy of the backup, beside an empty database."""
+    set_up(log, monkeypatch)
+    for place in ("backup", "outside"):
+        shutil.copytree(written / place, log.folder / place, dirs_exist_ok=True)
     emptied(log)
     return log.folder / "backup"
+
+
+def set_up(log: Log, environment: Environment) -> None:
+    find(log, environment)
+    environment.setenv("DATABASE_ADMIN_URL", log.urls.admin)
+    environment.setenv("IMPORTLEDGER_DATA_DIR", str(log.folder / "data"))
 
 
 def invoked(*arguments: str) -> tuple[int, str]:

@@ -13,10 +13,15 @@ NEAR = {"schemas", "market", "eventstore", "projections", "workers", "redaction"
 """Folders whose tests start nothing unless a fixture does."""
 LONGEST = (
     "faults/test_chaos.py",
-    "journeys/test_support.py",
     "journeys/test_documents.py",
+    "journeys/test_console.py",
+    "journeys/test_troubles.py",
+    "journeys/test_faults.py",
+    "journeys/test_support.py",
+    "journeys/test_stopped_intake.py",
     "journeys/test_backup.py",
     "journeys/test_bulk.py",
+    "hostile/test_files.py",
     "hostile/test_hostile.py",
 )
 """Files that take half a minute and more. They begin first among those of their distance: none is left at the end."""

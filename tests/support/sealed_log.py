@@ -4,7 +4,7 @@ import hashlib
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -117,6 +117,13 @@ def filled_log(postgres: PostgresUrls) -> Iterator[Path]:
 @pytest.fixture
 def log(postgres: PostgresUrls, filled_log: Path, folder: Path) -> Iterator[Log]:
     """A sealed log of the test's own."""
+    with new_log(postgres, filled_log, folder) as log:
+        yield log
+
+
+@contextmanager
+def new_log(postgres: PostgresUrls, filled_log: Path, folder: Path) -> Iterator[Log]:
+    """A copy of the sealed log in this folder, until the end of the block."""
     shutil.copytree(filled_log, folder, dirs_exist_ok=True)
     urls = cloned(postgres, f"log_{next(_numbers)}", template="sealed_log")
     log = Log(urls, folder)

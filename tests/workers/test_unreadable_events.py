@@ -128,11 +128,11 @@ def test_an_event_whose_text_cannot_be_read_stops_no_reader_and_no_other_account
     assert isinstance(event.event, Unreadable)
 
 
-@pytest.mark.parametrize("topic", sorted(TOPICS))
-def test_an_event_in_a_stream_of_another_kind_stops_no_reader(log: Log, topic: str) -> None:
-    state = (STORED / f"{topic}.json").read_bytes().strip()
-    for stream in ("unknown/S/1", "no-stream", "import/S", "participant/S", "organisation/O", f"run/{topic}/1"):
-        log.put(topic, state, stream)
+def test_an_event_in_a_stream_of_another_kind_stops_no_reader(log: Log) -> None:
+    for topic in TOPICS:
+        state = (STORED / f"{topic}.json").read_bytes().strip()
+        for kind in ("unknown/S/", "no-stream-", "import/", "participant/", "organisation/", "run/1/"):
+            log.put(topic, state, kind + topic)
     log.is_read_by_all()
 
 

@@ -34,30 +34,24 @@ STATUS = BY_NAME["import_status"]
 each = pytest.mark.parametrize("projection", PROJECTIONS, ids=lambda projection: projection.name)
 
 
-@each
-def test_bulk_and_event_by_event_come_to_the_same(
-    admin: Connection[Any], database: PostgresUrls, projection: Projection
-) -> None:
+def test_bulk_and_event_by_event_come_to_the_same(admin: Connection[Any], database: PostgresUrls) -> None:
+    upto = log_head(admin)
     for schema in ("bulk", "single"):
         admin.execute(f"CREATE SCHEMA {schema}".encode())
-        make_tables(admin, projection, schema)
-    upto = log_head(admin)
-    assert build(database.admin, admin, projection, "bulk", upto=upto, jobs=2) == []
-    for table in projection.tables:
-        projection.index(admin, "single", table)
-    for position in range(upto):
-        assert apply_events(admin, projection, "single", after=position, upto=position + 1) == []
-    assert compare(admin, projection, "single", "bulk", limit=3).first == ()
-    assert compare(admin, projection, projection.home, "bulk", limit=3).first == ()
+    for projection in PROJECTIONS:
+        for schema in ("bulk", "single"):
+            make_tables(admin, projection, schema)
+        assert build(database.admin, admin, projection, "bulk", upto=upto, jobs=2) == []
+        for table in projection.tables:
+            projection.index(admin, "single", table)
+        for position in range(upto):
+            assert apply_events(admin, projection, "single", after=position, upto=position + 1) == []
+        assert compare(admin, projection, "single", "bulk", limit=3).first == (), projection.name
+        assert compare(admin, projection, projection.home, "bulk", limit=3).first == (), projection.name
 
 
-@each
 def test_payloads_that_are_read_a_few_at_a_time_come_to_the_same(
-    admin: Connection[Any],
-    history: Ledger,
-    database: PostgresUrls,
-    projection: Projection,
-    monkeypatch: pytest.MonkeyPatch,
+    admin: Connection[Any], history: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few large payloads are in memory at a time, in a rebuild and while following the log."""
     for module, name in ((build_module, "MAX_OPEN_BYTES"), (payloads, "MAX_OPEN_BYTES"), (build_module, "_LOAD_BYTES")):
@@ -65,7 +59,8 @@ def test_payloads_that_are_read_a_few_at_a_time_come_to_the_same(
     for number in range(50, 54):
         stage(history, an_account(SUPPLIER, number))
     follow(history)
-    assert verify(database.admin, admin, projection, limit=3).first == ()
+    for projection in PROJECTIONS:
+        assert verify(database.admin, admin, projection, limit=3).first == (), projection.name
 
 
 def poison(admin: Connection[Any], projection: Projection) -> str:
@@ -155,14 +150,11 @@ def interrupted(*arguments: Any, **named: Any) -> None:
 
 
 @pytest.mark.promise("accounts-market-data-become-platform")
-@each
-def test_every_projection_has_rows_and_is_what_the_log_says(
-    admin: Connection[Any], database: PostgresUrls, projection: Projection
-) -> None:
-    found = verify(database.admin, admin, projection, limit=3)
-    assert found.first == ()
-    assert value_of(admin, f"SELECT count(*) FROM {projection.home}.{projection.tables[0]}") > 0
-    assert live_version(admin, projection.name).differences == 0
+def test_every_projection_has_rows_and_is_what_the_log_says(admin: Connection[Any], database: PostgresUrls) -> None:
+    for projection in PROJECTIONS:
+        assert verify(database.admin, admin, projection, limit=3).first == (), projection.name
+        assert value_of(admin, f"SELECT count(*) FROM {projection.home}.{projection.tables[0]}") > 0, projection.name
+        assert live_version(admin, projection.name).differences == 0, projection.name
 
 
 def test_a_row_that_differs_is_told_with_the_event_that_was_not_applied(

@@ -1,6 +1,7 @@
 """Accounts are found by names, numbers and other terms."""
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -20,7 +21,7 @@ from eventstore.aggregates.import_process import (
 from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
-from projections import FOLLOWING
+from projections import FOLLOWING, INLINE
 from projections.versions.reading import Seen
 from projections.views.account_search import (
     ACCOUNT_SEARCH,
@@ -31,7 +32,7 @@ from projections.views.account_search import (
     project,
     search_parameters,
 )
-from tests.support.databases import Admin
+from tests.support.databases import Admin, new_database
 from tests.support.make import NOON, an_account, encoded, stage, staged, start
 from tests.support.rows import find_accounts
 from workers.followers.projector import Projector
@@ -44,9 +45,15 @@ def person(external: str, given: str, family: str, iban: str = "DE89370400440532
     return account
 
 
-@pytest.fixture(params=["one part of the log", "a part each"])
-def found(ledger: Ledger, database: PostgresUrls, request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Return a search among seven accounts: external numbers, and the next page."""
+@pytest.fixture(scope="module", params=["one part of the log", "a part each"])
+def found(postgres: PostgresUrls, request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
+    """A search among seven accounts, which returns external numbers and the next page."""
+    with new_database(postgres) as database, closing(Ledger(database.service, views=INLINE)) as ledger:
+        yield search_in(ledger, database, is_divided=request.param == "a part each")
+
+
+def search_in(ledger: Ledger, database: PostgresUrls, *, is_divided: bool) -> Callable[..., Any]:
+    """Write the accounts, in a part of the log each if it is divided."""
     people = [
         person("1", "Anna Maria", "Groß"),
         person("2", "Hans", "Müller", "DE02120300000000202051"),
@@ -63,7 +70,7 @@ def found(ledger: Ledger, database: PostgresUrls, request: pytest.FixtureRequest
         command = StageImport(payload_sha256=payload.sha256.hex(), content_sha256="c", payload_bytes=1)
         stream = stream_of("S", account["external_account_number"])
         ledger.execute(stream, command, at=NOON, by="t", payload=payload)
-        if request.param == "a part each":
+        if is_divided:
             with psycopg.connect(database.admin, autocommit=True) as connection:
                 connection.execute(_ONE_PART_ON, {"part": 1 << PART_BITS})
     projector = Projector(ledger, FOLLOWING)
@@ -71,7 +78,7 @@ def found(ledger: Ledger, database: PostgresUrls, request: pytest.FixtureRequest
         while projector.advance(connection, ACCOUNT_SEARCH):
             pass
         marked = connection.execute("SELECT FROM account_search WHERE terms[1] LIKE ' %%'").rowcount
-        assert marked == (len(people) - 1 if request.param == "a part each" else 0)
+        assert marked == (len(people) - 1 if is_divided else 0)
 
     def search(text: str, **more: Any) -> tuple[str, str]:
         with ledger.connection() as connection:
@@ -198,13 +205,13 @@ def test_a_search_says_that_there_are_more_and_goes_on(found: Callable[..., Any]
             found("müller", after=nonsense)
 
 
-@pytest.fixture
-def many(ledger: Ledger, database: PostgresUrls) -> Iterator[Connection[Any]]:
+@pytest.fixture(scope="module")
+def many(shared_database: PostgresUrls) -> Iterator[Connection[Any]]:
     """A connection to a database with thirty thousand accounts."""
-    with psycopg.connect(database.admin, autocommit=True) as connection:
+    with psycopg.connect(shared_database.admin, autocommit=True) as connection:
         connection.execute(_MANY)
         connection.execute("ANALYZE account_search, import_status")
-    with ledger.connection() as connection:
+    with closing(Ledger(shared_database.service, views=INLINE)) as ledger, ledger.connection() as connection:
         yield connection
 
 
