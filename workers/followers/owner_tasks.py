@@ -1,7 +1,8 @@
 """Owner's tasks: requests of users that need the rights of the database's owner, which only the relay has.
 
 One process carries them out at a time, by an advisory lock. It checks the user's present rights before each task. Every
-task can be repeated: an interrupted task starts again, at most three times.
+task can be repeated: it is tried until it succeeds while the database is away, and fails if the process ends during
+three attempts.
 """
 
 import threading
@@ -80,6 +81,8 @@ class OwnerTasks(Follower):
         self._authority = authority
         self._admin_url = admin_url
         self._verify_log = verify_log
+        self._begun: dict[str, int] = {}
+        """Attempts that a lost database has interrupted, by task. They go on without being counted again."""
 
     def work(self, connection: Connection[Any], stop: threading.Event) -> None:
         while not stop.is_set():
@@ -94,10 +97,9 @@ class OwnerTasks(Follower):
                 self.carry_out(names[due])
 
     def carry_out(self, task_id: str) -> None:
-        """Carry out one task and record its result. Raises StoreUnavailable; the task starts again later."""
-        stream, by = stream_of(task_id), "relay"
-        started = self._ledger.execute(stream, StartOwnerTask(), at=now(), by=by)
-        if started is None or not isinstance(started.event, OwnerTaskStarted):
+        """Carry out one task and record its result. Raises StoreUnavailable; the attempt goes on later."""
+        attempt = self._attempt(task_id)
+        if attempt is None:
             return
         request = self._request(task_id)
         logger.info("owner's task begins", task=task_id, kind=request.kind)
@@ -109,6 +111,7 @@ class OwnerTasks(Follower):
             with store_errors():
                 outcome = self._execute(task_id, request)
         except StoreUnavailable as error:
+            self._begun[task_id] = attempt
             raise StoreUnavailable(first_line(error)) from error
         except Exception as error:  # an error ends the task, and not the relay
             reason = (
@@ -120,14 +123,22 @@ class OwnerTasks(Follower):
             if request.kind == "user_create":
                 with self._owner_ledger() as ledger:
                     forget_uncreated(ledger, request.arguments["user_id"])
-            self._end(task_id, FailOwnerTask(attempt=started.event.attempt, error=reason), None)
+            self._end(task_id, FailOwnerTask(attempt=attempt, error=reason), None)
             return
         total, text = outcome.get("events", 0), msgspec.json.encode(outcome).decode()
         self._end(
             task_id,
-            FinishOwnerTask(attempt=started.event.attempt),
+            FinishOwnerTask(attempt=attempt),
             lambda connection, events: write_progress(connection, task_id, total, total, text),
         )
+
+    def _attempt(self, task_id: str) -> int | None:
+        """Return the number of the attempt: a new one, or the interrupted one of this process. None if none starts."""
+        stream, begun = stream_of(task_id), self._begun.pop(task_id, 0)
+        if begun and self._ledger.load([stream])[stream].state.attempts == begun:
+            return begun
+        started = self._ledger.execute(stream, StartOwnerTask(), at=now(), by="relay")
+        return started.event.attempt if started and isinstance(started.event, OwnerTaskStarted) else None
 
     def _request(self, task_id: str) -> OwnerTaskRequested:
         """Return the request from the first event of the task, since a row of a view could have been changed."""

@@ -14,7 +14,7 @@ from eventstore.aggregates.owner_task import OwnerTaskKind, RequestOwnerTask, St
 from eventstore.aggregates.user import ChangeUserRole, User
 from eventstore.aggregates.user import stream_of as user_stream
 from eventstore.clock import now
-from eventstore.errors import IllegalTransition
+from eventstore.errors import IllegalTransition, StoreUnavailable
 from eventstore.log.ledger import Ledger
 from projections.auxiliary.sessions import token_sha256, use_link
 from projections.auxiliary.user_details import find_user_details
@@ -101,6 +101,30 @@ def test_a_person_is_erased_once_by_the_user_who_requested_it(ledger: Ledger, ta
     task = tasks.task(task_id)
     assert (task.status, task.outcome) == ("DONE", '{"is_changed":true}')
     assert erased(ledger, "1") == [f"user:{of_nw}"]
+
+
+def test_a_task_is_tried_until_the_owner_of_the_database_can_connect(
+    tasks: Tasks, operator: str, database: PostgresUrls
+) -> None:
+    tasks._admin_url = "postgresql://127.0.0.1:9/nowhere?connect_timeout=1"
+    task_id = tasks.request(operator, "key_create", **NEW_KEY, suppliers="NW")
+    for _ in range(5):
+        with pytest.raises(StoreUnavailable):
+            tasks.carry_out(task_id)
+        assert tasks.task(task_id).status == "RUNNING"
+    tasks._admin_url = database.admin
+    tasks.carry_out(task_id)
+    assert (tasks.task(task_id).status, tasks.task(task_id).error) == ("DONE", "")
+
+
+def test_a_task_that_ends_its_process_is_given_up_after_three_attempts(
+    tasks: Tasks, operator: str, database: PostgresUrls, ledger: Ledger
+) -> None:
+    task_id = tasks.request(operator, "key_create", **NEW_KEY, suppliers="NW")
+    for _ in range(3):
+        assert Tasks(ledger, database)._attempt(task_id) is not None  # each in a process of its own
+    tasks.carry_out(task_id)
+    assert (tasks.task(task_id).status, tasks.task(task_id).error) == ("FAILED", "given up after 3 attempts")
 
 
 @pytest.mark.asvs("V8.3.1")
