@@ -25,12 +25,13 @@ _CHECKS: tuple[Callable[[DatabaseCheckInput], Iterator[Finding]], ...] = (
     database.server_version, database.schema, database.durability, database.rights, database.replication,
     database.clock, database.disk, database.wal, database.vacuum, service.roles, service.troubles, service.lag,
     service.projections, service.pending, service.sealing, service.redis, service.documents, service.mail,
-    service.backups,
+    service.backups, service.certificate,
 )  # fmt: skip
 _WITHOUT_DATABASE: tuple[Callable[[CheckInput], Iterator[Finding]], ...] = (
     database.free_space,
     service.redis,
     service.backups,
+    service.certificate,
 )
 """Checks that need no database."""
 
@@ -44,7 +45,7 @@ def doctor(backups: Path | None, *, as_json: bool) -> int:
     Results are listed from good to wrong, with the command or setting that helps. Nothing is changed, and no personal
     data is shown. Exit code 1 when something is wrong.
     """
-    findings = sorted(examine(backups), key=lambda finding: _ORDER.index(finding.state))
+    findings = graded(backups)
     for finding in findings:
         if as_json:
             print_line(msgspec.json.encode(finding))
@@ -58,6 +59,11 @@ def doctor(backups: Path | None, *, as_json: bool) -> int:
             f"\nimportledger {CODE_VERSION}: {', '.join(f'{count} {grade}' for grade, count in counts.items())}."
         )
     return 1 if counts["wrong"] else 0
+
+
+def graded(backups: Path | None = None) -> list[Finding]:
+    """Run all checks, and return their findings from good to wrong."""
+    return sorted(examine(backups), key=lambda finding: _ORDER.index(finding.state))
 
 
 def examine(backups: Path | None = None) -> Iterator[Finding]:

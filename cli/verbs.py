@@ -12,7 +12,7 @@ GROUPS = {
     "Run": {
         "up": "cli.service.roles:up",
         "demo": "cli.demo:demo",
-        "api": "cli.service.serving:api",
+        "api": "cli.serving:api",
         "relay": "cli.service.working:relay",
         "worker": "cli.service.working:worker",
         "migrate": "cli.migrate:migrate",

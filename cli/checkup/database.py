@@ -15,6 +15,8 @@ GIGABYTE = 2**30
 MAX_CLOCK_DIFFERENCE_S = 2.0
 MIN_FREE, WARNED_FREE = 0.02, 0.10
 """Free shares of the disk. Below the first is an error, below the second a warning."""
+WARNED_DAYS = 14
+"""Days until the disk is full, below which is a warning."""
 MAX_KEPT_WAL_GB = 10
 WARNED_AGE, MAX_AGE = 500_000_000, 1_500_000_000
 """Transactions since the oldest that is not frozen; Postgres takes no more writes at two thousand million."""
@@ -119,21 +121,25 @@ def clock(context: DatabaseCheckInput) -> Iterator[Finding]:
 
 def disk(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check the free space in the data folder, and report the size of the database."""
-    findings = list(free_space(context))
+    findings = list(free_space(context, context.vitals("growth").day_bytes))
     yield from findings
     remote = "" if findings else "; its disk is not of this machine"
     yield good("disk", f"The database has {(context.vitals('sizes').database_bytes or 0) / GIGABYTE:.1f} GB{remote}.")
 
 
-def free_space(context: CheckInput) -> Iterator[Finding]:
-    """Check the free space in the data folder, if it holds the embedded database."""
+def free_space(context: CheckInput, day_bytes: int = 0) -> Iterator[Finding]:
+    """Check the free space in the data folder, if it holds the embedded database, and the days until it is full."""
     folder = context.settings.data_dir
-    if context.settings.database_url is not None or not folder.exists():
+    is_here = context.settings.database_url is None or context.settings.roles_file is not None
+    if not is_here or not folder.exists():
         return
     used = shutil.disk_usage(folder)
     free = used.free / used.total
-    state: Grade = "wrong" if free < MIN_FREE else "warned" if free < WARNED_FREE else "good"
-    sentence = f"{used.free / GIGABYTE:.0f} GB ({free:.0%}) are free below {folder}."
+    days = used.free // day_bytes if day_bytes else WARNED_DAYS
+    is_little = free < WARNED_FREE or days < WARNED_DAYS
+    state: Grade = "wrong" if free < MIN_FREE else "warned" if is_little else "good"
+    growth = f", enough for {days:,} days of the last day's growth" if day_bytes else ""
+    sentence = f"{used.free / GIGABYTE:.0f} GB ({free:.0%}) are free below {folder}{growth}."
     yield Finding("disk", state, sentence, None if state == "good" else "make room")
 
 

@@ -1,9 +1,12 @@
 """Checks of the service: processes, lags, projections, seals, Redis, documents, mail and backups."""
 
 import shlex
+import socket
+import ssl
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from smtplib import SMTPException
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -19,6 +22,7 @@ from eventstore.proof.checkpoints import KeyNotUsable
 from eventstore.proof.sealing import SealRefused, newest_checkpoint, signed_size
 from projections import PROJECTIONS
 from projections.auxiliary.troubles import reported_troubles
+from projections.queries.vitals import FOLLOWING
 from projections.versions.versions import parked_streams, versions
 from redaction.shown import counted
 from workers.actors.mail_server import MailServer, NotSecure, mail_session
@@ -27,20 +31,24 @@ MAX_LAG_S = 300
 MAX_PENDING_S = 600
 MAIL_TIMEOUT_S = 3.0
 MAX_BACKUP_AGE = timedelta(days=2)
+MIN_CERTIFICATE = timedelta(days=14)
 DECIDE = "importledger seal --continue-from N --reason TEXT, or importledger seal --accept --reason TEXT"
 """Commands for a log that does not continue what was signed."""
 
 
 def roles(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check that a relay, a projector and workers run, on any machine."""
-    holders = context.vitals("locks").holders
-    workers = holders.get("worker", 0)
-    if missing := [name for name in ("relay", "projector") if not holders.get(name)]:
+    held = context.vitals("locks")
+    if missing := [name for name in ("relay", "projector") if not held.holders.get(name)]:
         yield wrong("roles", f"Nobody runs as {', '.join(missing)}.", "importledger relay")
-    if not workers:
+    else:
+        running = [name for name, number in held.holders.items() if number and name != "worker"]
+        yield good("roles", f"These background services run: {', '.join(running)}.")
+    if not held.workers:
         yield wrong("roles", "No worker runs: nothing is created.", "importledger worker")
-    if workers and not missing:
-        yield good("roles", f"A relay, a projector and {counted(workers, 'worker')} run.")
+    else:
+        numbers = ", ".join(map(str, held.workers))
+        yield good("roles", f"{counted(len(held.workers), 'worker runs', 'workers run')}: {numbers}.")
 
 
 def troubles(context: DatabaseCheckInput) -> Iterator[Finding]:
@@ -93,13 +101,40 @@ def heal_command(name: str, stream: str) -> str:
 
 
 def lag(context: DatabaseCheckInput) -> Iterator[Finding]:
-    """Check the relay's lag behind the log."""
-    behind = context.vitals("events").lags["relay"]
-    if behind.seconds > MAX_LAG_S:
-        sentence = f"The relay is {counted(behind.events, 'event')} and {behind.seconds:,.0f} s behind the log."
-        yield warned("lag", sentence, "look at the relay's log, and whether Redis answers")
+    """Check the lag behind the log of each follower that has no check of its own."""
+    for name, behind in context.vitals("events").lags.items():
+        if name not in FOLLOWING:
+            continue
+        named = "The relay" if name == "relay" else f"The follower of {name}"
+        if behind.seconds > MAX_LAG_S:
+            sentence = f"{named} is {counted(behind.events, 'event')} and {behind.seconds:,.0f} s behind the log."
+            yield warned("lag", sentence, "look at the relay's log, and whether Redis answers")
+        else:
+            yield good("lag", f"{named} is {counted(behind.events, 'event')} behind the log.")
+
+
+def certificate(context: CheckInput) -> Iterator[Finding]:
+    """Check how long the certificate of the console's address is valid."""
+    address = urlsplit(context.settings.console_url)
+    if address.scheme != "https" or address.hostname is None:
+        return
+    place = (address.hostname, address.port or 443)
+    try:
+        with (
+            socket.create_connection(place, timeout=MAIL_TIMEOUT_S) as connection,
+            ssl.create_default_context().wrap_socket(connection, server_hostname=address.hostname) as secured,
+        ):
+            ends = ssl.cert_time_to_seconds(str((secured.getpeercert() or {})["notAfter"]))
+    except (OSError, KeyError, ValueError) as error:
+        sentence = f"The certificate of {context.settings.console_url} cannot be checked: {error}."
+        yield warned("certificate", sentence, "correct the proxy, its certificate or IMPORTLEDGER_CONSOLE_URL")
+        return
+    left = datetime.fromtimestamp(ends, UTC) - now()
+    sentence = f"The certificate of {context.settings.console_url} is valid for {counted(left.days, 'day')}."
+    if left < MIN_CERTIFICATE:
+        yield warned("certificate", sentence, "renew it at the proxy")
     else:
-        yield good("lag", f"The relay is {counted(behind.events, 'event')} behind the log.")
+        yield good("certificate", sentence)
 
 
 def pending(context: DatabaseCheckInput) -> Iterator[Finding]:
@@ -175,7 +210,8 @@ def documents(context: DatabaseCheckInput) -> Iterator[Finding]:
 def mail(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check the mail server, and count the e-mails that wait for it."""
     waiting, url = context.vitals("imports").waiting_mails or 0, context.settings.smtp_url
-    if url is None and waiting:
+    senders = context.value("SELECT count(*) FROM import_supplier WHERE sends_customer_emails")
+    if url is None and (waiting or senders):
         todo = "set IMPORTLEDGER_SMTP_URL and IMPORTLEDGER_MAIL_FROM for the workers"
         yield warned(
             "mail", f"{counted(waiting, 'e-mail waits', 'e-mails wait')}, and no mail server is set here.", todo

@@ -24,16 +24,6 @@ FOLLOWING = ("relay", "ended imports")
 """Followers whose checkpoint is a row of `checkpoints`, by their names there."""
 
 
-class ConnectedProcess(msgspec.Struct, frozen=True, kw_only=True):
-    """A process of the service with its number of connections, all and active."""
-
-    name: str
-    address: str
-    connections: int
-    active: int
-    since: datetime
-
-
 class RunningJob(msgspec.Struct, frozen=True, kw_only=True):
     """A reconciliation that is not finished."""
 
@@ -72,6 +62,8 @@ class Vitals(msgspec.Struct, kw_only=True):
     """Processes in which work fails at present, by name of the work."""
     holders: dict[str, int] = {}
     """Processes by work that they have locked: workers, and single followers by their names."""
+    workers: list[int] = []
+    """Numbers of the workers that live, on all machines."""
     waiting_mails: int | None = None
     log_lock_waiters: int | None = None
     log_lock_wait_s: float | None = None
@@ -92,7 +84,6 @@ class Vitals(msgspec.Struct, kw_only=True):
     day_bytes: int = 0
     """Estimated growth of events and payloads in 24 hours, in bytes: events of the day times the average size."""
     postgres: str = ""
-    processes: list[ConnectedProcess] = []
     jobs: list[RunningJob] = []
     in_hand: list[tuple[int, int]] = []
     """(worker, imports in progress), the largest first."""
@@ -134,11 +125,10 @@ _LEADERS = {
     locks.OWNER_TASKS: "owner's tasks",
 }
 _HOLDERS: LiteralString = """
-SELECT CASE WHEN objsubid = 1 THEN objid::bigint END, count(*)
+SELECT DISTINCT objsubid = 2, objid::bigint
 FROM pg_locks
 WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND granted
   AND ((objsubid = 1 AND classid = 0) OR (objsubid = 2 AND classid = %(workers)s))
-GROUP BY 1
 """
 _LOCKS: LiteralString = """
 SELECT count(*) FILTER (WHERE NOT granted AND classid = 0 AND objsubid = 1 AND objid = %(log)s),
@@ -168,20 +158,13 @@ _KEYS: LiteralString = """
 SELECT count(*), extract(epoch FROM clock_timestamp() - min(created_at))::float8
 FROM access_key WHERE revoked_at IS NULL
 """
-_PROCESSES: LiteralString = """
-SELECT application_name AS name, coalesce(host(client_addr), 'socket') AS address, count(*) AS connections,
-       count(*) FILTER (WHERE state = 'active') AS active, min(backend_start) AS since
-FROM pg_stat_activity
-WHERE datname = current_database() AND usename IS NOT NULL AND backend_type = 'client backend'
-GROUP BY 1, 2
-ORDER BY 1, 2
-"""
 _JOBS: LiteralString = """
 SELECT supplier, run, asked_at, accounts, accounts_done FROM reconciliations WHERE ended_at IS NULL ORDER BY asked_at
 """
 _GROWTH: LiteralString = """
 SELECT position_at(clock_timestamp() - interval '1 day'),
-       pg_total_relation_size('events') + pg_total_relation_size('payloads'), current_setting('server_version')
+       pg_total_relation_size('events') + pg_total_relation_size('payloads'), current_setting('server_version'),
+       (SELECT coalesce(max(position), 0) FROM events)
 """
 _IN_HAND: LiteralString = """
 SELECT worker, count(*) AS number
@@ -203,11 +186,11 @@ def read_vitals(
 ) -> Vitals:
     """Read the numbers. `projections` are those that follow the log. Raises OperationalError without a database.
 
-    `with_work`: also the processes and their work.
+    `with_work`: also the work in hand and the growth of the log.
     """
     overview, asking = Vitals(), _Asking(connection, projections)
     for name, part in PARTS.items():
-        if (name == "sizes" and not with_sizes) or (name == "work" and not with_work):
+        if (name == "sizes" and not with_sizes) or (name in ("growth", "work") and not with_work):
             continue
         try:
             part(asking, overview)
@@ -256,8 +239,10 @@ def _imports(asking: _Asking, overview: Vitals) -> None:
 
 
 def _locks(asking: _Asking, overview: Vitals) -> None:
-    held = dict(asking.rows(_HOLDERS, workers=locks.WORKERS))
-    overview.holders = {name: held.get(number, 0) for number, name in _LEADERS.items()} | {"worker": held.get(None, 0)}
+    held = set(asking.rows(_HOLDERS, workers=locks.WORKERS))
+    overview.workers = sorted(number for is_worker, number in held if is_worker)
+    leaders = {name: int((False, number) in held) for number, name in _LEADERS.items()}
+    overview.holders = leaders | {"worker": len(overview.workers)}
     [(waiters, wait_s)] = asking.rows(_LOCKS, log=locks.LOG)
     overview.troubles = dict(Counter(one.name for one in reported_troubles(asking.connection)))
     overview.log_lock_waiters, overview.log_lock_wait_s = waiters, max(0.0, wait_s)
@@ -279,11 +264,13 @@ def _sizes(asking: _Asking, overview: Vitals) -> None:
     overview.dead_rows = {str(name): int(count) for name, count in asking.rows(_DEAD)}
 
 
+def _growth(asking: _Asking, overview: Vitals) -> None:
+    [(before, log_bytes, overview.postgres, head)] = asking.rows(_GROWTH)
+    overview.day_events = max(0, head - before)
+    overview.day_bytes = log_bytes * overview.day_events // head if head else 0
+
+
 def _work(asking: _Asking, overview: Vitals) -> None:
-    [(before, log_bytes, overview.postgres)] = asking.rows(_GROWTH)
-    overview.day_events = max(0, (overview.head or 0) - before)
-    overview.day_bytes = log_bytes * overview.day_events // overview.head if overview.head else 0
-    overview.processes = structs_of(asking.connection, ConnectedProcess, _PROCESSES)
     overview.jobs = structs_of(asking.connection, RunningJob, _JOBS)
     overview.in_hand = asking.rows(_IN_HAND)
 
@@ -295,6 +282,7 @@ PARTS: dict[str, Callable[[_Asking, Vitals], None]] = {
     "server": _server,
     "keys": _keys,
     "sizes": _sizes,
+    "growth": _growth,
     "work": _work,
 }
 """Readers of the numbers that are read together, by name, in their order."""

@@ -2,15 +2,29 @@
 
 import io
 import json
+import re
+import shutil
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 
 import psycopg
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
-from cli.checkup.finding import Finding
-from cli.checkup.service import DECIDE, heal_command
+from cli.checkup.database import free_space
+from cli.checkup.finding import CheckInput, Finding
+from cli.checkup.service import DECIDE, certificate, heal_command
 from cli.doctor import doctor, examine
+from cli.service.settings import Settings
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
 from eventstore.clock import now
@@ -189,6 +203,88 @@ def test_versions_write_ahead_log_and_the_relay_s_lag_are_looked_at(idle: Postgr
     set_log_time(idle, now() - timedelta(hours=1))
     ledger.execute("supplier/NORDWIND", CreateSupplier(), at=now(), by="tester")
     assert found("lag")[0].says.startswith("The relay is 1 event and ")
+
+
+def test_each_follower_has_its_own_lag(idle: PostgresUrls) -> None:
+    says = " ".join(finding.says for finding in found("lag"))
+    assert ("The relay is" in says, "The follower of ended imports is" in says) == (True, True)
+
+
+def test_customer_emails_without_a_mail_server_are_warned_of(idle: PostgresUrls, ledger: Ledger) -> None:
+    assert found("mail")[0].state == "good"
+    ledger.execute("supplier/NW", CreateSupplier(), at=now(), by="t")
+    ledger.execute("supplier/NW", ConfigureSupplier(sends_customer_emails=True), at=now(), by="t")
+    [finding] = found("mail")
+    assert (finding.state, "no mail server is set" in finding.says) == ("warned", True)
+
+
+def test_the_days_until_the_disk_is_full_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    monkeypatch.setenv("IMPORTLEDGER_DATA_DIR", str(folder))
+    context = CheckInput(settings=Settings.from_environment())
+    free = shutil.disk_usage(folder).free
+    states = {}
+    for days in (3, 3_000):
+        [finding] = free_space(context, day_bytes=free // days)
+        assert re.search(r"enough for [0-9,]+ days of the last day's growth", finding.says)
+        states[days] = finding.state
+    [plain] = free_space(context)
+    assert states[3_000] == plain.state  # of the share that is free
+    assert states[3] != "good"
+
+
+@pytest.mark.parametrize(("days", "state"), [(5, "warned"), (60, "good")])
+def test_a_certificate_that_ends_soon_is_warned_of(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, days: int, state: str
+) -> None:
+    with serving_tls(folder, days) as address:
+        monkeypatch.setenv("SSL_CERT_FILE", str(folder / "certificate.pem"))
+        monkeypatch.setenv("IMPORTLEDGER_CONSOLE_URL", address)
+        [finding] = certificate(CheckInput(settings=Settings.from_environment()))
+        assert (finding.state, f"is valid for {days - 1} days" in finding.says) == (state, True)
+        monkeypatch.delenv("SSL_CERT_FILE")
+        [finding] = certificate(CheckInput(settings=Settings.from_environment()))
+        assert (finding.state, "cannot be checked" in finding.says) == ("warned", True)
+    monkeypatch.setenv("IMPORTLEDGER_CONSOLE_URL", "http://127.0.0.1:1")
+    assert list(certificate(CheckInput(settings=Settings.from_environment()))) == []
+
+
+@contextmanager
+def serving_tls(folder: Path, days: int) -> Iterator[str]:
+    """Serve TLS with a certificate of its own that is valid for these days. Yield the address."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now() - timedelta(days=1))
+        .not_valid_after(now() + timedelta(days=days))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "certificate.pem").write_bytes(signed.public_bytes(Encoding.PEM))
+    (folder / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                with suppress(OSError), context.wrap_socket(connection, server_side=True) as secured:
+                    secured.recv(1)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"https://localhost:{listening.getsockname()[1]}"
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
 
 
 def test_a_mail_server_that_does_not_answer_is_named(idle: PostgresUrls, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ SELDOM = {
     "cli.main": {"rich", "psycopg", "cryptography", "httpx", "starlette", "redis"},
     "cli.service.roles": ALWAYS | {"starlette", "redis", "multiprocessing"},
     "cli.service.working": ALWAYS | {"starlette", "multiprocessing"},
-    "cli.service.serving": ALWAYS | {"redis"},
+    "cli.serving": ALWAYS | {"redis"},
 }
 """Libraries that the file of a role does not import at its start."""
 
@@ -55,7 +55,7 @@ def test_a_role_is_loaded_and_tuned_without_searching_for_garbage() -> None:
         "import gc, sys\nfrom cli.main import run\nfrom system.interpreter import tune_interpreter\n"
         "def searched():\n    return [generation['collections'] for generation in gc.get_stats()]\n"
         "sys.argv, before = ['importledger', '--version'], searched()\n"
-        "try:\n    run()\nfinally:\n    import cli.service.serving, cli.service.working\n    tune_interpreter()\n"
+        "try:\n    run()\nfinally:\n    import cli.serving, cli.service.working\n    tune_interpreter()\n"
         "    assert searched() == before, searched()"
     )
     subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)

@@ -25,7 +25,7 @@ SAMPLED, UNSAMPLED = f"00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-00"
 
 @pytest.mark.promise("trace-leads-importer-through")
 def test_no_exporter_is_read_where_nobody_asks_for_it() -> None:
-    modules = "sys, cli.service.observing, cli.service.serving, cli.service.working"
+    modules = "sys, cli.service.observing, cli.serving, cli.service.working"
     code = f"import {modules}; sys.exit('opentelemetry.exporter' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert Spans().of_request([(b"traceparent", SAMPLED.encode())]) is None

@@ -2,6 +2,7 @@
 
 import os
 import socket
+from collections.abc import Sequence
 from functools import partial
 
 import click
@@ -79,9 +80,11 @@ def api(
 
 def _console(settings: Settings) -> ConsoleSettings:
     """Return the settings of the console, with all settings that its page about the system shows."""
-    has_data_here = settings.roles_file is not None
-    return msgspec.structs.replace(
-        settings.console,
-        shown=tuple(shown_settings(shown=("plain", "private")).items()),
-        data_dir=settings.data_dir if has_data_here else None,
-    )
+    shown = tuple(shown_settings(shown=("plain", "private")).items())
+    return msgspec.structs.replace(settings.console, shown=shown, examine=_examined)
+
+
+def _examined() -> Sequence[object]:
+    from cli.doctor import graded  # large, and only one page needs it
+
+    return graded()
