@@ -11,6 +11,7 @@ from api.endpoints.documentation import TYPES, content_of
 from api.http.errors import not_found
 from api.http.paths import both_forms, single_form
 from api.services import Services
+from console.access.checkup import Checkup
 from console.access.guard import handler
 from console.access.visit import ROOT, Console, Screen, Visit
 from console.presentation.rendering import ASSETS, HEADERS
@@ -25,7 +26,8 @@ def console_routes(services: Services, *, settings: ConsoleSettings | None = Non
         from console.access.openid import OpenIdProvider  # its HTTP client is needed nowhere else here
 
         openid = OpenIdProvider(settings.openid)
-    console = Console(services, settings, openid, tuple(screen for screen in SCREENS if screen.nav))
+    navigation = tuple(screen for screen in SCREENS if screen.nav)
+    console = Console(services, settings, openid, navigation, Checkup(settings.examine))
     for screen in SCREENS:
         yield from both_forms(ROOT + screen.path, handler(console, screen), screen.method)
     yield from single_form(f"{ROOT}/assets/{{name}}", _asset_answer, "GET")

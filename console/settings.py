@@ -1,8 +1,8 @@
 """Settings of the console; the entry points read them from the environment."""
 
 import ipaddress
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -37,7 +37,7 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True):
     openid: OpenIdSettings | None = None
     places: Mapping[str, tuple[str, ...]] = {}
     """URLs by organisation, below which its operators may set documents roots."""
-    data_dir: Path | None = None
-    """Data folder of the service, if it is on this machine."""
+    examine: Callable[[], Sequence[Any]] = tuple
+    """Runs the checks of `doctor`, and returns their findings, from good to wrong. Blocking."""
     shown: tuple[tuple[str, str], ...] = ()
     """Names and values of all settings for the system page, without secrets."""

@@ -26,8 +26,17 @@ scheme_name signed_at slug start_date status supply_end_date supply_start_date s
 time_of_use_definition time_of_use_register total_estimated_annual_bill_in_euros transaction_date transfer_balance
 type type_of_read unit_rate_per_kwh unknown_occupier valid_from valid_to vendor
 """
-HARMLESS = frozenset(_NAMES.split())
-"""Fields whose values do not describe a person: codes, days, kinds, quantities and prices."""
+_PLATFORM_NAMES = """
+amount_adjustment amount_discount amount_due amount_net amount_paid_in_advance amount_total balancing_period_start_at
+cancelled_at created_at due_at erased_at estimate_method estimate_reason invoice_document_type invoice_sub_type
+invoice_type issued_at last_validation_at measurement_classifications melo_ordinal meter_ordinal ordinal
+plausibility_indications position price product_identifier product_identifier_type quantity_unit recorded_at
+reference_invoice_issued_at register_ordinal service_conducted_at sign_up_reward_amount sign_up_reward_scheme_name
+supply_address_ordinal supply_period_end_at supply_point_ordinal tax_amount tax_amount_assessment_basis
+tax_amount_paid_in_advance tax_rate tax_rate_type
+"""
+HARMLESS = frozenset((_NAMES + _PLATFORM_NAMES).split())
+"""Fields and columns of the platform whose values do not describe a person: codes, days, kinds, quantities, prices."""
 _OBJECT_NAMES = """
 account_campaigns agreements amounts article_prices articles balancing_period_time_slices balancing_periods
 bank_account consents contact_details conversion_factors current_statement_transactions customers delivery_note

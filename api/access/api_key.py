@@ -3,6 +3,7 @@
 import hashlib
 import re
 import secrets
+from base64 import urlsafe_b64encode
 
 import msgspec
 
@@ -18,10 +19,14 @@ class NewApiKey(msgspec.Struct, frozen=True):
     secret_sha256: str
 
 
-def new_api_key() -> NewApiKey:
-    """Return a new key. Its secret has 256 random bits, which cannot be guessed: a fast hash is enough to store it."""
-    key_id = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz0123456789") for _ in range(8))
-    api_key = f"ilk_{key_id}_{secrets.token_urlsafe(32)}"
+def new_api_key(random: bytes | None = None) -> NewApiKey:
+    """Return a new key, of these 40 random bytes if they are given.
+
+    Its secret has 256 random bits, which cannot be guessed: a fast hash is enough to store it.
+    """
+    random = random or secrets.token_bytes(40)
+    key_id = "".join("abcdefghijklmnopqrstuvwxyz0123456789"[byte % 36] for byte in random[:8])
+    api_key = f"ilk_{key_id}_{urlsafe_b64encode(random[8:]).decode().rstrip('=')}"
     return NewApiKey(key_id, api_key, digest_of(api_key))
 
 

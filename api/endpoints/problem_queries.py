@@ -47,10 +47,10 @@ class ProblemQueries(Endpoint):
         if not events:
             raise not_found()
         found = import_problems(events)
-        if any(problem.code == MISSING for problem in (*found.errors, *found.warnings)):
+        if missing_paths(found):
             stream = stream_of(supplier, external)
             bodies = await in_thread(lambda: dict(staged_bodies(self._ledger, [stream])))
-            found = _naming(found, document_paths(bodies.get(stream, b"{}")))
+            found = naming_paths(found, document_paths(bodies.get(stream, b"{}")))
         return localised_response(request, found)
 
     @operation("GET", f"{ACCOUNT_PATH}attempts/", ACCOUNTS, roles=READERS, answers={200: list[RefusedAttempt]})
@@ -95,7 +95,12 @@ def _dropped_field(path: str) -> Problem:
     return Problem(path, UNKNOWN_FIELD, _LEFT_OUT)
 
 
-def _naming(found: ImportProblems, paths: tuple[str, ...]) -> ImportProblems:
+def missing_paths(found: ImportProblems) -> set[str]:
+    """Return the fields whose documents are missing."""
+    return {problem.attr for problem in (*found.errors, *found.warnings) if problem.code == MISSING}
+
+
+def naming_paths(found: ImportProblems, paths: tuple[str, ...]) -> ImportProblems:
     """Return the problems. The sentence about a missing document gets its path, one of `paths` in the payload."""
 
     def named(problem: Problem) -> Problem:

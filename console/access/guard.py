@@ -1,22 +1,27 @@
 """Checks before every screen (session, role, supplier, form token), error pages, and the headers of every answer."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Match
+from starlette.types import Message
 
 from api.http.errors import HANDLERS, answer_of, not_found
 from api.http.request_log import ORGANISATION
-from api.http.responses import ANONYMOUS, CALLERS, read_body
+from api.http.responses import ANONYMOUS, CALLERS, HELD, read_body
 from console.access import cookies
-from console.access.visit import ROOT, Console, Screen, Visit
+from console.access.visit import ROOT, Console, Screen, Visit, is_local
 from console.presentation.forms import Form
 from console.presentation.names import HEADLINES
+from console.presentation.refill import refilled
 from console.presentation.rendering import HEADERS, OVER_TLS
 from console.presentation.texts import N_
 
+_TYPED = N_("Your session had ended. Check what you typed, and send the form again.")
 _STALE = N_("The form must come from a page of this session. Reload the page and send the form again.")
 
 
@@ -28,7 +33,7 @@ def handler(console: Console, screen: Screen) -> Callable[[Request], Awaitable[R
         try:
             response = await _answer(visit)
         except Exception as error:
-            response = _refused(visit, error)
+            response = await _refused(visit, error)
         return _finished(visit, response)
 
     return answer
@@ -39,14 +44,20 @@ async def _answer(visit: Visit) -> Response:
     if visit.screen.method == "POST" and visit.transport.is_from_elsewhere:
         raise visit.refusal(403, _STALE)
     response = await _enter(visit)
-    if response is None and visit.screen.method == "POST":
+    if visit.screen.method == "POST":
         budget = CALLERS if visit.opened else ANONYMOUS
         body = await read_body(visit.request, budget, address=visit.transport.address, is_form=True)
         visit.form = Form.of(body, visit.request.headers.get("content-type", ""))
-        if not visit.is_own_form():
+        if response is None and not visit.is_own_form():
             raise visit.refusal(403, _STALE)
-        response = await _enter(visit)  # the body may have taken long to arrive
-    return response or await visit.screen.function(visit)
+        response = await _enter(visit)  # the body may have taken long to arrive, and is kept for after the sign-in
+    if response is not None:
+        return response
+    response = await visit.screen.function(visit)
+    if visit.screen.method == "GET" and (typed := visit.typed()) is not None:
+        page = refilled(bytes(response.body).decode(), *typed, {}, visit._(_TYPED))
+        return response if page is None else HTMLResponse(page)
+    return response
 
 
 async def _enter(visit: Visit) -> Response | None:
@@ -73,18 +84,24 @@ async def _enter(visit: Visit) -> Response | None:
 def _to_sign_in(visit: Visit) -> Response:
     """Return a redirect to the sign-in page, which leads back here afterwards."""
     url = visit.request.url
-    return_to = url.path + (f"?{url.query}" if url.query else "") if visit.screen.method == "GET" else f"{ROOT}/"
+    is_get = visit.screen.method == "GET"
+    return_to = url.path + (f"?{url.query}" if url.query else "") if is_get else visit.keep_typed()
     to = f"{ROOT}/sign-in/" + (f"?next={quote(return_to, safe='')}" if return_to != f"{ROOT}/" else "")
     if visit.is_partial:
         return Response(status_code=401, headers={"HX-Redirect": to})
     return RedirectResponse(to, status_code=303)
 
 
-def _refused(visit: Visit, error: Exception) -> Response:
-    """Return the API's answer to the exception as a page. An unexpected exception is logged, as in the API."""
+async def _refused(visit: Visit, error: Exception) -> Response:
+    """Return the API's answer to the exception as a page: that of the form if it can be corrected.
+
+    An unexpected exception is logged, as in the API.
+    """
     handle = answer_of(error) or HANDLERS[Exception]
     answer = handle(visit.request, error)
     body = msgspec.json.decode(answer.body)
+    if answer.status_code == 400 and (page := await _form_again(visit, body)) is not None:
+        return HTMLResponse(page, 400)
     return visit.render(
         "error.html",
         answer.status_code,
@@ -93,6 +110,29 @@ def _refused(visit: Visit, error: Exception) -> Response:
         request_id=body.get("request_id", ""),
         problems=body.get("errors", []),
     )
+
+
+async def _form_again(visit: Visit, refusal: dict[str, Any]) -> str | None:
+    """Return the page of the refused form, with what was typed and the errors; None if there is no such page."""
+    path, _, query = visit.form.secret("here").partition("?")
+    if visit.opened is None or not is_local(path):
+        return None
+    asked = {"method": "GET", "path": path, "raw_path": path.encode(), "query_string": query.encode()}
+    scope = {name: value for name, value in visit.request.scope.items() if name != HELD} | asked
+    parts: list[bytes] = []
+
+    async def collect(message: Message) -> None:
+        parts.append(message.get("body", b""))
+
+    for route in visit.request.app.routes:
+        match, child = route.matches(scope)
+        if match is Match.FULL:
+            await child["endpoint"](scope | child, visit.request.receive, collect)
+            break
+    errors = {problem["attr"]: problem["detail"] for problem in refusal.get("errors", [])}
+    message = "" if errors else refusal.get("non_field_errors", refusal).get("detail", "")
+    page = b"".join(parts).decode()
+    return refilled(page, visit.request.url.path, visit.form.fields, errors, message)
 
 
 def _finished(visit: Visit, response: Response) -> Response:

@@ -1,7 +1,6 @@
 """Requests to the relay for operations that need the rights of the database's owner, and typed reasons."""
 
 import asyncio
-import secrets
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -10,6 +9,7 @@ from typing import Any
 from psycopg import Connection
 
 from console.access.visit import Visit
+from console.presentation.names import NAMES
 from console.presentation.texts import N_
 from eventstore.aggregates import import_process, owner_task
 from eventstore.aggregates.owner_task import OwnerTaskKind
@@ -20,12 +20,8 @@ from projections.auxiliary.typed_reasons import MAX_REASON, TypedReason, new_rea
 from projections.views.owner_task import owner_task as read_task
 
 TASK_TIMEOUT_S = 10.0
-"""Longest wait for the relay, in seconds. The task is carried out even if it takes longer."""
+"""Longest wait for the relay [seconds]. The task is carried out even if it takes longer."""
 POLL_S = 0.1
-_NOT_YET = N_(
-    "The relay has not carried out the operation yet. The relay must be running and needs "
-    "DATABASE_ADMIN_URL. Check again later."
-)
 
 
 def typed_reason(user_id: str, subject: str, content: str, at: datetime) -> TypedReason:
@@ -62,11 +58,11 @@ async def request_task(
 ) -> str:
     """Request an operation from the relay, and return the id of the task. `write_details` is written with the request.
 
-    A typed reason is deleted with the person whom the task is about; that of an erasure stays. A user whom an OpenID
-    provider vouches for requests without a session.
+    A form that is sent again requests nothing: the task is the same. A typed reason is deleted with the person whom the
+    task is about; that of an erasure stays. A user whom an OpenID provider vouches for requests without a session.
     """
     user_id = visit.opened.user_id if visit.opened else arguments["user_id"]
-    task_id, at = f"t_{secrets.token_hex(8)}", now()
+    task_id, at = f"t_{visit.form_secret(kind).hex()[:16]}", now()
     stream = owner_task.stream_of(task_id)
     is_about_person = "external" in arguments and kind != "erase"
     subject = import_process.stream_of(arguments["supplier"], arguments["external"]) if is_about_person else stream
@@ -91,12 +87,17 @@ async def request_task(
     return task_id
 
 
-async def finished(visit: Visit, task_id: str) -> None:
-    """Wait until the relay has carried out a task. Raises ApiError 400 if it was refused, 503 after TASK_TIMEOUT_S."""
+async def finished(visit: Visit, task_id: str) -> bool:
+    """Wait until the relay has carried out a task; return False after TASK_TIMEOUT_S. Raises ApiError 400 if refused.
+
+    A page then follows the task.
+    """
     deadline = time.monotonic() + TASK_TIMEOUT_S
     while (task := await visit.read(read_task, task_id)) is None or task.is_open:
         if time.monotonic() > deadline:
-            raise visit.refusal(503, _NOT_YET)
+            return False
         await asyncio.sleep(POLL_S)
     if task.status == "FAILED":
-        raise visit.refusal(400, N_("The operation failed: %(error)s."), error=task.error)
+        reason = NAMES["task_errors"].get(task.error, task.error)
+        raise visit.refusal(400, N_("The operation failed: %(error)s"), error=visit._(reason))
+    return True

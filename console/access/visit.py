@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import secrets
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,9 +22,12 @@ from api.http.paths import identifier
 from api.http.status_codes import ApiError
 from api.services import Services
 from console.access import cookies
+from console.access.checkup import Checkup
 from console.access.people import Person
 from console.access.transport import Transport
 from console.presentation.forms import Form
+from console.presentation.listing import hidden, revealed
+from console.presentation.refill import UNKEPT, Fields
 from console.presentation.rendering import rendered
 from console.presentation.texts import LANGUAGES, N_, translations
 from console.settings import ConsoleSettings
@@ -42,6 +46,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ROOT = "/console"
 WRITE_TIMEOUT_S = 10.0
+MAX_COOKIE = 3_500
+"""Characters of a form in a cookie. Browsers drop cookies of more than 4,096."""
 _HOMES = dict.fromkeys(("/keys/", "/users/"), f"{ROOT}/suppliers/")
 """Address of the navigation entry that is marked on pages below these paths."""
 
@@ -78,6 +84,7 @@ class Console(msgspec.Struct, frozen=True):
     openid: "OpenIdProvider | None"
     """None if no provider is configured."""
     navigation: tuple[Screen, ...]
+    checkup: Checkup
 
 
 class Visit:
@@ -91,6 +98,7 @@ class Visit:
         self.language = _chosen(request, self.transport)
         self.request = in_language(request, self.language)
         self.form = Form()
+        self._form_id = ""
         self.opened: Person | None = None
         self.token = self.cookie(cookies.SESSION)
         """The token that opens the session."""
@@ -182,6 +190,12 @@ class Visit:
             self.set_cookie(cookies.FORM, self._anonymous_token)
         return hmac.new((self.token if self.opened else self._anonymous_token).encode(), b"form", "sha256").hexdigest()
 
+    def form_secret(self, purpose: str) -> bytes:
+        """Return 32 bytes that nobody can guess. They are the same whenever the same form of a page is sent."""
+        self._form_id = self._form_id or self.form.secret("form") or secrets.token_hex(16)
+        parts = (self.token, self.request.url.path, self._form_id)
+        return bytes.fromhex(self.services.authority.mac("console form", purpose, *parts))
+
     def is_own_form(self) -> bool:
         """Return True if the form carries the token of a page of this session."""
         key = self.token if self.opened else self._anonymous_token
@@ -202,15 +216,49 @@ class Visit:
             response.headers["HX-Refresh"] = "true"
         return response
 
-    def redirect(self, to: str, *, notice: str = "") -> Response:
-        """Redirect to another page, which shows the notice once. The notice must not name a person.
+    def redirect(self, to: str, *, notice: str = "", secret: str = "") -> Response:
+        """Redirect to another page, which shows the notice and the secret once. The notice must not name a person.
 
         An address outside the console is replaced by the overview.
         """
         if notice:
             self.set_cookie(cookies.NOTICE, quote(notice))
-        is_local = to.startswith(f"{ROOT}/") and to.isprintable() and "\\" not in to
-        return RedirectResponse(to if is_local else f"{ROOT}/", status_code=303)
+        if secret:
+            self.set_cookie(cookies.SECRET, hidden(f"{to}\n{secret}", self.token), cookies.ATTEMPT)
+        return RedirectResponse(to if is_local(to) else f"{ROOT}/", status_code=303)
+
+    def secret(self) -> str:
+        """Return the secret that this page shows once; "" if there is none."""
+        to, _, secret = revealed(self.cookie(cookies.SECRET), self.token).partition("\n")
+        if self.is_partial or to != self.request.url.path:
+            return ""
+        self.set_cookie(cookies.SECRET, "")
+        return secret
+
+    def keep_typed(self) -> str:
+        """Keep the fields of the form for the page after the sign-in, if they fit. Return the address of that page."""
+        here = self.form.secret("here")
+        fields = {name: values for name, values in self.form.fields.items() if name not in UNKEPT}
+        typed = hidden(msgspec.json.encode((here, self.request.url.path, fields)).decode(), self._typed_key)
+        if not is_local(here) or len(typed) > MAX_COOKIE:
+            return f"{ROOT}/"
+        self.set_cookie(cookies.TYPED, typed, cookies.ATTEMPT)
+        return here
+
+    def typed(self) -> tuple[str, Fields] | None:
+        """Return address and fields of the form on this page whose session ended; None if there is none. Only once."""
+        text = revealed(self.cookie(cookies.TYPED), self._typed_key)
+        if not text or self.is_partial:
+            return None
+        here, action, fields = msgspec.json.decode(text, type=tuple[str, str, dict[str, list[str]]])
+        if here.partition("?")[0] != self.request.url.path:
+            return None
+        self.set_cookie(cookies.TYPED, "")
+        return action, fields
+
+    @property
+    def _typed_key(self) -> str:
+        return self.services.authority.mac("console typed")
 
     def cookie(self, name: str) -> str:
         return cookies.read_cookie(self.request, name, is_secure=self.transport.is_secure)
@@ -225,6 +273,7 @@ class Visit:
         if notice:
             self.set_cookie(cookies.NOTICE, "")
         here = self.request.url.path
+        address = here + (f"?{self.request.url.query}" if self.request.url.query else "")
         active_path = next((home for part, home in _HOMES.items() if here.startswith(ROOT + part)), here)
         screens = [screen for screen in self.console.navigation if self.opened and self.opened.may_see(screen)]
         current = max(
@@ -238,11 +287,19 @@ class Visit:
         )
         return {
             "person": self.opened,
-            "here": here + (f"?{self.request.url.query}" if self.request.url.query else ""),
+            "here": address,
             "navigation": [(ROOT + screen.path, self._(screen.nav), screen is current) for screen in screens],
             "notice": notice,
-            "csrf": Markup('<input type="hidden" name="csrf" value="{}">').format(self.csrf_token),
+            "csrf": Markup("").join(
+                Markup('<input type="hidden" name="{}" value="{}">').format(name, value)
+                for name, value in (("csrf", self.csrf_token), ("form", secrets.token_hex(16)), ("here", address))
+            ),
         }
+
+
+def is_local(address: str) -> bool:
+    """Return True for an address of the console."""
+    return address.startswith(f"{ROOT}/") and address.isprintable() and "\\" not in address
 
 
 def _chosen(request: Request, transport: Transport) -> Language:

@@ -1,4 +1,4 @@
-/* Draws charts from the tables beside them, and says what a slider stands at. Without it, pages say the same. */
+/* Draws charts from the tables beside them. Without it, pages show the same as tables. */
 "use strict";
 (() => {
   const SERIES = ["received", "processed", "failed", "refused"];
@@ -43,21 +43,24 @@
   function begin(root) {
     for (const [box, plot] of drawn) if (!box.isConnected) { plot.destroy(); drawn.delete(box); }
     root.querySelectorAll("[data-chart]").forEach(draw);
-    root.querySelectorAll("input[data-shown]").forEach((slider) => {
-      const shown = document.getElementById(slider.dataset.shown);
-      const say = () => { shown.textContent = "→ " + Number(slider.value).toLocaleString(document.documentElement.lang); };
-      slider.addEventListener("input", say);
-      say();
-    });
   }
 
-  /* What somebody has unfolded stays unfolded when a live part is made anew. */
-  let unfolded = [];
+  /* A live part that is made anew keeps what somebody has unfolded, and the focus. */
+  const LIVE = "#live, #tasks, #line", FOCUSABLE = "a, button, input, select, summary, [tabindex]";
+  const alike = (one, other) => one.tagName === other.tagName && one.textContent === other.textContent && one.getAttribute("href") === other.getAttribute("href");
+  let unfolded = [], focused = null;
   document.addEventListener("htmx:beforeSwap", () => {
     unfolded = Array.from(document.querySelectorAll("#live details"), (one) => one.open);
+    const here = document.activeElement, part = here && here.closest(LIVE);
+    focused = part && { part: part.id, here, place: Array.from(part.querySelectorAll(FOCUSABLE)).indexOf(here) };
   });
   document.addEventListener("htmx:afterSettle", () => {
     document.querySelectorAll("#live details").forEach((one, n) => { if (unfolded[n] !== undefined) one.open = unfolded[n]; });
+    const part = focused && document.getElementById(focused.part);
+    if (part && !focused.here.isConnected) {
+      const places = Array.from(part.querySelectorAll(FOCUSABLE));
+      (places.find((one) => alike(one, focused.here)) || places[focused.place] || part).focus({ preventScroll: true });
+    }
     begin(document);
   });
   addEventListener("resize", () => drawn.forEach((plot, box) => plot.setSize({ width: box.clientWidth, height: 220 })));

@@ -64,5 +64,9 @@ class Form:
         """Return all values of the field, stripped."""
         return [value.strip() for value in self._fields.get(name, [])]
 
+    @property
+    def fields(self) -> Mapping[str, Sequence[str]]:
+        return self._fields
+
     def __contains__(self, name: str) -> bool:
         return name in self._fields

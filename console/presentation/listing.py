@@ -7,15 +7,20 @@ import re
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Sequence
 from datetime import date
+from functools import partial
 from urllib.parse import quote, urlencode
 
 import msgspec
 from cryptography.fernet import Fernet, InvalidToken
 
 from api.description.catalogue import CATALOGUE
+from api.description.problem_sentences import sentence_at
+from api.http.languages import Language
 from api.http.lists import ListFormat
+from console.presentation.formats import Formats
 from eventstore.aggregates.import_process import STATUSES
 from projections.queries.import_list import ListedRow, Narrowed
+from schemas.sentence import Sentence
 
 _FORMULA = re.compile(r"""^(?=[\t\r\n])|(?:(?<=[;\t\r\n])|^)(?=[\s"']*[=+\-@＝＋－＠])""")
 
@@ -127,25 +132,31 @@ def neutral(cell: str) -> str:
 
 
 CSV_COLUMNS = (
-    "import_supplier", "external_account_number", "status", "service_identifier", "error_code", "created_at",
-    "modified_at",
+    "import_supplier", "external_account_number", "status", "service_identifier", "error_code", "error_field",
+    "error_sentence", "created_at", "modified_at",
 )  # fmt: skip
 
 
-def as_csv(rows: Iterable[ListedRow]) -> bytes:
+def problem_of_row(row: ListedRow) -> Sentence | str:
+    """Return the sentence of the row's problem; "" without one."""
+    return sentence_at(row.error_code, row.error_path) if row.error_code else ""
+
+
+def as_csv(rows: Iterable[ListedRow], language: Language = "en") -> bytes:
     """Return the rows as lines of CSV, in the columns of `CSV_COLUMNS`."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     for row in rows:
         cells = (
             row.supplier, row.external_account_number, row.status, row.account_number or "", row.error_code or "",
+            row.error_path, Formats(language).sentence(problem_of_row(row)),
             f"{row.created_at:%Y-%m-%dT%H:%M:%SZ}", f"{row.modified_at:%Y-%m-%dT%H:%M:%SZ}",
         )  # fmt: skip
         writer.writerow([neutral(cell) for cell in cells])
     return text.getvalue().encode()
 
 
-CSV = ListFormat(
-    media_type="text/csv; charset=utf-8", encode=as_csv, head=f"\ufeff{','.join(CSV_COLUMNS)}\r\n".encode()
-)
-"""The list as a file for spreadsheets."""
+def csv_in(language: Language) -> ListFormat[ListedRow]:
+    """Return the list as a file for spreadsheets, with sentences in this language."""
+    head = f"\ufeff{','.join(CSV_COLUMNS)}\r\n".encode()
+    return ListFormat(media_type="text/csv; charset=utf-8", encode=partial(as_csv, language=language), head=head)

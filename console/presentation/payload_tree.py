@@ -1,18 +1,22 @@
 """A payload as a tree of its fields, each with its problems; personal data is masked. Pure."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
-from redaction.masking import DOTS, masked_tree
+from projections.views.account_search import folded
+from redaction.masking import DOTS, is_harmless, masked_tree
 from schemas.base import Problem
 
 MAX_VALUES = 3_000
 """Values per page. The first page also has the fields with problems from later pages."""
 _WHOLE = "non_field_errors"
+_WORD = re.compile(r"\w{3,}")
+_LEAST_NUMBER = 4
 _decode = msgspec.json.Decoder(float_hook=str).decode  # numbers as they were sent
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 Path = tuple[str, ...]
@@ -49,9 +53,17 @@ class PayloadTree(msgspec.Struct, frozen=True):
 
 
 def payload_tree(
-    body: bytes, errors: Sequence[Problem], warnings: Sequence[Problem], *, is_clear: bool, after: int = 0
+    body: bytes,
+    errors: Sequence[Problem],
+    warnings: Sequence[Problem],
+    *,
+    is_clear: bool,
+    shown: Collection[str] = (),
+    after: int = 0,
 ) -> PayloadTree:
-    """Build the tree of a payload. `is_clear` turns masking off. A body that is not a JSON object gives an empty tree.
+    """Build the tree of a payload. A body that is not a JSON object gives an empty tree.
+
+    `is_clear` turns masking off, for fields at the paths of `shown` it is always off.
 
     A large payload has several pages: `after` is the number of values before this one. Problems whose field is missing
     are on the first page.
@@ -64,7 +76,7 @@ def payload_tree(
         return PayloadTree([], (*errors, *warnings), None)
     if isinstance(account.get("payload"), dict):
         account = account["payload"]
-    account = account if is_clear else masked_tree(account)
+    account = account if is_clear else masked_tree(account, shown)
     at_errors, at_warnings = _by_place(errors), _by_place(warnings)
     page = list(islice(_values(account, ()), after, after + MAX_VALUES + 1))
     more = after + MAX_VALUES if len(page) > MAX_VALUES else None
@@ -85,6 +97,30 @@ def payload_tree(
     left = [problem for found in (*at_errors.values(), *at_warnings.values()) for problem in found]
     elsewhere = (*root.problems, *root.warnings, *left)
     return PayloadTree(root.children, () if after else elsewhere, more)
+
+
+def names_person(text: str, body: bytes) -> bool:
+    """Return True if a text contains a word or number of a payload that pages mask, or the payload is unreadable."""
+    try:
+        account = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return True
+    words, joined = _words(text), _joined(text)
+    values = (shown_value(value) for path, value in _values(account, ()) if path and not is_harmless(path))
+    return any(
+        not words.isdisjoint(_words(value)) or (len(_joined(value)) > _LEAST_NUMBER and _joined(value) in joined)
+        for value in values
+    )
+
+
+def _words(text: str) -> set[str]:
+    """Return the words of a text that may identify a person. Shorter ones are in too many texts."""
+    return {folded(word) for word in _WORD.findall(text)}
+
+
+def _joined(text: str) -> str:
+    """Return a text without blanks and signs, as numbers are compared."""
+    return re.sub(r"\W", "", text).casefold()
 
 
 def _is_parent(value: Any) -> bool:

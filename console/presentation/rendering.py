@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
+from api.description.catalogue import CATALOGUE
 from api.http.languages import Language
 from console.presentation.formats import Formats
 from console.presentation.names import NAMES, TONES
@@ -73,6 +74,7 @@ def environment(language: Language) -> Environment:
     made.install_gettext_translations(translations(language), newstyle=True)  # type: ignore[attr-defined]
     made.filters.update(Formats(language).filters(), segment=segment, word=shlex.quote)
     made.globals.update(asset=asset, language=language, languages=LANGUAGES, tones=TONES)
+    made.globals["faults"] = {entry.code: entry.sentence for entry in CATALOGUE if entry.rules}
     for table, names in NAMES.items():
         made.globals[table] = {name: translations(language).ugettext(text) for name, text in names.items()}
     return made

@@ -55,7 +55,8 @@ _WORDS: dict[type[Event] | type[Unreadable], tuple[str, Tone]] = {
 _WITH_DETAIL = (imports.ImportErrored, imports.DryRunErrored)
 """Events whose detail a page shows: it holds no personal data. Details of other events may, and are not shown."""
 _WITH_CODE = (*_WITH_DETAIL, imports.ImportPostponed, MailPostponed, MailFailed)
-_WITH_REASON = (imports.ImportCancelled, imports.ImportRetried, imports.SubjectErased)
+WITH_REASON = (imports.ImportCancelled, imports.ImportRetried, imports.SubjectErased, PersonalDataShown)
+"""Events with a reason: a text, or the id of a typed one."""
 _ACTORS = {
     "operator": N_("%(name)s, on the command line"),
     "worker": N_("Worker %(name)s"),
@@ -66,7 +67,7 @@ _ACTORS = {
 
 
 def step_of(recorded: Recorded, translate: Translate, users: Mapping[str, str], reasons: Mapping[str, str]) -> Step:
-    """Return the event in words. `users` are names and `reasons` typed texts, by id; erased ones are missing."""
+    """Return the event in words. `users` are names by id, `reasons` texts by their text or id."""
     event = recorded.event
     text, tone = _WORDS.get(type(event), (type(event).__name__, ""))
     match event:
@@ -83,15 +84,9 @@ def step_of(recorded: Recorded, translate: Translate, users: Mapping[str, str], 
         by=actor(recorded.caused_by, translate, users),
         tone=tone,
         code=event.code if isinstance(event, _WITH_CODE) else "",
-        reason=_reason(event, reasons),
+        reason=reasons.get(event.reason, "") if isinstance(event, WITH_REASON) else "",
         detail=event.detail if isinstance(event, _WITH_DETAIL) and not event.problems else "",
     )
-
-
-def _reason(event: Event | Unreadable, reasons: Mapping[str, str]) -> str:
-    if isinstance(event, PersonalDataShown):
-        return reasons.get(event.reason, "")
-    return event.reason if isinstance(event, _WITH_REASON) else ""
 
 
 def actor(caused_by: str, translate: Translate, users: Mapping[str, str]) -> str:

@@ -17,12 +17,14 @@ from console.presentation.texts import N_
 from console.screens.paging import NumberKey, Pages, TextKey, page_of
 from eventstore.clock import now
 from projections.queries.supplier_overview import supplier_codes
-from projections.views.error_statistics import RefusalCount, refused_requests
-from projections.views.import_failure import FailureCount, failure_counts
+from projections.versions.overview import stale_since
+from projections.views.error_statistics import ERROR_STATISTICS, RefusalCount, refused_requests
+from projections.views.import_failure import IMPORT_FAILURE, FailureCount, failure_counts
 from schemas.base import MARKET_TIME
 
 DAYS = 14
 AT_ONCE = 50
+_VIEWS = (ERROR_STATISTICS.name, IMPORT_FAILURE.name)
 _CODES = {entry.code: entry for entry in CATALOGUE}
 
 
@@ -41,6 +43,7 @@ async def errors(visit: Visit) -> Response:
         refusals=[(row, sentence_at(row.code, row.path)) for row in refusals],
         more_refusals=more_refusals,
         days=DAYS,
+        stale=await visit.read(stale_since, _VIEWS),
     )
 
 
@@ -58,6 +61,7 @@ async def error_code(visit: Visit) -> Response:
         failures=[(row, _links(row)) for row in failures],
         more=more,
         days=DAYS,
+        stale=await visit.read(stale_since, _VIEWS),
         address=f"{ROOT}/imports/{Filter(code=entry.code).query()}",
     )
 

@@ -1,5 +1,6 @@
 """One import: its status, history, problems, payloads and platform records."""
 
+import re
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any
@@ -8,8 +9,9 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
+from api.description.problem_sentences import problem_of, sentence_at
 from api.endpoints.history_queries import as_of
-from api.endpoints.problem_queries import import_problems
+from api.endpoints.problem_queries import import_problems, missing_paths, naming_paths
 from api.http.body_checks import run_on_body
 from api.http.errors import not_found
 from api.http.limits import MAX_ANSWER_BYTES
@@ -18,14 +20,14 @@ from console.access.requests import request_task
 from console.access.visit import Visit, action, page
 from console.presentation.formats import Formats
 from console.presentation.listing import import_address
-from console.presentation.payload_tree import PayloadTree, payload_tree, shown_value
+from console.presentation.names import NAMES
+from console.presentation.payload_tree import PayloadTree, names_person, payload_tree, shown_value
 from console.presentation.texts import N_
-from console.presentation.timeline import Step, step_of, waits_for
+from console.presentation.timeline import WITH_REASON, Step, actor, step_of, waits_for
 from console.screens.paging import NumberKey, Pages, TextKey, invalid_key, key_in, page_of, pages
 from console.screens.personal_data import is_shown
 from console.screens.tasks import shown_tasks
 from eventstore.aggregates.aggregate import Command
-from eventstore.aggregates.disclosure import PersonalDataShown
 from eventstore.aggregates.import_process import (
     CancelImport,
     ImportPostponed,
@@ -37,15 +39,17 @@ from eventstore.aggregates.import_process import (
 )
 from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.clock import now
+from eventstore.errors import IllegalTransition
 from eventstore.events import Recorded, Unreadable
 from projections.auxiliary.refused_attempts import refused_attempts
-from projections.auxiliary.typed_reasons import reasons_of
+from projections.auxiliary.typed_reasons import texts_of
 from projections.auxiliary.user_details import details_of
 from projections.queries.account_parts import PAGE, attached_records, platform_records, seal_over
 from projections.queries.history import TimeLine, account_time_line, newest_of_import, status_record
+from projections.queries.missing_documents import document_paths
 from projections.views.owner_task import owner_tasks
 from redaction.masking import masked_path, masked_tree
-from schemas.base import code_and_path
+from schemas.base import MARKET_TIME
 from schemas.difference import FieldChange, bounded_difference
 from schemas.reading.work import COMPARED
 
@@ -54,7 +58,12 @@ ATTEMPTS_AT_ONCE = 50
 VERSIONS_AT_ONCE = 50
 CHANGES_AT_ONCE = 200
 """Rows per page of each list."""
+MAX_COMPARED = 10
+"""Payloads that reasons are compared with. With more, all reasons are masked."""
 _AFTER_ALL = 10**18
+_IN_UTC = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z")
+_PATHS = {"reading": ("readings",)}
+"""Paths in a payload of tables whose fields are masked by their path."""
 
 
 class TableKey(msgspec.Struct, frozen=True, array_like=True):
@@ -99,7 +108,7 @@ async def import_page(visit: Visit) -> Response:
     rows, more_attempts = await page_of(
         visit, "attempts-before", query, NumberKey, ATTEMPTS_AT_ONCE, key_attribute="number", anchor="attempts"
     )
-    attempts = [(row, [code_and_path(name) for name in row.problems]) for row in rows]
+    attempts = [(row, sentence_at(row.code, ""), [problem_of(name) for name in row.problems]) for row in rows]
     common: dict[str, Any] = {
         "supplier": supplier,
         "external": external,
@@ -110,7 +119,7 @@ async def import_page(visit: Visit) -> Response:
         return await _accepted(visit, whole, entry.status, common)
     if not attempts:
         raise not_found()
-    return visit.render("import_refused.html", **common)
+    return visit.render("import_refused.html", **common, as_of="")
 
 
 async def _accepted(visit: Visit, whole: ImportHistory, supplier_status: str, common: dict[str, Any]) -> Response:
@@ -120,7 +129,7 @@ async def _accepted(visit: Visit, whole: ImportHistory, supplier_status: str, co
     history = whole if upto is None else await _history_of(visit, supplier, external, upto)
     record = status_record(history.import_events)
     if record is None:
-        raise not_found()
+        return visit.render("import_refused.html", **common, as_of=visit.query("as_of"))
     line, more_events = await _line(visit, supplier, external, upto)
     is_live = record.status in ("PENDING", "IN_PROGRESS") and upto is None
     tasks = await visit.read(owner_tasks, "", {"supplier": supplier, "external": external}, 5)
@@ -134,10 +143,10 @@ async def _accepted(visit: Visit, whole: ImportHistory, supplier_status: str, co
         **await _payloads(visit, history, is_clear=is_clear),
         address=import_address(supplier, external),
         record=record,
-        waits=_waits(visit, history.import_events[-1], record.status, supplier_status),
+        waits=_waits(visit, history, record.status, supplier_status),
         attempt=history.last_attempt,
         is_live=is_live,
-        entries=await _entries(visit, line.events),
+        entries=await _entries(visit, line.events, history, is_clear=is_clear),
         more_events=more_events,
         as_of=visit.query("as_of"),
         line=line,
@@ -193,7 +202,13 @@ async def _request(visit: Visit, kind: OwnerTaskKind) -> Response:
 
 async def _decided(visit: Visit, command: Command, notice: str) -> Response:
     supplier, external = visit.path("supplier"), visit.path("external")
-    await visit.execute(stream_of(supplier, external), command)
+    try:
+        await visit.execute(stream_of(supplier, external), command)
+    except IllegalTransition as error:
+        if error.status == "NEW":
+            raise
+        name = NAMES["state_names"][error.status]
+        notice = visit._("Nothing was changed: the status of the import is “%(status)s” now.", status=visit._(name))
     return visit.redirect(import_address(supplier, external), notice=notice)
 
 
@@ -202,9 +217,11 @@ async def _history_of(visit: Visit, supplier: str, external: str, upto: int | No
     return ImportHistory([recorded for recorded in events if not isinstance(recorded.event, Unreadable)])
 
 
-def _waits(visit: Visit, last: Recorded, status: str, supplier_status: str) -> str:
-    """Return a sentence about the next step of the import."""
-    event = last.event
+def _waits(visit: Visit, history: ImportHistory, status: str, supplier_status: str) -> str:
+    """Return a sentence about the state of the import and its next step."""
+    if history.is_erased:
+        return visit._("The person was erased. Only the history without personal data is left.")
+    event = history.import_events[-1].event
     due = event.not_before if isinstance(event, ImportStaged) else None
     due = event.due_at if isinstance(event, ImportPostponed) else due
     due = due if due is not None and due > now() else None
@@ -221,14 +238,35 @@ async def _line(visit: Visit, supplier: str, external: str, upto: int | None) ->
     return line, pages(visit, "before", line.next_before or None, anchor="line")
 
 
-async def _entries(visit: Visit, events: list[Recorded]) -> list[tuple[Recorded, Step]]:
-    """Return the events, each with its description: text, names of users, and reasons."""
+async def _entries(
+    visit: Visit, events: list[Recorded], history: ImportHistory, *, is_clear: bool
+) -> list[tuple[Recorded, Step, bool]]:
+    """Return the events, each with its description, and whether its reason is masked."""
     ids = {recorded.caused_by.partition(":")[2] for recorded in events if recorded.caused_by.startswith("user:")}
     users = {user: details.shown for user, details in (await visit.read(details_of, ids)).items()} if ids else {}
-    named = [recorded.event.reason for recorded in events if isinstance(recorded.event, PersonalDataShown)]
-    typed = await visit.read(reasons_of, named) if named else {}
-    reasons = {reason: row.content for reason, row in typed.items()}
-    return [(recorded, step_of(recorded, visit._, users, reasons)) for recorded in events]
+    named = {event.reason for recorded in events if isinstance(event := recorded.event, WITH_REASON)}
+    reasons = await visit.read(texts_of, named) if named else {}
+    steps = [(recorded, step_of(recorded, visit._, users, reasons)) for recorded in events]
+    masked = set() if is_clear else await _about_person(visit, {step.reason for _, step in steps} - {""}, history)
+    return [(recorded, step, step.reason in masked) for recorded, step in steps]
+
+
+async def _about_person(visit: Visit, reasons: set[str], history: ImportHistory) -> set[str]:
+    """Return the reasons that contain personal data of a payload. Those of an erased person were erased with it.
+
+    If a payload is missing or there are too many, these are all reasons. The account's number is not personal.
+    """
+    number = visit.path("external")
+    if not reasons or history.is_erased:
+        return set()
+    if len(history.staged) > MAX_COMPARED:
+        return reasons
+    bodies = [await _body(visit, staged) for staged in history.staged]
+    return {
+        reason
+        for reason in reasons
+        if any(body is None or names_person(reason.replace(number, ""), body) for body in bodies)
+    }
 
 
 async def _tables(visit: Visit, number: str, *, is_clear: bool) -> list[dict[str, Any]]:
@@ -241,14 +279,14 @@ async def _tables(visit: Visit, number: str, *, is_clear: bool) -> list[dict[str
     shown = []
     for table in tables:
         rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-        masked = rows if is_clear else [masked_tree(row) for row in rows]
+        masked = rows if is_clear else [masked_tree(row, path=_PATHS.get(table.table, ())) for row in rows]
         is_open = after is not None and after.table == table.table
         more = (table.table, table.next_after) if table.next_after else None
         shown.append(
             {
                 "name": table.table,
                 "columns": table.columns,
-                "rows": [{name: shown_value(value) for name, value in row.items()} for row in masked],
+                "rows": [{name: _shown_cell(visit, value) for name, value in row.items()} for row in masked],
                 "is_cut": bool(table.next_after),
                 "is_open": is_open,
                 "more": pages(visit, "rows-after", more, anchor=f"t-{table.table}", has_begun=is_open),
@@ -257,10 +295,24 @@ async def _tables(visit: Visit, number: str, *, is_clear: bool) -> list[dict[str
     return shown
 
 
+def _shown_cell(visit: Visit, value: Any) -> str:
+    """Return a value of the platform as text. Times are shown in German market time, also inside JSON."""
+    if isinstance(value, datetime):
+        return Formats(visit.language).moment(value)
+    text = shown_value(value)
+    return _IN_UTC.sub(_in_market_time, text) if isinstance(value, dict | list) else text
+
+
+def _in_market_time(found: re.Match[str]) -> str:
+    return datetime.fromisoformat(found[0]).astimezone(MARKET_TIME).isoformat()
+
+
 async def _payloads(visit: Visit, history: ImportHistory, *, is_clear: bool) -> dict[str, Any]:
     """Return the chosen or newest payload as a tree with its problems, and the difference between two payloads."""
     start = history.import_events.index(history.staged[0]) if history.staged else 0
     problems = import_problems(history.import_events[start:])
+    if missing_paths(problems) and (body := await _body(visit, history.staged[0])) is not None:
+        problems = naming_paths(problems, document_paths(body))
     chosen = next((row for row in history.staged if str(row.version) == visit.query("payload")), history.staged[0])
     tree = await _tree(visit, chosen, problems if chosen is history.staged[0] else None, is_clear=is_clear)
     before = key_in(visit, "versions-before", NumberKey) or _AFTER_ALL
@@ -272,12 +324,20 @@ async def _payloads(visit: Visit, history: ImportHistory, *, is_clear: bool) -> 
         "tree": tree,
         "more_tree": pages(visit, "tree-after", tree.next_after if tree else None, anchor="payload-head"),
         "version": chosen.version,
-        "versions": versions[:VERSIONS_AT_ONCE],
+        "versions": [(row, _payload_name(visit, row)) for row in versions[:VERSIONS_AT_ONCE]],
         "more_versions": pages(visit, "versions-before", last, anchor="compare"),
         "changes": changes,
         "more_changes": more_changes,
         "compared": (visit.query("from"), visit.query("to")),
     }
+
+
+def _payload_name(visit: Visit, staged: Recorded) -> str:
+    """Return time, run and sender of a payload."""
+    assert isinstance(staged.event, ImportStaged)
+    run = visit._("run %(run)s", run=staged.event.run) if staged.event.run else ""
+    at, sender = Formats(visit.language).moment(staged.recorded_at), actor(staged.caused_by, visit._, {})
+    return ", ".join(filter(None, (at, run, sender)))
 
 
 async def _tree(visit: Visit, staged: Recorded, problems: Any, *, is_clear: bool) -> PayloadTree | None:
@@ -286,8 +346,10 @@ async def _tree(visit: Visit, staged: Recorded, problems: Any, *, is_clear: bool
     if body is None:
         return None
     errors, warnings = (problems.errors, problems.warnings) if problems else ((), ())
+    shown = frozenset(missing_paths(problems)) if problems else frozenset()
     after = key_in(visit, "tree-after", NumberKey) or 0
-    return await run_on_body(body, partial(payload_tree, is_clear=is_clear, after=after), body, errors, warnings)
+    tree = partial(payload_tree, is_clear=is_clear, shown=shown, after=after)
+    return await run_on_body(body, tree, body, errors, warnings)
 
 
 async def _body(visit: Visit, staged: Recorded) -> bytes | None:

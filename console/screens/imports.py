@@ -1,5 +1,6 @@
 """The list of imports, with filters, bulk actions and an export as CSV."""
 
+import zlib
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -10,7 +11,16 @@ from starlette.responses import Response
 from api.http.errors import not_found
 from console.access.people import DECIDERS, EVERYBODY
 from console.access.visit import ROOT, Visit, action, page
-from console.presentation.listing import CSV, NAMES, SEARCH, Filter, hidden, import_address, revealed
+from console.presentation.listing import (
+    NAMES,
+    SEARCH,
+    Filter,
+    csv_in,
+    hidden,
+    import_address,
+    problem_of_row,
+    revealed,
+)
 from console.presentation.texts import N_
 from console.screens.paging import invalid_key
 from eventstore.aggregates.aggregate import Command
@@ -19,7 +29,10 @@ from eventstore.clock import now
 from projections.auxiliary.refused_attempts import refused_attempts
 from projections.queries.import_list import ListedRow, ListPage, Narrowed, imports_named, list_imports
 from projections.queries.supplier_overview import supplier_codes
-from projections.views.import_run import run_state
+from projections.versions.overview import Stale, stale_since
+from projections.views.account_search import ACCOUNT_SEARCH
+from projections.views.import_failure import IMPORT_FAILURE
+from projections.views.import_run import IMPORT_RUN, run_state
 from schemas.run import RunRecord
 
 MOST_AT_ONCE = 10_000
@@ -29,6 +42,8 @@ AT_ONCE = 500
 MAX_LINES = 100
 """Commands shown per bulk action."""
 EXPORTED_AT_ONCE = 1_000
+MAX_ADDRESS = 6_000
+"""Characters of an encrypted selection in an address. The server refuses addresses of more than 8 KiB."""
 _WITHIN_S = 30.0
 
 
@@ -55,13 +70,24 @@ async def imports(visit: Visit) -> Response:
         chosen=chosen,
         fields=chosen.fields,
         codes=codes,
-        rows=[(row, import_address(row.supplier, row.external_account_number)) for row in listed.imports],
+        rows=[
+            (row, import_address(row.supplier, row.external_account_number), problem_of_row(row))
+            for row in listed.imports
+        ],
         attempts=[(row, import_address(row.supplier, row.external_account_number)) for row in attempts.values()],
         run=await _run(visit, suppliers, chosen.run) if chosen.run and not after else None,
         next_page=chosen.query(after=listed.next_after) if listed.next_after else "",
         is_first=not after,
+        stale=await _stale(visit, chosen),
         may_decide=visit.person.may(DECIDERS),
     )
+
+
+async def _stale(visit: Visit, chosen: Filter) -> Stale | None:
+    """Return how late the views are that this filter needs; None without such a filter."""
+    needed = {ACCOUNT_SEARCH: chosen.q, IMPORT_RUN: chosen.run, IMPORT_FAILURE: chosen.code or chosen.path}
+    names = [view.name for view, value in needed.items() if value]
+    return await visit.read(stale_since, names) if names else None
 
 
 async def _run(visit: Visit, suppliers: Sequence[str], run: str) -> RunRecord | None:
@@ -92,7 +118,7 @@ async def export_list(visit: Visit) -> Response:
     """Return the whole list as CSV."""
     query = partial(_export_page, criteria=_filter_of_address(visit).restricted_to(await _codes(visit)))
     headers = {"Content-Disposition": 'attachment; filename="imports.csv"'}
-    return await visit.services.lists.answer(visit, query, "", CSV, headers)
+    return await visit.services.lists.answer(visit, query, "", csv_in(visit.language), headers)
 
 
 async def _export_page(connection: Any, after: str, criteria: Narrowed) -> tuple[Sequence[ListedRow], str | None]:
@@ -101,17 +127,35 @@ async def _export_page(connection: Any, after: str, criteria: Narrowed) -> tuple
 
 
 @action("/imports/decide/", roles=DECIDERS)
+async def choose(visit: Visit) -> Response:
+    """Redirect to the preview of the bulk action. The address holds the selection encrypted, as it holds the search."""
+    listed, is_whole, names = _filter_of_form(visit), visit.form.text("scope") == "all", visit.form.all("chosen")
+    if visit.form.text("verb") not in ACTIONS:
+        raise not_found()
+    if not is_whole and not names:
+        notice = visit._("Nothing was selected. Select imports, or all imports that fit the filter.")
+        return visit.redirect(f"{ROOT}/imports/{listed.query()}", notice=notice)
+    selected = "" if is_whole else hidden(zlib.compress("\n".join(names).encode()).hex(), visit.token)
+    if len(selected) > MAX_ADDRESS:
+        raise visit.refusal(400, N_("Too many imports are selected. Select fewer, or all that fit the filter."))
+    more = {"verb": visit.form.text("verb"), "scope": "all" if is_whole else "", "chosen": selected}
+    return visit.redirect(f"{ROOT}/imports/decide/{listed.query(**more)}")
+
+
+@page("/imports/decide/", roles=DECIDERS)
 async def preview(visit: Visit) -> Response:
     """Show the number of imports before the bulk action, and the same as a command."""
-    verb, listed, chosen = await _selection(visit)
-    is_whole = visit.form.text("scope") == "all"
+    verb, listed, is_whole = visit.query("verb", "retry"), _filter_of_address(visit), visit.query("scope") == "all"
+    selected = revealed(visit.query("chosen"), visit.token)
+    names = zlib.decompress(bytes.fromhex(selected)).decode().split("\n") if selected else []
+    chosen = await _selection(visit, verb, listed, None if is_whole else names)
     is_plain = not (listed.run or listed.day or listed.q or listed.path or listed.fixed)
     return visit.render(
         "imports_decide.html",
         verb=verb,
         listed=listed,
         fields=listed.fields,
-        chosen=[] if is_whole else visit.form.all("chosen"),
+        chosen=[] if is_whole else names,
         is_whole=is_whole,
         number=len(chosen),
         is_cut=len(chosen) == MOST_AT_ONCE,
@@ -126,7 +170,8 @@ async def preview(visit: Visit) -> Response:
 async def decide(visit: Visit) -> Response:
     """Carry out the bulk action in several short transactions."""
     reason = visit.reason()
-    verb, listed, chosen = await _selection(visit)
+    verb, listed, is_whole = visit.form.text("verb"), _filter_of_form(visit), visit.form.text("scope") == "all"
+    chosen = await _selection(visit, verb, listed, None if is_whole else visit.form.all("chosen"))
     changed = 0
     for start in range(0, len(chosen), AT_ONCE):
         streams = [stream_of(*name) for name in chosen[start : start + AT_ONCE]]
@@ -139,18 +184,17 @@ async def decide(visit: Visit) -> Response:
     return visit.redirect(f"{ROOT}/imports/{listed.query()}", notice=visit._(notice, number=changed))
 
 
-async def _selection(visit: Visit) -> tuple[str, Filter, list[tuple[str, str]]]:
-    """Return the action, the filter, and the imports that the action applies to. Raises ApiError 404."""
-    verb = visit.form.text("verb")
+async def _selection(visit: Visit, verb: str, listed: Filter, chosen: list[str] | None) -> list[tuple[str, str]]:
+    """Return the imports that the action applies to: chosen ones, or all of the filter. Raises ApiError 404."""
     if verb not in ACTIONS:
         raise not_found()
-    status, listed = ACTIONS[verb][1], _filter_of_form(visit)
-    if visit.form.text("scope") == "all":
-        return verb, listed, await _matching(visit, status, listed)
-    names = [value.partition("/")[::2] for value in visit.form.all("chosen")]
-    selected = [(code, external) for code, external in names if external and visit.person.may_touch(code)]
-    rows: Sequence[ListedRow] = await visit.read(imports_named, selected[:MOST_AT_ONCE])
-    return verb, listed, [(row.supplier, row.external_account_number) for row in rows if row.status == status]
+    status = ACTIONS[verb][1]
+    if chosen is None:
+        return await _matching(visit, status, listed)
+    names = [value.partition("/")[::2] for value in chosen]
+    own = [(code, external) for code, external in names if external and visit.person.may_touch(code)][:MOST_AT_ONCE]
+    rows: Sequence[ListedRow] = await visit.read(imports_named, own)
+    return [(row.supplier, row.external_account_number) for row in rows if row.status == status]
 
 
 async def _matching(visit: Visit, status: str, listed: Filter) -> list[tuple[str, str]]:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 _FAILED = N_("Sign-in with your organisation's account failed. Try again, or ask an operator.")
 _NO_ROLE = N_("Your account has no role here. Ask an operator for one.")
+_NOT_YET = N_(
+    "The relay has not carried out the operation yet. The relay must be running and needs "
+    "DATABASE_ADMIN_URL. Check again later."
+)
 
 logger = structlog.get_logger()
 
@@ -95,7 +99,8 @@ async def _user_of(visit: Visit, identity: "OpenIdIdentity") -> str:
         )
     except UserNotPossible:
         raise visit.refusal(403, _FAILED) from None
-    await requests.finished(visit, task)
+    if not await requests.finished(visit, task):
+        raise visit.refusal(503, _NOT_YET)
     return details.user_id
 
 

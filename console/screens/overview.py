@@ -13,7 +13,9 @@ from console.screens.paging import NumberKey, TextKey, page_of
 from eventstore.clock import now
 from eventstore.log.intake_stop import read_intake_stop
 from projections.queries.supplier_overview import supplier_codes, supplier_standings
-from projections.views.throughput import KINDS, PERIODS, throughput
+from projections.versions.overview import stale_since
+from projections.views.import_progress import IMPORT_PROGRESS
+from projections.views.throughput import KINDS, PERIODS, THROUGHPUT, throughput
 
 PERIOD_NAMES = {"hour": N_("Last hour"), "day": N_("Last day"), "week": N_("Last week")}
 KIND_NAMES = {
@@ -50,6 +52,7 @@ async def overview(visit: Visit) -> Response:
         filled=[bar for bar in reversed(bars) if any(getattr(bar, kind) for kind in KINDS)],
         sums={kind: sum(getattr(bar, kind) for bar in bars) for kind in KINDS},
         at=at,
+        stale=await visit.read(stale_since, (IMPORT_PROGRESS.name, THROUGHPUT.name)),
         stop=await visit.read(read_intake_stop),
     )
 

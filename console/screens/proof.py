@@ -10,6 +10,7 @@ from starlette.responses import Response
 from console.access.people import EVERYBODY
 from console.access.requests import request_task
 from console.access.visit import ROOT, Visit, action, page
+from console.presentation.listing import hidden, revealed
 from console.presentation.texts import N_
 from console.screens.paging import NumberKey, key_in, pages
 from console.screens.tasks import shown_tasks
@@ -26,7 +27,8 @@ from eventstore.proof.proof import NotProvable, write_proof
 from projections.queries.history import account_streams
 from projections.views.owner_task import owner_tasks
 
-MAX_NOTE = 10_000
+MAX_NOTE = 4_000
+"""Characters of a checkpoint. Longer texts are none."""
 _WITHIN_S = 30.0
 
 VERDICTS: dict[str, tuple[str, str]] = {
@@ -43,15 +45,18 @@ VERDICTS: dict[str, tuple[str, str]] = {
 
 @page("/proof/", roles=EVERYBODY, nav=N_("Proof"))
 async def proof(visit: Visit) -> Response:
-    """Show the checkpoints, the keys, and the last verification."""
-    return await _shown(visit, None, "")
+    """Show the checkpoints, the keys, the last verification, and the comparison with a checkpoint in the address."""
+    if not visit.query("compared"):
+        return await _shown(visit, None, "")
+    note = revealed(visit.query("compared"), visit.token)
+    return await _shown(visit, await _compared(visit, note), note)
 
 
 @action("/proof/compare/", roles=EVERYBODY)
 async def compare_checkpoint(visit: Visit) -> Response:
-    """Compare the log with a checkpoint that the user has uploaded or pasted."""
+    """Redirect to the comparison of the log with a checkpoint that the user has uploaded or pasted."""
     note = _note_in(visit.form.secret("file").strip() or visit.form.secret("note"))
-    return await _shown(visit, await _compared(visit, note), note)
+    return visit.redirect(f"{ROOT}/proof/?compared={hidden(note, visit.token)}#compared")
 
 
 @action("/proof/verify/", roles=EVERYBODY)

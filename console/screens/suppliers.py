@@ -1,14 +1,16 @@
 """Suppliers, keys and users, with forms that do the same as the operators' verbs."""
 
+from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
+import msgspec
 from starlette.responses import Response
 
 from api.access.api_key import new_api_key
-from api.endpoints.supplier_settings import SUPPLIER_SETTINGS, URL, URLS
+from api.endpoints.supplier_settings import SUPPLIER_SETTINGS, URL
 from api.http.errors import not_found
 from api.http.status_codes import ApiError
 from console.access.people import EVERYBODY, OPERATORS
@@ -16,23 +18,25 @@ from console.access.requests import finished, reason_texts_of, request_task, wri
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.texts import N_
 from console.screens.paging import NO_PAGES, Pages, page_of
+from console.screens.tasks import ShownTask, shown_tasks
 from eventstore.aggregates import supplier as suppliers
 from eventstore.aggregates.organisation import Role
 from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.clock import now
 from market.documents import lies_below
-from projections.auxiliary.sessions import LINK_LASTS, new_token, token_sha256
+from projections.auxiliary.sessions import LINK_LASTS, token_sha256
 from projections.views.access_key import KeyListed, key_listed, keys_page
 from projections.views.console_user import UserListed, user_listed, users_page
 from projections.views.import_supplier import SupplierListed, supplier_listed, suppliers_page
 from projections.views.owner_task import owner_tasks
 from workers import operations as people
+from workers.actors.documents import why_unreachable
 
 Holder = TypeVar("Holder", KeyListed, UserListed)
 HOME = f"{ROOT}/suppliers/"
 AT_ONCE = 100
 STATUSES = ("ongoing", "paused", "complete")
-_TASKS: dict[str, OwnerTaskKind] = {
+_CHANGES: dict[str, OwnerTaskKind] = {
     "role": "user_role",
     "disable": "user_disable",
     "enable": "user_enable",
@@ -137,11 +141,17 @@ async def change_settings(visit: Visit) -> Response:
         if setting.words and word not in setting.words:
             raise not_found()
         if not setting.words and not URL.match(word):
-            raise visit.refusal(400, N_("The value must be a URL such as %(examples)s."), examples=URLS)
+            raise visit.invalid(setting.field, N_("The value must be empty, or a URL such as s3://bucket/path."))
         values[setting.field] = setting.words.get(word, word)
     _refuse_foreign_places(visit, supplier, values)
     await visit.execute(suppliers.stream_of(supplier.code), suppliers.ConfigureSupplier(**values))
-    return visit.redirect(_address("suppliers", supplier.code), notice=visit._("The settings were changed."))
+    notices = [visit._("The settings were changed.")]
+    if root := values.get("documents_root"):
+        reason = await visit.written(why_unreachable, root)
+        notices += [visit._("The documents cannot be looked for: %(reason)s.", reason=reason)] if reason else []
+    if values["sends_customer_emails"] and not supplier.sends_customer_emails:
+        notices.append(visit._("The system page shows whether the mail server can be used."))
+    return visit.redirect(_address("suppliers", supplier.code), notice=" ".join(notices))
 
 
 def _refuse_foreign_places(visit: Visit, supplier: SupplierListed, values: dict[str, Any]) -> None:
@@ -163,12 +173,12 @@ def _refuse_foreign_places(visit: Visit, supplier: SupplierListed, values: dict[
 
 @action("/keys/", roles=OPERATORS)
 async def create_key(visit: Visit) -> Response:
-    """Create a key and show it once. The relay makes it valid within two seconds."""
+    """Request a key. Its page shows it once, and when it is valid."""
     organisation, role = _organisation(visit), visit.form.text("role")
     codes, rate = await _codes(visit), visit.form.text("rate") or "0"
     if role not in Role.__args__ or not (rate.isascii() and rate.isdigit() and len(rate) < 7):  # type: ignore[attr-defined]
         raise not_found()
-    fresh = new_api_key()
+    fresh = new_api_key(visit.form_secret("key id")[:8] + visit.form_secret("key"))
     await request_task(
         visit,
         "key_create",
@@ -181,13 +191,15 @@ async def create_key(visit: Visit) -> Response:
             "rate_per_s": rate,
         },
     )
-    return visit.render("secret.html", kind="key", secret=fresh.api_key, name=organisation, expires_at=None)
+    return visit.redirect(_address("keys", fresh.key_id), secret=fresh.api_key)
 
 
 @page("/keys/{key_id}/", roles=OPERATORS)
-async def key_page(visit: Visit) -> Response:
-    """Show a key, and the form that revokes it."""
-    return visit.render("key.html", key=await _key(visit))
+async def one_key(visit: Visit) -> Response:
+    """Show a key with its operations, and the form that revokes it."""
+    key = await visit.read(key_listed, visit.path("key_id"))
+    tasks = await _tasks(visit, key, "key_id")
+    return visit.render("key.html", key=key, key_id=visit.path("key_id"), tasks=tasks, secret=visit.secret())
 
 
 @action("/keys/{key_id}/revoke/", roles=OPERATORS)
@@ -197,12 +209,13 @@ async def revoke_key(visit: Visit) -> Response:
     _require_confirmation(visit, key.key_id)
     arguments = {"organisation": key.organisation, "key_id": key.key_id}
     await request_task(visit, "key_revoke", arguments, visit.form.text("reason"))
-    return visit.redirect(HOME, notice=visit._("The key is being revoked. This takes up to two seconds."))
+    notice = visit._("The operation was requested. This page shows its progress.")
+    return visit.redirect(_address("keys", key.key_id), notice=notice)
 
 
 @action("/users/", roles=OPERATORS)
 async def add_user(visit: Visit) -> Response:
-    """Create a user, and show their sign-in link once."""
+    """Request a user and a sign-in link. The user's page shows the link once."""
     organisation, role = _organisation(visit), visit.form.text("role")
     codes = await _codes(visit)
     if role not in people.ROLES:
@@ -210,6 +223,7 @@ async def add_user(visit: Visit) -> Response:
     arguments = {"organisation": organisation, "role": role, "suppliers": ",".join(codes)}
     try:
         details = people.new_details(visit.form.text("email"), visit.form.text("name"), organisation)
+        details = msgspec.structs.replace(details, user_id=f"u_{visit.form_secret('user').hex()[:12]}")
         task = await request_task(
             visit,
             "user_create",
@@ -219,14 +233,16 @@ async def add_user(visit: Visit) -> Response:
     except people.UserNotPossible as refusal:
         raise ApiError(400, refusal.sentence) from refusal
     await finished(visit, task)
-    return await _with_link(visit, details.user_id, details.email)
+    return await _with_link(visit, details.user_id)
 
 
 @page("/users/{user_id}/", roles=OPERATORS)
-async def user_page(visit: Visit) -> Response:
-    """Show a user, and the forms that change them."""
-    user = await _user(visit)
-    return visit.render("user.html", user=user, roles=people.ROLES, is_self=user.user_id == visit.person.user_id)
+async def one_user(visit: Visit) -> Response:
+    """Show a user with the operations about them, and the forms that change them."""
+    user = await visit.read(user_listed, visit.path("user_id"))
+    tasks = await _tasks(visit, user, "user_id")
+    user_id = visit.path("user_id")
+    return visit.render("user.html", user=user, user_id=user_id, tasks=tasks, roles=people.ROLES, secret=visit.secret())
 
 
 @action("/users/{user_id}/{change}/", roles=OPERATORS)
@@ -236,7 +252,7 @@ async def change_user(visit: Visit) -> Response:
     arguments = {"user_id": user.user_id}
     match change:
         case "link":
-            return await _with_link(visit, user.user_id, user.email)
+            return await _with_link(visit, user.user_id)
         case "role":
             role = visit.form.text("role")
             if role not in people.ROLES:
@@ -248,20 +264,39 @@ async def change_user(visit: Visit) -> Response:
             pass
         case _:
             raise not_found()
-    await finished(visit, await request_task(visit, _TASKS[change], arguments))
-    if change == "erase":
-        return visit.redirect(HOME, notice=visit._("The user was erased."))
-    return visit.redirect(_address("users", user.user_id), notice=visit._("The change was saved."))
+    notice = visit._("The change was saved.")
+    if not await finished(visit, await request_task(visit, _CHANGES[change], arguments)):
+        notice = visit._("The operation was requested. This page shows its progress.")
+    return visit.redirect(_address("users", user.user_id), notice=notice)
 
 
-async def _with_link(visit: Visit, user_id: str, name: str) -> Response:
-    """Create a sign-in link for the user, and return the page that shows it once."""
-    token, at = new_token(), now()
+async def _with_link(visit: Visit, user_id: str) -> Response:
+    """Request a sign-in link for the user, and redirect to the page that shows it once."""
+    token = urlsafe_b64encode(visit.form_secret("link")).decode().rstrip("=")
     arguments = {"user_id": user_id, "token_sha256": token_sha256(token).hex()}
     await finished(visit, await request_task(visit, "user_link", arguments))
-    link = people.SignInLink(user_id=user_id, token=token, expires_at=at + LINK_LASTS)
+    link = people.SignInLink(user_id=user_id, token=token, expires_at=now() + LINK_LASTS)
     base = visit.console.settings.url or visit.transport.origin
-    return visit.render("secret.html", kind="link", secret=link.address(base), name=name, expires_at=link.expires_at)
+    return visit.redirect(_address("users", user_id), secret=link.address(base))
+
+
+async def _tasks(visit: Visit, holder: Holder | None, name: str) -> list[ShownTask]:
+    """Return the operations about a key or user. Raises ApiError 404 if the user may see neither it nor an operation.
+
+    One that is not created yet has the organisation and suppliers of the request.
+    """
+    tasks = await visit.read(owner_tasks, "", {name: visit.path(name)}, 5)
+    if holder is not None:
+        _within(visit, holder)
+    elif not any(_is_own(visit, task.arguments) for task in tasks):
+        raise not_found()
+    return await shown_tasks(visit, tasks)
+
+
+def _is_own(visit: Visit, arguments: dict[str, str]) -> bool:
+    """Return True if the user may see the key or user that was requested with these arguments."""
+    person, codes = visit.person, set(arguments.get("suppliers", "").split(","))
+    return person.reach is None or (arguments.get("organisation") == person.organisation and codes <= person.reach)
 
 
 async def _supplier(visit: Visit) -> SupplierListed:

@@ -27,6 +27,8 @@ from schemas.status import ImportStatus
 MAX_AS_OF = 40
 """Most characters of a moment as text. Longer ones are refused."""
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MINUTE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}")
+"""A time of browsers, which leave out seconds that are zero."""
 
 
 class AsOf(msgspec.Struct, frozen=True):
@@ -39,7 +41,7 @@ class AsOf(msgspec.Struct, frozen=True):
     def of(cls, text: str, *, is_end: bool = True) -> "AsOf":
         """Parse a position, a time in ISO 8601, or a day: its end, or its beginning without `is_end`.
 
-        Raises ValueError.         Days, and times without zone, are in German market time.
+        Raises ValueError. Days, and times without zone, are in German market time.
         """
         if text.isascii() and text.isdigit() and len(text) < 19:
             return cls(position=int(text))
@@ -48,6 +50,7 @@ class AsOf(msgspec.Struct, frozen=True):
                 day = msgspec.convert(text, date) + timedelta(days=is_end)
                 return cls(time=instant(datetime.combine(day, time())) - timedelta(microseconds=is_end))
             if text.isprintable() and len(text) < MAX_AS_OF:
+                text += ":00" if _MINUTE.fullmatch(text) else ""
                 return cls(time=instant(msgspec.convert(text, datetime)))
         except (msgspec.ValidationError, OverflowError):
             pass
@@ -210,12 +213,9 @@ async def history_page(
 
 
 class TimeLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of an account's events, the newest first, with the positions of the first and last of all."""
+    """A page of an account's events, the newest first."""
 
     events: list[Recorded]
-    first: int
-    last: int
-    """Positions of the account's first and last event."""
     last_then: int
     """Position of the last event up to the requested moment; 0 for none."""
     next_before: int
@@ -228,7 +228,7 @@ WITH mine AS MATERIALIZED (
     FROM events
     WHERE {_OF_ACCOUNT}
 )
-SELECT coalesce(min(position), 0), coalesce(max(position), 0), coalesce(max(position) FILTER (WHERE is_known), 0),
+SELECT coalesce(max(position) FILTER (WHERE is_known), 0),
        ARRAY(SELECT position FROM mine WHERE is_known AND position < %(before)s ORDER BY position DESC LIMIT %(limit)s)
 FROM mine
 """  # noqa: S608 - constants
@@ -259,11 +259,11 @@ async def account_time_line(
     """
     parameters: dict[str, Any] = {"upto": upto, "before": before, "limit": limit + 1}
     parameters |= {"streams": _streams(supplier, external, []), "supplier": supplier, "external": external}
-    [(first, last, last_then, places)] = await fetch_rows(connection, _SELECT_PLACES, **parameters)
+    [(last_then, places)] = await fetch_rows(connection, _SELECT_PLACES, **parameters)
     parameters |= {"places": places[:limit]}
     events = [one async for one in _streamed(connection, _SELECT_AT_PLACES, parameters)]
     next_before = places[limit - 1] if len(places) > limit else 0
-    return TimeLine(events=events, first=first, last=last, last_then=last_then, next_before=next_before)
+    return TimeLine(events=events, last_then=last_then, next_before=next_before)
 
 
 async def newest_of_import(

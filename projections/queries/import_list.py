@@ -11,6 +11,7 @@ from typing import Any, LiteralString
 import msgspec
 from psycopg import AsyncConnection
 
+from eventstore.aggregates.import_process import stream_of
 from eventstore.log.rows import fetch_rows, fetch_structs
 from projections.views.account_search import MAX_FOUND, found_accounts
 from projections.views.import_status import STATUS_CONDITIONS
@@ -85,6 +86,9 @@ class ListedRow(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     modified_at: datetime
     error_code: str | None
+    """Code of the problem that the filter names, if it names one, otherwise of the last failure."""
+    error_path: str = ""
+    """Path of the problem that the filter names, with [] for any item of an array."""
     attempt: int | None
     place: int
     """Sort key of the list. The next page begins after the last one."""
@@ -164,13 +168,41 @@ SELECT max(low) FROM halving WHERE low >= high
 """First position of a time, by binary search: the log is in the order of time."""
 
 
+_SELECT_PROBLEMS: LiteralString = """
+SELECT supplier, external_account_number, min(path)
+FROM import_failure
+WHERE stream = ANY(%(streams)s) AND code = %(code)s AND (%(path)s = '' OR path = %(path)s)
+GROUP BY 1, 2
+"""
+
+
 async def list_imports(
     connection: AsyncConnection[Any], narrowed: Narrowed, *, after: str = "", limit: int = PAGE
 ) -> ListPage:
     """Read a page of matching imports, newest first; with a text, the best matches first.
 
-    `after` is `next_after` of the page before. Raises ValueError for any other text.
+    If the filter names a problem, the rows have its code and path. `after` is `next_after` of the page before. Raises
+    ValueError for any other text.
     """
+    page = await _page(connection, narrowed, after, limit)
+    if not (narrowed.code and narrowed.is_problem and page.imports):
+        return page
+    streams = [stream_of(row.supplier, row.external_account_number) for row in page.imports]
+    asked = {"streams": streams, "code": narrowed.code, "path": narrowed.path}
+    found = await fetch_rows(connection, _SELECT_PROBLEMS, **asked)
+    paths = {(supplier, external): path for supplier, external, path in found}
+    rows = [
+        msgspec.structs.replace(
+            row, error_code=narrowed.code, error_path=paths[row.supplier, row.external_account_number]
+        )
+        if (row.supplier, row.external_account_number) in paths
+        else row
+        for row in page.imports
+    ]
+    return ListPage(rows, page.next_after)
+
+
+async def _page(connection: AsyncConnection[Any], narrowed: Narrowed, after: str, limit: int) -> ListPage:
     before, last = (END, "") if narrowed.text else _place(after)
     settled = narrowed.settled
     if settled is None:

@@ -1,7 +1,7 @@
 """State of all projections: versions, lag, estimated rows, parked streams."""
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -10,15 +10,17 @@ from psycopg.rows import tuple_row
 
 from eventstore.events import OF_SUPPLIERS
 from eventstore.log.columns import log_head
-from eventstore.log.rows import fetch_structs
+from eventstore.log.rows import fetch_struct, fetch_structs
 from projections.versions.projection import Projection
 from projections.versions.versions import ProjectionVersion, versions
 
 PARKED_PAGE = 100
+STALE_AFTER = timedelta(seconds=5)
+"""Age of the first missing event from which the figures of a view count as stale."""
 
 
 class VersionStanding(ProjectionVersion, frozen=True, kw_only=True):
-    """A version with its lag. `rows` is an estimate of the database; None without statistics."""
+    """A version with its lag, 0 if it is retired. `rows` is an estimate of the database; None without statistics."""
 
     lag: int
     lag_since: datetime | None
@@ -65,13 +67,34 @@ def version_standings(connection: Connection[Any], projections: Sequence[Project
                 standing = {
                     "state": "outdated" if is_live and version.is_outdated(projection) else version.state,
                     "position": position,
-                    "lag": reached - position,
+                    "lag": 0 if version.state == "retired" else reached - position,
                     "lag_since": since[0] if since else None,
                     "rows": sum(known) if all(number >= 0 for number in known) else None,
                     "parked": parked.get((version.name, version.version), 0),
                 }
                 standings.append(VersionStanding(**msgspec.structs.asdict(version) | standing))
     return standings
+
+
+class Stale(msgspec.Struct, frozen=True):
+    """Live versions that are late: the number of missing events, and the time of the first of them."""
+
+    missing: int
+    since: datetime
+
+
+_SELECT_STALE = """
+SELECT log.head - live.position AS missing, e.recorded_at AS since
+FROM (SELECT coalesce(max(position), 0) AS head FROM events) AS log,
+     (SELECT min(position) AS position FROM projection_versions WHERE state = 'live' AND name = ANY(%(names)s)) AS live
+JOIN events AS e ON e.position = live.position + 1
+WHERE e.recorded_at < clock_timestamp() - %(within)s::interval
+"""
+
+
+async def stale_since(connection: AsyncConnection[Any], names: Sequence[str]) -> Stale | None:
+    """Return how late the latest of the live versions of these projections is; None for less than STALE_AFTER."""
+    return await fetch_struct(connection, Stale, _SELECT_STALE, names=list(names), within=STALE_AFTER)
 
 
 _SELECT_PARKED_STREAMS = """

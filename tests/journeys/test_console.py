@@ -253,6 +253,37 @@ def test_an_operator_sees_how_far_a_projection_is_and_what_came_of_it(
         expect(page.get_by_text("Alle Zeilen stimmen mit dem Protokoll überein.")).to_be_visible()  # without a reload
 
 
+def test_a_live_part_that_is_refreshed_keeps_the_focus(service: RunningService, browser: Browser, book: Book) -> None:
+    with desk(browser, service, cookies_for(service, "operator")) as sitting:
+        page = sitting.open("/console/projections/")
+        page.get_by_role("link", name="import_failure").focus()
+        page.evaluate("document.activeElement.dataset.before = 'yes'")
+        refresh = "htmx.ajax('GET', location.pathname, { target: '#live', select: '#live', swap: 'outerHTML' })"
+        page.evaluate(refresh)
+        expect(page.locator("[data-before]")).to_have_count(0)
+        expect(page.get_by_role("link", name="import_failure")).to_be_focused()
+        page.get_by_role("region", name="Views").focus()
+        page.evaluate(refresh)
+        page.keyboard.press("Tab")
+        expect(page.locator("#live a").first).to_be_focused()
+
+
+def test_back_from_an_example_of_a_preview_shows_the_preview(
+    service: RunningService, browser: Browser, book: Book
+) -> None:
+    with desk(browser, service, cookies_for(service, "support")) as sitting:
+        page = sitting.open(f"/console/imports/?supplier={book.supplier}&status=ERRORED")
+        page.get_by_label("All imports that fit the filter, on every page").check()
+        page.get_by_role("button", name="Retry…").click()
+        expect(page.get_by_role("heading", name="Retry failed imports")).to_be_visible()
+        page.locator("main p a.mono").first.click()
+        expect(page.get_by_role("heading", name="History")).to_be_visible()
+        page.go_back()
+        expect(page.get_by_role("heading", name="Retry failed imports")).to_be_visible()
+        page.reload()
+        expect(page.get_by_role("heading", name="Retry failed imports")).to_be_visible()
+
+
 def test_an_auditor_compares_a_checkpoint_from_a_file(
     service: RunningService, browser: Browser, book: Book, tmp_path: Path
 ) -> None:

@@ -4,11 +4,12 @@ import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from console.presentation.listing import CSV, CSV_COLUMNS, Filter, as_csv, hidden, import_address, neutral, revealed
+from console.presentation.listing import CSV_COLUMNS, Filter, as_csv, csv_in, hidden, import_address, neutral, revealed
 from importledger_client.failures import neutral as importers_neutral
 from projections.queries.import_list import ListedRow
 
@@ -52,10 +53,15 @@ def test_rows_are_written_as_csv() -> None:
     at = datetime(2026, 11, 22, 9, tzinfo=UTC)
     row = ListedRow(
         supplier="S", external_account_number='=A,"1"', status="ERRORED", account_number=None, created_at=at,
-        modified_at=at, error_code="blank", attempt=1, place=7,
+        modified_at=at, error_code="blank", error_path="customers[].email", attempt=1, place=7,
     )  # fmt: skip
-    assert CSV.head == b"\xef\xbb\xbf" + ",".join(CSV_COLUMNS).encode() + b"\r\n"
-    assert as_csv([row]).decode() == 'S,"\'=A,""1""",ERRORED,,blank,2026-11-22T09:00:00Z,2026-11-22T09:00:00Z\r\n'
+    assert csv_in("de").head == b"\xef\xbb\xbf" + ",".join(CSV_COLUMNS).encode() + b"\r\n"
+    problem = "blank,customers[].email,Customers → email must not be blank."
+    times = "2026-11-22T09:00:00Z,2026-11-22T09:00:00Z\r\n"
+    assert as_csv([row]).decode() == f'S,"\'=A,""1""",ERRORED,,{problem},{times}'
+    assert "nicht leer" in csv_in("de").encode([row]).decode()
+    clean = msgspec.structs.replace(row, error_code=None, error_path="")
+    assert as_csv([clean]).decode() == f'S,"\'=A,""1""",ERRORED,,,,,{times}'
     assert neutral("NO-1") == "NO-1"
 
 

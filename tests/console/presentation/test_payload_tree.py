@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from console.presentation.payload_tree import MAX_VALUES, PayloadNode, payload_tree
+from console.presentation.payload_tree import MAX_VALUES, PayloadNode, names_person, payload_tree
 from schemas.base import Problem
 from tests.support.make import an_account, encoded
 
@@ -114,3 +114,20 @@ def test_a_page_takes_no_memory_for_values_that_it_does_not_show() -> None:
     far = Problem("notes.49999.body", "blank", "No.")
     decoding = peak_of(lambda: msgspec.json.decode(body))
     assert peak_of(lambda: payload_tree(body, (far,), (), is_clear=True)) < decoding * 1.2
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [
+        ("", False), ("duplicate, ticket 99", False), ("Frau MÜLLER hat angerufen", True), ("mueller", True),
+        ("the number 0170 123 45 67", True), ("DE02-1203-0000-0000-2020-51", True), ("ELECTRICITY in 2022", False),
+    ],
+)  # fmt: skip
+def test_a_text_names_a_person_if_it_has_a_masked_value(text: str, is_named: bool) -> None:
+    account = {
+        "customers": [{"family_name": "Müller", "mobile": "01701234567"}],
+        "payment_instructions": [{"bank_account": {"iban": "DE02120300000000202051"}}],
+        "supply_type": "ELECTRICITY",
+    }
+    assert names_person(text, msgspec.json.encode(account)) is is_named
+    assert names_person(text, b"no JSON")

@@ -25,7 +25,7 @@ def german(text: str, **values: Any) -> str:
 
 def step(event: Event, translate: Any = english) -> Any:
     recorded = Recorded("import/S/1", 2, event, NOON, "S", "worker:3", None, 2, "1")
-    return step_of(recorded, translate, {"u_1": "Anna Groß"}, {"r_1": "ticket 7"})
+    return step_of(recorded, translate, {"u_1": "Anna Groß"}, {"r_1": "ticket 7", "fixed": "fixed"})
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,33 @@
+"""The checks of `importledger doctor` for a page. They wait for other servers, so visits do not wait for them."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from eventstore.clock import now
+
+CHECKED_EVERY_S = 10.0
+"""Age of findings from which the next visit starts the checks again."""
+
+
+class Checkup:
+    """Findings of `doctor`, the worst first. Only the first visit waits for them."""
+
+    def __init__(self, examine: Callable[[], Sequence[Any]]) -> None:
+        self._examine = examine
+        self.findings: list[Any] = []
+        self.at: datetime | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    async def look(self) -> None:
+        """Run the checks again if the findings are old. Raises what the first checks raise."""
+        is_due = self.at is None or (now() - self.at).total_seconds() > CHECKED_EVERY_S
+        if is_due and (self._running is None or self._running.done()):
+            self._running = asyncio.create_task(self._run())
+        if self.at is None and self._running is not None:
+            await asyncio.shield(self._running)
+
+    async def _run(self) -> None:
+        self.findings = [*reversed(await asyncio.to_thread(self._examine))]
+        self.at = now()

@@ -1,0 +1,65 @@
+"""The page of the system shows the findings of `importledger doctor`, the worst first."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cli.doctor import graded
+from console.settings import ConsoleSettings
+from embedded.postgres import PostgresUrls
+from eventstore.log.ledger import Ledger
+from tests.support.console import Browser, console_app, signed_in, visitor, words_of
+
+
+@pytest.fixture
+def settings(database: PostgresUrls, folder: Path, monkeypatch: pytest.MonkeyPatch) -> ConsoleSettings:
+    """The settings of a console whose Redis is stopped, and beside which no relay and no worker runs."""
+    monkeypatch.setenv("DATABASE_URL", database.roles["api"])
+    monkeypatch.setenv("IMPORTLEDGER_DATA_DIR", str(folder / "none"))
+    monkeypatch.setenv("REDIS_URL", "redis://:hidden@127.0.0.1:1/0")
+    return ConsoleSettings(examine=graded)
+
+
+def states(browser: Browser, path: str = "/console/system/", **headers: str) -> list[str]:
+    page = browser.get(path, headers=headers).text
+    return re.findall(r'<tr><td><span class="state (good|warn|bad)">', page)
+
+
+def test_the_system_page_is_doctor_with_the_worst_first(
+    settings: ConsoleSettings, database: PostgresUrls, ledger: Ledger
+) -> None:
+    cookies = signed_in(ledger, role="operator")
+    with console_app(database, settings=settings) as app, visitor(app, cookies) as browser:
+        words = words_of(browser.get("/console/system/").text)
+        for finding in graded():
+            assert re.sub(r"\d", "", finding.says)[:30] in re.sub(r"\d", "", words), finding
+            assert (finding.todo or "") in words
+        assert "Nobody runs as relay, projector." in words
+        assert "No worker runs: nothing is created. importledger worker" in words
+        assert "Redis does not answer at 127.0.0.1:1" in words
+        assert "hidden" not in words
+        assert "This cannot be checked" not in words
+        shown = states(browser)
+        assert shown == sorted(shown, key=("bad", "warn", "good").index)
+        assert len(set(shown)) == 3
+        assert states(browser, **{"HX-Request": "true"}) == shown  # the part that refreshes itself
+    with console_app(database, settings=settings) as app, visitor(app, cookies, language="de") as browser:
+        assert "Prüfungen" in words_of(browser.get("/console/system/").text)
+
+
+def test_a_visit_waits_for_the_checks_only_the_first_time(database: PostgresUrls, ledger: Ledger) -> None:
+    calls: list[int] = []
+
+    def examine() -> list[object]:
+        calls.append(1)
+        return []
+
+    cookies = signed_in(ledger, role="operator")
+    with (
+        console_app(database, settings=ConsoleSettings(examine=examine)) as app,
+        visitor(app, cookies) as browser,
+    ):
+        for _ in range(3):
+            assert browser.get("/console/system/").status_code == 200
+    assert calls == [1]
