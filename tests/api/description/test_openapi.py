@@ -15,7 +15,8 @@ from api.bulk.receipts import BulkEnd, Summary, refused
 from api.description.openapi import MOMENT_PATTERN, openapi
 from api.operation import Operation
 from api.operations import OPERATIONS
-from checks.generated import CONTRACT, contract_changes
+from checks import generated
+from checks.generated import CONTRACT, LIMITS_PAGE, contract_changes
 from eventstore.aggregates.import_process import STATUSES
 from eventstore.aggregates.run import Mode
 from market.post_account import POST_ACCOUNT_BOOKS
@@ -179,6 +180,14 @@ def test_the_example_of_create_becomes_an_account(service: RunningService) -> No
     assert importer.client.create(encoded(account)).status == 201
     number = account["external_account_number"]
     wait_for(lambda: importer.client.status(importer.supplier, number).body["status"] == "PROCESSED", "it exists")
+
+
+def test_a_missing_contract_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for page in ("CONTRACT", "ERRORS", "FIELDS", "LIMITS_PAGE"):
+        monkeypatch.setattr(generated, page, tmp_path / page)
+    (tmp_path / "LIMITS_PAGE").write_bytes(LIMITS_PAGE.read_bytes())
+    generated.main()
+    assert (tmp_path / "CONTRACT").read_bytes() == CONTRACT.read_bytes()
 
 
 @pytest.mark.promise("contract-evolves-additions")
