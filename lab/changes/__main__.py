@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lab.changes.change import GENERATED, Change, changes, promised
+from lab.changes.change import APPLY, GENERATED, Change, changes, promised
 from tests.support.folders import ROOT
 
 BIN = Path(sys.executable).parent
@@ -77,7 +77,7 @@ def _branch(name: str) -> Iterator[Path]:
 
 def _made(change: Change, tree: Path) -> tuple[str, ...]:
     """Apply the change, and return the files that it touches, without generated ones."""
-    _git(tree, "apply", str(change.patch))
+    _git(tree, *APPLY, str(change.patch))
     for module in ("checks.generated", "cli.generated"):
         _run(tree, BIN / "python", "-m", module).check_returncode()
     _git(tree, "add", "--all")

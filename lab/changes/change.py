@@ -14,6 +14,9 @@ GENERATED = (
 )
 """Files that `python -m checks.generated` and `python -m cli.generated` write."""
 
+APPLY = ("apply", "--unidiff-zero")
+"""Command of git that applies a patch. Line numbers do not matter: a hunk names lines that occur once in their file."""
+
 _ROW = re.compile(r"^\| [^|]+ \(`(?P<patch>\w+\.patch)`\) \| (?P<files>\d+) \|", re.MULTILINE)
 
 
