@@ -305,7 +305,7 @@ def test_progress_is_drawn_in_a_terminal_and_fits(
     tmp_path: Path, importer: Importer, access: Mapping[str, str], width: int, more: dict[str, str]
 ) -> None:
     write_book(tmp_path, importer.supplier)
-    terminal = Terminal("push", "book.ndjson", at=tmp_path, access=access, width=width, more=more)
+    terminal = Terminal("push", "book.ndjson", "--wait", at=tmp_path, access=access, width=width, more=more)
     assert terminal.end() == 0
     assert b"next:" in terminal.shown
     has_colors = any(re.search(rb"[34]\d", code) for code in _SGR.findall(terminal.shown))

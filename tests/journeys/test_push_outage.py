@@ -31,8 +31,13 @@ def test_a_push_outlives_a_service_that_goes_away_and_its_tokens() -> None:
                 text=True,
             )
             wait_for(lambda: bool(importer.client.all(importer.supplier).body), "some accounts are there")
+            [api] = service.processes("api")
+            api.kill()
+            killed_at = len(importer.client.all(importer.supplier).body)
+            wait_for(lambda: len(importer.client.all(importer.supplier).body) > killed_at, "more accounts are there")
         with start_service(folder, port=port, environment=later) as service:
             out, errors = pushing.communicate(timeout=180)
             assert pushing.returncode == 0, errors
             summary = json.loads(out)["summary"]
             assert (summary["lines"], summary["refused"]) == (ACCOUNTS, 0)
+            assert summary["accepted"] + summary["replayed"] == ACCOUNTS

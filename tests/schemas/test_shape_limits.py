@@ -289,11 +289,13 @@ def test_a_large_body_has_so_much_of_everything_at_most(body: bytes, bounds: Bou
 @pytest.mark.parametrize(
     ("body", "detail"),
     [
+        (b"", shape_errors.EMPTY_BODY),
         (b" ", shape_errors.EMPTY_BODY),
         (b'"\xff"', shape_errors.NO_UTF8),
         (b"[" * 5_000, shape_errors.DEEP_BODY),
         (b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1), shape_errors.DEEP_BODY),
         (b"{", shape_errors.CUT_BODY),
+        (b'{"a": "\\ud800"}', shape_errors.CUT_BODY),
     ],
 )
 def test_what_is_no_json_is_told_by_its_own_sentence(body: bytes, detail: str) -> None:

@@ -18,7 +18,7 @@ from schemas.account import Account
 from schemas.base import MARKET_TIME
 from schemas.reading import shape_errors
 from schemas.reading.field_names import named
-from schemas.reading.shape import is_real_moment
+from schemas.reading.shape import NotJson, is_real_moment
 from schemas.sentence import Sentence, german_of
 from schemas.submission import ACCOUNT, read_submission
 from tests.support.german import is_german
@@ -45,13 +45,23 @@ def test_a_number_that_no_address_can_name_has_its_reason(number: str, detail: S
         (..., ("external_account_number",), "required"),
         (..., (*READING, "read_at"), "required"),
         (None, ("billing_address1",), "null"),
+        ("", ("external_account_number",), "blank"),
+        ("", ("import_supplier",), "blank"),
         (" X", ("external_account_number",), "invalid"),
+        (".", ("external_account_number",), "invalid"),
         ("..", ("external_account_number",), "invalid"),
+        ("x" * 129, ("external_account_number",), "max_length"),
+        ("x" * 513, ("customers", 0, "family_name"), "max_length"),
         ([{"slug": "x"}] * 10_001, ("account_campaigns",), "max_length"),
         ("NaN", ("transfer_balance",), "invalid"),
         ("1_000", ("transfer_balance",), "invalid"),
+        ("Infinity", ("transfer_balance",), "invalid"),
         ("1e400", ("transfer_balance",), "max_digits"),
+        (0, ("unknown_occupier",), "invalid"),
         ("WATER", (*POINT, "supply_type"), "invalid_choice"),
+        (0, (*POINT, "melos", 0, "meters", 0, "registers", 0, "digits"), "min_value"),
+        (32, ("payment_schedules", 0, "day_of_month"), "max_value"),
+        ("2023-01-01T00:00:00Z", ("statements", 0, "bill_period_to_date"), "invalid"),
         (20230101, ("statements", 0, "bill_period_to_date"), "invalid"),
         ("2026-03-29T02:30:00", (*READING, "read_at"), "invalid"),
         ({}, ("customers",), "not_a_list"),
@@ -170,6 +180,12 @@ def test_the_doubled_hour_is_the_first() -> None:
     moment = datetime(2026, 10, 25, 2, 30)  # noqa: DTZ001 - without zone is the point
     assert is_real_moment(moment)
     assert moment.replace(tzinfo=MARKET_TIME).isoformat() == "2026-10-25T02:30:00+02:00"
+
+
+@pytest.mark.parametrize("body", [b"{]", b'{"a": NaN}', b"{} {}"])
+def test_the_byte_that_is_no_json_is_named(body: bytes) -> None:
+    with pytest.raises(NotJson, match="byte"):
+        read_submission(body)
 
 
 @pytest.mark.parametrize("body", [b"[]", b"1", b'"x"', b"null", b"true"])
