@@ -84,7 +84,9 @@ def demo(port: int, accounts: int, seed: int, data_dir: Path | None, is_to_exit:
 
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        run_service(settings, DataFolder(folder), show, host="127.0.0.1", port=_free_port(port), log_folder=folder)
+        run_service(
+            settings, DataFolder(folder), show, stop, host="127.0.0.1", port=_free_port(port), log_folder=folder
+        )
     finally:
         if data_dir is None:
             shutil.rmtree(folder, ignore_errors=True)

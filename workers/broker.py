@@ -98,7 +98,8 @@ class BrokerDispatcher:
 class _UndelayedBroker(RedisBroker):
     """Broker without delayed messages, whose workers do not poll for them.
 
-    Raises a time-out as a lost connection: Dramatiq logs that in one line, and other errors with a traceback.
+    Raises every lost connection and time-out as Dramatiq's own error. It logs that in one line, and other errors with a
+    traceback, or does not catch them when a worker stops.
     """
 
     def get_declared_delay_queues(self) -> set[str]:
@@ -110,8 +111,8 @@ class _UndelayedBroker(RedisBroker):
         def dispatch(*arguments: Any) -> Any:
             try:
                 return function(*arguments)
-            except redis.TimeoutError as error:
-                raise redis.ConnectionError(str(error)) from None
+            except (redis.ConnectionError, redis.TimeoutError) as error:
+                raise dramatiq.ConnectionClosed(str(error)) from None  # type: ignore[no-untyped-call]
 
         return dispatch
 

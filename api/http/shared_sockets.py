@@ -9,12 +9,14 @@ import errno
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from types import FrameType
 
 import structlog
 import uvicorn
 
 from api.http.limits import BACKLOG
 from system.shared_counts import SharedCounts
+from system.stopping import stop_in_time
 
 PAUSE_S = 0.001
 """Seconds for which a process leaves the next connection to another one that has fewer."""
@@ -32,6 +34,11 @@ class SharingServer(uvicorn.Server):
         super().__init__(config)
         self._counts = counts
         self._listeners: list[Listener] = []
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if not self.should_exit:
+            stop_in_time()
+        super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup([] if sockets else None)

@@ -4,6 +4,7 @@ import contextlib
 import json
 import resource
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -82,13 +83,14 @@ def up(
         service.supervisor.watch(stop)
 
     processes = (api_processes, workers)
-    run_service(settings, folder, announce, host=host, port=port, processes=processes, sandbox=sandbox)
+    run_service(settings, folder, announce, stop, host=host, port=port, processes=processes, sandbox=sandbox)
 
 
 def run_service(
     settings: Settings,
     folder: DataFolder,
     while_running: Callable[[str, Service, Connections], Any],
+    stop: threading.Event,
     *,
     host: str,
     port: int,
@@ -98,6 +100,7 @@ def run_service(
 ) -> None:
     """Start everything, call `while_running` when the api is ready, and stop everything after it returns.
 
+    If `stop` is set before the api is ready, `while_running` is not called.
     `processes` are the numbers of api processes and workers; None for as many as the cores allow.
     """
     settings.refuse_incomplete()
@@ -124,9 +127,9 @@ def run_service(
             metrics=metrics_sockets(settings),
         )
         base_url = base_url_of(host, port)
-        _wait_until_ready(base_url, service)
-        folder.write_connections((folder.read_connections() or {}) | {"base_url": base_url})
-        while_running(base_url, service, connections)
+        if _becomes_ready(base_url, service, stop):
+            folder.write_connections((folder.read_connections() or {}) | {"base_url": base_url})
+            while_running(base_url, service, connections)
     finally:
         service.stop()
 
@@ -173,12 +176,15 @@ def request_key(settings: Settings) -> str:
     return key
 
 
-def _wait_until_ready(base_url: str, service: Service) -> None:
+def _becomes_ready(base_url: str, service: Service, stop: threading.Event) -> bool:
+    """Wait until the api is ready, and return True; False if `stop` is set first. Raises SettingError."""
     begun = time.monotonic()
     while not _is_ready(base_url, service, waits=time.monotonic() < begun + COMPARED_TIMEOUT_S):
         if not service.has_api() or time.monotonic() > begun + READY_TIMEOUT_S:
             raise SettingError(f"The service could not listen on {base_url}. Is the port taken? Choose another --port.")
-        time.sleep(0.05)
+        if stop.wait(0.05):
+            return False
+    return True
 
 
 def _is_ready(base_url: str, service: Service, *, waits: bool) -> bool:

@@ -1,26 +1,30 @@
 """Stop of a process by SIGTERM and SIGINT."""
 
+import os
 import signal
 import threading
-from queue import SimpleQueue
 
+from system.stopping import stop_in_time
 from telemetry.supervision import supervision
 
 
 def stop_on_signals() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set.
+    """Return an event that SIGTERM and SIGINT set. The process must then end in time (`system.stopping`).
 
     A handler must not set the event itself: it may interrupt the main thread while that holds the lock of the event, a
-    deadlock. It passes the signal to a thread through a queue that is safe in handlers.
+    deadlock. It also waits for the main thread, which may be in a library. So a thread reads signals from a pipe.
     """
     stop = threading.Event()
-    received: SimpleQueue[int] = SimpleQueue()
+    received, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
 
     def set_when_received() -> None:
-        received.get()
+        os.read(received, 1)
+        stop_in_time()
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, _: received.put(number))
+        signal.signal(number, lambda *_: None)
     supervision.thread("signals", set_when_received)
     return stop

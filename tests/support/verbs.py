@@ -79,6 +79,7 @@ def process_as_before() -> Iterator[None]:
             for module, echo in echoes:
                 setattr(module, "echo", echo)  # noqa: B010 - as `cli.output` has put it there
             if threading.current_thread() is threading.main_thread():
+                signal.set_wakeup_fd(-1)
                 for number, handler in handlers.items():
                     signal.signal(number, handler)
 
