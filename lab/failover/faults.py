@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from lab.failover.gaps import Bar, Measured
 from lab.failover.store import Node
-from lab.failover.world import ROLES, SITES, World
+from lab.failover.world import OVER_S, ROLES, SITES, World
 from tests.support.running import is_ready, wait_for
 
 _CANCEL_WAITING = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
@@ -93,16 +93,16 @@ def cancel_waits(world: World) -> Measured:
     old_primary = world.store.wait_for_primary()
 
     def inject() -> Node:
-        for process in old_primary.machine.processes():
-            if "walsender" in " ".join(process.cmdline()):
-                process.send_signal(signal.SIGSTOP)
         cancelled, until = 0, time.monotonic() + ALONE_S
         with world.connection() as connection:
-            while time.monotonic() < until:
+            while time.monotonic() < until or not cancelled:
+                assert time.monotonic() < until + OVER_S, "no commit has waited for a standby"
+                for process in old_primary.machine.processes():
+                    if "walsender" in " ".join(process.cmdline()):
+                        process.send_signal(signal.SIGSTOP)
                 cancelled += connection.execute(_CANCEL_WAITING).rowcount
                 time.sleep(0.05)
         old_primary.machine.lose_power()
-        assert cancelled, "no commit has waited for a standby"
         return old_primary
 
     return world.measure("cancelled waits", inject, old_primary.boot, bar=Bar(), has_new_primary=True)

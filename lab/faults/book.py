@@ -42,7 +42,14 @@ class Tree:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def kill(self, role: str) -> str:
-        """Kill a process of this role. Return its role and process id; "" if there is none at the moment."""
+        """Kill a process of this role, and return its role and process id. Waits while there is none."""
+        ends = time.monotonic() + UP_WITHIN_S
+        while not (killed := self._killed(role)):
+            assert time.monotonic() < ends, f"no {role} runs"
+            time.sleep(0.1)
+        return killed
+
+    def _killed(self, role: str) -> str:
         for process in psutil.Process(self.process.pid).children(recursive=True):
             try:
                 words, parent = process.cmdline(), process.parent()
@@ -94,12 +101,13 @@ def _pushed_and_killed(tree: Tree, folder: Path, accounts: int, kills: int, chan
         client = importbook(*push)
         time.sleep(chance.uniform(1.0, 4.0))
         victim = chance.choice(VICTIMS)
+        assert client.poll() is None, "the push has ended before a kill: it needs more accounts"
         if victim == "client":
             client.kill()
             killed = f"client {client.pid}"
         else:
             killed = tree.kill(victim)
-        print(f"{number}: killed {killed or 'nobody, there was no ' + victim}", flush=True)
+        print(f"{number}: killed {killed}", flush=True)
         time.sleep(chance.uniform(0.5, 2.0))
         client.kill()
         client.wait()

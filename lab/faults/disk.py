@@ -9,6 +9,7 @@ from random import Random
 
 from lab.faults.account import Findings
 from lab.faults.world import World
+from tests.support.running import wait_for
 
 SIZE_MB = 1_400
 """Size of the disk: room for as much write-ahead log as Postgres may keep, and for its tables."""
@@ -52,7 +53,9 @@ def fill_the_disk(folder: Path, random: Random) -> tuple[Findings, float]:
         try:
             time.sleep(3)
             ballast = fill(disk / "ballast")
+            before = world.load.refused
             time.sleep(FULL_S)
+            wait_for(lambda: world.load.refused > before, "an account is refused")
             ballast.unlink()
             seconds = world.seconds_until_working()
             world.come_to_rest()

@@ -1,10 +1,14 @@
-"""The faults, a function each, listed in `FAULTS`. Each injects its fault into the world, undoes it, and returns."""
+"""The faults, a function each, listed in `FAULTS`. Each injects its fault into the world, undoes it, and returns.
+
+A fault that has not happened raises AssertionError: nothing here depends on chance or on the machine's speed.
+"""
 
 import contextlib
 import json
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,11 +17,13 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import psutil
 import psycopg
+import redis
 
 from eventstore.errors import LedgerError
+from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 from lab.faults.proxy import CuttingProxy
-from lab.faults.world import DataConnections, World, a_heavy_account, suspended
+from lab.faults.world import WORKERS, DataConnections, World, a_heavy_account, suspended
 from projections import INLINE
 from tests.support.make import encoded
 from tests.support.running import free_port, is_ready, start_role, wait_for
@@ -28,6 +34,9 @@ from workers.followers.relay import Relay
 STOP_S = 60.0
 SPAN_S = 8.0
 """Duration of a fault that lasts for a time [seconds]."""
+LONGEST_S = 120.0
+"""Time in which a fault must have happened. Then it fails [seconds]."""
+FLUSHES = 5
 CLOCK_OFFSETS_S = (-50, 50)
 
 
@@ -62,13 +71,16 @@ def kill_redis(world: World) -> None:
 
 def kill_one_backend(world: World) -> None:
     """Kill the server process of one connection: Postgres then ends all connections and recovers."""
-    with world.connection() as connection:
-        rows = connection.execute(
-            "SELECT pid FROM pg_stat_activity WHERE usename = 'importledger' AND backend_type = 'client backend'"
-        ).fetchall()
-    if rows:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            psutil.Process(world.random.choice(rows)["pid"]).kill()
+    backends = "SELECT pid FROM pg_stat_activity WHERE starts_with(application_name, 'importledger')"
+
+    def is_killed() -> bool:
+        with world.connection() as connection, contextlib.suppress(psutil.NoSuchProcess):
+            if rows := connection.execute(backends).fetchall():
+                psutil.Process(world.random.choice(rows)["pid"]).kill()
+                return True
+        return False
+
+    wait_for(is_killed, "a backend is killed")
 
 
 def kill_the_whole_tree(world: World) -> None:
@@ -78,48 +90,59 @@ def kill_the_whole_tree(world: World) -> None:
     for member in family:
         with contextlib.suppress(psutil.NoSuchProcess):
             member.kill()
-    psutil.wait_procs(family, timeout=20)
+    assert not psutil.wait_procs(family, timeout=60)[1]
     world.restart()
 
 
 def flush_redis(world: World) -> None:
+    """Lose all messages, several times. No worker fetches them meanwhile, so that each time some are lost."""
     broker = redis_broker(DataConnections(world.service).redis_url)
-    for _ in range(5):
-        broker.client.flushall()
+    dispatcher = BrokerDispatcher(broker)
+    for _ in range(FLUSHES):
+        with suspended(world.running("worker")):
+            wait_for(lambda: dispatcher.waiting() > 0, "messages wait")
+            broker.client.flushall()
         time.sleep(0.3)
 
 
 def fill_redis(world: World) -> None:
     """Keep Redis at its memory limit for a time, so that it refuses every message."""
-    client = redis_broker(DataConnections(world.service).redis_url).client
+    client: Any = redis_broker(DataConnections(world.service).redis_url).client
     client.config_set("maxmemory", "1")
-    time.sleep(SPAN_S)
-    client.config_set("maxmemory", "0")
+    before = len(world.acknowledged())
+    try:
+        time.sleep(SPAN_S)
+        wait_for(lambda: len(world.acknowledged()) > before, "an account waits for its message")
+        with contextlib.suppress(redis.OutOfMemoryError):
+            client.set("probe", "")
+            raise AssertionError("Redis takes messages")
+    finally:
+        client.config_set("maxmemory", "0")
 
 
 def stop_worker(world: World) -> None:
-    with suspended(world.random.sample(world.processes("worker"), 1)):
+    with suspended([world.random.choice(world.running("worker"))]):
         time.sleep(STOP_S)
 
 
 def stop_relay(world: World) -> None:
-    with suspended(world.processes("relay")):
+    with suspended(world.running("relay")):
         time.sleep(STOP_S)
 
 
 def stop_redis(world: World) -> None:
-    with suspended(world.processes("redis")):
+    with suspended(world.running("redis")):
         time.sleep(STOP_S)
 
 
 def stop_postgres(world: World) -> None:
-    [postmaster] = world.processes("postgres")
+    [postmaster] = world.running("postgres")
     with suspended([postmaster, *postmaster.children()]):
         time.sleep(STOP_S)
 
 
 def stop_api(world: World) -> None:
-    with suspended(world.processes("api")):
+    with suspended(world.running("api")):
         time.sleep(STOP_S)
 
 
@@ -128,24 +151,26 @@ def deliver_twice_late_and_disordered(world: World) -> None:
     broker = redis_broker(DataConnections(world.service).redis_url)
     dispatcher, queue = BrokerDispatcher(broker), f"{broker.namespace}:imports"
     client: Any = broker.client
-    held: list[tuple[float, list[str]]] = []
+    held: list[tuple[float, bytes, list[str]]] = []
+    delivered: Counter[bytes] = Counter()
     ends = time.monotonic() + SPAN_S
-    while time.monotonic() < ends or held:
-        while (identifier := client.lpop(queue)) is not None:
+    while held or time.monotonic() < ends or 2 not in delivered.values():
+        assert time.monotonic() < ends + LONGEST_S, "no message was delivered twice"
+        takes = time.monotonic() < ends or 2 not in delivered.values()
+        while takes and (identifier := client.lpop(queue)) is not None:
             message = client.hget(f"{queue}.msgs", identifier)
             client.hdel(f"{queue}.msgs", identifier)
             if message is not None:
                 streams = json.loads(message)["args"][0]
-                held += [(time.monotonic() + world.random.uniform(0, 3), streams) for _ in range(2)]
+                held += [(time.monotonic() + world.random.uniform(0, 3), identifier, streams) for _ in range(2)]
         world.random.shuffle(held)
-        due = [streams for at, streams in held if at <= time.monotonic()]
-        held = [(at, streams) for at, streams in held if at > time.monotonic()]
-        for streams in due:
+        at = time.monotonic()
+        for _, identifier, streams in [message for message in held if message[0] <= at]:
             with contextlib.suppress(QueueUnavailable):
                 dispatcher.enqueue(world.random.sample(streams, len(streams)))
+                delivered[identifier] += 1
+        held = [message for message in held if message[0] > at]
         time.sleep(0.02)
-        if time.monotonic() > ends + 4:
-            return
 
 
 def cut_during_commit(world: World) -> None:
@@ -161,6 +186,7 @@ def cut_during_commit(world: World) -> None:
             wait_for(lambda: is_ready(base_url), "the api behind the proxy is ready")
             load = world.further_load(base_url)
             time.sleep(SPAN_S)
+            wait_for(lambda: bool(load.acknowledged), "an account whose connection was cut is acknowledged")
             load.stop()
         proxy.close()
     assert proxy.cuts, "no connection was cut"
@@ -171,30 +197,53 @@ def two_sweepers(world: World) -> None:
     connections = DataConnections(world.service)
     ledger = Ledger(connections.database_url, views=INLINE)
     relay = Relay(ledger, BrokerDispatcher(redis_broker(connections.redis_url)))
-    ends = time.monotonic() + SPAN_S
-    while time.monotonic() < ends:
+    enqueued, ends = 0, time.monotonic() + SPAN_S
+    while time.monotonic() < ends or not enqueued:
+        assert time.monotonic() < ends + LONGEST_S, "the second sweeper has sent nothing"
         with contextlib.suppress(LedgerError, QueueUnavailable, psycopg.Error), ledger.connection() as connection:
             row = connection.execute("SELECT coalesce(max(position), 0) AS head FROM events").fetchone()
             relay._sweeper.sweep(connection, row["head"] if row else 0)
-            relay._enqueue(IMPORTS, 0)
+            enqueued += relay._enqueue(IMPORTS, 0)
         time.sleep(0.2)
     ledger.close()
 
 
 def clocks_that_differ(world: World) -> None:
-    """Run further workers, one after the other, whose clocks are ahead or behind, and kill each."""
+    """Run further workers, one after the other, whose clocks are ahead or behind, and kill each during its work."""
     for offset_s in (*CLOCK_OFFSETS_S, *reversed(CLOCK_OFFSETS_S)):
+        wait_for(lambda: len(_workers(world)) == WORKERS, "all other workers run")
+        others = _workers(world)
         started = start_role(
             str(offset_s), "worker", module="tests.support.clocks", environment=world.environment(),
             log=world.folder / "clock-worker.log",
         )  # fmt: skip
         with started as worker:
+            wait_for(lambda known=others: _has_processed(world, _workers(world) - known), "it processes an import")  # type: ignore[misc]
             time.sleep(SPAN_S / 3)
             worker.kill()
 
 
+def _workers(world: World) -> set[int]:
+    """Return the numbers of all workers that live."""
+    query = "SELECT objid::bigint AS worker FROM pg_locks WHERE locktype = 'advisory' AND classid = %s AND granted"
+    with world.connection() as connection:
+        return {row["worker"] for row in connection.execute(query, (locks.WORKERS,))}
+
+
+def _has_processed(world: World, workers: set[int]) -> bool:
+    """Return True if one of these workers has processed an import."""
+    query = "SELECT FROM events WHERE topic = 'import_processed.v1' AND caused_by = ANY(%s) LIMIT 1"
+    with world.connection() as connection:
+        return connection.execute(query, ([f"worker:{worker}" for worker in workers],)).rowcount > 0
+
+
 def poison(world: World) -> None:
     """Send an import, and kill the workers at each of its attempts. It must end, and other imports must not fail."""
+    wait_for(lambda: _kills_of_poison(world) > 0, "an import kills its worker", LONGEST_S)
+
+
+def _kills_of_poison(world: World) -> int:
+    """Send an import, and kill the workers at its attempts. Return their number, 0 if it ended before."""
     account = a_heavy_account(world.importer.supplier, world.random.randrange(10**7, 10**8))
     external = account["external_account_number"]
     status = (
@@ -202,6 +251,7 @@ def poison(world: World) -> None:
         " WHERE external_account_number = %s"
     )
     is_over = threading.Event()
+    kills: list[int] = []
 
     def kill_its_workers() -> None:
         """Kill all workers once for each attempt. Workers that start later have not begun the import."""
@@ -214,6 +264,7 @@ def poison(world: World) -> None:
                     for process in world.processes("worker"):
                         with contextlib.suppress(psutil.NoSuchProcess):
                             process.kill()
+                            kills.append(process.pid)
                 due_in = row["due_in"] if row and row["status"] == "PENDING" and row["due_in"] else 0.0
                 is_over.wait(
                     max(0.02, min(1.0, due_in - 0.5))
@@ -234,6 +285,7 @@ def poison(world: World) -> None:
         killing.join()
     found: Any = world.importer.client.status(world.importer.supplier, external).body
     assert found["status"] == "PROCESSED" or found["latest_error"]["code"] == "attempts_exhausted"
+    return len(kills)
 
 
 KILL_S, REDIS_S = 5.0, 30.0

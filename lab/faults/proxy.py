@@ -9,11 +9,17 @@ from pathlib import Path
 from random import Random
 
 MIN_APPEND_BYTES = 2_000
-"""Smallest message, in bytes, that counts as an append with a payload."""
+"""Smallest Bind message that counts as an append with a payload [bytes]."""
+_BIND = b"B"
+_COMMITTED = b"SELECT 1\0Z\0\0\0\5I"
+"""End of the server's answer to an append: the statement is complete, and no transaction is open."""
 
 
 class CuttingProxy:
-    """Listens on a socket in `folder` and forwards to the server's socket. `cuts` is the number of cut connections."""
+    """Listens on a socket in `folder` and forwards to the server's socket. `cuts` is the number of cut connections.
+
+    It cuts at the first append, and at later ones with the given probability.
+    """
 
     def __init__(self, folder: Path, server_socket: str, random: Random, *, probability: float = 0.3) -> None:
         self.path = folder / ".s.PGSQL.5432"
@@ -53,10 +59,11 @@ class CuttingProxy:
                 if not data:
                     return
                 if ready is client:
-                    is_append = len(data) > MIN_APPEND_BYTES
-                    is_doomed = is_doomed or (is_append and self._random.random() < self._probability)
+                    is_append = data.startswith(_BIND) and len(data) > MIN_APPEND_BYTES
+                    is_unlucky = not self.cuts or self._random.random() < self._probability
+                    is_doomed = is_doomed or (is_append and is_unlucky)
                     server.sendall(data)
-                elif is_doomed:  # the server has answered, so it has committed; the client does not learn it
+                elif is_doomed and data.endswith(_COMMITTED):  # the client does not learn it
                     self.cuts += 1
                     return
                 else:

@@ -34,7 +34,7 @@ class Load:
     def __init__(self, base_url: str, importer: Importer, *, connections: int = 2, first: int = 1) -> None:
         self.importer = importer
         self.acknowledged: set[str] = set()
-        self.unreadable = 0
+        self.unreadable = self.refused = 0
         self._base_url = base_url
         self._numbers = itertools.count(first)
         self._stop = threading.Event()
@@ -60,6 +60,7 @@ class Load:
             if self._is_acknowledged(client, body):
                 self.acknowledged.add(external)
                 return
+            self.refused += 1
             self._stop.wait(0.1)
 
     def _is_acknowledged(self, client: ImportClient, body: bytes) -> bool:
@@ -122,11 +123,14 @@ class World:
     def processes(self, role: str) -> list[psutil.Process]:
         return self.service.processes(role)
 
+    def running(self, role: str) -> list[psutil.Process]:
+        """Return the processes of the role. Waits while there is none, as after another fault."""
+        wait_for(lambda: bool(self.processes(role)), f"{role} runs")
+        return self.processes(role)
+
     def kill(self, role: str) -> None:
         """Kill one process of the role with SIGKILL."""
-        found = self.processes(role)
-        if found:
-            self.random.choice(found).kill()
+        self.random.choice(self.running(role)).kill()
 
     def connection(self) -> psycopg.Connection[dict[str, Any]]:
         """Open a connection as administrator."""
@@ -212,11 +216,14 @@ class DataConnections:
 
 @contextlib.contextmanager
 def suspended(processes: list[psutil.Process]) -> Iterator[None]:
-    """Suspend the processes for the block: SIGSTOP at its begin, SIGCONT at its end."""
+    """Suspend the processes for the block: SIGSTOP at its begin, SIGCONT at its end. At least one must be running."""
+    suspended = 0
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.suspend()
+            suspended += 1
     try:
+        assert suspended, "no process was suspended"
         yield
     finally:
         for process in processes:

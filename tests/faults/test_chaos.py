@@ -11,7 +11,9 @@ from lab.faults import world as world_module
 from lab.faults.faults import FAULTS, Fault
 from lab.faults.world import World
 from tests.support.folders import temporary_folder
+from tests.support.running import wait_for
 
+LEAST_ACCOUNTS = 50
 SOON = [fault for fault in FAULTS if not fault.name.startswith("SIGSTOP")]
 
 
@@ -34,8 +36,9 @@ def test_the_service_works_again_after(world: World, fault: Fault) -> None:
 
 
 def test_afterwards_nothing_is_lost_doubled_or_illegal(world: World) -> None:
+    wait_for(lambda: len(world.acknowledged()) > LEAST_ACCOUNTS, "there are accounts to examine")
     world.come_to_rest()
     findings = world.findings()
-    assert findings.acknowledged > 50
+    assert findings.acknowledged > LEAST_ACCOUNTS
     assert (findings.lost, findings.doubled, findings.illegal) == (0, 0, 0)
     assert findings.sentences == []
