@@ -42,7 +42,7 @@ async def waiting(body: bytes) -> list[Any]:
     try:
         waits = creating.send(None)
         while call.body:  # its steps are done in the loop's next turns
-            await asyncio.wait_for(asyncio.shield(waits), 5)
+            await asyncio.wait_for(asyncio.shield(waits), 60)
             waits = creating.send(None)
         assert not waits.done()
         return list(held(creating))

@@ -126,11 +126,11 @@ def test_nobody_waits_for_the_read_of_the_status_of_a_refused_account() -> None:
         waiting = asyncio.create_task(handler.create_account(request, refused))
         while not reads:
             await asyncio.sleep(0.01)
-        answer = await asyncio.wait_for(handler.validate_account(request, Call(KEY, confirmed, encoded(account))), 10)
+        answer = await asyncio.wait_for(handler.validate_account(request, Call(KEY, confirmed, encoded(account))), 60)
         waiting.cancel()
         return answer.status_code
 
-    assert asyncio.run(asyncio.wait_for(send(), 20)) == 200
+    assert asyncio.run(asyncio.wait_for(send(), 120)) == 200
 
 
 @pytest.mark.parametrize("size", [1, MAX_MEDIUM_BYTES // 2, MAX_MEDIUM_BYTES])

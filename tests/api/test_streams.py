@@ -19,6 +19,7 @@ from api.http.responses import encoded
 from api.http.status_codes import ApiError
 from embedded.postgres import PostgresUrls
 from tests.support.staging import Testers
+from tests.support.virtual_time import in_virtual_time
 
 ITEMS, PAGES = 20_000, 20
 
@@ -88,6 +89,6 @@ def test_a_body_that_trickles_goes_on_and_one_that_falls_silent_ends(monkeypatch
     lines: list[Line] = []
     pieces = [b"{", b"}", b"\n"] * 20
     with pytest.raises(ApiError) as ended:
-        asyncio.run(taken())
+        in_virtual_time(taken())
     assert ended.value.status == 408
     assert [line.number for line in lines] == [*range(1, 21)]

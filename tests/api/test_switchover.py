@@ -58,8 +58,10 @@ def status(importer: Importer, number: int, **fields: str) -> int:
 
 @pytest.mark.promise("switchover-holds-creates")
 def test_creates_wait_for_a_planned_switchover(
-    postgres: PostgresUrls, database: PostgresUrls, service: RunningService
+    postgres: PostgresUrls, database: PostgresUrls, service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for module in ("api.http.database", "eventstore.log.connecting"):
+        monkeypatch.setattr(f"{module}.SWITCHOVER_S", 60.0)  # on a busy machine, this one takes long
     importer = service.importer()
     assert status(importer, 1) == 201
     with switching(postgres, database) as switched, ThreadPoolExecutor() as pool:

@@ -155,7 +155,7 @@ def a_worker_of_dramatiq() -> None:
     worker = start_workers(broker, IMPORTS, threads=1)
     dispatcher.enqueue(["import/S/1"])
     with contextlib.suppress(ValueError, dramatiq.errors.DramatiqError):
-        broker.join(IMPORTS.name, timeout=10_000)
+        broker.join(IMPORTS.name, timeout=60_000)
     worker.stop()
 
 

@@ -193,6 +193,7 @@ def test_a_worker_without_redis_logs_json_and_repeats_nothing(database: Postgres
     log = folder / "worker.log"
     with start_role("worker", environment=environment, log=log):
         wait_for(lambda: log.exists() and log.read_text().count("\n") > 3, "it has logged")
+        wait_for(lambda: "dramatiq" in log.read_text(), "dramatiq has logged")
         time.sleep(3)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert all(isinstance(line, dict) for line in lines)

@@ -253,7 +253,7 @@ def redis(configuration: str, port: int, folder: Path) -> Iterator[None]:
 
 def answer(url: str) -> tuple[int, str]:
     host, _, path = url.removeprefix("http://").partition("/")
-    connection = http.client.HTTPConnection(host, timeout=10)
+    connection = http.client.HTTPConnection(host, timeout=60)
     try:
         connection.request("GET", f"/{path}")
         response = connection.getresponse()

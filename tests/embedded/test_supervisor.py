@@ -19,7 +19,7 @@ from telemetry import log
 def test_a_role_that_dies_three_times_is_told_with_its_last_line_until_it_has_stayed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(supervisor, "STEADY_AFTER_S", 2.0)
+    monkeypatch.setattr(supervisor, "STEADY_AFTER_S", 3600.0)
     result: list[dict[str, str]] = []
     fixed = tmp_path / "fixed"
     script = (
@@ -30,10 +30,11 @@ def test_a_role_that_dies_three_times_is_told_with_its_last_line_until_it_has_st
     )
     running = Supervisor(result.append)
     running.start(Program(name="worker-1", command=[sys.executable, "-c", script], environment=os.environ))
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + 120
     running.watch(threading.Event(), lambda: bool(result) or time.monotonic() > deadline)
     assert result == [{"worker-1": "importledger: IMPORTLEDGER_MAIL_FROM is not set."}]
     fixed.touch()
+    monkeypatch.setattr(supervisor, "STEADY_AFTER_S", 0.0)
     running.watch(threading.Event(), lambda: len(result) > 1 or time.monotonic() > deadline)
     running.stop()
     assert result[1] == {}
@@ -65,7 +66,7 @@ def test_programs_that_do_not_stop_are_killed_together_and_not_one_after_the_oth
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('x', flush=True); time.sleep(60)"
     )
     running = Supervisor()
-    names = [f"worker-{n}" for n in range(20)]
+    names = [f"worker-{n}" for n in range(40)]
     running.start(
         *(
             Program(name=name, command=[sys.executable, "-S", "-c", script], environment=os.environ, stop_after_s=2)
@@ -75,7 +76,7 @@ def test_programs_that_do_not_stop_are_killed_together_and_not_one_after_the_oth
     running.watch(threading.Event(), lambda: all(child.last_line for tier in running._tiers for child in tier))
     began = time.monotonic()
     running.stop()
-    assert time.monotonic() - began < 2 * len(names) / 2
+    assert time.monotonic() - began < 2 * len(names) / 2  # one after the other takes twice as long
     assert running.pids() == {}
 
 

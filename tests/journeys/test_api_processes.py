@@ -104,14 +104,19 @@ def _directory_is_right(running: RunningService, connections: dict[int, http.cli
 def _limits_are_right(running: RunningService, connections: dict[int, http.client.HTTPConnection]) -> None:
     """The rate limit of a key counts requests to both."""
     supplier = running.importer().supplier
-    made = running.cli("key", "create", "Slow", "--supplier", supplier, "--rate", "1/s", "--json")
-    api_key = msgspec.json.decode(made.stdout)["api_key"]
     path = f"/v1/data-import/pending-account-import-processes/{supplier}/"
 
-    began, taken = time.monotonic(), 0
-    for _ in range(10):
-        taken += sum(exchange(connection, "GET", path, None, api_key)[0] == 200 for connection in connections.values())
-    assert 1 <= taken <= 1 + time.monotonic() - began
+    def is_shared() -> bool:
+        """Measure with a new key. A process whose Redis does not answer in time counts alone."""
+        made = running.cli("key", "create", "Slow", "--supplier", supplier, "--rate", "1/s", "--json")
+        api_key = msgspec.json.decode(made.stdout)["api_key"]
+        began, taken = time.monotonic(), 0
+        for _ in range(10):
+            answers = [exchange(connection, "GET", path, None, api_key) for connection in connections.values()]
+            taken += [status for status, _ in answers].count(200)
+        return 1 <= taken <= 1 + time.monotonic() - began
+
+    wait_for(is_shared, "both processes together keep the rate")
 
 
 def _readiness_is_right(folder: Path, connections: dict[int, http.client.HTTPConnection]) -> None:

@@ -15,6 +15,7 @@ import psutil
 import psycopg
 import pytest
 
+from eventstore.log import locks
 from tests.support.folders import temporary_folder
 from tests.support.make import an_account, encoded
 from tests.support.running import Importer, RunningService, processed, start_service, wait_for
@@ -107,17 +108,26 @@ def listed_versions(service: RunningService, name: str) -> dict[int, str]:
 
 def killed_while_rebuilding(service: RunningService) -> None:
     """Kill a rebuild of all projections at several moments. Its helper processes end, too."""
+    codes = []
     command = [sys.executable, "-m", "cli.main", "projections", "rebuild", "--all"]
-    for after_s in (0.7, 1.2, 2.0):
+    for after_s in (0.0, 0.3, 0.8):
         rebuilding = subprocess.Popen(
             command, env=os.environ | service.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
+        wait_for(lambda: is_building(service), "a version is built")
         time.sleep(after_s)
         children = psutil.Process(rebuilding.pid).children()
         rebuilding.send_signal(signal.SIGKILL)
-        rebuilding.wait()
+        codes.append(rebuilding.wait())
         psutil.wait_procs(children, timeout=30)
         assert not any(child.is_running() for child in children), "its helper processes have ended"
+    assert -signal.SIGKILL in codes, "a rebuild was killed"
+
+
+def is_building(service: RunningService) -> bool:
+    query = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = %s AND granted"
+    with psycopg.connect(admin_url(service)) as connection:
+        return connection.execute(query, (locks.VERSIONS,)).rowcount > 0
 
 
 def spoil(service: RunningService) -> None:

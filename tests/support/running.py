@@ -255,7 +255,7 @@ def start_role(
 def await_end(process: subprocess.Popen[bytes], log: Path) -> None:
     """Wait for a process that was told to stop. If it does not stop, it is killed, and the test fails with its log."""
     try:
-        process.wait(30)
+        process.wait(60)
     except subprocess.TimeoutExpired as error:
         process.kill()
         process.wait()

@@ -127,16 +127,16 @@ def test_a_port_of_its_own_answers_metrics_and_nothing_else() -> None:
     [listening] = listening_on("127.0.0.1", 0)
     port = listening.getsockname()[1]
     serve_metrics([listening], lambda accept: shown_as(registry, accept))
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain")
         assert b"importledger_append_queue" in answer.read()
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"}
     )
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         assert answer.read().endswith(b"# EOF\n")
     for path in ("", "/livez", "/metrics/else"):
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10)
+            urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60)
         assert refused.value.code == 404
         refused.value.close()

@@ -45,7 +45,7 @@ class Hanging:
             return set()
         self._is_first = False
         self.is_asked.set()
-        assert self.goes_on.wait(20)
+        assert self.goes_on.wait(60)
         return self.missing & set(paths) if self.missing != {"*"} else set(paths)
 
 
@@ -64,7 +64,7 @@ def wake_late(ledger: Ledger, hanging: Hanging, processor: ImportProcessor, mean
     [stream] = {recorded.stream for recorded in ledger.history(f"import/{SUPPLIER}/{FIRST['external_account_number']}")}
     late = threading.Thread(target=processor.process, args=([stream],))
     late.start()
-    assert hanging.is_asked.wait(20)
+    assert hanging.is_asked.wait(60)
     start = ledger.load([stream])[stream].state.start
     given_back = PostponeImport(start=start, code="lease_expired", due_at=now() - timedelta(minutes=1))
     ledger.execute(stream, given_back, at=now(), by="sweeper")
@@ -75,7 +75,7 @@ def wake_late(ledger: Ledger, hanging: Hanging, processor: ImportProcessor, mean
     assert isinstance(started.event, ImportStarted)
     assert started.event.attempt == 1, "as that of worker 7"
     hanging.goes_on.set()
-    late.join(20)
+    late.join(60)
     assert not late.is_alive()
     return stream
 

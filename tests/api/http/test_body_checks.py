@@ -99,7 +99,7 @@ def test_nobody_waits_for_what_is_worked_on_in_another_thread() -> None:
 
     async def together() -> list[str]:
         waiting = [asyncio.ensure_future(run_on_body(body, go_on.wait)) for body in (LARGE, LARGE)]
-        answered = [await asyncio.wait_for(run_on_body(body, str, "answered"), 10) for body in (SMALL, MEDIUM)]
+        answered = [await asyncio.wait_for(run_on_body(body, str, "answered"), 60) for body in (SMALL, MEDIUM)]
         go_on.set()
         await asyncio.gather(*waiting)
         return answered
@@ -122,7 +122,7 @@ def test_a_work_that_stops_the_loop_leaves_the_others_theirs() -> None:
     other = loop.create_task(run_steps(SMALL, other_work()))
     with pytest.raises(KeyboardInterrupt):
         loop.run_until_complete(other)
-    assert loop.run_until_complete(asyncio.wait_for(other, 5)) == "done"
+    assert loop.run_until_complete(asyncio.wait_for(other, 60)) == "done"
     loop.run_until_complete(asyncio.wait([stopped]))
     assert stopped.cancelled()
     loop.close()

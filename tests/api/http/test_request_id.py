@@ -73,7 +73,7 @@ def test_every_answer_carries_an_id(service: RunningService, path: str) -> None:
 
 def test_what_cannot_be_read_as_http_carries_one_too(service: RunningService) -> None:
     host, port = service.base_url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(b"NO HTTP\r\n\r\n")
         answer = connection.recv(4096)
     assert answer.startswith(b"HTTP/1.1 400 ")

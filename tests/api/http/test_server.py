@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -30,6 +30,7 @@ from tests.hostile.measure import conversation
 from tests.support.running import wait_for
 from tests.support.serving import serving
 from tests.support.staging import Testers
+from tests.support.virtual_time import in_virtual_time
 
 
 async def quick(request: Request) -> Response:
@@ -155,14 +156,60 @@ def test_a_client_that_goes_on_too_slowly_loses_its_connection(
         assert ends(connection)
 
 
+class Transport(asyncio.Transport):
+    """The connection of a client that reads everything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = b""
+        self.is_closed = False
+
+    def write(self, data: Any) -> None:
+        self.sent += data
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def pause_reading(self) -> None:
+        """There is nothing to read."""
+
+    resume_reading = pause_reading
+
+    async def until(self, text: bytes, times: int = 1) -> None:
+        while self.sent.count(text) < times:
+            await asyncio.sleep(0.001)
+
+
+def in_protocol(talk: Callable[[server.GuardedProtocol, Transport], Coroutine[Any, Any, None]]) -> None:
+    """Talk with the protocol in virtual time."""
+
+    async def scene() -> None:
+        config = server.configuration(APP, host="127.0.0.1", port=1)
+        protocol, transport = server.GuardedProtocol(config, ServerState(), {}, asyncio.get_running_loop()), Transport()
+        protocol.connection_made(transport)
+        async with asyncio.timeout(60):
+            await talk(protocol, transport)
+        protocol.connection_lost(None)
+
+    in_virtual_time(scene())
+
+
 def test_a_connection_on_which_something_is_asked_again_and_again_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "KEEP_ALIVE_S", 1)
-    with connected() as connection:
-        for _ in range(5):
-            time.sleep(0.5)
-            connection.sendall(QUICK)
-            assert b" 200 " in connection.recv(65_536)
-        assert ends(connection)
+
+    async def talk(protocol: server.GuardedProtocol, transport: Transport) -> None:
+        for number in range(1, 6):
+            await asyncio.sleep(0.5)
+            protocol.data_received(QUICK)
+            await transport.until(b" 200 ", number)
+        assert not transport.is_closed
+        await asyncio.sleep(1.5)
+        assert transport.is_closed
+
+    in_protocol(talk)
 
 
 def test_connections_beyond_their_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -513,14 +560,18 @@ def test_a_client_that_does_not_read_its_last_answer_loses_its_connection(
 
 def test_small_pieces_that_come_one_by_one_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "MAX_PIECES", 10)
-    with connected() as connection:
-        connection.sendall(CHUNKED.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
-        assert b" 100 " in connection.recv(65_536)
-        pieces = [b"1\r\nx\r\n"] * 50
-        for piece in pieces:
-            time.sleep(0.01)
-            connection.sendall(piece)
-        assert conversation(connection, [b"0\r\n\r\n"]).endswith(b"50")
+
+    async def talk(protocol: server.GuardedProtocol, transport: Transport) -> None:
+        protocol.data_received(CHUNKED.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
+        await transport.until(b" 100 ")
+        for _ in range(50):
+            await asyncio.sleep(0.01)
+            protocol.data_received(b"1\r\nx\r\n")
+        protocol.data_received(b"0\r\n\r\n")
+        await transport.until(b" 200 ")
+        assert transport.sent.endswith(b"50")
+
+    in_protocol(talk)
 
 
 @pytest.mark.promise("service-stops-ends-bulk")

@@ -7,6 +7,7 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
@@ -130,7 +131,10 @@ def test_a_process_without_room_for_a_connection_goes_on_after_a_while(monkeypat
         assert exhausted.refusals == 1
 
 
-def test_servers_on_one_socket_each_answer_a_part_of_many_connections() -> None:
+def test_servers_on_one_socket_each_answer_a_part_of_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    patient = partial(Listener, pause_s=0.05)  # a thread here may get no CPU for a while
+    monkeypatch.setattr(shared_sockets, "Listener", patient)
+
     def app(name: bytes) -> Starlette:
         async def who(request: Request) -> Response:
             return Response(name)

@@ -27,7 +27,7 @@ from tests.support.running import REQUEST_KEY, RunningService, cli, free_port, s
 def asked(port: int, path: str, method: str = "GET") -> tuple[int, dict[str, object]]:
     try:
         request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method)
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:

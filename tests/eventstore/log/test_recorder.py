@@ -42,7 +42,7 @@ def test_a_writer_that_stops_after_its_append_keeps_no_lock(
     def and_stop(*arguments: Any, **named: Any) -> int:
         position = append(*arguments, **named)
         appended.set()
-        go_on.wait(20)
+        go_on.wait(60)
         return position
 
     with monkeypatch.context() as patched:
@@ -51,7 +51,7 @@ def test_a_writer_that_stops_after_its_append_keeps_no_lock(
             target=ledger.execute_many, args=({STREAM: stage()},), kwargs={"at": NOON, "by": "t"}
         )
         stopped.start()
-        assert appended.wait(20)
+        assert appended.wait(60)
     assert owner.execute("import/NORDWIND/other", stage(), at=NOON, by="t") is not None
     go_on.set()
     stopped.join()

@@ -43,7 +43,7 @@ def test_imports_go_first_and_the_job_is_left_when_the_worker_stops(ledger: Ledg
         thread.start()
         assert not requested(database).has_ended
         stop.set()
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
         assert waiting_jobs(connection) == [job]
 
