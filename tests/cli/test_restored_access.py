@@ -25,7 +25,7 @@ from projections.auxiliary.user_details import find_user_details, set_password_h
 from tests.support.console import AUTHORITY, csrf_in
 from tests.support.databases import cloned, drop
 from tests.support.make import an_account, changed
-from tests.support.running import RunningService, wait_for
+from tests.support.running import RunningService, environment_on, wait_for
 from tests.support.serving import running
 from tests.support.staging import stage
 from tests.support.verbs import run_verb
@@ -50,13 +50,7 @@ class Place:
 
     def __init__(self, urls: PostgresUrls, folder: Path) -> None:
         self.urls = urls
-        self.environment = {
-            "DATABASE_URL": urls.service,
-            "DATABASE_ADMIN_URL": urls.admin,
-            "IMPORTLEDGER_SEALING_KEY": "A" * 43,
-            "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
-            "IMPORTLEDGER_CHECKPOINTS_URL": (folder / "checkpoints").as_uri(),
-        }
+        self.environment = environment_on(urls, folder)
 
     def cli(self, *words: str) -> str:
         ended = run_verb(*words, environment=self.environment)

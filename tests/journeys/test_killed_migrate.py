@@ -17,29 +17,17 @@ from embedded.postgres import PostgresUrls
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 from projections import PLATFORM
-from projections.versions.build import administrator
 from projections.versions.compare import verify
 from projections.versions.versions import versions
 from tests.support.make import an_account
-from tests.support.running import cli, wait_for
+from tests.support.running import cli, environment_on, wait_for
 from tests.support.staging import SUPPLIER, stage
 from workers.actors.process_imports import ImportProcessor
 
 
 @pytest.fixture
-def admin(database: PostgresUrls) -> Iterator[Connection[Any]]:
-    with administrator(database.admin) as connection:
-        yield connection
-
-
-@pytest.fixture
 def environment(database: PostgresUrls, folder: Path) -> dict[str, str]:
-    return {
-        "DATABASE_URL": database.service,
-        "DATABASE_ADMIN_URL": database.admin,
-        "REDIS_URL": "redis://127.0.0.1:1",
-        "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
-    }
+    return environment_on(database, folder, REDIS_URL="redis://127.0.0.1:1")
 
 
 @pytest.fixture

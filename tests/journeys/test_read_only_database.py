@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Identifier
 from embedded.postgres import PostgresUrls
 from tests.support.importing import ImportClient
 from tests.support.make import an_account, encoded
-from tests.support.running import cli, free_port, is_ready, start_role, wait_for
+from tests.support.running import cli, environment_on, free_port, is_ready, start_role, wait_for
 
 START_S = 90.0
 """Longest start of three processes on a busy machine, in seconds."""
@@ -23,16 +23,7 @@ START_S = 90.0
 
 @pytest.fixture
 def environment(database: PostgresUrls, redis_url: str, folder: Path) -> dict[str, str]:
-    return {
-        "DATABASE_URL": database.service,
-        "DATABASE_ADMIN_URL": database.admin,
-        "REDIS_URL": redis_url,
-        "IMPORTLEDGER_TOKEN_KEY": "a key of the api process in this test",
-        "IMPORTLEDGER_REQUEST_KEY": "a key of the api process in this test",
-        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
-        "IMPORTLEDGER_CHECKPOINTS_URL": (folder / "checkpoints").as_uri(),
-        "IMPORTLEDGER_DATA_DIR": str(folder / "unused"),
-    }
+    return environment_on(database, folder, REDIS_URL=redis_url)
 
 
 def set_read_only(database: PostgresUrls, *, on: bool) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from embedded.postgres import PostgresUrls
 from tests.support.make import an_account, encoded
-from tests.support.running import cli, free_port, is_ready, start_role, wait_for
+from tests.support.running import cli, environment_on, free_port, is_ready, start_role, wait_for
 from tests.support.standby import cancel_waiting_commits, receiver, required_standby
 
 ACCOUNTS = "/v2/data-import/accounts/"
@@ -21,14 +21,7 @@ def test_an_account_that_the_primary_alone_has_is_never_acknowledged(database: P
     """Its commit has become visible, since its wait for the standby was cancelled."""
     port, received = free_port(), folder / "received"
     received.mkdir()
-    environment = {
-        "DATABASE_URL": database.service,
-        "DATABASE_ADMIN_URL": database.admin,
-        "IMPORTLEDGER_TOKEN_KEY": "a key of the api process in this test",
-        "IMPORTLEDGER_REQUEST_KEY": "a key of the api process in this test",
-        "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
-        "IMPORTLEDGER_DURABILITY": "replicated",
-    }
+    environment = environment_on(database, folder, IMPORTLEDGER_DURABILITY="replicated")
     log = folder / "api.log"
     with receiver(database, received) as standby, required_standby(database, "probe") as connection:
         wait_for(lambda: connection.execute("SELECT FROM pg_stat_replication").rowcount == 1, "the standby receives")

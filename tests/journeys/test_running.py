@@ -12,7 +12,17 @@ from importledger_client.book import book
 from tests.support.importing import ImportClient
 from tests.support.make import an_account, encoded
 from tests.support.prepared import prepare
-from tests.support.running import NICENESS, RunningService, cli, free_port, is_ready, program, start_role, wait_for
+from tests.support.running import (
+    NICENESS,
+    RunningService,
+    cli,
+    environment_on,
+    free_port,
+    is_ready,
+    program,
+    start_role,
+    wait_for,
+)
 
 ACCOUNTS = 80
 
@@ -20,16 +30,7 @@ ACCOUNTS = 80
 def test_two_apis_and_two_workers_share_one_postgres_and_one_redis(
     database: PostgresUrls, redis_url: str, folder: Path
 ) -> None:
-    environment = {
-        "DATABASE_URL": database.service,
-        "DATABASE_ADMIN_URL": database.admin,
-        "REDIS_URL": redis_url,
-        "IMPORTLEDGER_TOKEN_KEY": "a key that both of the api processes share",
-        "IMPORTLEDGER_REQUEST_KEY": "a key that both of the api processes share",
-        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
-        "IMPORTLEDGER_CHECKPOINTS_URL": (folder / "checkpoints").as_uri(),
-        "IMPORTLEDGER_DATA_DIR": str(folder / "unused"),
-    }
+    environment = environment_on(database, folder, REDIS_URL=redis_url)
     cli("migrate", environment=environment)
     cli("supplier", "create", "NORDWIND", environment=environment)
     made = cli("key", "create", "Nordwind", "--supplier", "NORDWIND", "--json", environment=environment)
@@ -52,7 +53,7 @@ def test_two_apis_and_two_workers_share_one_postgres_and_one_redis(
         assert clients[0].imported("NORDWIND") == clients[1].imported("NORDWIND")
         for client in clients:
             client.close()
-    assert not (folder / "unused").exists(), "nothing embedded was started"
+    assert not (folder / "data").exists(), "nothing embedded was started"
 
 
 def test_the_demonstration_goes_as_expected(folder: Path) -> None:

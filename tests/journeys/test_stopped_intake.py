@@ -25,7 +25,16 @@ from tests.support.folders import temporary_folder
 from tests.support.importing import ImportClient
 from tests.support.make import an_account, encoded, stage
 from tests.support.post_account import RECORDS
-from tests.support.running import Importer, RunningService, cli, free_port, start_role, start_service, wait_for
+from tests.support.running import (
+    Importer,
+    RunningService,
+    cli,
+    environment_on,
+    free_port,
+    start_role,
+    start_service,
+    wait_for,
+)
 
 
 @pytest.fixture(scope="module")
@@ -202,15 +211,7 @@ def test_intake_waits_for_the_first_comparison_and_then_for_no_relay(
     database: PostgresUrls, redis_url: str, folder: Path
 ) -> None:
     port = free_port()
-    environment = {
-        "DATABASE_URL": database.service,
-        "DATABASE_ADMIN_URL": database.admin,
-        "REDIS_URL": redis_url,
-        "IMPORTLEDGER_TOKEN_KEY": "a key of the api process in this test",
-        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
-        "IMPORTLEDGER_CHECKPOINTS_URL": (folder / "checkpoints").as_uri(),
-        "IMPORTLEDGER_DATA_DIR": str(folder / "unused"),
-    }
+    environment = environment_on(database, folder, REDIS_URL=redis_url)
     cli("supplier", "create", "NORDWIND", environment=environment)
     made = cli("key", "create", "Nordwind", "--supplier", "NORDWIND", "--json", environment=environment)
     with psycopg.connect(database.admin, autocommit=True) as connection:

@@ -10,9 +10,10 @@ import psycopg
 import pytest
 
 from eventstore.log.ledger import Ledger
-from projections import FOLLOWING, INLINE
+from projections import INLINE
 from tests.support.console import signed_in, words_of
 from tests.support.folders import temporary_folder
+from tests.support.following import behind
 from tests.support.make import an_account, encoded
 from tests.support.running import RunningService, free_port, processed, start_role, start_service, wait_for
 from tests.support.whole import admin_url
@@ -89,30 +90,22 @@ def test_what_fails_is_named_everywhere_until_it_works_again(
     assert running.cli("projections", "verify", "throughput").returncode == 0
 
 
-def behind(admin: psycopg.Connection[Any]) -> set[str]:
-    """The projections that have not taken in the whole log."""
-    query = (
-        "SELECT v.name FROM unnest(%s::text[]) AS v (name) LEFT JOIN projection_versions AS p"
-        " ON p.name = v.name AND state = 'live' WHERE position IS DISTINCT FROM (SELECT max(position) FROM events)"
-    )
-    return {name for (name,) in admin.execute(query, ([projection.name for projection in FOLLOWING],))}
-
-
 @pytest.mark.promise("redis-hangs-named-readyz")
-def test_a_redis_that_hangs_is_named_while_creates_succeed(folder: Path) -> None:
+def test_a_redis_that_hangs_is_named_while_creates_succeed(running: RunningService) -> None:
     """Readiness reports it and stays 200, and workers log it without a traceback."""
-    with start_service(folder) as service:
-        importer = service.importer()
-        [redis] = service.processes("redis")
-        redis.suspend()
-        wait_for(lambda: "relay: Redis does not answer" in str(ready(service)), "readiness names it", timeout_s=120)
-        assert importer.client.create(encoded(an_account(importer.supplier, 1))).status == 201
-        assert ready(service)["status"] == "ready"
-        wait_for(lambda: "connection error" in (folder / "up.log").read_text(), "the worker says so", timeout_s=120)
-        redis.resume()
-        wait_for(lambda: processed(importer) == 1, "the account is created when Redis answers")
-        wait_for(lambda: "troubles" not in ready(service), "nothing is named any more")
-    assert '"exception"' not in (folder / "up.log").read_text()
+    log = Path(running.environment["IMPORTLEDGER_DATA_DIR"]) / "up.log"
+    begin = log.stat().st_size
+    importer = running.importer()
+    [redis] = running.processes("redis")
+    redis.suspend()
+    wait_for(lambda: "relay: Redis does not answer" in str(ready(running)), "readiness names it", timeout_s=120)
+    assert importer.client.create(encoded(an_account(importer.supplier, 1))).status == 201
+    assert ready(running)["status"] == "ready"
+    wait_for(lambda: b"connection error" in log.read_bytes()[begin:], "the worker says so", timeout_s=120)
+    redis.resume()
+    wait_for(lambda: processed(importer) == 1, "the account is created when Redis answers")
+    wait_for(lambda: "troubles" not in ready(running), "nothing is named any more")
+    assert b'"exception"' not in log.read_bytes()[begin:]
 
 
 def ready(service: RunningService) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The system's Chromium, used as a person does: signed in, with a language, scheme and width, with script or without.
 
-Screenshots are kept in build/screenshots.
+Pictures of all pages are written to build/screenshots, if that folder exists.
 """
 
 import shutil
@@ -138,8 +138,9 @@ class Desk:
         raise AssertionError(f"the keyboard does not reach it: {is_there}")
 
     def shoot(self, name: str) -> None:
-        """Keep what the page looks like, for people to look at: of a long one, its beginning."""
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        """Write a picture of the page for people to look at, or of the beginning of a long page."""
+        if not SCREENSHOTS.exists():
+            return
         high = int(self.page.evaluate("document.documentElement.scrollHeight"))
         part = {"x": 0, "y": 0, "width": (self.page.viewport_size or WIDE)["width"], "height": min(high, MOST_HIGH)}
         how = {"captureBeyondViewport": True, "clip": part | {"scale": 1}, "optimizeForSpeed": True}

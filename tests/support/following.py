@@ -1,5 +1,7 @@
 """Events as followers read them, and an update of the projections that follow the log."""
 
+from typing import Any
+
 import psycopg
 
 from embedded.postgres import PostgresUrls
@@ -60,3 +62,12 @@ def follow(ledger: Ledger) -> None:
     with ledger.connection() as connection:
         while any([projector.advance(connection, projection) for projection in FOLLOWING]):  # noqa: C419 - all of them
             pass
+
+
+def behind(admin: psycopg.Connection[Any]) -> set[str]:
+    """Projections whose position is before the end of the log."""
+    query = (
+        "SELECT v.name FROM unnest(%s::text[]) AS v (name) LEFT JOIN projection_versions AS p"
+        " ON p.name = v.name AND state = 'live' WHERE position IS DISTINCT FROM (SELECT max(position) FROM events)"
+    )
+    return {name for (name,) in admin.execute(query, ([projection.name for projection in FOLLOWING],))}

@@ -21,6 +21,7 @@ from urllib.parse import unquote
 import msgspec
 import psutil
 
+from embedded.postgres import PostgresUrls
 from tests.support.importing import Answer, ImportClient
 from tests.support.make import encoded
 from tests.support.prepared import prepare
@@ -78,6 +79,20 @@ def program(*arguments: str, environment: Mapping[str, str], check: bool = True)
         timeout=300,  # a verb takes a second, and many on a machine that is busy
         check=check,
     )
+
+
+def environment_on(database: PostgresUrls, folder: Path, **more: str) -> dict[str, str]:
+    """The environment of verbs and roles on this database; data and checkpoints lie in the folder."""
+    return {
+        "DATABASE_URL": database.service,
+        "DATABASE_ADMIN_URL": database.admin,
+        "IMPORTLEDGER_CHECKPOINTS_URL": (folder / "checkpoints").as_uri(),
+        "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
+        "IMPORTLEDGER_REQUEST_KEY": REQUEST_KEY,
+        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
+        "IMPORTLEDGER_TOKEN_KEY": "k" * 40,
+        **more,
+    }
 
 
 class Importer(msgspec.Struct, frozen=True):

@@ -1,12 +1,9 @@
-"""Fixtures for metrics: measures of this process, and a connection of the database's owner."""
+"""Measures of this process, for tests of metrics."""
 
 from collections.abc import Iterator
-from typing import Any
 
-import psycopg
 import pytest
 
-from embedded.postgres import PostgresUrls
 from telemetry.measures import measure_with, measures
 from telemetry.prometheus import PrometheusMeasures
 
@@ -17,9 +14,3 @@ def counted() -> Iterator[PrometheusMeasures]:
     measure_with(counting)
     yield counting
     measure_with(before)
-
-
-@pytest.fixture
-def admin(database: PostgresUrls) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        yield connection

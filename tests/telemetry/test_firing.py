@@ -30,7 +30,7 @@ from telemetry.measures import measure_with, measures
 from telemetry.prometheus import PrometheusMeasures
 from tests.support.alerts import ALERTS, RULES, Series, fires, needs_promtool, scraped, shown
 from tests.support.make import an_account, encoded
-from tests.support.running import RunningService, free_port, start_role, wait_for
+from tests.support.running import RunningService, environment_on, free_port, start_role, wait_for
 from tests.support.staging import SUPPLIER, stage
 from tests.support.times import set_log_time
 from workers.broker import IMPORTS, BrokerDispatcher, in_process_broker
@@ -58,12 +58,7 @@ def value(series: Series, name: str) -> float:
 def test_a_process_that_is_gone(database: PostgresUrls, redis_url: str, folder: Path) -> None:
     [job] = yaml.safe_load((ALERTS.parent / "prometheus.yml").read_text())["scrape_configs"]
     port = free_port()
-    environment = {
-        "DATABASE_URL": database.service,
-        "REDIS_URL": redis_url,
-        "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
-        "IMPORTLEDGER_METRICS_PORT": str(port),
-    }
+    environment = environment_on(database, folder, REDIS_URL=redis_url, IMPORTLEDGER_METRICS_PORT=str(port))
 
     def scrape() -> Series:
         try:

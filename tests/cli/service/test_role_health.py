@@ -21,7 +21,7 @@ from projections import INLINE
 from projections.versions.install import migrate_all
 from tests.support.databases import drop, renamed
 from tests.support.make import an_account, encoded
-from tests.support.running import REQUEST_KEY, RunningService, cli, free_port, start_role, wait_for
+from tests.support.running import REQUEST_KEY, RunningService, cli, environment_on, free_port, start_role, wait_for
 
 
 def asked(port: int, path: str, method: str = "GET") -> tuple[int, dict[str, object]]:
@@ -94,12 +94,8 @@ def test_a_role_that_cannot_reach_its_database_names_the_reason(
         "host": "postgresql://importledger:secret@nowhere.invalid/importledger",
         "TLS": f"postgresql://importledger:secret@127.0.0.1:{without_tls}/importledger?sslmode=require",
     }
-    environment = {
-        "DATABASE_URL": urls[wrong],
-        "REDIS_URL": redis_url,
-        "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
-        "IMPORTLEDGER_HEALTH_PORT": str(port),
-    }
+    urls = {"DATABASE_URL": urls[wrong], "REDIS_URL": redis_url}
+    environment = environment_on(database, folder, **urls, IMPORTLEDGER_HEALTH_PORT=str(port))
     arguments = ("--port", str(port)) if role == "api" else ()
     with start_role(role, *arguments, environment=environment, log=folder / "role.log"):
         wait_for(lambda: asked(port, "/readyz")[0] == 503, "the role answers", timeout_s=60)
@@ -119,13 +115,7 @@ def test_a_role_that_is_started_before_the_schema_waits_and_says_what_to_do(
     with psycopg.connect(renamed(postgres.admin, "postgres"), autocommit=True) as connection:
         connection.execute("CREATE DATABASE without_schema")
     health, port, log = free_port(), free_port(), folder / "role.log"
-    environment = {
-        "DATABASE_URL": database.service,
-        "REDIS_URL": redis_url,
-        "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
-        "IMPORTLEDGER_HEALTH_PORT": str(health),
-        "IMPORTLEDGER_REQUEST_KEY": REQUEST_KEY,
-    }
+    environment = environment_on(database, folder, REDIS_URL=redis_url, IMPORTLEDGER_HEALTH_PORT=str(health))
     arguments = ("--port", str(port)) if role == "api" else ()
     reason = "the schema is not there yet: run `importledger migrate`"
     try:
@@ -211,12 +201,7 @@ def test_a_role_alone_makes_no_request_key_of_its_own(
 def test_a_port_that_is_taken_is_named(database: PostgresUrls, folder: Path) -> None:
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
-        environment = {
-            "DATABASE_URL": database.service,
-            "IMPORTLEDGER_DATA_DIR": str(folder),
-            "IMPORTLEDGER_HEALTH_PORT": str(port),
-            "IMPORTLEDGER_REQUEST_KEY": REQUEST_KEY,
-        }
+        environment = environment_on(database, folder, IMPORTLEDGER_HEALTH_PORT=str(port))
         refused = cli("worker", environment=environment, check=False)
     assert refused.returncode == 1
     assert f"port {port} cannot be used" in refused.stderr

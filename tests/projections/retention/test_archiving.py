@@ -31,7 +31,7 @@ from projections.retention.erasure import erase
 from tests.support.databases import Admin, cloned, drop
 from tests.support.following import attach, follow
 from tests.support.make import an_account
-from tests.support.running import cli
+from tests.support.running import cli, environment_on
 from tests.support.sealed_log import KEY, OTHER_KEY
 from tests.support.staging import SUPPLIER, stage
 from workers.actors.process_imports import ImportProcessor
@@ -72,13 +72,7 @@ def database(postgres: PostgresUrls, finished: str) -> Iterator[PostgresUrls]:
 @pytest.fixture
 def place(database: PostgresUrls, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of archives; the environment of verbs names the database."""
-    for name, value in {
-        "DATABASE_URL": database.service,
-        "DATABASE_ADMIN_URL": database.admin,
-        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
-        "IMPORTLEDGER_CHECKPOINTS_URL": (folder / "outside").as_uri(),
-        "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
-    }.items():
+    for name, value in environment_on(database, folder).items():
         monkeypatch.setenv(name, value)
     return folder / "archives"
 

@@ -17,7 +17,7 @@ from projections.views.import_progress import IMPORT_PROGRESS
 from projections.views.throughput import THROUGHPUT
 from telemetry.supervision import supervision
 from tests.support.databases import append_large
-from tests.support.following import follow
+from tests.support.following import behind, follow
 from tests.support.make import NOON, stage
 from tests.support.running import wait_for
 from tests.support.threads import running
@@ -108,15 +108,6 @@ def test_large_payloads_are_projected_in_small_batches(ledger: Ledger, monkeypat
         has_more = [projector.advance(connection, IMPORT_PROGRESS) for _ in range(4)]
     assert has_more == [True, True, False, False]
     assert counted(ledger) == {"PENDING": 3}
-
-
-def behind(admin: psycopg.Connection[Any]) -> set[str]:
-    """Projections whose position is before the end of the log."""
-    query = (
-        "SELECT v.name FROM unnest(%s::text[]) AS v (name) LEFT JOIN projection_versions AS p"
-        " ON p.name = v.name AND state = 'live' WHERE position IS DISTINCT FROM (SELECT max(position) FROM events)"
-    )
-    return {name for (name,) in admin.execute(query, ([projection.name for projection in FOLLOWING],))}
 
 
 REFUSING = """
