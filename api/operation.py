@@ -104,7 +104,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """Further examples, by name."""
     query: tuple[Parameter, ...] = ()
     refusals: tuple[int, ...] = ()
-    """Statuses of refusals, in addition to those of every endpoint of its kind."""
+    """Statuses of refusals, in addition to the usual ones."""
     prefers: bool = False
     """True if `Prefer: return=representation` makes a difference."""
     is_slashed: bool = True

@@ -56,7 +56,7 @@ def _place(context: click.Context, parameter: click.Parameter, value: str) -> st
     is_place = not parts.netloc and parts.path.startswith("/") if parts.scheme == "file" else bool(parts.netloc)
     if parts.scheme not in _SCHEMES or not is_place or parts.query or parts.username:
         raise click.BadParameter(
-            "A place must be file:///folder, s3://bucket/folder, gs://… or az://…, without a secret."
+            "The URL must be file:///folder, s3://bucket/folder, gs://… or az://…, without a secret."
         )
     return value.rstrip("/")
 
@@ -120,7 +120,7 @@ def verify_archive(code: str, as_json: bool) -> None:
     contents = checked.contents
     result = {"supplier": code, "url": archived.url, "position": contents.position, "events": contents.events}
     sentence = (
-        f"{archived.url} is as it was signed: {counted(contents.events, 'event')} proved up to position "
+        f"{archived.url} matches its signature: {counted(contents.events, 'event')} proved up to position "
         f"{contents.position:,},"
         f" {counted(checked.opened, 'payload matches its digest', 'payloads match their digests')}, "
         f"{counted(checked.erased, 'is of a person who was', 'are of persons who were')} erased."

@@ -96,5 +96,5 @@ def own_checkpoint(folder: Path) -> OwnCheckpoint | None:
         if size != statement["position"]:
             raise Invalid(f"its checkpoint speaks of {counted(size, 'event')}, and it of {statement['position']}")
     except Invalid as error:
-        raise BackupError(f"{folder / MANIFEST} is not as it was signed: {error}. Take another backup.") from error
+        raise BackupError(f"{folder / MANIFEST} does not match its signature: {error}. Take another backup.") from error
     return own

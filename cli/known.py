@@ -57,7 +57,7 @@ def suggestion(typed: str, present: Iterable[str]) -> str:
 
 
 def reason_texts(reasons: Iterable[str]) -> dict[str, str]:
-    """Return the text of each reason, also if the event has only its id, as those of the console; "" if erased."""
+    """Return the text of each reason, also of one that the event stores only as an id; "" if it was erased."""
     reason_ids = set(reasons)
     return (
         answer_of(texts_of, reason_ids)

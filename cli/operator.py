@@ -57,7 +57,7 @@ def open_owner_ledger() -> Iterator[Ledger]:
             row = connection.execute("SELECT has_table_privilege('access_key', 'UPDATE') AS may").fetchone()
         if not (row and row["may"]):
             raise SettingError(
-                "Keys and users are changed with the rights of the database's owner. Set DATABASE_ADMIN_URL beside "
+                "Changes of keys and users need the rights of the database's owner. Set DATABASE_ADMIN_URL as well as "
                 "DATABASE_URL."
             )
         yield ledger
@@ -128,7 +128,7 @@ def set_supplier(code: str, settings: tuple[str, ...], as_json: bool) -> None:
             raise click.ClickException(str(refusal)) from refusal
         state = ledger.load([suppliers.stream_of(code)])[suppliers.stream_of(code)].state
         root = state.documents_root if state.documents_check != "off" else ""
-    sentence = f"{code} is set." if done else f"{code} is set so already."
+    sentence = f"{code} is set." if done else f"{code} had these settings already."
     print_result(sentence, {"code": code, "is_changed": done is not None}, as_json=as_json)
     from workers.actors.documents import why_unreachable  # it brings the market's rules, which take a while to compile
 
@@ -178,8 +178,8 @@ def key() -> None:
 def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, rate: str | None, as_json: bool) -> None:
     """Create a key and print it once.
 
-    Only a digest of the key is kept, so it cannot be shown again. All api processes share its rate through Redis; each
-    counts alone while Redis is away.
+    Only a digest of the key is stored, so it cannot be shown again. All api processes count its requests together in
+    Redis. While Redis does not answer, each process applies the rate separately.
     """
     if not ORGANISATION_NAME.match(name):
         raise click.BadParameter("An organisation's name must have 1 to 128 characters and no slash.")
@@ -212,11 +212,11 @@ def list_keys(as_json: bool) -> None:
 def revoke_key(key_id: str, reason: str, as_json: bool) -> None:
     """Revoke a key and every token made with it.
 
-    The key with this ID is void on every server within a second.
+    Every server refuses the key with this ID within a second.
     """
     with _owner_of(key_id) as (ledger, name):
         done = operate(ledger, "key_revoke", {"organisation": name, "key_id": key_id}, reason, by=caused_by())
-    sentence = f"{key_id} is void." if done else f"{key_id} was void already."
+    sentence = f"{key_id} is revoked." if done else f"{key_id} was revoked already."
     print_result(sentence, {"key_id": key_id, "is_changed": done}, as_json=as_json)
 
 

@@ -111,7 +111,7 @@ def verify(projection: Projection | None, is_all: bool, show: int, as_json: bool
             wrong += comparison.count > 0
             parked = f", {counted(comparison.parked, 'stream is', 'streams are')} parked" if comparison.parked else ""
             result = {"name": view.name, **_counts(comparison), "parked": comparison.parked, "first": comparison.first}
-            sentence = f"{view.name}: {_summary(comparison) if comparison.count else 'is what the log says'}{parked}"
+            sentence = f"{view.name}: {_summary(comparison) if comparison.count else 'matches the log'}{parked}"
             print_result(sentence, result, as_json=as_json)
             for difference in () if as_json else comparison.first:
                 _print_difference(difference)
@@ -159,7 +159,7 @@ def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, 
     if not as_json:
         print_line(f"{name}: version {built.version} built, {counted(total, 'event')}, {total / took_s:,.0f} a second")
         if parked:
-            are = counted(len(parked), "stream could not be taken in and is", "streams could not be taken in and are")
+            are = counted(len(parked), "stream could not be projected and is", "streams could not be projected and are")
             print_line(f"{name}: {are} parked: {text_of(parked[0])} …")
     previous, summary = live_version(connection, name), "the previous version had another definition"
     if not previous.is_outdated(projection):
@@ -201,13 +201,13 @@ def switch(projection: Projection, version: int, as_json: bool) -> None:
 def accept(stream: str, as_json: bool) -> None:
     """Accept a parked stream, and stop reporting it.
 
-    The event of STREAM stays unreadable, and projections leave it out.
+    Projections leave out the unreadable events of STREAM.
     """
     with administrator(admin_url()) as connection:
         names = accept_parked(connection, stream, caused_by())
     if not names:
         raise click.ClickException(f"No projection leaves {text_of(stream)} out: there is nothing to accept.")
-    sentence = f"{text_of(stream)} stays left out of {', '.join(names)}, and is reported no more."
+    sentence = f"{text_of(stream)} is left out of {', '.join(names)} permanently, and is no longer reported."
     print_result(sentence, {"stream": stream, "projections": names}, as_json=as_json)
 
 
@@ -238,7 +238,7 @@ def heal(supplier: str, external: str | None, as_json: bool) -> None:
             print_result(f"{repaired.name}: {repaired.says}", result, as_json=as_json)
     if failed:
         record = "record" if external is None else "account"
-        raise click.ClickException(f"{counted(failed, 'projection')} cannot take the {record} in.")
+        raise click.ClickException(f"{counted(failed, 'projection')} could not be updated with the {record}.")
 
 
 def _counts(comparison: Comparison) -> dict[str, int]:

@@ -57,11 +57,11 @@ SELECT split_part(note, E'\\n', 1), count(*) OVER () FROM log_checkpoints ORDER 
 @click.option("--verify", is_flag=True, help="Verification of checkpoints, payloads and views.")
 @against_option
 @key_option
-@click.option("--keys", "key_folder", type=FOLDER, help="Newest folder of keys, which knows who was erased.")
+@click.option("--keys", "key_folder", type=FOLDER, help="Newest folder of keys, which shows who was erased.")
 @click.option("--without-keys", is_flag=True, help="No keys: payloads cannot be read then.")
 @click.option(
     "--confirm-access", is_flag=True,
-    help="Valid keys, users and passwords at once: none was revoked after the backup.",
+    help="Keys, users and passwords are valid at once: none was revoked after the backup.",
 )  # fmt: skip
 @json_option
 def restore(
@@ -192,18 +192,18 @@ def _refuse_unsigned(
 def _report_access(access: RestoredAccess, report: Report) -> None:
     report.result["access"] = msgspec.to_builtins(access)
     if access.ended_again:
-        ended = "power that ended after the backup is", "powers that ended after the backup are"
+        ended = "access that ended after the backup is", "accesses that ended after the backup are"
         report.write(f"{counted(access.ended_again, *ended)} ended again.")
     keys, users = access.unconfirmed_keys, access.disabled_users
     for kind, waiting in (("key", keys), ("user", users)):
         for name, organisation in waiting.items():
-            report.write(f"{kind} {name} of {text_of(organisation)} waits.")
+            report.write(f"{kind} {name} of {text_of(organisation)} waits for confirmation.")
     if keys or users:
         report.write(
-            f"ACCESS IS HELD  {counted(len(keys), 'key')} and {counted(len(users), 'user')} wait: any may have"
-            " been revoked after the backup."
-            "\nMake those valid that still are: importledger key confirm ID…; user enable ID, and user link ID for a"
-            " new password."
+            f"ACCESS IS HELD  {counted(len(keys), 'key')} and {counted(len(users), 'user')} wait for confirmation:"
+            " they may have been revoked after the backup."
+            "\nConfirm the valid ones: importledger key confirm ID…; user enable ID, and user link ID for a new"
+            " password."
         )
 
 
@@ -249,7 +249,7 @@ def _missing_key(database_url: str, target: Settings, of_backup: OwnCheckpoint |
         "set IMPORTLEDGER_SEALING_KEY to it.\n"
         f"Otherwise `verify` calls its {counted(newest[1], 'checkpoint')} NOT SIGNED, and nothing is sealed. If"
         " the key is lost, "
-        f"go on openly when there is a new event: importledger seal --former-key{former}"
+        f"continue with a new key when there is a new event: importledger seal --former-key{former}"
     )
 
 
@@ -302,9 +302,9 @@ def _report_problems(problems: Sequence[str], counts: str, report: Report) -> No
         click.echo(sentence, err=True)
     if problems:
         report.end()
-        raise BackupError("The restored log is not whole.")
-    report.write("Verified: no gap, every payload is there and as it was received, every view is what the log says.")
-    report.write(f"{counts}: all as the signed checkpoints say.")
+        raise BackupError("The restored log must be complete and unaltered: see the problems above.")
+    report.write("Verified: no event is missing, every payload matches its digest, every view matches the log.")
+    report.write(f"{counts} match the signed checkpoints.")
 
 
 def _report_comparison(admin_url: str, target: Settings, position: int, report: Report, *, is_verified: bool) -> None:
@@ -334,8 +334,8 @@ def _report_comparison(admin_url: str, target: Settings, position: int, report: 
     report.result |= {"intake_stopped": stopped, "not_compared": not_compared}
     if stopped:
         report.write(
-            f"INTAKE IS STOPPED  {stopped}\nIf the later events cannot be had any more, go on"
-            f" openly: importledger seal --continue-from {position} --reason TEXT"
+            f"INTAKE IS STOPPED  {stopped}\nIf the later events are lost, record that"
+            f" and continue: importledger seal --continue-from {position} --reason TEXT"
         )
     if not_compared:
         report.write(

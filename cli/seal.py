@@ -24,7 +24,7 @@ from redaction.shown import counted
 @click.option("--former-key", metavar="VKEY", help="Previous verifier key, after a change of the sealing key.")
 @click.option(
     "--continue-from", "position", type=click.IntRange(min=0), metavar="N",
-    help="Last position that is left, where later signed events are lost permanently. Requires --reason.",
+    help="Last position that still exists, if later signed events are lost permanently. Requires --reason.",
 )  # fmt: skip
 @click.option("--accept", is_flag=True, help="End of a stop of the intake, without a seal. Requires --reason.")
 @click.option("--reason", help="Reason, kept in the log and with --continue-from signed: no personal data.")
@@ -34,14 +34,14 @@ def seal(former_key: str | None, position: int | None, accept: bool, reason: str
 
     Keep the checkpoint: `verify --against` compares the log with it later.
 
-    A log that does not continue what was signed is not sealed, and takes in no account. If events were lost
+    A log that does not continue the signed one is not sealed, and accepts no account. If events were lost
     permanently, as in a failover, --continue-from N --reason TEXT signs "continues from N, lost M–K", which `verify`
     shows from then on. A signature cannot be removed: TEXT must hold no personal data. --accept --reason TEXT only
     ends the stop: the log stays unsealed while it differs. It also starts the intake when the log could not be compared
     after a start of the database.
     """
     if accept and position is not None:
-        raise click.UsageError("--accept and --continue-from exclude each other.")
+        raise click.UsageError("--accept and --continue-from must not be used together.")
     if (position is None and not accept) != (reason is None):
         raise click.UsageError("--reason must be given with --continue-from and with --accept, and only then.")
     if accept:
@@ -62,7 +62,7 @@ def seal(former_key: str | None, position: int | None, accept: bool, reason: str
 
 
 def _accept(reason: str, *, as_json: bool) -> None:
-    """End the stop of the intake without sealing, or start an intake that waits for a comparison of the log."""
+    """End a stop of the intake without sealing, or start an intake that waits until the log is compared."""
     with connected() as connection:
         stop = intake_stop(connection)
         if stop is None and note_comparison(connection, by=caused_by(), reason=reason):

@@ -33,7 +33,9 @@ def search(text: str, suppliers: tuple[str, ...], after: str, limit: int, as_jso
     try:
         page = answer_of(found_accounts, text, suppliers or None, after=after, limit=limit)
     except ValueError as error:
-        raise click.BadParameter("A page must have ended there.", param_hint="--after") from error
+        raise click.BadParameter(
+            "--after must be the value that the previous page has printed.", param_hint="--after"
+        ) from error
     attempts = [] if after else answer_of(refused_attempts, text.strip(), suppliers or None)
     _print(page.accounts, attempts, as_json=as_json)
     if page.next_after:

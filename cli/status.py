@@ -32,7 +32,7 @@ def status(
     """
     if of_refusals:
         if external is not None or as_of is not None or as_list:
-            raise click.UsageError("--refusals must stand with SUPPLIER alone.")
+            raise click.UsageError("--refusals must be used with SUPPLIER only.")
         _print_refusals(supplier_code, as_json=as_json)
         return
     with open_ledger() as ledger, ledger.connection() as connection:

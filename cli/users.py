@@ -152,7 +152,7 @@ def erase(email: str, as_json: bool) -> None:
     with _users() as ledger:
         user_id = _id_of(ledger, email)
         operate(ledger, "user_erase", {"user_id": user_id}, by=caused_by())
-    print_result(f"{user_id} is nobody any more.", {"user_id": user_id, "is_erased": True}, as_json=as_json)
+    print_result(f"{user_id} is erased.", {"user_id": user_id, "is_erased": True}, as_json=as_json)
 
 
 def _change(email: str, kind: str, state: str, *, as_json: bool) -> None:
@@ -161,7 +161,7 @@ def _change(email: str, kind: str, state: str, *, as_json: bool) -> None:
         user_id = _id_of(ledger, email)
         is_changed = operate(ledger, kind, {"user_id": user_id}, by=caused_by())
     result = {"user_id": user_id, "is_changed": is_changed}
-    print_result(f"{email} {state}{'' if is_changed else ', as before'}.", result, as_json=as_json)
+    print_result(f"{email} {state}{'' if is_changed else ' already'}.", result, as_json=as_json)
 
 
 def console_address(settings: Settings) -> str:

@@ -71,8 +71,8 @@ def verify(
     Checkpoints are those in the database, those kept outside, yours, and those that certificates name. Signatures of
     certificates are verified as well.
 
-    Without --all the newest 100,000 events are hashed again, and older ones are taken from the stored tree. Everything
-    that is wrong is a sentence on standard error; exit code 1 then.
+    Without --all the newest 100,000 events are hashed again, and older ones are taken from the stored tree. Each
+    problem is a sentence on standard error; exit code 1 then.
     """
     settings = Settings.from_environment()
     trusted = keys or (known_verifier(settings),)
@@ -106,7 +106,7 @@ def _report(check: LogCheck) -> dict[str, Any]:
 def _lines(check: LogCheck) -> Iterator[str]:
     events, payloads = check.events, check.payloads
     yield from events.continued
-    remainder = "" if payloads else f" of {events.head:,} (the others as the stored tree has them)"
+    remainder = "" if payloads else f" of {events.head:,} (older ones taken from the stored tree)"
     rate = events.hashed / max(check.seconds, 0.001)
     yield f"{counted(events.hashed, 'event')}{remainder} hashed again in {check.seconds:.1f} s, {rate:,.0f} a second"
     if payloads and check.answers:
@@ -115,7 +115,8 @@ def _lines(check: LogCheck) -> Iterator[str]:
         for code, url in payloads.archives.items():
             yield f"DETACHED  payloads of {code} lie in {url}: `importledger archive verify {code}`"
         if payloads.detached:
-            yield f"{counted(payloads.detached, 'payload is', 'payloads are')} not here, and in archives by the log"
+            detached = counted(payloads.detached, "payload is", "payloads are")
+            yield f"{detached} not in the database, but in archives according to the log"
         answers = "remembered answer matches its digest", "remembered answers match their digests"
         yield counted(check.answers.matching, *answers)
     agreeing = counted(events.checkpoints, "checkpoint that agrees", "checkpoints that agree")
@@ -133,13 +134,13 @@ def _raise_problems(problems: Sequence[str], forged: Sequence[str]) -> None:
     for sentence in [*forged, *problems]:
         click.echo(sentence, err=True)
     if forged and not problems:
-        raise click.ClickException("the log is what was signed, and a certificate is not.")
+        raise click.ClickException("the log matches its signatures, but a certificate does not.")
     if all(sentence.startswith("WARNED") for sentence in problems) and problems:
-        raise click.ClickException("the log is what was signed, and something beside it is not as it should be.")
+        raise click.ClickException("the log matches its signatures, but other data does not match the log.")
     if problems and all(sentence.startswith(("NOT SIGNED", "UNANCHORED")) for sentence in problems):
         raise click.ClickException("a checkpoint is not signed with this key. No event was found altered.")
     if problems:
-        raise click.ClickException("the log is not what was signed.")
+        raise click.ClickException("the log does not match its signatures.")
 
 
 def _outside_checkpoints(settings: Settings, against: Mapping[Path, str], problems: list[str]) -> Iterator[Kept]:

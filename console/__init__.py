@@ -28,5 +28,5 @@ Script refreshes an element with `hx-get` and `hx-trigger="every 2s"`; its addre
 **Personal data** is masked by `redaction.masking` until `is_shown` of `console.screens.personal_data` is true for an
 account.
 
-**Operations of the database's owner** are requested by `console.access.requests.ask`.
+**Operations of the database's owner** are requested by `console.access.requests.request_task`.
 """

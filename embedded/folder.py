@@ -40,8 +40,8 @@ class DataFolder:
                 pass
         except OSError as error:
             raise FolderUnreachable(
-                f"Nothing can be written to {self.path}: {error.strerror}. Correct its rights or make room, or choose "
-                "another --data-dir."
+                f"Nothing can be written to {self.path}: {error.strerror}. Correct its rights, free disk space, or "
+                "choose another --data-dir."
             ) from error
         if user.uid is not None:
             self.path.chmod(self.path.stat().st_mode | 0o011)
@@ -105,7 +105,7 @@ class DataFolder:
 
     @property
     def roles_file(self) -> Path:
-        """File from which the api processes read the roles that keep dying."""
+        """File from which the api processes read the roles that fail at every start."""
         return self.path / "secrets" / "dying_roles.json"
 
     def empty_metrics(self) -> Path:

@@ -89,7 +89,7 @@ class PostgresUrls(msgspec.Struct, frozen=True):
 
 
 class EmbeddedPostgres:
-    """One cluster in the data folder. `prepare` makes it once; `command` is what the supervisor runs."""
+    """Postgres cluster in the data folder. `prepare` creates it once; the supervisor runs `command`."""
 
     def __init__(self, folder: DataFolder, user: RunAs, *, most_connections: int = 0) -> None:
         self._user = user

@@ -26,7 +26,7 @@ class RunAs(msgspec.Struct, frozen=True):
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def create_owned(self, folder: Path) -> Path:
-        """Make the folder, for this user alone."""
+        """Create the folder with mode 0700, owned by this user."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.change_owner(folder)
         folder.chmod(0o700)

@@ -15,7 +15,7 @@ CHECK_S = 1.0
 
 
 class Liveness:
-    """Holds the lock of a new worker number on a separate connection, and of another one after a lost connection."""
+    """Holds the lock of this worker's number on a separate connection. A lost connection leads to a new number."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

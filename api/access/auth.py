@@ -127,7 +127,7 @@ class Authenticator:
 
     @cached_property
     def _jwt(self) -> tuple[Any, Any]:
-        """The library and the key for signing. The library is large, so it is imported with the first token."""
+        """Return the JWT library and the signing key. The library is large, so it is imported with the first token."""
         from joserfc import jwt
         from joserfc.jwk import OctKey
 

@@ -53,7 +53,9 @@ class Key(msgspec.Struct, frozen=True):
 
     @property
     def owner(self) -> str:
-        """Organisation that its market data belongs to. An operator's key for all suppliers belongs to the service."""
+        """Organisation that owns market data sent with this key; "" (the service) for an operator's key for all
+        suppliers.
+        """
         return OPERATOR if self.role == "operator" and self.reach is None else self.organisation
 
     def may_touch(self, supplier: str) -> bool:

@@ -127,7 +127,7 @@ def _document(query: str) -> DocumentNode | GraphQLError:
     except GraphQLError as error:
         return _error("GRAPHQL_PARSE_FAILED", "The document is not GraphQL, or too long.", error)
     if errors := validate(SCHEMA, document, max_errors=1):
-        description = "The document does not fit the schema: a name or a value is none that is known here."
+        description = "The document must fit the schema: it has an unknown name or value."
         return _error("GRAPHQL_VALIDATION_FAILED", description, errors[0])
     return document
 
@@ -138,7 +138,9 @@ def _shown(error: GraphQLError) -> GraphQLError:
     if error.extensions and "errorCode" in error.extensions:
         return error
     if isinstance(cause, StoreUnavailable | PsycopgError | PoolTimeout):
-        return _error("SERVICE_UNAVAILABLE", "The service cannot read at the moment. Ask again.", error, "APPLICATION")
+        return _error(
+            "SERVICE_UNAVAILABLE", "The service cannot read at the moment. Repeat the request.", error, "APPLICATION"
+        )
     if cause is not None and not isinstance(cause, GraphQLError):
         logger.error("unexpected error", route="/v1/graphql/", reason=type(cause).__name__)
         return _error("INTERNAL_SERVER_ERROR", "An unexpected error occurred.", error, "APPLICATION")

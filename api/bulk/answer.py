@@ -3,9 +3,9 @@
 Batches are prepared side by side and settled in order. The number between the two steps is limited: a client that does
 not read receipts stops the settling, then the preparing, then the reading.
 
-A body that does not arrive whole gets no summary. If it is refused after its beginning, or its key is revoked, that
-refusal is the last line. Lines with a receipt stay stored, also when the server stops or the client goes. The service
-then begins no further line, even if it has arrived.
+A body that does not arrive completely gets no summary. If it is refused after its beginning, or its key is revoked,
+that refusal is the last line. Lines with a receipt stay stored, also when the server stops or the client disconnects.
+The service then begins no further line, even if it has arrived.
 """
 
 import asyncio

@@ -51,7 +51,7 @@ class Summary(Wire, frozen=True, kw_only=True):
 
 
 class BulkEnd(Wire, frozen=True, kw_only=True):
-    """Last line of an answer to a body that arrived whole."""
+    """Last line of an answer to a body that arrived completely."""
 
     summary: Summary
     """Results of all lines (Zusammenfassung)."""
@@ -78,14 +78,14 @@ def refused(
 
 
 async def numbered(receipt: Receipt, line: Line) -> Receipt:
-    """Return the receipt. That of a refused line gets the account number as sent, even if the line was not readable."""
+    """Return the receipt. A refused line gets its account number as it was sent, even if the line is not valid JSON."""
     if receipt.external_account_number or receipt.status != "REFUSED":
         return receipt
     return msgspec.structs.replace(receipt, external_account_number=await typed_number_of(line))
 
 
 def whole(code: str, detail: Sentence) -> tuple[Problem, ...]:
-    """Return a problem of the line as a whole."""
+    """Return a problem that concerns no single field of the line."""
     return (Problem("non_field_errors", code, detail),)
 
 

@@ -80,7 +80,7 @@ class AlreadyImported(msgspec.Struct, kw_only=True):
 
 
 _CLOSED = (Refusal.__name__, AlreadyImported.__name__)
-"""Alternatives of other answers, from which readers tell them by the members that they lack."""
+"""Types that forbid further members, so that readers can distinguish them from the other types of an answer."""
 
 
 def openapi(operations: Sequence[Operation]) -> dict[str, Any]:

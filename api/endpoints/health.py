@@ -35,13 +35,16 @@ _NO_SCHEMA = Sentence(
     "The schema is missing: `importledger migrate` creates it.", "Das Schema fehlt: `importledger migrate` legt es an."
 )
 _OLD_SCHEMA = Sentence("The schema is older than the code.", "Das Schema ist älter als das Programm.")
-_NO_WRITER = Sentence("Nothing writes to the log.", "Nichts schreibt in das Protokoll.")
+_NO_WRITER = Sentence(
+    "The log's writer in this process is not running.",
+    "Der Schreibdienst des Protokolls läuft in diesem Prozess nicht.",
+)
 _NO_STANDBY = Sentence("No synchronous standby is connected.", "Kein synchroner Standby-Server ist verbunden.")
 _DISK_FULL = Sentence("The disk of the data folder is full.", "Die Festplatte des Datenordners ist voll.")
 _DATABASE_FULL = Sentence("The disk of the database is full.", "Die Festplatte der Datenbank ist voll.")
 _NOT_COMPARED = Sentence(
-    "Nothing is taken in before the relay has compared the log with its checkpoints.",
-    "Nichts wird angenommen, bevor das Protokoll mit seinen Siegeln verglichen ist.",
+    "No accounts are accepted before the relay has compared the log with its checkpoints.",
+    "Vor dem Vergleich des Protokolls mit seinen Siegeln werden keine Konten angenommen.",
 )
 
 
@@ -80,8 +83,8 @@ class HealthChecks(Endpoint):
         except StoreUnavailable as error:
             reason = cleaned(first_line(error))
             why_not = Sentence(
-                f"The database does not answer, or takes no writes: {reason}.",
-                f"Die Datenbank antwortet nicht oder nimmt nichts an: {reason}.",
+                f"The database does not answer, or accepts no writes: {reason}.",
+                f"Die Datenbank antwortet nicht oder lässt keine Schreibzugriffe zu: {reason}.",
             )
         if why_not is INTAKE_STOPPED:
             raise ApiError(503, why_not, code=STOPPED, headers=RETRY_STOPPED)

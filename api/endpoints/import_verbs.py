@@ -46,7 +46,7 @@ _RETRY = _Verb(RetryImport, "PENDING", "import_cannot_be_retried", _ONLY_ERRORED
 
 
 class ImportVerbs(Endpoint):
-    """The handlers of …/cancel/ and …/retry/. Both answer the status record as it is afterwards."""
+    """The handlers of …/cancel/ and …/retry/. Both answer with the new status record."""
 
     @operation(
         "POST",

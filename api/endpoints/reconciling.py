@@ -62,7 +62,7 @@ _FAILED = Sentence(
     " Eine weitere Anfrage versucht es erneut.",
 )
 _TOO_MANY = Sentence(
-    f"{MAX_OPEN} runs of this supplier are being added up already. Ask again when one of them is done.",
+    f"{MAX_OPEN} runs of this supplier are already being added up. Repeat the request when one of them has ended.",
     f"Für diese Quelle werden schon {MAX_OPEN} Läufe aufgerechnet. Bitte erneut anfragen, wenn einer fertig ist.",
 )
 _NO_FLOATS = Problem(

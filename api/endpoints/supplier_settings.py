@@ -21,7 +21,7 @@ class Setting(msgspec.Struct, frozen=True):
     words: Mapping[str, Any]
 
     def shown(self, value: Any) -> Any:
-        """Return the word for a value, or the value itself if it has none."""
+        """Return the word for a value, or the value itself if there is no word."""
         return next((word for word, meant in self.words.items() if meant == value), value)
 
 

@@ -26,7 +26,7 @@ MAX_KEYS = 500
 
 
 class BatchedReads(Generic[K, V]):
-    """Looks values up by key with `query(connection, keys)`, which returns the values that exist.
+    """Reads values by key with `query(connection, keys)`, which returns the values that exist.
 
     A query is sent after all its keys were requested, so each answer is as fresh as that of a query of its own.
     """

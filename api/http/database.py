@@ -59,7 +59,7 @@ _SELECT_NO_SCHEMA = "SELECT WHERE to_regclass('public.schema_migrations') IS NUL
 
 
 async def with_timeout(work: Awaitable[T], *, within_s: float = ANSWER_TIMEOUT_S) -> T:
-    """Return what the work returns. Raises StoreUnavailable if it takes too long, as it does while the database hangs.
+    """Return the result of the work. Raises StoreUnavailable after `within_s` seconds, as when the database hangs.
 
     The work is then cancelled, and this returns before it has ended: the driver may need long to cancel a query.
     """
@@ -78,7 +78,7 @@ RETRY_S = 0.1
 
 
 async def retry_on_switchover(work: Callable[..., Awaitable[T]], *arguments: Any, **keywords: Any) -> T:
-    """Return what the work returns. Repeat it during a planned switchover, within SWITCHOVER_S.
+    """Return the result of the work. Repeat it during a planned switchover, for SWITCHOVER_S seconds at most.
 
     Raises StoreUnavailable. The work must be safe to repeat.
     """
@@ -95,7 +95,7 @@ async def retry_on_switchover(work: Callable[..., Awaitable[T]], *arguments: Any
 
 
 async def in_thread(work: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
-    """Run a blocking call in a thread and return what it returns. Raises StoreUnavailable if it takes too long."""
+    """Run a blocking call in a thread and return its result. Raises StoreUnavailable if it takes too long."""
     return await with_timeout(asyncio.to_thread(work, *arguments, **keywords))
 
 
@@ -105,7 +105,7 @@ async def read(
     *arguments: Any,
     within_s: float = ANSWER_TIMEOUT_S,
 ) -> T:
-    """Return what `query(connection, *arguments)` returns. Raises StoreUnavailable.
+    """Return the result of `query(connection, *arguments)`. Raises StoreUnavailable.
 
     No other function of the api takes a connection from a pool, so none is held while a client is waited for. If an
     unchecked connection turns out to be lost, the query is repeated on a checked one.
@@ -154,7 +154,7 @@ _last_loss = _LastLoss()
 
 
 async def _check(connection: AsyncConnection[Any]) -> None:
-    """Check a connection before its use, unless it answered a moment ago: a check costs half as much as a read."""
+    """Check a connection before its use, unless it has answered within UNCHECKED_S."""
     assert isinstance(connection, _ReadingConnection)
     is_old = time.monotonic() - connection.answered_at > UNCHECKED_S or connection.answered_at <= _last_loss.at
     if is_old or is_read_only(connection):

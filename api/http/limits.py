@@ -1,4 +1,4 @@
-"""Every limit that keeps one caller from stopping the others, in one table; docs/reference/limits.md shows it.
+"""Table of all limits that protect callers from each other; docs/reference/limits.md shows it.
 
 Limits of decoding and checking are defined in `schemas/`, which does not depend on HTTP. The table lists those too.
 """

@@ -1,6 +1,6 @@
 """The HTTP server: uvicorn with limits before anything is parsed, and with timeouts.
 
-A connection can neither fill the memory nor keep others waiting. Its request line, header and data sent ahead are
+A connection can neither fill the memory nor delay others. Its request line, header and data sent ahead are
 limited (`api/http/limits.py`), and a client that sends or reads too slowly loses its connection. The class depends on
 internals of uvicorn: `pyproject.toml` pins its version, and `tests/api/http/test_server.py` tests each limit.
 """

@@ -1,7 +1,7 @@
 """Accept connections from a socket that several processes share, so that each gets its share.
 
 An event loop accepts all waiting connections. The process that wakes first would get all of them, and since importers
-keep their connections, one core would work while the others rest (decision 23).
+keep their connections, one core would work while the others are idle (decision 23).
 """
 
 import asyncio

@@ -55,5 +55,5 @@ class ApiError(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """The body of the answer."""
+        """Body of the answer: `detail` and `code`."""
         return {"detail": self.detail, "code": self.code}

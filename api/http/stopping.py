@@ -28,7 +28,7 @@ def disconnect_check(scope: Scope) -> Callable[[], bool]:
 
 
 def until_stopping(receive: Receive, scope: Scope) -> Receive:
-    """Return `receive`, with a disconnect also when the server stops. Only one task at a time may wait for it."""
+    """Return a `receive` that also reports a disconnect when the server stops. Only one task at a time may await it."""
     stopping: asyncio.Event | None = scope.get("state", {}).get(STATE)
     if stopping is None:
         return receive

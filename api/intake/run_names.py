@@ -1,6 +1,6 @@
 """Names of runs: the query parameter, and the limit of new names of a supplier per day.
 
-Each name is kept forever, and a projection follows it.
+Each name is stored permanently and has rows in a projection: hence the limit.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 import msgspec
 
 MAX_NUMBER = 128
-"""Characters of a number that are kept."""
+"""Characters of a number. Further ones are cut off."""
 
 
 class _Names(msgspec.Struct):

@@ -67,7 +67,10 @@ def durability(context: DatabaseCheckInput) -> Iterator[Finding]:
         sentence = f"The database did not answer, so it could not be tested: {error}."
         yield wrong("durability", sentence, "importledger doctor, again")
     else:
-        yield good("durability", "Acknowledged events are on disk; locks, notifications and sessions are real.")
+        yield good(
+            "durability",
+            "Acknowledged events are on disk, and no pooler interferes with locks, notifications or sessions.",
+        )
 
 
 def rights(context: DatabaseCheckInput) -> Iterator[Finding]:
@@ -140,7 +143,7 @@ def free_space(context: CheckInput, day_bytes: int = 0) -> Iterator[Finding]:
     state: Grade = "wrong" if free < MIN_FREE else "warned" if is_little else "good"
     growth = f", enough for {days:,} days of the last day's growth" if day_bytes else ""
     sentence = f"{used.free / GIGABYTE:.0f} GB ({free:.0%}) are free below {folder}{growth}."
-    yield Finding("disk", state, sentence, None if state == "good" else "make room")
+    yield Finding("disk", state, sentence, None if state == "good" else "free disk space")
 
 
 def vacuum(context: DatabaseCheckInput) -> Iterator[Finding]:

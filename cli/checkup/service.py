@@ -40,12 +40,12 @@ def roles(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check that a relay, a projector and workers run, on any machine."""
     held = context.vitals("locks")
     if missing := [name for name in ("relay", "projector") if not held.holders.get(name)]:
-        yield wrong("roles", f"Nobody runs as {', '.join(missing)}.", "importledger relay")
+        yield wrong("roles", f"No process has the role {', '.join(missing)}.", "importledger relay")
     else:
         running = [name for name, number in held.holders.items() if number and name != "worker"]
         yield good("roles", f"These background services run: {', '.join(running)}.")
     if not held.workers:
-        yield wrong("roles", "No worker runs: nothing is created.", "importledger worker")
+        yield wrong("roles", "No worker is running: no accounts are created.", "importledger worker")
     else:
         numbers = ", ".join(map(str, held.workers))
         yield good("roles", f"{counted(len(held.workers), 'worker runs', 'workers run')}: {numbers}.")
@@ -89,7 +89,7 @@ def projections(context: DatabaseCheckInput) -> Iterator[Finding]:
 
 
 def heal_command(name: str, stream: str) -> str:
-    """Return the command that makes a projection read a parked stream again."""
+    """Return the command that projects a parked stream again."""
     if stream.startswith(("participant/", "price-sheet/")):
         return f"importledger projections heal {shlex.quote(stream)}"
     if (account := subject_of(stream)) is None and stream.startswith("customer-mail/"):
@@ -118,10 +118,10 @@ def certificate(context: CheckInput) -> Iterator[Finding]:
     address = urlsplit(context.settings.console_url)
     if address.scheme != "https" or address.hostname is None:
         return
-    place = (address.hostname, address.port or 443)
+    address_port = (address.hostname, address.port or 443)
     try:
         with (
-            socket.create_connection(place, timeout=MAIL_TIMEOUT_S) as connection,
+            socket.create_connection(address_port, timeout=MAIL_TIMEOUT_S) as connection,
             ssl.create_default_context().wrap_socket(connection, server_hostname=address.hostname) as secured,
         ):
             ends = ssl.cert_time_to_seconds(str((secured.getpeercert() or {})["notAfter"]))
@@ -144,7 +144,7 @@ def pending(context: DatabaseCheckInput) -> Iterator[Finding]:
         sentence = f"An import has been waiting for {waits_s:,.0f} s."
         yield warned("pending", sentence, "start more workers, or look at their logs")
     else:
-        yield good("pending", "No import waits longer than it should.")
+        yield good("pending", "No import has been waiting for too long.")
 
 
 def sealing(context: DatabaseCheckInput) -> Iterator[Finding]:
@@ -154,7 +154,9 @@ def sealing(context: DatabaseCheckInput) -> Iterator[Finding]:
         yield wrong("sealing", sentence, DECIDE)
         return
     if not is_compared(context.connection):
-        sentence = "Nothing is taken in: the log was not compared with its checkpoints since the database has started."
+        sentence = (
+            "No accounts are accepted: the log was not compared with its checkpoints since the database has started."
+        )
         yield wrong("sealing", sentence, "start the relay, or look for `sealing waits` in its log")
         return
     try:
@@ -198,13 +200,13 @@ def documents(context: DatabaseCheckInput) -> Iterator[Finding]:
     ):
         sentence = ""
         if organisation and not is_allowed(root, places.get(organisation, ())):
-            sentence = f"The documents of {code} are not looked for: {root} is not among the places of {organisation}."
+            sentence = f"The documents of {code} are not checked: {root} is not allowed to {organisation}."
         elif why := why_unreachable(root):
             sentence = f"The documents of {code}: {why}."
         if sentence:
             yield warned("documents", sentence, f"importledger supplier set {code} documents-root=URL")
         else:
-            yield good("documents", f"The documents of {code} can be looked for.")
+            yield good("documents", f"The documents of {code} can be checked.")
 
 
 def mail(context: DatabaseCheckInput) -> Iterator[Finding]:

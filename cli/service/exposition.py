@@ -100,7 +100,7 @@ def log_metrics(overview: Vitals) -> Iterator[Metric]:
     """Yield metrics of the log, and the lag of its followers and projections."""
     yield from _gauges(
         ("log_events", "Events in the log.", overview.head),
-        ("intake_stopped", "1 while nothing is taken in, until an operator decides.", overview.is_intake_stopped),
+        ("intake_stopped", "1 while no accounts are accepted, until an operator decides.", overview.is_intake_stopped),
         ("log_lock_waiters", "Transactions that wait for the log's lock now.", overview.log_lock_waiters),
         ("log_lock_wait_seconds", "Longest of these waits so far.", overview.log_lock_wait_s),
     )
@@ -111,7 +111,7 @@ def log_metrics(overview: Vitals) -> Iterator[Metric]:
         events = {follower: lag.events for follower, lag in lags.items()}
         seconds = {follower: lag.seconds for follower, lag in lags.items()}
         yield _labelled(f"{name}_events", f"Events that {text} is behind.", label, events)
-        yield _labelled(f"{name}_seconds", f"Age of the first event that {text} has not taken in.", label, seconds)
+        yield _labelled(f"{name}_seconds", f"Age of the first event that {text} has not processed.", label, seconds)
     yield _labelled("parked_streams", "Streams that a projection leaves out.", "projection", overview.parked)
     yield _labelled("troubles", "Processes in which work fails.", "work", overview.troubles)
     yield _labelled("holders", "Processes that do a piece of work.", "work", overview.holders)

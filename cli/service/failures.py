@@ -22,7 +22,7 @@ def failure_sentence(error: Exception) -> str | None:
         case click.ClickException():
             return _line(error.format_message())
         case IntakeStopped():
-            return "Intake is stopped: the log does not continue what was signed. Run `importledger doctor`."
+            return "Intake is stopped: the log does not continue the signed one. Run `importledger doctor`."
         case NotCompared():
             return "The log must be compared with its checkpoints first: start the relay, or run `importledger seal`."
         case StoreUnavailable() | PoolTimeout():

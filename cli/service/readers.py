@@ -88,14 +88,14 @@ def smtp_url(name: str, value: str) -> str:
 def issuer(name: str, value: str) -> str:
     parts = urlsplit(url(name, value))
     if parts.scheme == "http" and not is_this_machine(parts.hostname):
-        raise SettingError(f"{name} must begin with https://, but for a provider on this machine.")
+        raise SettingError(f"{name} must begin with https://, except for a provider on this machine.")
     return value
 
 
 def checkpoints_url(name: str, value: str) -> str:
     parts = urlsplit(url(name, value, _OBJECT_STORES))
     if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
-        raise SettingError(f"{name} must have three slashes and a whole path: file:///folder.")
+        raise SettingError(f"{name} must have three slashes and an absolute path: file:///folder.")
     if parts.scheme != "file" and not parts.netloc:
         raise SettingError(f"{name} must name a bucket: {parts.scheme}://bucket or {parts.scheme}://bucket/folder.")
     return value
@@ -113,7 +113,7 @@ def places(name: str, value: str) -> dict[str, tuple[str, ...]]:
                 " between several organisations."
             )
         if organisation in places:
-            raise SettingError(f"{name} must name {organisation} once, with commas between its places.")
+            raise SettingError(f"{name} must name {organisation} once, with commas between its URLs.")
         places[organisation] = allowed
     return places
 

@@ -180,7 +180,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     role_name: str | None
     """Name of a process below a supervisor, such as api-1."""
     roles_file: Path | None
-    """File of an api process below a supervisor that names the roles which keep dying."""
+    """File of an api process below a supervisor that names the roles that fail at every start."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
@@ -263,7 +263,7 @@ def required(value: str | None, name: str) -> str:
 def shown_settings(
     environment: Mapping[str, str] = os.environ, shown: tuple[Disclosure, ...] = ("plain",)
 ) -> dict[str, str]:
-    """Return the variables that are set, with their values if `shown` has their disclosure.
+    """Return the variables that are set. Values are included if `shown` has the disclosure of the variable.
 
     Database URLs are shown without passwords, all other values as `(set)`.
     """

@@ -20,7 +20,7 @@ class Checkup:
         self.at: datetime | None = None
         self._running: asyncio.Task[None] | None = None
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Run the checks again if the findings are old. Raises what the first checks raise."""
         is_due = self.at is None or (now() - self.at).total_seconds() > CHECKED_EVERY_S
         if is_due and (self._running is None or self._running.done()):

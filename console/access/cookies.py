@@ -12,7 +12,7 @@ SESSION, FORM, LANGUAGE, NOTICE, SECRET, TYPED, OPENID, OPENID_NEXT = (
     f"importledger-{name}"
     for name in ("session", "form", "language", "notice", "secret", "typed", "openid", "openid-next")
 )
-"""The open session; the form token of strangers; the chosen language; the notice about the last form; an encrypted
+"""The open session; the form token before sign-in; the chosen language; the notice about the last form; an encrypted
 secret that the next page shows once; an encrypted form whose session has ended; a sign-in at an OpenID provider, and
 the page after it."""
 ATTEMPT = timedelta(minutes=10)

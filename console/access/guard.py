@@ -117,8 +117,8 @@ async def _form_again(visit: Visit, refusal: dict[str, Any]) -> str | None:
     path, _, query = visit.form.secret("here").partition("?")
     if visit.opened is None or not is_local(path):
         return None
-    asked = {"method": "GET", "path": path, "raw_path": path.encode(), "query_string": query.encode()}
-    scope = {name: value for name, value in visit.request.scope.items() if name != HELD} | asked
+    target = {"method": "GET", "path": path, "raw_path": path.encode(), "query_string": query.encode()}
+    scope = {name: value for name, value in visit.request.scope.items() if name != HELD} | target
     parts: list[bytes] = []
 
     async def collect(message: Message) -> None:

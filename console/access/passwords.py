@@ -21,7 +21,7 @@ MAX_SCORED_LENGTH = 32
 LEAST_SCORE = 3
 """Lowest accepted score of zxcvbn: 100 million guesses."""
 MAX_WAITING = 50
-"""Tries of one host at a time. More are refused, since each request that waits takes memory."""
+"""Sign-ins of one host at a time. More are refused, since each request that waits takes memory."""
 _TOO_MANY = Sentence(
     "Too many sign-ins from this address wait at the moment. Try again later.",
     "Von dieser Adresse warten im Augenblick zu viele Anmeldungen. Bitte später noch einmal versuchen.",
@@ -89,7 +89,10 @@ def is_outdated(password_hash: str) -> bool:
 
 
 async def is_password(password_hash: str, password: str, host: str) -> bool:
-    """Return True if the password matches. Takes as long without a hash, so that nobody learns which users exist."""
+    """Return True if the password matches.
+
+    Takes equally long without a hash, so that the time does not show which users exist.
+    """
     async with _limit.slot(host):
         is_right = await asyncio.to_thread(_verify, password_hash or _dummy_hash(), password[: MAX_LENGTH + 1])
     return is_right and bool(password_hash)

@@ -18,7 +18,7 @@ FREE_OF_PAIR, FREE_OF_ADDRESS, FREE_OF_ACCOUNT = 5, 20, 10
 
 
 class ThrottleKeys(msgspec.Struct, frozen=True):
-    """Names under which one try is counted. After a correct password, the try is not counted."""
+    """Keys under which a failed sign-in is counted: account, network address, and both together."""
 
     account: str
     address: str
@@ -50,7 +50,7 @@ def delay_s(failures: Mapping[str, Failures], keys: ThrottleKeys) -> float:
 
 
 def _remaining_s(failures_of_key: Failures | None, free: int, most_s: int, at: datetime) -> float:
-    """Return the rest of a wait that doubles with each failure after the `free` ones, in seconds."""
+    """Return the remaining wait [seconds]. It doubles with each failure after the `free` ones."""
     if failures_of_key is None or failures_of_key.number < free:
         return 0.0
     full_wait_s = float(min(most_s, 1 << min(failures_of_key.number - free + 1, 20)))

@@ -88,7 +88,7 @@ class Console(msgspec.Struct, frozen=True):
 
 
 class Visit:
-    """One request to the console. `opened` is its user, None for a stranger."""
+    """One request to the console. `opened` is its user, None without a session."""
 
     def __init__(self, console: Console, request: Request, screen: Screen) -> None:
         self.console = console
@@ -184,7 +184,7 @@ class Visit:
 
     @property
     def csrf_token(self) -> str:
-        """The token of every form: bound to the session, or to a stranger's browser."""
+        """The token of every form: bound to the session, or to the browser before sign-in."""
         if not (self.token if self.opened else self._anonymous_token):
             self._anonymous_token = new_token()
             self.set_cookie(cookies.FORM, self._anonymous_token)

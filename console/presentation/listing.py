@@ -69,7 +69,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fields(self) -> list[tuple[str, str]]:
-        """The hidden fields of a form about the same imports."""
+        """Hidden fields that repeat this filter in a form."""
         return [(name, getattr(self, name)) for name in NAMES if getattr(self, name)]
 
     def restricted_to(self, reach: Sequence[str]) -> Narrowed:

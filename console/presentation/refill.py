@@ -61,7 +61,7 @@ def _selecting(value: str) -> Callable[[re.Match[str]], str]:
 
 def _unfolded(before: str) -> str:
     """Return the part of a page before a form, with the fold around the form opened."""
-    place = before.rfind("<details")
-    if place < 0 or "</details>" in before[place:] or before[place:].split(">")[0].endswith(" open"):
+    start = before.rfind("<details")
+    if start < 0 or "</details>" in before[start:] or before[start:].split(">")[0].endswith(" open"):
         return before
-    return f"{before[:place]}<details open{before[place + len('<details') :]}"
+    return f"{before[:start]}<details open{before[start + len('<details') :]}"

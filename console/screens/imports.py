@@ -168,7 +168,7 @@ async def preview(visit: Visit) -> Response:
 
 @action("/imports/decided/", roles=DECIDERS)
 async def decide(visit: Visit) -> Response:
-    """Carry out the bulk action in several short transactions."""
+    """Execute the bulk action in several short transactions."""
     reason = visit.reason()
     verb, listed, is_whole = visit.form.text("verb"), _filter_of_form(visit), visit.form.text("scope") == "all"
     chosen = await _selection(visit, verb, listed, None if is_whole else visit.form.all("chosen"))

@@ -159,7 +159,7 @@ async def _authenticate(visit: Visit, email: str, password: str, *, only_user: s
 
 
 def _known_of(person: Person) -> list[str]:
-    """Return words about the user that somebody who guesses the password would try first."""
+    """Return words about the user that an attacker would try first."""
     words = f"{person.email} {person.name} {person.organisation} importledger"
     return [person.email, *re.findall(r"\w{3,}", words)]
 

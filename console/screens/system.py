@@ -28,7 +28,7 @@ async def system(visit: Visit) -> Response:
     if visit.person.reach is not None:
         raise not_found()
     checkup = visit.console.checkup
-    await checkup.look()
+    await checkup.refresh()
     state, stop = await in_thread(_vitals, visit.services.ledger)
     return visit.render(
         "system_live.html" if visit.is_partial else "system.html",

@@ -64,7 +64,7 @@ def lose_the_end(world: World) -> list[str]:
         world.service.cli("verify", "--all", check=False),
     )
     if not lost:
-        return ["asynchronous split: nothing acknowledged was lost, so that nothing was tried"]
+        return ["asynchronous split: no acknowledged account was lost, so the fault had no effect"]
     if before.returncode != 1 or not re.search("TRUNCATED|REWRITTEN|ALTERED", before.stderr):
         problems.append(f"asynchronous split: verify did not find the loss: {before.stderr}")
     if (
@@ -73,7 +73,7 @@ def lose_the_end(world: World) -> list[str]:
         or f"the log continues from {position}, lost {position + 1}" not in after.stdout
     ):
         output = sealed.stderr + after.stdout + after.stderr
-        problems.append(f"asynchronous split: the log does not go on openly: {output}")
+        problems.append(f"asynchronous split: the log does not record its loss and continue: {output}")
     world.wait_until_ready()
     with contextlib.closing(ImportClient(world.api_url("2"), world.api_key)) as client:
         for number in sorted(world.number_of(external) for external in lost):

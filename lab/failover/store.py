@@ -50,7 +50,7 @@ class Node:
 
 
 class Store:
-    """The cluster of three nodes."""
+    """Cluster of three Postgres nodes with Patroni."""
 
     def __init__(self, machines: list[Machine], folder: Path) -> None:
         self.passwords = {name: secrets.token_urlsafe(16) for name in (ADMIN, SERVICE, "replicator")}

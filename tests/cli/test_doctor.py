@@ -311,7 +311,7 @@ def test_a_documents_root_outside_the_places_of_its_organisation_is_named(
     monkeypatch.setenv("IMPORTLEDGER_DOCUMENTS_PLACES", f"Mine={root}; Other={root}/sub")
     findings = found("documents")
     assert [finding.state for finding in findings] == ["good", "warned", "good"]
-    assert findings[1].says == f"The documents of B are not looked for: {root} is not among the places of Other."
+    assert findings[1].says == f"The documents of B are not checked: {root} is not allowed to Other."
 
 
 @pytest.mark.promise("doctor-goes-good-wrong")

@@ -120,8 +120,8 @@ def signed_by_another(backup: Path) -> None:
 @pytest.mark.promise("restore-verify-call-backup")
 def test_a_backup_is_verified_with_its_own_checkpoint(backup: Path) -> None:
     code, output = invoked("restore", str(backup), "--verify")
-    assert (code, "Verified: no gap, every payload" in output) == (0, True), output
-    assert "631 events, 210 payloads, 1 remembered answer: all as the signed checkpoints say." in output
+    assert (code, "Verified: no event is missing, every payload" in output) == (0, True), output
+    assert "631 events, 210 payloads, 1 remembered answer match the signed checkpoints." in output
     assert "sealing key" not in output
 
 
@@ -139,7 +139,7 @@ def test_a_backup_that_was_altered_after_it_was_signed_is_refused(backup: Path, 
     alter(backup)
     code, output = invoked("restore", str(backup), "--verify")
     assert (code, "Verified" in output) == (1, False)
-    assert "is not as it was signed: the signature of the certificate is wrong" in output
+    assert "does not match its signature: the signature of the certificate is wrong" in output
 
 
 @pytest.mark.parametrize(("alter", "resign"), [(cut, unsigned), (number_key_edited, signed_by_another)])

@@ -181,7 +181,7 @@ def test_a_restored_backup_lets_nobody_in_before_an_operator_confirms(old: Place
     old.cli("key", "revoke", revoked.split("_")[1])
     output = new.cli("restore", str(folder / "main"), "--verify")
     assert "ACCESS IS HELD  2 keys and 2 users wait" in output
-    assert f"key {kept.split('_')[1]} of Nordwind waits." in output
+    assert f"key {kept.split('_')[1]} of Nordwind waits for confirmation." in output
     with running(new.urls) as service:
         assert (status_of(service, kept), status_of(service, revoked)) == (401, 401)
         assert not any(signs_in(service, *who) for who in USERS.items())

@@ -80,7 +80,7 @@ def test_a_wrong_key_or_address_is_named(service: RunningService) -> None:
         client.status("X", "Y")
     with (
         Client(f"{service.base_url}/v2", service.importer().api_key) as client,
-        pytest.raises(ImportLedgerError, match="is the address right") as refused,
+        pytest.raises(ImportLedgerError, match="check the address") as refused,
     ):
         client.run("S", "x")
     assert not isinstance(refused.value, NotFound)
@@ -98,7 +98,7 @@ def test_a_port_of_another_program_is_named() -> None:
     try:
         with (
             Client(f"http://127.0.0.1:{server.server_port}", "k") as client,
-            pytest.raises(ImportLedgerError, match="not one of an import ledger: is the address right"),
+            pytest.raises(ImportLedgerError, match="must come from an import ledger: check the address"),
         ):
             client.runs("X")
     finally:
@@ -272,7 +272,7 @@ def test_lines_do_not_depend_on_the_parts_they_come_in(content: bytes, cuts: lis
 def test_a_line_or_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "MAX_LINE_BYTES", 100)
     assert list(lines_of([b"x"] * 100)) == [b"x" * 100]
-    with pytest.raises(ImportLedgerError, match="is the address right"):
+    with pytest.raises(ImportLedgerError, match="check the address"):
         list(lines_of([b"x"] * 101))
     monkeypatch.setattr(protocol, "MAX_ANSWER_BYTES", 10_000)
     refuse_runs(lambda path: TOKEN if "graphql" in path else b"[" + b" " * 1_000_000 + b"]")
@@ -327,7 +327,7 @@ def test_a_certificate_without_totals_is_refused(
     with answering(lambda path: b"{}" if "certificate" in path else hostile(path)) as url:
         words = ["book", "--manifest", "m.json", "--supplier", "NORDWIND", "--url", url, "--key", "ilk_x"]
         assert main.run(["reconcile", *words]) == 2
-    assert "is the address right" in capsys.readouterr().err
+    assert "check the address" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", ["watch", "errors", "push", "reconcile"])
@@ -370,7 +370,7 @@ def refuse_runs(answer: Callable[[str], bytes]) -> None:
     with (
         answering(answer) as url,
         Client(url, "ilk_x") as client,
-        pytest.raises(ImportLedgerError, match="is the address right"),
+        pytest.raises(ImportLedgerError, match="check the address"),
     ):
         client.runs("NORDWIND")
 

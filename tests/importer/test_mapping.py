@@ -73,7 +73,7 @@ def test_unknown_columns_and_missing_fields_are_named(tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text(importbook("map", "init", file).stdout, encoding="utf-8")
     shown = importbook("map", "check", "m.yaml", file, at=tmp_path)
     assert shown.returncode == 1
-    assert "column Bemerkung: This column goes nowhere." in shown.stdout
+    assert "column Bemerkung: No field uses this column." in shown.stdout
     point = "supply_addresses.supply_points.supply_type"
     for path in ("customers.family_name", "supply_addresses.supply_address1", point):
         assert f"{path}: This field must be given." in shown.stdout
@@ -134,8 +134,8 @@ def test_a_name_with_a_line_break_or_an_escape_stays_in_its_comment(tmp_path: Pa
     """Headers with line breaks are usual in workbooks; one could add lines to the mapping, or clear a screen."""
     file = table(tmp_path, ["Nr", "Mein\nkey: other", "a\x1b[2Jb"], [["K1", "x", "y"]])
     proposed = importbook("map", "init", file, at=tmp_path).stdout
-    assert "# goes nowhere yet: Mein\\nkey: other" in proposed.splitlines()
-    assert "# goes nowhere yet: a\\x1b[2Jb" in proposed.splitlines()
+    assert "# not used yet: Mein\\nkey: other" in proposed.splitlines()
+    assert "# not used yet: a\\x1b[2Jb" in proposed.splitlines()
     assert "key" not in yaml.safe_load(proposed)
 
 
@@ -157,8 +157,8 @@ def test_columns_values_and_rows_that_a_mapping_drops_keep_a_book_from_balancing
     shown = importbook(*count, at=tmp_path)
     assert shown.returncode == 1
     for sentence in (
-        "column Name: a value gets into no account, in 1 account; the first is 'Klein' of account K1.",
-        "column zaehler.Ort: a value gets into no account, in 1 account",
+        "column Name: a value is not used, in 1 account; the first is 'Klein' of account K1.",
+        "column zaehler.Ort: a value is not used, in 1 account",
         "table zaehler: 1 row belongs to no account; the first is row 3.",
     ):
         assert sentence in shown.stdout

@@ -621,7 +621,7 @@ def test_rows_that_differ_in_a_column_read_with_and_without_each_are_an_error(tm
         "supply_addresses": [{"each": ["Ort"], "supply_address1": "Straße", "supply_address4": "Ort"}],
     }
     content = "Nr;Name;Ort;Straße;Stand\nK1;Groß;Ulm;Ringweg;02.01.2024\nK1;Groß;Bonn;Am Markt;31.12.2023\n"
-    sentence = "column Straße: a value gets into no account, in 1 account"
+    sentence = "column Straße: a value is not used, in 1 account"
     assert sentence in refusal(tmp_path, content, account=account, ignore=["Stand"])
     account["billing_address1"] = {"column": "Straße", "first": "by Stand"}
     file = written(tmp_path, "kunden.csv", content)

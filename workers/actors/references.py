@@ -203,7 +203,7 @@ def _missing(
         )
         try:
             if organisation and not is_allowed(root, allowed_urls.get(organisation, ())):
-                raise DocumentsUnavailable(f"it is not among the places of {organisation}")
+                raise DocumentsUnavailable(f"it is not allowed to {organisation}")
             remaining_s = ends_at - time.monotonic()
             missing[supplier] = missing_documents(root, paths, longest_s=remaining_s)
         except DocumentsUnavailable as error:
@@ -217,7 +217,11 @@ def _documents_in(account: AccountReferences, supplier_settings: KnownSupplier, 
         return Findings()
     is_required = supplier_settings.documents_check == "require"
     if missing is None:
-        problem = Problem("statements", "document_store_unavailable", "Documents could not be looked for.")
+        problem = Problem(
+            "statements",
+            "document_store_unavailable",
+            "Documents could not be checked: the document store did not answer.",
+        )
         return Findings(is_unknown=True) if is_required else Findings(warnings=(problem,))
     absent = tuple(
         Problem(

@@ -24,7 +24,7 @@ def command_for(stream: str, process: ImportProcess, at: datetime) -> Command | 
     external = identity_of(stream)[1]
     if (match := _ERRORED.search(external)) is not None:
         code = match.group(1)
-        detail = "The sandbox was asked for this error by the ending of the account number."
+        detail = "The account number ends with this error: the sandbox fails such imports."
         return FailImport(start=process.start, code=code, detail=detail, problems=(f"{code}@non_field_errors",))
     if (match := _TRANSIENT.search(external)) is not None and process.attempt <= int(match.group(1)):
         return PostponeImport(start=process.start, code="processing_failed", due_at=at + AGAIN_AFTER)

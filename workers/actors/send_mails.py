@@ -179,9 +179,9 @@ def encoded_mail(message: EmailMessage) -> EncodedMail:
 
 
 def deliver(server: MailServer, encoded: EncodedMail) -> None:
-    """Pass the letter to the mail server. Raises NotSent if the server has certainly not accepted it.
+    """Send the message to the mail server. Raises NotSent if the server has certainly not accepted it.
 
-    After any other error it is unknown whether the letter was sent.
+    After any other error it is unknown whether the message was sent.
     """
     with contextlib.ExitStack() as stack:
         try:

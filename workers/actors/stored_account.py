@@ -15,7 +15,7 @@ from schemas.reading.problems import UNKNOWN_FIELD
 from schemas.reading.shape import NotJson
 from schemas.submission import stored_account, stored_submission
 
-_ARCHIVED = ("payload_archived", "The payload lies in the supplier's archive; attach it, then retry the import.")
+_ARCHIVED = ("payload_archived", "The payload is in the supplier's archive: attach the archive, then retry the import.")
 _ERASED = ("payload_erased", "The payload was erased; send it again.")
 
 

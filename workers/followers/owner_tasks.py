@@ -1,6 +1,6 @@
 """Owner's tasks: requests of users that need the rights of the database's owner, which only the relay has.
 
-One process carries them out at a time, by an advisory lock. It checks the user's present rights before each task. Every
+One process executes them at a time, by an advisory lock. It checks the user's current rights before each task. Every
 task can be repeated: it is tried until it succeeds while the database is away, and fails if the process ends during
 three attempts.
 """

@@ -192,7 +192,7 @@ class Sweeper:
                 self._dispatcher.enqueue([job], RECONCILIATIONS)
 
     def _read_waiting(self, connection: Connection[Any], relayed: int, short: Collection[str] | None = None) -> None:
-        """Fill the lanes with waiting imports of all suppliers, or of `short`, from the position that was read last."""
+        """Fill the lanes with waiting imports of all suppliers, or of those in `short`, after the last position."""
         self._next_read_at = time.monotonic() + PART_INTERVAL_S
         lanes = self._lanes[IMPORTS]
         limit, full = lanes.capacity // 2, lanes.full()

@@ -23,7 +23,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 LEFT_OUT = {
     "columns_nowhere": ("column", "the mapping leaves it out"),
-    "values_nowhere": ("values of column", "rows of one account differ, and one value gets into it"),
+    "values_nowhere": ("values of column", "rows of one account differ, and only one value is used"),
     "rows_nowhere": ("rows of table", "they belong to no account, or to several places"),
     "doubts": ("cells", "the mapping does not say what they mean"),
     "lines_nowhere": ("line", "it could not be read as an account"),
@@ -52,7 +52,7 @@ def compared(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> Comparis
     for name, (noun, reason) in LEFT_OUT.items():
         differences += [Difference(f"{noun} {part}", "yes", "no", reason) for part in manifest.get(name, ())]
     if erased := totals.get("erased"):
-        differences.append(Difference("erased", "0", str(erased), "records of erased persons are gone"))
+        differences.append(Difference("erased", "0", str(erased), "records of erased persons were deleted"))
     stored = sum(path in theirs for path in ours)
     return Comparison(differences, stored, dropped)
 

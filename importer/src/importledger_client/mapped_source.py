@@ -81,7 +81,7 @@ class MappedSource(Source):
     def open_points(self) -> list[str]:
         """Return sentences on all points that the mapping must decide before anything is sent."""
         lost = self.mapped.unused.sentences(self._location) if self.mapped else iter(())
-        unmapped = [f"column {column}: This column goes nowhere." for column in self.columns_nowhere()]
+        unmapped = [f"column {column}: No field uses this column." for column in self.columns_nowhere()]
         return [*self.doubts, *unmapped, *lost]
 
     def lines(self) -> Iterator[Line]:

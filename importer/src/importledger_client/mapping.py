@@ -27,7 +27,7 @@ class MappingError(Unreadable):
 
 
 class File(msgspec.Struct, forbid_unknown_fields=True):
-    """A further table."""
+    """Table in addition to the main one. The column `key` has the number of the account."""
 
     path: str
     key: str
@@ -100,7 +100,7 @@ class Node(NamedTuple):
 
 
 def is_object(spec: Any) -> bool:
-    """Return True for a part of a mapping that makes an object, False for one that reads a column or constant."""
+    """Return True for a part of a mapping that describes an object, False for one that reads a column or constant."""
     return isinstance(spec, Mapping) and not _LEAF & spec.keys()
 
 

@@ -70,8 +70,8 @@ def propose(columns: list[str], rows: list[Row], source: Mapping[str, str], open
     if isinstance(number, str):
         mapping = {"key": number, **mapping}
     text = yaml.safe_dump(mapping, sort_keys=False, allow_unicode=True, width=120)
-    sentences = [*open_points, *(f"goes nowhere yet: {column}" for column in unmapped)]
-    sentences += [f"nothing fills {gap.name}: {gap.sentence}" for gap in gaps(Plan(account=account))]
+    sentences = [*open_points, *(f"not used yet: {column}" for column in unmapped)]
+    sentences += [f"not filled: {gap.name}: {gap.sentence}" for gap in gaps(Plan(account=account))]
     comments = [f"# {visible(sentence)}".replace("\n", "\\n") for sentence in sentences]
     return "\n".join(["# From columns to accounts. `importbook map check` shows the open points.", *comments, text])
 

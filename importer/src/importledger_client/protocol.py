@@ -21,7 +21,7 @@ MAX_LINE_BYTES = 16 * 2**20
 """Longest line of an answer [bytes]. Longer ones are refused."""
 MAX_ANSWER_BYTES = 256 * 2**20
 """Longest answer that is not a stream of lines [bytes]. Longer ones are refused."""
-NOT_UNDERSTOOD = "The answer is not one of an import ledger: is the address right?"
+NOT_UNDERSTOOD = "The answer must come from an import ledger: check the address."
 
 _BLANKS = b" \t\r\n\v\f\xef\xbb\xbf"
 _MAY_WORK_LATER = frozenset({408, 425, 429, 500, 502, 503, 504})

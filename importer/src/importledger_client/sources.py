@@ -215,7 +215,7 @@ class _Frames(io.RawIOBase):
             stored = remaining or self._stored.read(_READ_BYTES)
             if not stored:
                 if self._is_begun:
-                    raise EOFError("the last frame is not whole")
+                    raise EOFError("the last frame is incomplete")
                 return 0
             self._is_begun = True
             self._given = memoryview(self._frame.decompress(stored))

@@ -63,7 +63,7 @@ class UnusedCells:
         self._differing: dict[tuple[str, str], Numbered] = {}
 
     def read(self, table: str, rows: Iterable[Numbered], column: str) -> None:
-        """Record that these rows' cells of a column are in the present account."""
+        """Record that these rows' cells of a column are in the current account."""
         self._cells.update((table, row.number, column) for row in rows)
 
     def differ(self, table: str, column: str, row: Numbered) -> None:
@@ -119,7 +119,7 @@ class UnusedCells:
         """Yield sentences on everything unused. `location` names a row of a table."""
         for column, unused in sorted(self.values.items()):
             yield (
-                f"column {column}: a value gets into no account, in {counted(unused.accounts, 'account')}; the first"
+                f"column {column}: a value is not used, in {counted(unused.accounts, 'account')}; the first"
                 f" is {unused.value!r} of account {unused.account}. It is in {location(*unused.location)}: put the"
                 " column under `each`, say `first: by COLUMN`, or name it in `ignore`."
             )
@@ -131,6 +131,6 @@ class UnusedCells:
         for table, unmatched in sorted(self.repeated.items()):
             yield (
                 f"table {table}: {counted(unmatched.rows, 'row is', 'rows are')} used more than once; the first is"
-                f" {location(table, unmatched.first)}. Say with `on` which parent a row belongs to, or"
+                f" {location(table, unmatched.first)}. Name the parent of a row with `on`, or write"
                 " `repeated: allow`."
             )

@@ -35,8 +35,8 @@ def test_the_system_page_is_doctor_with_the_worst_first(
         for finding in graded():
             assert re.sub(r"\d", "", finding.says)[:30] in re.sub(r"\d", "", words), finding
             assert (finding.todo or "") in words
-        assert "Nobody runs as relay, projector." in words
-        assert "No worker runs: nothing is created. importledger worker" in words
+        assert "No process has the role relay, projector." in words
+        assert "No worker is running: no accounts are created. importledger worker" in words
         assert "Redis does not answer at 127.0.0.1:1" in words
         assert "hidden" not in words
         assert "This cannot be checked" not in words

@@ -149,7 +149,7 @@ def test_verify_takes_certificates_and_compares_the_log_with_their_checkpoints(
     assert (result.exit_code, "good.json is signed with the log's key" in result.output) == (0, True), result.output
     result = CliRunner().invoke(verify, [str(altered)])
     assert (result.exit_code, "NOT SIGNED  " in result.output) == (1, True), result.output
-    assert "the log is what was signed, and a certificate is not." in result.output
+    assert "the log matches its signatures, but a certificate does not." in result.output
     other = KEY.sign(600, ROOT, NOON)
     file.write_text(json.dumps(sign_statement(BODY, KEY, other, at=now())))
     result = CliRunner().invoke(verify, [str(file)])

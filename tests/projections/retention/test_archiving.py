@@ -118,7 +118,7 @@ def test_verify_accepts_what_is_detached_and_says_where_it_lies(place: Path) -> 
     typed("seal")
     said = typed("verify", "--all")
     assert f"DETACHED  payloads of {SUPPLIER} lie in {place.as_uri()}/" in said
-    assert f"{ACCOUNTS + 1} payloads are not here, and in archives by the log" in said
+    assert f"{ACCOUNTS + 1} payloads are not in the database, but in archives according to the log" in said
     assert '"detached": 6' in typed("verify", "--all", "--json")
 
 
@@ -206,7 +206,7 @@ def test_a_supplier_that_is_not_finished_is_not_archived(place: Path, ledger: Le
     assert not place.exists()
     assert "There is no import supplier" in typed("archive", "NOBODY", "--to", place.as_uri(), code=1)
     for url in ("/folder", "file://host/folder", "s3://", "s3://key:secret@bucket", "s3://bucket?key=secret"):
-        assert "A place must be file:///folder" in typed("archive", SUPPLIER, "--to", url, code=2)
+        assert "The URL must be file:///folder" in typed("archive", SUPPLIER, "--to", url, code=2)
 
 
 def test_nothing_is_detached_while_a_projection_has_yet_to_read_it(place: Path, admin: Admin, ledger: Ledger) -> None:

@@ -35,7 +35,7 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
     sources = common.sources_of(files, mapping, supplier)
     counting, bad, counts = _counted(sources, supplier)
     if not counting.accounts:
-        common.print_line(common.err(), "There was nothing to count.")
+        common.print_line(common.err(), "The files must have at least one account.")
         return NOTHING_DONE
     tables = [source for source in sources if isinstance(source, MappedSource)]
     lost = {**_lost(tables), "lines_nowhere": bad[:_MOST_NAMED]}

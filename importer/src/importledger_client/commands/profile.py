@@ -38,7 +38,7 @@ def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, 
     refused, warned = ErrorCounts(), ErrorCounts()
     unchecked = _check(lines, access, refused, warned)
     if not found.accounts and not found.bad_lines:
-        common.print_line(common.err(), "There was nothing to look at.")
+        common.print_line(common.err(), "The files must have at least one account.")
         return NOTHING_DONE
     _show(console, found)
     for source in sources:
