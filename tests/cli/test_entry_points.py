@@ -106,10 +106,10 @@ def test_every_program_starts_through_the_same_function() -> None:
 )
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_a_program_that_fails_tells_no_value(
-    database: PostgresUrls, broken: Path, folder: Path, command: list[str], place: str, form: str
+    shared_database: PostgresUrls, broken: Path, folder: Path, command: list[str], place: str, form: str
 ) -> None:
     settings = {
-        "DATABASE_URL": database.service,
+        "DATABASE_URL": shared_database.service,
         "REDIS_URL": "redis://127.0.0.1:1/0",
         "IMPORTLEDGER_DATA_DIR": str(folder),
         "IMPORTLEDGER_LOG_FORMAT": form,

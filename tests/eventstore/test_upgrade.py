@@ -18,7 +18,7 @@ from eventstore.operations import migrate as module
 from eventstore.operations.migrate import migrate
 from projections.versions.install import migrate_all
 from tests.support.databases import Admin, renamed
-from tests.support.running import cli, free_port, wait_for
+from tests.support.running import cli, environment_on, free_port, wait_for
 
 
 @pytest.fixture
@@ -160,11 +160,11 @@ def test_a_column_is_added_beside_whoever_writes(database: PostgresUrls, admin: 
     admin.execute("SELECT meter_type FROM platform.meter")
 
 
-@pytest.fixture
-def newer(database: PostgresUrls) -> PostgresUrls:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
+@pytest.fixture(scope="module")
+def newer(shared_database: PostgresUrls) -> PostgresUrls:
+    with psycopg.connect(shared_database.admin, autocommit=True) as connection:
         connection.execute(SQL("INSERT INTO {} VALUES ('9999_future.sql', '')").format(Identifier("schema_migrations")))
-    return database
+    return shared_database
 
 
 @pytest.mark.promise("migrate-check-says-version")
@@ -178,13 +178,7 @@ def newer(database: PostgresUrls) -> PostgresUrls:
     ids=lambda verb: verb[0],
 )  # fmt: skip
 def test_an_older_version_is_refused_in_a_sentence(verb: tuple[str, ...], newer: PostgresUrls, folder: Path) -> None:
-    environment = {
-        **environment_of(newer),
-        "REDIS_URL": "redis://127.0.0.1:1",
-        "IMPORTLEDGER_DATA_DIR": str(folder),
-        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
-        "IMPORTLEDGER_REQUEST_KEY": "r" * 43,
-    }
+    environment = environment_on(newer, folder, REDIS_URL="redis://127.0.0.1:1")
     if verb[0] == "api":
         verb = ("api", "--port", str(free_port()))
     refused = cli(*verb, environment=environment, check=False)

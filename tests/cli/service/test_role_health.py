@@ -85,17 +85,17 @@ WRONG = {
 @pytest.mark.parametrize("role", ["worker", "relay", "api"])
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_role_that_cannot_reach_its_database_names_the_reason(
-    role: str, wrong: str, database: PostgresUrls, redis_url: str, folder: Path, without_tls: int
+    role: str, wrong: str, shared_database: PostgresUrls, redis_url: str, folder: Path, without_tls: int
 ) -> None:
     """In its log, once, and where supervisors ask."""
     reason, port = WRONG[wrong], free_port()
     urls = {
-        "password": re.sub(r":[^:@/]+@", ":wrong@", database.service),
+        "password": re.sub(r":[^:@/]+@", ":wrong@", shared_database.service),
         "host": "postgresql://importledger:secret@nowhere.invalid/importledger",
         "TLS": f"postgresql://importledger:secret@127.0.0.1:{without_tls}/importledger?sslmode=require",
     }
     urls = {"DATABASE_URL": urls[wrong], "REDIS_URL": redis_url}
-    environment = environment_on(database, folder, **urls, IMPORTLEDGER_HEALTH_PORT=str(port))
+    environment = environment_on(shared_database, folder, **urls, IMPORTLEDGER_HEALTH_PORT=str(port))
     arguments = ("--port", str(port)) if role == "api" else ()
     with start_role(role, *arguments, environment=environment, log=folder / "role.log"):
         wait_for(lambda: asked(port, "/readyz")[0] == 503, "the role answers", timeout_s=60)
@@ -144,10 +144,10 @@ def test_a_role_that_is_started_before_the_schema_waits_and_says_what_to_do(
 @pytest.mark.promise("role-cannot-reach-database")
 @pytest.mark.parametrize(("role", "given"), [("worker", "api"), ("relay", "worker"), ("api", "relay")])
 def test_a_role_with_the_database_user_of_another_names_its_own_and_ends(
-    role: str, given: str, database: PostgresUrls, redis_url: str, folder: Path
+    role: str, given: str, shared_database: PostgresUrls, redis_url: str, folder: Path
 ) -> None:
     environment = {
-        "DATABASE_URL": database.roles[given],
+        "DATABASE_URL": shared_database.roles[given],
         "REDIS_URL": redis_url,
         "IMPORTLEDGER_DATA_DIR": str(folder),
         "IMPORTLEDGER_REQUEST_KEY": REQUEST_KEY,

@@ -1,5 +1,6 @@
 """Imports are listed by status and code, page by page; the rebuilt view equals the live one."""
 
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import (
     CancelImport,
     CompleteImport,
@@ -16,6 +18,7 @@ from eventstore.aggregates.import_process import (
 from eventstore.errors import Refused
 from eventstore.log.ledger import Ledger
 from eventstore.log.rows import value_of
+from projections import INLINE
 from projections.views.import_status import IMPORT_STATUS, SELECT_EXTERNALS, Wanted, imports_page
 from tests.support.commands import COMMANDS
 from tests.support.databases import Admin
@@ -24,18 +27,20 @@ from tests.support.problems import INVALID, MISSING, failed
 from tests.support.rows import asked, live_rows
 
 
-@pytest.fixture
-def imports(ledger: Ledger) -> None:
+@pytest.fixture(scope="module")
+def imports(shared_database: PostgresUrls) -> PostgresUrls:
     """Imports of supplier S: 1 pending, 2 and 4 failed with problems, 3 failed, 5 processed, 6 cancelled; of T: 9."""
-    ledger.execute(stream_of("S", "1"), stage(), at=NOON, by="t")
-    failed(ledger, "2", INVALID, MISSING, "invalid_iban@payment_instructions.0")
-    failed(ledger, "3", "attempts_exhausted")
-    failed(ledger, "4", INVALID, MISSING)
-    for command in (stage(), start(), CompleteImport(start=2, account_number="A-00000005")):
-        ledger.execute(stream_of("S", "5"), command, at=NOON, by="t")
-    for other in (stage(), CancelImport()):
-        ledger.execute(stream_of("S", "6"), other, at=NOON, by="t")
-    ledger.execute(stream_of("T", "9"), stage(), at=NOON, by="t")
+    with closing(Ledger(shared_database.service, views=INLINE)) as ledger:
+        ledger.execute(stream_of("S", "1"), stage(), at=NOON, by="t")
+        failed(ledger, "2", INVALID, MISSING, "invalid_iban@payment_instructions.0")
+        failed(ledger, "3", "attempts_exhausted")
+        failed(ledger, "4", INVALID, MISSING)
+        for command in (stage(), start(), CompleteImport(start=2, account_number="A-00000005")):
+            ledger.execute(stream_of("S", "5"), command, at=NOON, by="t")
+        for other in (stage(), CancelImport()):
+            ledger.execute(stream_of("S", "6"), other, at=NOON, by="t")
+        ledger.execute(stream_of("T", "9"), stage(), at=NOON, by="t")
+    return shared_database
 
 
 @pytest.mark.parametrize(
@@ -55,17 +60,17 @@ def imports(ledger: Ledger) -> None:
         (Wanted(code="path_does_not_exist_in_file_store", is_problem=True, status="PENDING"), ""),
     ],
 )
-def test_imports_are_listed_by_status_and_code(imports: None, database: Any, wanted: Wanted, expected: str) -> None:
-    page = asked(database.service, imports_page, "S", wanted)
+def test_imports_are_listed_by_status_and_code(imports: PostgresUrls, wanted: Wanted, expected: str) -> None:
+    page = asked(imports.service, imports_page, "S", wanted)
     assert "".join(one.external_account_number for one in page.imports) == expected
     assert page.next_after is None
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4, 6])
-def test_pages_follow_each_other_without_gap_or_repeat(imports: None, database: Any, limit: int) -> None:
+def test_pages_follow_each_other_without_gap_or_repeat(imports: PostgresUrls, limit: int) -> None:
     found, after, pages = "", 0, 0
     while True:
-        page = asked(database.service, imports_page, "S", Wanted(after=after, limit=limit))
+        page = asked(imports.service, imports_page, "S", Wanted(after=after, limit=limit))
         found += "".join(one.external_account_number for one in page.imports)
         pages += 1
         if page.next_after is None:
@@ -80,10 +85,8 @@ def test_pages_follow_each_other_without_gap_or_repeat(imports: None, database: 
     ("code", "expected"),
     [(None, "234"), (INVALID, "24"), ("invalid_iban", "2"), ("path_does_not_exist_in_file_store", "24"), ("iban", "")],
 )
-def test_a_retry_by_code_matches_the_codes_of_problems(
-    imports: None, database: Any, code: str | None, expected: str
-) -> None:
-    with psycopg.connect(database.service) as connection:
+def test_a_retry_by_code_matches_the_codes_of_problems(imports: PostgresUrls, code: str | None, expected: str) -> None:
+    with psycopg.connect(imports.service) as connection:
         wanted = {"supplier": "S", "status": "ERRORED", "code": code}
         rows = connection.execute(SELECT_EXTERNALS, wanted).fetchall()
     assert "".join(row[0] for row in rows) == expected
