@@ -98,7 +98,7 @@ class Services:
 
         `register_metrics` is called with the functions that report metrics.
         """
-        register_metrics(self.ledger.look, self.report_pools)
+        register_metrics(self.ledger.report_metrics, self.report_pools)
         self._open_ledger(self.ledger)
         async with self.pool, self.lists.pool:
             background_work = {

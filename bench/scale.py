@@ -35,7 +35,7 @@ from eventstore.log.recorder import SESSION
 from projections import PROJECTIONS
 from projections.versions.build import administrator
 from projections.versions.projection import Projection
-from projections.versions.versions import alone, build_version, drop_version, live_version, switch
+from projections.versions.versions import build_version, drop_version, live_version, switch, version_lock
 from tests.support.rows import find_accounts
 
 BAR = 0.9
@@ -95,7 +95,7 @@ class SizedService:
     def rebuild(self, projection: Projection, jobs: int) -> dict[str, Value]:
         """Rebuild a projection from the log, and return its speed and its CPU time."""
         admin_url = self.bench.connections.admin_url
-        with administrator(admin_url) as connection, alone(connection, projection):
+        with administrator(admin_url) as connection, version_lock(connection, projection):
             previous, events = live_version(connection, projection.name), log_head(connection)
             began, before = time.monotonic(), self._processor_s()
             built = build_version(admin_url, connection, projection, jobs=jobs)

@@ -1,6 +1,6 @@
 """The `importledger` command."""
 
-from system.alone import without
+from system.hidden_imports import hiding
 
-with without("rich"):  # before any other import of it: loading rich would slow down the start of every verb
+with hiding("rich"):  # before any other import of it: loading rich would slow down the start of every verb
     import structlog as structlog

@@ -19,15 +19,15 @@ from eventstore.log.payloads import archive_of
 from projections import PROJECTIONS
 from projections.retention.archiving import (
     NotArchivable,
+    archive_lock,
     archive_supplier,
-    archiving_alone,
     attach_archive,
     check_archive,
-    read_back,
+    downloaded_archive,
     refuse_unfinished,
 )
 from projections.versions.build import administrator
-from redaction.shown import counted
+from redaction.text import counted
 
 _SCHEMES = ("file", "s3", "gs", "az")
 _READERS = [view.name for view in PROJECTIONS if view.reads_payloads and not view.is_inline]
@@ -85,7 +85,7 @@ def archive_one(code: str, url: str, as_json: bool) -> None:
     assert sealed is not None, "the supplier has an event"
     with (
         administrator(admin_url()) as connection,
-        archiving_alone(connection, code),
+        archive_lock(connection, code),
         open_ledger() as ledger,
         progress_bar("events") as progress,
     ):
@@ -115,7 +115,7 @@ def verify_archive(code: str, as_json: bool) -> None:
         archived = archive_of(connection, code)
         if archived is None:
             raise NotArchivable(f"{code} is not archived.")
-        with read_back(archived, [sealing_key(settings).verifier]) as opened:
+        with downloaded_archive(archived, [sealing_key(settings).verifier]) as opened:
             checked = check_archive(connection, opened)
     contents = checked.contents
     result = {"supplier": code, "url": archived.url, "position": contents.position, "events": contents.events}
@@ -143,7 +143,7 @@ def attach(code: str, as_json: bool) -> None:
         if archived is None:
             print_result(f"{code} is not archived.", {"supplier": code, "is_changed": False}, as_json=as_json)
             return
-        with archiving_alone(connection, code), read_back(archived, [sealing_key(settings).verifier]) as opened:
+        with archive_lock(connection, code), downloaded_archive(archived, [sealing_key(settings).verifier]) as opened:
             inserted = attach_archive(connection, ledger, code, opened, at=now(), by=caused_by())
     result = {"supplier": code, "url": archived.url, "payloads": inserted, "is_changed": True}
     back = counted(inserted, f"payload of {code} is", f"payloads of {code} are")

@@ -8,16 +8,16 @@ import psycopg
 
 from cli.addresses import admin_url
 from cli.output import json_option, print_result
-from cli.service.sealing import known_key, outside
+from cli.service.sealing import checkpoint_copies, known_key
 from cli.service.settings import Settings
 from eventstore.clock import now
-from eventstore.operations.backup import MANIFEST, BackupError, Sign, back_up, manifest_text, unsigned
-from eventstore.proof.checkpoints import OutsideUnavailable
+from eventstore.operations.backup import MANIFEST, BackupError, Sign, manifest_text, without_signature, write_backup
+from eventstore.proof.checkpoints import CopiesUnavailable
 from eventstore.proof.sealing import SealRefused, seal, sealing_lock, sign_snapshot
 from eventstore.proof.statement import check_statement, sign_statement
 from eventstore.proof.verifier import Invalid, read_statement
 from redaction.private_files import open_private
-from redaction.shown import counted
+from redaction.text import counted
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 CHECKPOINT = "checkpoint.note"
@@ -36,7 +36,7 @@ def backup(folder: Path, keys: Path | None, without_keys: bool, as_json: bool) -
     """
     url = admin_url()
     sign, why_unsigned = _signing(url, Settings.from_environment())
-    manifest = back_up(url, folder, keys=keys, has_keys=not without_keys, sign=sign)
+    manifest = write_backup(url, folder, keys=keys, has_keys=not without_keys, sign=sign)
     counts = {name: part.rows for name, part in manifest.parts.items()}
     rows = ", ".join(counted(count, name.replace("_", " ").removesuffix("s")) for name, count in counts.items())
     result = {"folder": str(folder), "position": manifest.position, "rows": counts, "warning": why_unsigned}
@@ -60,15 +60,15 @@ def _signing(database_url: str, settings: Settings) -> tuple[Sign, str | None]:
             with psycopg.connect(database_url, autocommit=True) as connection:
                 connection.execute("SET statement_timeout = 0; SET TIME ZONE 'UTC'")
                 with sealing_lock(connection, waits=True):
-                    seal(connection, key, outside(settings), at=now())
-        except (SealRefused, OutsideUnavailable) as error:
+                    seal(connection, key, checkpoint_copies(settings), at=now())
+        except (SealRefused, CopiesUnavailable) as error:
             reason = str(error)
         else:
             return lambda connection, manifest: sign_statement(
                 manifest, key, sign_snapshot(connection, key, at=now()), at=now()
             ), None
     return (
-        unsigned,
+        without_signature,
         f"NOT SIGNED: the backup has no checkpoint of its own. {reason} `restore --verify` will need --against.",
     )
 

@@ -15,7 +15,7 @@ from eventstore.log.ledger import Ledger
 from projections.auxiliary.typed_reasons import MAX_REASON
 from projections.retention.erasure import erase_contacts, forget_attempts
 from projections.views.import_status import SELECT_EXTERNALS
-from redaction.shown import counted
+from redaction.text import counted
 from workers.operations import erase_person
 
 IMPORTS_AT_ONCE = 500

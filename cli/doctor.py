@@ -17,7 +17,7 @@ from cli.service.reach import Unreachable
 from cli.service.settings import SettingError, Settings
 from eventstore.errors import reason_of
 from eventstore.log.recorder import CODE_VERSION
-from redaction.shown import shown
+from redaction.text import escaped
 
 _COLOURS: dict[Grade, str] = {"good": "green", "warned": "yellow", "wrong": "bold red"}
 _ORDER = tuple(_COLOURS)
@@ -105,5 +105,5 @@ def _show(finding: Finding) -> None:
 
 
 def _line(finding: Finding) -> str:
-    todo = f"\n{'':<22}→ {shown(finding.todo)}" if finding.todo else ""
-    return f"{finding.state:<7} {finding.check:<13} {shown(finding.says)}{todo}"
+    todo = f"\n{'':<22}→ {escaped(finding.todo)}" if finding.todo else ""
+    return f"{finding.state:<7} {finding.check:<13} {escaped(finding.says)}{todo}"

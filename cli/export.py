@@ -15,7 +15,7 @@ from eventstore.log.payloads import detached_payloads
 from eventstore.operations.export import export as write_export
 from eventstore.operations.export import header_of
 from projections.queries.history import AsOf
-from redaction.shown import counted
+from redaction.text import counted
 
 
 @click.command("export")

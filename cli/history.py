@@ -12,7 +12,7 @@ from cli.output import lines_option, print_result, text_of
 from eventstore.aggregates.import_process import ImportStaged
 from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
-from eventstore.log.payloads import why_missing
+from eventstore.log.payloads import reason_missing
 from projections.queries.history import (
     AsOf,
     MomentAhead,
@@ -138,7 +138,7 @@ def _print_payload(ledger: Ledger, recorded: Recorded) -> None:
         click.echo(body)
         return
     with ledger.connection() as connection:
-        why = why_missing(connection, recorded.supplier, recorded.stream)
+        why = reason_missing(connection, recorded.supplier, recorded.stream)
     click.echo(f"          the payload {digest} {why}")
 
 
@@ -151,7 +151,7 @@ def _print_difference(ledger: Ledger, events: list[Recorded], versions: tuple[in
         body = ledger.payloads({staged.stream: staged.event.payload_sha256}).get(staged.stream)
         if body is None:
             with ledger.connection() as connection:
-                why = why_missing(connection, staged.supplier, staged.stream)
+                why = reason_missing(connection, staged.supplier, staged.stream)
             raise click.ClickException(f"The payload of version {version} {why}.")
         bodies.append(body)
     before, after = bodies

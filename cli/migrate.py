@@ -10,7 +10,7 @@ from cli.addresses import admin_url, database_url
 from cli.output import json_option, print_line, print_result
 from cli.service.reach import require_answer
 from cli.service.roles import role_settings
-from eventstore.operations.migrate import NEWEST, Pending, known_migrations, pending_migrations, role_of
+from eventstore.operations.migrate import NEWEST, Pending, applied_migrations, pending_migrations, role_of
 from projections.versions.install import ProjectionChange, migrate_all, projection_changes
 
 NOTHING_TO_DO, CAN_BE_ROLLED, MUST_STOP = 0, 2, 3
@@ -112,4 +112,4 @@ def migrate(is_check: bool, as_json: bool) -> int:
 def plan_of(connection: psycopg.Connection[Any]) -> Plan:
     """Return the plan of a migration. Changes nothing. Raises MigrationError if the database is newer."""
     pending = pending_migrations(connection)
-    return Plan(max(known_migrations(connection), default=None), pending, projection_changes(connection))
+    return Plan(max(applied_migrations(connection), default=None), pending, projection_changes(connection))

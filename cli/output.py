@@ -13,7 +13,7 @@ import click
 import click.exceptions
 import msgspec
 
-from redaction.shown import shown, shown_lines
+from redaction.text import escaped, escaped_lines
 
 _echo = click.echo
 
@@ -23,7 +23,7 @@ def print_line(
 ) -> None:
     """Print as `click.echo` does. Control characters become escapes, which JSON decodes again."""
     text = message.decode("utf-8", "replace") if isinstance(message, bytes) else "" if message is None else str(message)
-    _echo(shown_lines(text), file=file, nl=nl, err=err, color=color)
+    _echo(escaped_lines(text), file=file, nl=nl, err=err, color=color)
 
 
 def guard_terminal() -> None:
@@ -49,8 +49,8 @@ def text_of(value: Any) -> str:
         case list() | tuple():
             return ",".join(map(text_of, value)) or "-"
         case dict():
-            return shown(msgspec.json.encode(value).decode())
-    return shown(value)
+            return escaped(msgspec.json.encode(value).decode())
+    return escaped(value)
 
 
 class NewFile(click.Path):

@@ -25,13 +25,13 @@ from projections.versions.overview import VersionStanding, version_standings
 from projections.versions.projection import Projection
 from projections.versions.versions import (
     accept_parked,
-    alone,
     build_version,
     live_version,
     parked_streams,
-    switched,
+    switch_if_needed,
+    version_lock,
 )
-from redaction.shown import counted
+from redaction.text import counted
 
 MAX_SHOWN = 5
 JOBS = 2
@@ -104,7 +104,7 @@ def verify(projection: Projection | None, is_all: bool, show: int, as_json: bool
     with administrator(admin_url()) as connection:
         for view in PROJECTIONS if projection is None else [projection]:
             with (
-                alone(connection, view),
+                version_lock(connection, view),
                 progress_bar("events", title=view.name, total=log_head(connection)) as progress,
             ):
                 comparison = verify_projection(admin_url(), connection, view, limit=show, progress=progress)
@@ -143,7 +143,7 @@ def rebuild(
         if is_outdated:
             chosen = [view for view in PROJECTIONS if live_version(connection, view.name).is_outdated(view)]
         for view in chosen:
-            with alone(connection, view):
+            with version_lock(connection, view):
                 _rebuild(connection, view, jobs, no_switch=no_switch, as_json=as_json)
     if not chosen and not as_json:
         print_line("No projection is outdated.")
@@ -172,7 +172,7 @@ def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, 
         sentence = f"{name}: {summary}; `projections switch {name} --to {built.version}` makes it live"
         print_result(sentence, result | {"is_switched": False}, as_json=as_json)
         return
-    position = switched(connection, projection, built.version)["position"]
+    position = switch_if_needed(connection, projection, built.version)["position"]
     result |= {"is_switched": True, "position": position, "former": previous.version}
     sentence = f"{name}: {summary}; switched at position {position:,}, version {previous.version} is kept"
     print_result(sentence, result, as_json=as_json)
@@ -187,8 +187,8 @@ def switch(projection: Projection, version: int, as_json: bool) -> None:
 
     It is a new version of NAME, or the previous one within seven days.
     """
-    with administrator(admin_url()) as connection, alone(connection, projection):
-        result = {"name": projection.name} | switched(connection, projection, version)
+    with administrator(admin_url()) as connection, version_lock(connection, projection):
+        result = {"name": projection.name} | switch_if_needed(connection, projection, version)
     sentence = "{name}: version {version} is live already."
     if result["is_changed"]:
         sentence = "{name}: version {version} is live at position {position:,}, version {former} is kept"

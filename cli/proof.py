@@ -17,9 +17,9 @@ from eventstore.log.payloads import detached_payloads
 from eventstore.log.rows import rows_of
 from eventstore.proof.checkpoints import LogKey, read_note, read_signed
 from eventstore.proof.proof import write_proof
-from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of
+from eventstore.proof.verifier import Checkpoint, Invalid, RecordedLoss, loss_of
 from projections.queries.history import account_streams
-from redaction.shown import counted
+from redaction.text import counted
 
 
 @click.command()
@@ -45,12 +45,14 @@ def proof(
         streams = account_streams(connection, supplier_code, external)
         if sealed is None:
             raise click.ClickException("The log is empty: there is nothing to prove.")
-        continued = _continuations(connection, key)
+        losses = _recorded_losses(connection, key)
         checkpoints = [(file, _checkpoint(file, key)) for file in against]
         # A checkpoint of events whose loss is recorded is not consistent with the log; the verifier reports it.
-        consistent = {named.size: read_note(file) for file, named in checkpoints if not loss_of(named, continued)}
+        consistent = {named.size: read_note(file) for file, named in checkpoints if not loss_of(named, losses)}
         newest = (sealed.checkpoint, sealed.note)
-        made = write_proof(connection, output, streams, newest, key.verifier, kept=consistent, payloads=payloads)
+        made = write_proof(
+            connection, output, streams, newest, key.verifier, further_notes=consistent, payloads=payloads
+        )
         more, elsewhere = detached_payloads(connection, supplier_code, made.detached)
     result = {"file": str(output), "events": made.events, "payloads": made.payloads, "size": made.size}
     events, payloads_made = counted(made.events, "event"), counted(made.payloads, "payload")
@@ -59,11 +61,11 @@ def proof(
     print_result(f"{sentence}\n{check}", result | elsewhere | {"key": key.verifier}, as_json=as_json)
 
 
-def _continuations(connection: Connection[Any], key: LogKey) -> list[Continued]:
+def _recorded_losses(connection: Connection[Any], key: LogKey) -> list[RecordedLoss]:
     """Return the losses of events that checkpoints in the database record."""
     notes = rows_of(connection, "SELECT note FROM log_checkpoints WHERE continues IS NOT NULL")
     signed = [read_signed(note, [key.verifier]) for (note,) in notes if note.startswith(f"{key.name}\n")]
-    return [checkpoint.continued for checkpoint in signed if checkpoint.continued]
+    return [checkpoint.loss for checkpoint in signed if checkpoint.loss]
 
 
 def _checkpoint(file: Path, key: LogKey) -> Checkpoint:

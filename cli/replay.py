@@ -14,8 +14,8 @@ from eventstore.aggregates.supplier import Supplier
 from eventstore.events import Recorded
 from eventstore.operations.export import PayloadLine, body_of, read_export
 from eventstore.replay import Replay
-from market.judging import Terms
-from redaction.shown import counted
+from market.submission_check import Terms
+from redaction.text import counted
 from workers.actors.stored_account import checked_account
 
 MAX_LISTED = 100

@@ -14,7 +14,7 @@ from cli.operator import caused_by
 from cli.output import json_option, print_result, text_of
 from cli.restored_access import RestoredAccess, restored_access
 from cli.service.reach import require_answer
-from cli.service.sealing import database_checkpoints, known_key, outside
+from cli.service.sealing import checkpoint_copies, database_checkpoints, known_key
 from cli.service.settings import Settings
 from cli.verify import against_option, key_option
 from embedded.folder import DataFolder
@@ -22,26 +22,26 @@ from embedded.service import Service
 from eventstore.aggregates.import_process import identity_of
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition
-from eventstore.log.intake_stop import restoring
+from eventstore.log.intake_stop import restore_url
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import SELECT_ERASED
 from eventstore.operations.backup import BackupError, BackupManifest, read_manifest
 from eventstore.operations.backup import restore as restore_log
 from eventstore.operations.guards import guards_off
 from eventstore.operations.migrate import role_of
-from eventstore.proof.checkpoints import OutsideUnavailable, read_note, read_signed
+from eventstore.proof.checkpoints import CopiesUnavailable, read_note, read_signed
 from eventstore.proof.payload_verification import verify_payloads
-from eventstore.proof.sealing import LogDiffers, SealRefused, compare_log, copy_outside, sealing_lock
-from eventstore.proof.verification import Kept, gaps, verify_answers, verify_events
+from eventstore.proof.sealing import LogDiffers, SealRefused, compare_log, copy_checkpoints, sealing_lock
+from eventstore.proof.verification import CheckpointNote, gaps, verify_answers, verify_events
 from eventstore.proof.verifier import Invalid
 from projections import INLINE, PROJECTIONS
-from projections.retention.archiving import all_put_back
+from projections.retention.archiving import attached_archives
 from projections.retention.erasure import erase, erase_contacts
 from projections.versions.build import administrator
 from projections.versions.compare import verify as verify_projection
 from projections.versions.install import migrate_all
-from projections.versions.versions import make_anew
-from redaction.shown import counted
+from projections.versions.versions import rebuild
+from redaction.text import counted
 
 FEW_EVENTS = 10_000
 """Events up to which this process builds the views faster than new processes would."""
@@ -96,11 +96,11 @@ def restore(
         ended = restore_log(admin_url, folder, manifest, keys=key_folder)
         report.write(f"The log is restored up to position {manifest.position}.")
         access = restored_access(admin_url, ended, is_confirmed=confirm_access)
-        signers = [*trusted, *([of_backup.key] if of_backup else [])]
-        with administrator(admin_url) as connection, all_put_back(connection, signers):
+        archive_keys = [*trusted, *([of_backup.key] if of_backup else [])]
+        with administrator(admin_url) as connection, attached_archives(connection, archive_keys):
             jobs = 1 if manifest.position <= FEW_EVENTS else 2
             for projection in PROJECTIONS:
-                make_anew(admin_url, connection, projection, jobs=jobs)
+                rebuild(admin_url, connection, projection, jobs=jobs)
         report.write("The views and the platform's records are rebuilt.")
         _report_access(access, report)
         report.result["erased_again"] = list(_erased_again(admin_url, report))
@@ -115,8 +115,8 @@ def restore(
                     "The verifier key came with the backup. Compare it with yours, or name yours with --key: "
                     f"{signed.key}"
                 )
-            checkpoints = [Kept("the backup's own checkpoint", of_backup.note)] if of_backup else []
-            checkpoints += [Kept(str(file), read_note(file)) for file in against]
+            checkpoints = [CheckpointNote("the backup's own checkpoint", of_backup.note)] if of_backup else []
+            checkpoints += [CheckpointNote(str(file), read_note(file)) for file in against]
             problems, counts = _problems(service_url, checkpoints, trusted, manifest.position)
             if of_keys and not _is_signed(of_keys, trusted):
                 problems.append(f"NOT SIGNED  {key_folder}: the keys were not signed with the log's key")
@@ -149,12 +149,12 @@ def _empty_database(settings: Settings, data_dir: Path | None) -> Iterator[tuple
         setting = "DATABASE_ADMIN_URL" if settings.database_admin_url else "DATABASE_URL"
         admin_url = require_answer(settings.database_admin_url or settings.database_url, setting, needs_schema=False)
         migrate_all(admin_url, service_role=role_of(settings.database_url))
-        yield settings.database_url, restoring(admin_url)
+        yield settings.database_url, restore_url(admin_url)
         return
     service = Service(DataFolder(data_dir or settings.data_dir))
     try:
         connections = service.start_servers(None, None, "redis://unused")
-        yield connections.database_url, restoring(connections.admin_url)
+        yield connections.database_url, restore_url(connections.admin_url)
     finally:
         service.stop()
 
@@ -263,7 +263,7 @@ def _is_signed(of_backup: OwnCheckpoint, keys: Sequence[str]) -> bool:
 
 
 def _problems(
-    service_url: str, checkpoints: Sequence[Kept], keys: Sequence[str], position: int
+    service_url: str, checkpoints: Sequence[CheckpointNote], keys: Sequence[str], position: int
 ) -> tuple[list[str], str]:
     """Return the problems of the restored log, payloads and answers, a sentence each, and their counts in words."""
     with psycopg.connect(service_url) as connection:
@@ -277,7 +277,7 @@ def _problems(
         elif not keys:
             problems.append("NOT SIGNED  the log's key is not here: name its verifier key with --key")
         elif position:
-            events = verify_events(connection, keys, [*database_checkpoints(connection), *checkpoints], whole=True)
+            events = verify_events(connection, keys, [*database_checkpoints(connection), *checkpoints], is_full=True)
             problems += events.problems
             if uncovered := max(0, position - events.anchored):
                 problems.append(
@@ -315,19 +315,19 @@ def _report_comparison(admin_url: str, target: Settings, position: int, report: 
     `is_verified`, the log was compared with a checkpoint that the operator has kept; a place outside that has no
     checkpoint then gets copies of the log's.
     """
-    key, outside_store = known_key(target), outside(target)
+    key, outside_store = known_key(target), checkpoint_copies(target)
     stopped = not_compared = None
     with psycopg.connect(admin_url, autocommit=True) as connection:
         connection.execute("SET statement_timeout = 0; SET TIME ZONE 'UTC'")
         try:
             with sealing_lock(connection, waits=True):
                 if is_verified and not outside_store.sizes():
-                    copy_outside(connection, outside_store)
+                    copy_checkpoints(connection, outside_store)
                 compare_log(connection, [key.verifier] if key else [], outside_store)
             not_compared = None if outside_store.sizes() else f"{outside_store.url} keeps no checkpoint."
         except LogDiffers as differs:
             stopped = str(differs)
-        except (SealRefused, OutsideUnavailable) as error:
+        except (SealRefused, CopiesUnavailable) as error:
             not_compared = str(error)
         if not_compared:
             connection.execute("DELETE FROM log_comparisons")

@@ -9,15 +9,15 @@ from psycopg import Connection
 from cli.addresses import connected
 from cli.operator import caused_by
 from cli.output import json_option, print_result, progress_bar
-from cli.service.sealing import outside, sealing_key
+from cli.service.sealing import checkpoint_copies, sealing_key
 from cli.service.settings import Settings
 from eventstore.clock import now
 from eventstore.log.intake_stop import end_stop, intake_stop, note_comparison
-from eventstore.proof.checkpoints import LogKey, OutsideUnavailable
+from eventstore.proof.checkpoints import CopiesUnavailable, LogKey
 from eventstore.proof.sealing import Sealed, continue_from, sealing_lock
 from eventstore.proof.sealing import seal as seal_log
 from projections.auxiliary.typed_reasons import MAX_REASON
-from redaction.shown import counted
+from redaction.text import counted
 
 
 @click.command()
@@ -95,11 +95,13 @@ def sealed_now(
         try:
             if position is not None:
                 return continue_from(
-                    connection, key, outside(settings), position, _one_line(reason or ""),
+                    connection, key, checkpoint_copies(settings), position, _one_line(reason or ""),
                     at=now(), by=caused_by(), former_key=former_key, progress=progress,
                 )  # fmt: skip
-            return seal_log(connection, key, outside(settings), at=now(), former_key=former_key, progress=progress)
-        except OutsideUnavailable as error:
+            return seal_log(
+                connection, key, checkpoint_copies(settings), at=now(), former_key=former_key, progress=progress
+            )
+        except CopiesUnavailable as error:
             raise click.ClickException(f"The checkpoint could not be kept outside: {error}") from error
 
 

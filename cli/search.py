@@ -9,7 +9,7 @@ from cli.known import require_supplier
 from cli.operator import open_ledger
 from cli.output import lines_option, print_line, print_result, text_of
 from projections.auxiliary.refused_attempts import Attempt, refused_attempts
-from projections.views.account_search import MAX_FOUND, found_accounts
+from projections.views.account_search import MAX_FOUND, search_accounts
 from schemas.status import FoundAccount
 
 
@@ -31,7 +31,7 @@ def search(text: str, suppliers: tuple[str, ...], after: str, limit: int, as_jso
         for supplier in suppliers:
             require_supplier(connection, supplier)
     try:
-        page = answer_of(found_accounts, text, suppliers or None, after=after, limit=limit)
+        page = answer_of(search_accounts, text, suppliers or None, after=after, limit=limit)
     except ValueError as error:
         raise click.BadParameter(
             "--after must be the value that the previous page has printed.", param_hint="--after"

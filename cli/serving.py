@@ -21,7 +21,7 @@ from console.routes import console_routes
 from console.settings import ConsoleSettings
 from embedded.folder import DataFolder
 from system.shared_counts import SharedCounts
-from telemetry.log import tells, write_lines
+from telemetry.log import is_verbose, write_lines
 
 
 @click.command()
@@ -68,7 +68,7 @@ def api(
         more_routes=partial(console_routes, settings=_console(settings)),
     )
     observed.serve(own_port)
-    write = write_lines(settings.log_format) if tells(settings.log_level) else None
+    write = write_lines(settings.log_format) if is_verbose(settings.log_level) else None
     logged = RequestLog(app, write, at_end=observed.stop)
     counts = None
     if counts_fd is not None:

@@ -12,7 +12,7 @@ from cli.known import require_import, require_supplier
 from cli.operator import open_ledger
 from cli.output import json_option, print_result, text_of
 from projections.queries.history import AsOf, of_import, read_account_history, read_statuses, status_record
-from projections.queries.missing_documents import naming_documents
+from projections.queries.missing_documents import with_missing_documents
 from projections.views.error_statistics import SELECT_REFUSALS
 
 
@@ -42,7 +42,7 @@ def status(
             record = status_record(of_import(read_account_history(connection, supplier_code, external, upto)))
             if record is None:
                 raise click.ClickException(f"There was no import of {external} for {supplier_code} then.")
-            record = naming_documents(ledger, supplier_code, {external: record})[external]
+            record = with_missing_documents(ledger, supplier_code, {external: record})[external]
             shown = msgspec.to_builtins(record, enc_hook=str)  # a sentence in two languages, in English
             print_result(_lines(shown), shown, as_json=as_json)
             return

@@ -26,7 +26,7 @@ from eventstore.log.recorder import CODE_VERSION
 from projections import FOLLOWING
 from projections.queries.vitals import read_vitals
 from redaction.private_files import open_private
-from redaction.shown import cleaned, counted
+from redaction.text import cleaned, counted
 
 MAX_TAIL_BYTES = 2_000_000
 """Bytes of the end of each log."""

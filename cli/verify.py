@@ -11,13 +11,13 @@ import msgspec
 
 from cli.addresses import database_url
 from cli.output import json_option, progress_bar
-from cli.service.sealing import LogCheck, check_log, known_verifier, outside
+from cli.service.sealing import LogCheck, check_log, checkpoint_copies, known_verifier
 from cli.service.settings import Settings
-from eventstore.proof.checkpoints import OutsideUnavailable, read_note
+from eventstore.proof.checkpoints import CopiesUnavailable, read_note
 from eventstore.proof.statement import check_statement
-from eventstore.proof.verification import Kept
-from eventstore.proof.verifier import Invalid, given_key, read_key, read_statement
-from redaction.shown import counted
+from eventstore.proof.verification import CheckpointNote
+from eventstore.proof.verifier import Invalid, key_argument, read_key, read_statement
+from redaction.text import counted
 
 _CHECKPOINT = re.compile(r"[^\n]+\n[0-9]+\n[A-Za-z0-9+/=]+\n(?:[^\n]+\n)*\n")
 FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
@@ -33,7 +33,7 @@ against_option = click.option(
 
 def _keys(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
     try:
-        keys = tuple(map(given_key, given))
+        keys = tuple(map(key_argument, given))
         for key in keys:
             read_key(key)
     except Invalid as error:
@@ -53,14 +53,14 @@ key_option = click.option(
 
 @click.command()
 @click.argument("certificates", metavar="[CERTIFICATE.json]...", nargs=-1, type=FILE)
-@click.option("--all", "whole", is_flag=True, help="Full verification: all events, payloads, answers and guards.")
+@click.option("--all", "is_full", is_flag=True, help="Full verification: all events, payloads, answers and guards.")
 @against_option
 @key_option
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1, 64), help="Processes that open payloads.")
 @json_option
 def verify(
     certificates: tuple[Path, ...],
-    whole: bool,
+    is_full: bool,
     against: tuple[Path, ...],
     keys: tuple[str, ...],
     jobs: int,
@@ -82,7 +82,7 @@ def verify(
     signed = _certificates(statements, trusted, forged)
     # Read before the snapshot: the log grows and is sealed meanwhile.
     checkpoints = [*signed, *_outside_checkpoints(settings, notes, unreadable)]
-    check = check_log(database_url(), trusted, checkpoints, progress_bar("events"), whole=whole, jobs=jobs)
+    check = check_log(database_url(), trusted, checkpoints, progress_bar("events"), is_full=is_full, jobs=jobs)
     problems = unreadable + check.problems
     if as_json:
         report = _report(check) | {"problems": forged + problems}
@@ -113,7 +113,7 @@ def _lines(check: LogCheck) -> Iterator[str]:
         matching = counted(payloads.matching, "payload matches its digest", "payloads match their digests")
         yield f"{matching}, {counted(payloads.erased, 'person was', 'persons were')} erased"
         for code, url in payloads.archives.items():
-            yield f"DETACHED  payloads of {code} lie in {url}: `importledger archive verify {code}`"
+            yield f"DETACHED  payloads of {code} are in {url}: `importledger archive verify {code}`"
         if payloads.detached:
             detached = counted(payloads.detached, "payload is", "payloads are")
             yield f"{detached} not in the database, but in archives according to the log"
@@ -143,15 +143,17 @@ def _raise_problems(problems: Sequence[str], forged: Sequence[str]) -> None:
         raise click.ClickException("the log does not match its signatures.")
 
 
-def _outside_checkpoints(settings: Settings, against: Mapping[Path, str], problems: list[str]) -> Iterator[Kept]:
+def _outside_checkpoints(
+    settings: Settings, against: Mapping[Path, str], problems: list[str]
+) -> Iterator[CheckpointNote]:
     """Yield the checkpoints outside the database, and the caller's. An unreadable place is added to `problems`."""
     try:
-        for source, note in outside(settings).notes():
-            yield Kept(source, note)
-    except OutsideUnavailable as error:
+        for source, note in checkpoint_copies(settings).notes():
+            yield CheckpointNote(source, note)
+    except CopiesUnavailable as error:
         problems.append(f"UNREADABLE  the checkpoints that are kept outside cannot be read: {error}")
     for file, note in against.items():
-        yield Kept(str(file), note)
+        yield CheckpointNote(str(file), note)
 
 
 def _refuse_other(note: str) -> None:
@@ -170,13 +172,13 @@ def _read_kind(file: Path, kind: str, read: Callable[[str], Any]) -> str:
     return text
 
 
-def _certificates(files: Mapping[Path, str], keys: Sequence[str], problems: list[str]) -> list[Kept]:
+def _certificates(files: Mapping[Path, str], keys: Sequence[str], problems: list[str]) -> list[CheckpointNote]:
     """Return the checkpoints in signed certificates. A certificate that is not signed is added to `problems`."""
     certificates = []
     for file, statement in files.items():
         try:
             check_statement(statement, keys)
-            certificates.append(Kept(f"certificate {file}", read_statement(statement)["checkpoint"]))
+            certificates.append(CheckpointNote(f"certificate {file}", read_statement(statement)["checkpoint"]))
         except Invalid as error:
             problems.append(f"NOT SIGNED  {file}: {error}")
     return certificates

@@ -17,7 +17,7 @@ from embedded.postgres import MALLOC, EmbeddedPostgres, PostgresUrls
 from embedded.redis import EmbeddedRedis, redis_program
 from embedded.supervisor import Program, Supervisor
 from embedded.user import server_user
-from eventstore.operations.fitness import Durability, NotJudged, refuse_unsafe
+from eventstore.operations.fitness import Durability, NotChecked, refuse_unsafe
 from eventstore.operations.migrate import role_of
 from projections.versions.install import migrate_all
 from system.shared_counts import counts_file
@@ -77,7 +77,7 @@ class Service:
             database_url, admin_url, role_urls = urls.service, urls.admin, urls.roles
         if redis_url is None:
             redis_url = self._start_redis()
-        with suppress(NotJudged):
+        with suppress(NotChecked):
             refuse_unsafe(database_url, durability)
         migrate_all(admin_url or database_url, service_role=role_of(database_url))
         connections = Connections(

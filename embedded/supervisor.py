@@ -22,7 +22,7 @@ import structlog
 
 from embedded.user import RunAs
 from redaction.private_files import open_private
-from redaction.shown import cleaned, cleaned_line, shown
+from redaction.text import cleaned, cleaned_line, escaped
 from telemetry.log import form_of_log, is_for_people, line_as_json
 from telemetry.supervision import supervision
 
@@ -219,7 +219,7 @@ def last_words(line: str) -> str:
         entry = json.loads(line)
         parts = (entry.get("event"), str(entry.get("exception") or "").rpartition("\n")[2])
         line = ": ".join(str(part) for part in parts if part)
-    sentence = shown(cleaned(line))
+    sentence = escaped(cleaned(line))
     return sentence if len(sentence) <= MAX_LAST_WORDS else sentence[:MAX_LAST_WORDS] + "…"
 
 

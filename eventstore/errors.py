@@ -11,7 +11,7 @@ LedgerError
 │   └── RolledBack              the database rolled back the transaction; nothing was stored
 ├── StoreUnavailable            Postgres is not available; the outcome is unknown
 │   ├── IntakeStopped           the log differs from its checkpoints; nothing was stored
-│   └── NotCompared             the log is not yet compared with its checkpoints; nothing was stored
+│   └── NotCompared             the log was not yet compared with its checkpoints; nothing was stored
 ├── LedgerBusy                  the queue of appends is full; nothing was stored
 └── DamagedInstallation         a file of the software was changed; nothing is started
 """
@@ -62,8 +62,8 @@ class AccountErased(Refused):
 
     code = "account_erased"
     sentences = (
-        "The data of this account was erased; nothing about it is taken in again.",
-        "Die Daten dieses Kontos wurden gelöscht; nichts davon wird wieder aufgenommen.",
+        "The data of this account was erased. Data about this person must not be sent again.",
+        "Die Daten dieses Kontos wurden gelöscht. Daten zu dieser Person dürfen nicht erneut gesendet werden.",
     )
 
 
@@ -105,7 +105,7 @@ class VersionConflict(LedgerError):
 
 
 class RolledBack(VersionConflict):
-    """The database has rolled back the transaction in favour of another one. Nothing was stored."""
+    """The database has rolled back the transaction because of a deadlock or a serialization failure."""
 
 
 class StoreUnavailable(LedgerError):

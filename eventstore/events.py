@@ -32,12 +32,12 @@ _ALL = (
     *(USER, DISCLOSURE, OWNER_TASK),
 )
 AGGREGATES = {aggregate.prefix: aggregate for aggregate in _ALL}
-OF_SUPPLIERS = {
+SUPPLIER_PREFIXES = {
     aggregate.prefix
     for aggregate in (IMPORT_PROCESS, SUPPLIER, *POST_ACCOUNT, CUSTOMER_MAIL, REFUSALS, RUN, DISCLOSURE)
 }
 """Kinds of streams that belong to a supplier."""
-_OF_ACCOUNTS = {aggregate.prefix for aggregate in POST_ACCOUNT}
+_RECORD_PREFIXES = {aggregate.prefix for aggregate in POST_ACCOUNT}
 ERASURES = {"subject_erased.v1": SubjectErased, "contacts_erased.v1": ContactsErased}
 """Events of erasures, by topic: of the persons of an import, and of the contacts of a participant."""
 SUBJECT = r"regexp_replace({}, '^(?!import/|participant/)[^/]+/(.*)/[^/]*$', 'import/\1')"
@@ -142,13 +142,13 @@ def aggregate_of(stream: str) -> Aggregate:
 def supplier_of(stream: str) -> str | None:
     """Return the supplier of a stream; None for streams of the market or of an organisation."""
     prefix, rest = stream.split("/", 1)
-    return rest.split("/", 1)[0] if prefix in OF_SUPPLIERS else None
+    return rest.split("/", 1)[0] if prefix in SUPPLIER_PREFIXES else None
 
 
 def supplier_in(sentence: str) -> str | None:
     """Return the supplier of the first stream that a sentence names, or None."""
-    named = _STREAM_IN.search(sentence)
-    return named[2] if named and named[1] in OF_SUPPLIERS else None
+    match = _STREAM_IN.search(sentence)
+    return match[2] if match and match[1] in SUPPLIER_PREFIXES else None
 
 
 def subject_of(stream: str) -> str | None:
@@ -159,7 +159,7 @@ def subject_of(stream: str) -> str | None:
     prefix = stream.split("/", 1)[0]
     if prefix in (IMPORT_PROCESS.prefix, PARTICIPANT.prefix):
         return stream
-    if prefix in _OF_ACCOUNTS:
+    if prefix in _RECORD_PREFIXES:
         return import_stream(*record_identity(stream)[:2])
     return None
 

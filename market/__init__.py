@@ -13,7 +13,7 @@ from market.supply import SUPPLY
 from schemas.account import Account
 from schemas.base import Problem
 from schemas.reading.work import MAX_RULES_S
-from system.steps import Steps, to_the_end
+from system.steps import Steps, finish_steps
 
 EDITION = edition_of(sources())
 """Digest of these rules and shapes, kept in events. A worker does not repeat a check under the same edition."""
@@ -25,23 +25,23 @@ _plausibility = RuleBook(PLAUSIBILITY)
 
 
 def check(
-    account: Account, now: datetime, besides: Sequence[Problem] = (), *, within_s: float = MAX_RULES_S
+    account: Account, now: datetime, shape_errors: Sequence[Problem] = (), *, within_s: float = MAX_RULES_S
 ) -> Sequence[Breach]:
-    """Return what `check_in_steps` returns, in one step."""
-    return to_the_end(check_in_steps(account, now, besides, within_s=within_s))
+    """Check the account in one step. Otherwise the same as `check_in_steps`."""
+    return finish_steps(check_in_steps(account, now, shape_errors, within_s=within_s))
 
 
 def check_in_steps(
-    account: Account, now: datetime, besides: Sequence[Problem] = (), *, within_s: float = MAX_RULES_S
+    account: Account, now: datetime, shape_errors: Sequence[Problem] = (), *, within_s: float = MAX_RULES_S
 ) -> Steps[Sequence[Breach]]:
-    """Return every rule that the account breaks, in the order of its fields; plausibility comes last.
+    """Return every rule that the account breaks, in the order of its fields; rules of plausibility are last.
 
-    Rules over values with a problem in `besides` are skipped, since those values are stand-ins.
-    Raises TooMuchWork if checking takes more CPU time and the answer is not full of problems by then.
+    Rules over values with a problem in `shape_errors` are skipped, since those values are stand-ins. Raises TooMuchWork
+    if the check takes more than `within_s` seconds of CPU time and the answer is not full of problems by then.
     """
-    breaches = _book.breaches(account, now, besides, within_s=within_s)
+    breaches = _book.breaches(account, now, shape_errors, within_s=within_s)
     yield
-    return breaches + _plausibility.breaches(account, now, besides, within_s=within_s)
+    return breaches + _plausibility.breaches(account, now, shape_errors, within_s=within_s)
 
 
 __all__ = ["EDITION", "RULES", "Breach", "Rule", "Severity", "check", "check_in_steps"]

@@ -14,22 +14,22 @@ _error = partial(error, source=_CONTRACT)
 
 
 @reading("unknown_occupier", "customers")
-def _names_a_customer(account: Account) -> bool:
+def _has_customer(account: Account) -> bool:
     return account.unknown_occupier or bool(account.customers)
 
 
 @reading("[].family_name")
-def _somebody_has_a_family_name(customers: Sequence[Customer]) -> bool:
+def _has_family_name(customers: Sequence[Customer]) -> bool:
     return not customers or any(customer.family_name.strip() for customer in customers)
 
 
 @reading("unknown_occupier", "customers")
-def _nobody_at_an_unknown_occupier(account: Account) -> bool:
+def _no_customer_of_unknown_occupier(account: Account) -> bool:
     return not (account.unknown_occupier and account.customers)
 
 
 @reading("unknown_occupier", "supply_addresses")
-def _one_address_of_an_unknown_occupier(account: Account) -> bool:
+def _one_address_of_unknown_occupier(account: Account) -> bool:
     return not account.unknown_occupier or len(account.supply_addresses) <= 1
 
 
@@ -42,7 +42,7 @@ ACCOUNT: tuple[Rule, ...] = (
     _error(
         "required",
         "",
-        _names_a_customer,
+        _has_customer,
         "An account must have at least one customer, unless its occupier is unknown.",
         "Ein Konto muss mindestens einen Kunden haben, außer wenn der Bewohner unbekannt ist.",
         field="customers",
@@ -50,7 +50,7 @@ ACCOUNT: tuple[Rule, ...] = (
     _error(
         "customer_family_name_required",
         "customers",
-        _somebody_has_a_family_name,
+        _has_family_name,
         "At least one customer must have a family name.",
         "Mindestens ein Kunde muss einen Nachnamen haben.",
         field="0.family_name",
@@ -58,14 +58,14 @@ ACCOUNT: tuple[Rule, ...] = (
     _error(
         "customer_with_unknown_occupier",
         "",
-        _nobody_at_an_unknown_occupier,
+        _no_customer_of_unknown_occupier,
         "An account with an unknown occupier must not have customers.",
         "Ein Konto mit unbekanntem Bewohner darf keine Kunden haben.",
     ),
     _error(
         "occupier_account_with_multiple_supply_addresses",
         "",
-        _one_address_of_an_unknown_occupier,
+        _one_address_of_unknown_occupier,
         "An account with an unknown occupier must not have more than one supply address.",
         "Ein Konto mit unbekanntem Bewohner darf höchstens eine Lieferstelle haben.",
     ),

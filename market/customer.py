@@ -12,7 +12,7 @@ _error = partial(error, source=_CONTRACT)
 _E164 = "ITU-T E.164, national numbering plan of Germany (Bundesnetzagentur)"
 
 
-def _is_somebody(family_name: str) -> bool:
+def _is_not_the_occupier(family_name: str) -> bool:
     return family_name.strip().casefold() != "the occupier"
 
 
@@ -20,7 +20,7 @@ CUSTOMER: tuple[Rule, ...] = (
     _error(
         "customer_may_not_be_named_the_occupier",
         "customers[].family_name",
-        _is_somebody,
+        _is_not_the_occupier,
         "A customer must not be named The Occupier: the account must say that its occupier is unknown.",
         "Ein Kunde darf nicht „The Occupier“ heißen: Das Konto muss angeben, dass der Bewohner unbekannt ist.",
     ),

@@ -35,11 +35,11 @@ def _stays_below(path: str) -> bool:
     return bool(steps) and "\\" not in path and path.isprintable() and not {".", ".."}.intersection(steps)
 
 
-def lies_below(root: str, prefixes: Collection[str]) -> bool:
-    """Return whether a documents root is one of these places or below one. False for an ambiguous URL."""
+def is_root_below(root: str, prefixes: Collection[str]) -> bool:
+    """Return whether a documents root is one of these URLs or below one of them. False for an ambiguous URL."""
     steps = _steps_of(root)
-    places = [place for place in map(_steps_of, prefixes) if place]
-    return bool(steps) and any(steps[: len(place)] == place for place in places)
+    allowed = [steps_of_prefix for steps_of_prefix in map(_steps_of, prefixes) if steps_of_prefix]
+    return bool(steps) and any(steps[: len(steps_of_prefix)] == steps_of_prefix for steps_of_prefix in allowed)
 
 
 def _steps_of(url: str) -> list[str]:

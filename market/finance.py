@@ -37,9 +37,9 @@ def _ledgers_sum_up(account: Account) -> bool:
 
 
 @reading("ledgers[].identifiers[]", "supply_addresses[].supply_points[].identifier")
-def _identifiers_known(account: Account) -> bool:
-    known = {point.identifier for address in account.supply_addresses for point in address.supply_points}
-    return known.issuperset([identifier for ledger in account.ledgers for identifier in ledger.identifiers])
+def _supply_points_exist(account: Account) -> bool:
+    supply_point_ids = {point.identifier for address in account.supply_addresses for point in address.supply_points}
+    return supply_point_ids.issuperset([identifier for ledger in account.ledgers for identifier in ledger.identifiers])
 
 
 @reading(
@@ -53,14 +53,16 @@ def _runs_up(ledger: Ledger) -> bool:
     if not ledger.ledger_balance or not ledger.last_statement_balance:
         return True
     runs_up = Decimal(ledger.last_statement_balance)
-    for moved in ledger.current_statement_transactions:
-        runs_up += _ADDS[moved.type] * Decimal(moved.amount)
+    for transaction in ledger.current_statement_transactions:
+        runs_up += _ADDS[transaction.type] * Decimal(transaction.amount)
     return abs(runs_up - Decimal(ledger.ledger_balance)) < _HALF_A_CENT
 
 
 @reading("[].current_statement_transactions[].transaction_id")
 def _transactions_differ(ledgers: Sequence[Ledger]) -> bool:
-    return all_different([moved.transaction_id for one in ledgers for moved in one.current_statement_transactions])
+    return all_different(
+        [transaction.transaction_id for ledger in ledgers for transaction in ledger.current_statement_transactions]
+    )
 
 
 @reading("[].identifiers[]")
@@ -69,15 +71,17 @@ def _identifiers_differ(ledgers: Sequence[Ledger]) -> bool:
 
 
 @reading("transaction_date")
-def _is_not_in_future(moved: Transaction, now: datetime) -> bool:
-    day = moved.transaction_date
+def _is_not_in_future(transaction: Transaction, now: datetime) -> bool:
+    day = transaction.transaction_date
     return day.year < now.year or day <= now.astimezone(MARKET_TIME).date()
 
 
 @reading("last_statement_closing_date", "current_statement_transactions[].transaction_date")
 def _after_the_last_statement(ledger: Ledger) -> bool:
     closed = ledger.last_statement_closing_date
-    return closed is UNSET or all(moved.transaction_date > closed for moved in ledger.current_statement_transactions)
+    return closed is UNSET or all(
+        transaction.transaction_date > closed for transaction in ledger.current_statement_transactions
+    )
 
 
 @reading("iban", "account_number")
@@ -116,7 +120,7 @@ FINANCE: tuple[Rule, ...] = (
     _error(
         "unknown_ledger_identifiers",
         "",
-        _identifiers_known,
+        _supply_points_exist,
         "A ledger must name supply points of this account only.",
         "Ein Buchungskreis darf nur Marktlokationen dieses Kontos nennen.",
         field="ledgers.non_field_errors",

@@ -61,7 +61,7 @@ def is_market_partner_code(text: str) -> bool:
         return False
     digits = [int(digit) for digit in text]
     weight = (1, 2) if text.startswith(("98", "99")) else (1, 3)
-    total = sum(weight[place % 2] * digit for place, digit in enumerate(digits[:12]))
+    total = sum(weight[index % 2] * digit for index, digit in enumerate(digits[:12]))
     return (10 - total % 10) % 10 == digits[12]
 
 

@@ -33,10 +33,12 @@ def follow_each_other(periods: Sequence[Any], gaps_until: date) -> bool:
     if len(periods) < 2:
         return True
     in_order = sorted(periods, key=attrgetter("effective_from"))
-    return all(_meets(earlier.effective_to, later.effective_from, gaps_until) for earlier, later in pairwise(in_order))
+    return all(
+        _is_adjacent(earlier.effective_to, later.effective_from, gaps_until) for earlier, later in pairwise(in_order)
+    )
 
 
-def _meets(end: date | None, start: date, gaps_until: date) -> bool:
+def _is_adjacent(end: date | None, start: date, gaps_until: date) -> bool:
     if not end:
         return False
     return end <= start and (start.toordinal() - end.toordinal() <= 1 or start <= gaps_until)

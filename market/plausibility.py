@@ -20,7 +20,7 @@ from schemas.meter import Meter, Register
 from schemas.supply import SupplyAddress, SupplyPoint
 
 OLDEST_YEARS = 120
-FAR_AHEAD = timedelta(days=2 * 366)
+MAX_DAYS_AHEAD = timedelta(days=2 * 366)
 MAX_UNIT_RATE = Decimal(5)
 """Euros per kWh. A higher price is probably in cents."""
 UNASSIGNED_REGIONS = ("00", "05", "43", "62")
@@ -61,7 +61,7 @@ def _is_within_a_lifetime(day: date, now: datetime) -> bool:
 
 @_past_year
 def _is_not_far_ahead(day: date, now: datetime) -> bool:
-    return day <= today_in_germany(now) + FAR_AHEAD
+    return day <= today_in_germany(now) + MAX_DAYS_AHEAD
 
 
 def _is_not_negative(number: Decimal | int) -> bool:
@@ -115,7 +115,7 @@ def _billed_since_the_start(point: SupplyPoint) -> bool:
 
 
 @reading("supply_type", "melos[].meters[].registers[].obis_code")
-def _registers_count_what_is_supplied(point: SupplyPoint) -> bool:
+def _obis_codes_fit_commodity(point: SupplyPoint) -> bool:
     """Return True if no OBIS code names another medium than the supplied one.
 
     Another rule reports codes that name no medium.
@@ -131,15 +131,15 @@ def _registers_count_what_is_supplied(point: SupplyPoint) -> bool:
 
 
 @reading("registeranzahl", "energierichtung", "registers[].active_to")
-def _has_its_registers(meter: Meter) -> bool:
+def _register_count_fits_tariffs(meter: Meter) -> bool:
     """Return True if a meter for one direction has as many active registers as its type says, or none.
 
     Meters of other types pass.
     """
-    wanted = _REGISTERS.get(meter.registeranzahl)
-    if wanted is None or meter.energierichtung != "EINRICHTUNGSZAEHLER" or not meter.registers:
+    expected = _REGISTERS.get(meter.registeranzahl)
+    if expected is None or meter.energierichtung != "EINRICHTUNGSZAEHLER" or not meter.registers:
         return True
-    return len([register for register in meter.registers if not register.active_to]) in (0, wanted)
+    return len([register for register in meter.registers if not register.active_to]) in (0, expected)
 
 
 @reading("digits", "readings[].value")
@@ -167,8 +167,8 @@ def _runs_forward(register: Register) -> bool:
     in_order = sorted(readings, key=_read_at)
     return all(
         float(earlier.value) < float(later.value)
-        or (back := Decimal(earlier.value) - Decimal(later.value)) <= 0
-        or (digits is not UNSET and 2 * back > 10**digits)
+        or (decrease := Decimal(earlier.value) - Decimal(later.value)) <= 0
+        or (digits is not UNSET and 2 * decrease > 10**digits)
         for earlier, later in pairwise(in_order)
     )
 
@@ -177,8 +177,10 @@ def _runs_forward(register: Register) -> bool:
 def _read_while_active(register: Register) -> bool:
     """Return True if the register was active on the days of its readings. One day of tolerance for a meter change."""
     first, last = register.active_from, register.active_to
-    for one in register.readings:
-        if (first is not UNSET and first - one.read_at >= DAY) or (last and one.read_at - last >= DAY):
+    for meter_reading in register.readings:
+        if (first is not UNSET and first - meter_reading.read_at >= DAY) or (
+            last and meter_reading.read_at - last >= DAY
+        ):
             return False
     return True
 
@@ -190,7 +192,7 @@ def _past_day(at: str, english: str, german: str) -> Rule:
     return _warning("date_in_future", at, _is_not_after_today, english, german, needs_now=True)
 
 
-def _soon(at: str, noun: str, nomen: str) -> Rule:
+def _not_far_ahead(at: str, noun: str, nomen: str) -> Rule:
     return _warning(
         "date_far_in_future",
         at,
@@ -228,7 +230,7 @@ PLAUSIBILITY: tuple[Rule, ...] = (
     ),
     _postcode("billing_postcode"),
     _postcode("supply_addresses[].supply_postcode"),
-    _soon("supply_addresses[].customer_at_supply_address_from_date", "The move-in day", "Das Einzugsdatum"),
+    _not_far_ahead("supply_addresses[].customer_at_supply_address_from_date", "The move-in day", "Das Einzugsdatum"),
     _warning(
         "supply_before_move_in",
         "supply_addresses[]",
@@ -236,8 +238,8 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         "A customer must not be supplied before the move-in day.",
         "Ein Kunde darf nicht vor dem Einzugsdatum beliefert werden.",
     ),
-    _soon(f"{_POINT}.supply_start_date", "The start of the supply", "Der Lieferbeginn"),
-    _soon(f"{_POINT}.agreements[].effective_from", "The start of an agreement", "Der Vertragsbeginn"),
+    _not_far_ahead(f"{_POINT}.supply_start_date", "The start of the supply", "Der Lieferbeginn"),
+    _not_far_ahead(f"{_POINT}.agreements[].effective_from", "The start of an agreement", "Der Vertragsbeginn"),
     _warning(
         "agreement_after_supply_end",
         _POINT,
@@ -261,7 +263,7 @@ PLAUSIBILITY: tuple[Rule, ...] = (
     _warning(
         "obis_code_of_other_medium",
         _POINT,
-        _registers_count_what_is_supplied,
+        _obis_codes_fit_commodity,
         "Registers of electricity must have OBIS codes with medium 1, those of gas with medium 7.",
         "Zählwerke für Strom müssen OBIS-Kennzahlen mit dem Medium 1 haben, solche für Gas mit dem Medium 7.",
         source="EDI@Energy, Codeliste der OBIS-Kennzahlen und Medien 2.5c",
@@ -307,7 +309,7 @@ PLAUSIBILITY: tuple[Rule, ...] = (
     _warning(
         "implausible_register_count",
         _METER,
-        _has_its_registers,
+        _register_count_fits_tariffs,
         "A meter for one direction must have as many active registers as its number of tariffs says.",
         "Ein Einrichtungszähler muss so viele aktive Zählwerke haben, wie seine Registeranzahl angibt.",
     ),
@@ -371,7 +373,9 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         "A transaction's amount must not be negative; its type says the direction.",
         "Der Betrag einer Buchung darf nicht negativ sein; die Richtung steht in ihrem Typ.",
     ),
-    _soon("payment_instructions[].valid_from", "The start of a payment instruction", "Der Beginn eines Zahlungswegs"),
+    _not_far_ahead(
+        "payment_instructions[].valid_from", "The start of a payment instruction", "Der Beginn eines Zahlungswegs"
+    ),
     _warning(
         "negative_number",
         "payment_schedules[].amount",
@@ -379,7 +383,9 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         "A payment schedule's amount must not be negative.",
         "Der Betrag eines Abschlagsplans darf nicht negativ sein.",
     ),
-    _soon("payment_schedules[].start_date", "The start of a payment schedule", "Der Beginn eines Abschlagsplans"),
+    _not_far_ahead(
+        "payment_schedules[].start_date", "The start of a payment schedule", "Der Beginn eines Abschlagsplans"
+    ),
     _warning(
         "date_in_future",
         "notes[].created_at",

@@ -21,10 +21,10 @@ from schemas.reading.shape import derived_checks, is_in_calendar, is_not_blank
 from schemas.reading.work import MAX_RULES_S, TooMuchWork, Work
 from schemas.sentence import Sentence
 
-_LOOK_EVERY = 64
+_ITEMS_PER_CHECK = 64
 """Items of an account's arrays between two checks of the time limit."""
 _MAX_STEPS = 16
-"""Greatest depth of a rule's path. Deeper problems concern no rule."""
+"""Steps of a rule's path. Paths of problems are compared up to this depth."""
 
 CheckFunction = TypeVar("CheckFunction", bound=Callable[..., object])
 
@@ -37,7 +37,11 @@ class Severity(StrEnum):
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """Rule of the market. `code` is permanent: clients switch on it. `says` never repeats the value."""
+    """Rule of the market. `code` is permanent: clients switch on it.
+
+    `holds` is the check: it returns a false value if the rule is broken. `says` is the sentence about what must hold,
+    without the value.
+    """
 
     code: str
     at: str
@@ -53,9 +57,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reads(self) -> tuple[tuple[str, ...], ...] | None:
         """Paths below `at` that the check reads, as steps; None if they are not declared."""
-        said: tuple[str, ...] | None = getattr(self.holds, "reads", None)
+        paths: tuple[str, ...] | None = getattr(self.holds, "reads", None)
         return (
-            None if said is None else tuple(tuple(place.replace("[]", ".[]").strip(".").split(".")) for place in said)
+            None if paths is None else tuple(tuple(path.replace("[]", ".[]").strip(".").split(".")) for path in paths)
         )
 
 
@@ -66,18 +70,18 @@ class Breach(msgspec.Struct, frozen=True):
     severity: Severity
 
 
-def reading(*places: str) -> Callable[[CheckFunction], CheckFunction]:
-    """Declare the paths below its own that a check reads, so that it also runs if other paths have problems."""
+def reading(*paths: str) -> Callable[[CheckFunction], CheckFunction]:
+    """Declare the paths that a check reads, relative to `at`. It then also runs if other paths have problems."""
 
     def mark(check: CheckFunction) -> CheckFunction:
-        check.__dict__["reads"] = places
+        check.__dict__["reads"] = paths
         return check
 
     return mark
 
 
 def inlined(source: str) -> Callable[[CheckFunction], CheckFunction]:
-    """Declare an expression that a rule book uses instead of calling the check, which saves most calls.
+    """Declare a Python expression that a rule book uses instead of a call of the check, which saves most calls.
 
     `{v}` is the value, `now` the moment, `{holds}` the check itself.
     """
@@ -113,7 +117,7 @@ warning = partial(error, severity=Severity.WARNING)
 
 
 class RuleBook:
-    """Rules arranged by path and compiled into two functions, which apply them in one pass over a value.
+    """Rules sorted by path and compiled into two functions, which apply them in one pass over a value.
 
     One returns whether all rules hold, which is the common case; the other reports the broken rules and their paths.
     They are generated as source, since a walk over a tree of rules spends most of its time on the tree.
@@ -121,14 +125,14 @@ class RuleBook:
 
     def __init__(self, rules: Iterable[Rule], wire_type: type[Wire] | None = None) -> None:
         self._wire_type = wire_type
-        root = _Place()
+        root = _PathNode()
         for rule in rules:
-            place = root
+            node = root
             for step in rule.at.split(".") if rule.at else ():
-                many = step.endswith("[]")
-                place = place.below.setdefault((step.removesuffix("[]"), many), _Place())
-            place.rules.append(rule)
-        self._arrays = tuple(name for name, many in root.below if many)
+                is_array = step.endswith("[]")
+                node = node.children.setdefault((step.removesuffix("[]"), is_array), _PathNode())
+            node.rules.append(rule)
+        self._arrays = tuple(name for name, is_array in root.children if is_array)
         self._root = root
 
     @classmethod
@@ -141,36 +145,38 @@ class RuleBook:
         return cls((*derived, *rules), wire_type)
 
     def breaches(
-        self, value: Any, now: datetime, besides: Sequence[Problem] = (), *, within_s: float = MAX_RULES_S
+        self, value: Any, now: datetime, shape_errors: Sequence[Problem] = (), *, within_s: float = MAX_RULES_S
     ) -> list[Breach]:
-        """Return every rule that the value breaks, except rules that read a path with a problem in `besides`.
+        """Return every rule that the value breaks, except rules that read a path with a problem in `shape_errors`.
 
-        Undocumented fields are read by no rule, so they skip none. No rule runs if `besides` fills the answer already.
-        Each severity has at most as many breaches as an answer lists, then a `LeftOut`. Raises TooMuchWork if checking
-        takes longer and the answer is not full.
+        Problems of undocumented fields skip no rule, since no rule reads these. No rule runs if `shape_errors` already
+        fills the answer. Each severity has at most as many breaches as an answer lists, then a `LeftOut`. Raises
+        TooMuchWork if the check takes more than `within_s` seconds of CPU time and the answer is not full by then.
         """
-        if is_truncated(besides) or (not besides and self._holds(value, now)):
+        if is_truncated(shape_errors) or (not shape_errors and self._holds(value, now)):
             return []
         breaches: list[Breach] = []
-        more = _NONE_YET.copy()
-        go_on = Work(within_s).go_on if self._looks_at_clock(value) else _never
+        counts = _NO_COUNTS.copy()
+        check_time = Work(within_s).check_time if self._is_large(value) else _no_time_limit
 
         def broken(rule: Rule, value: Any, *path: str | int) -> None:
-            """Note a broken rule. The generated function passes the rule and the path."""
-            more[rule.severity] += 1
-            if more[rule.severity] > 0:
+            """Add a breach. The generated function calls this with the rule, the value and the steps of its path."""
+            counts[rule.severity] += 1
+            if counts[rule.severity] > 0:
                 return
             steps = [*map(str, (*path, rule.field) if isinstance(value, msgspec.Struct | tuple) else path)]
             says = named(rule.says, self._wire_type, steps) if self._wire_type else rule.says
             breaches.append(Breach(Problem(".".join(steps), rule.code, says), rule.severity))
 
         try:
-            self._apply(value, now, broken, go_on, _sound_places(besides) if besides else _always)
+            self._apply(
+                value, now, broken, check_time, _readable_paths(shape_errors) if shape_errors else _always_readable
+            )
         except TooMuchWork:
-            if more[Severity.ERROR] <= 0:
+            if counts[Severity.ERROR] <= 0:
                 raise
         if breaches:
-            breaches.extend([Breach(left_out(number), kind) for kind, number in more.items() if number > 0])
+            breaches.extend([Breach(left_out(number), kind) for kind, number in counts.items() if number > 0])
         return breaches
 
     @cached_property
@@ -187,39 +193,39 @@ class RuleBook:
     def _apply(self) -> Callable[..., None]:
         return _compiled(self._root)
 
-    def _looks_at_clock(self, value: Any) -> bool:
-        """Return True if an array of the value is long enough to check the time limit, which is a system call."""
-        return max(map(len, map(getattr, repeat(value), self._arrays)), default=0) >= _LOOK_EVERY
+    def _is_large(self, value: Any) -> bool:
+        """Return True if an array of the value is so long that the time limit must be checked (a system call)."""
+        return max(map(len, map(getattr, repeat(value), self._arrays)), default=0) >= _ITEMS_PER_CHECK
 
 
-_NONE_YET = dict.fromkeys(Severity, -MAX_PROBLEMS)
+_NO_COUNTS = dict.fromkeys(Severity, -MAX_PROBLEMS)
 
 
-def _never() -> None:
+def _no_time_limit() -> None:
     """Do nothing: small values have no time limit."""
 
 
-def _always(*place: object) -> bool:
+def _always_readable(*path: object) -> bool:
     """Return True: every path is valid in a value without shape errors."""
     return True
 
 
-class _Place:
+class _PathNode:
     """Rules at one path, and the fields below it."""
 
     def __init__(self) -> None:
         self.rules: list[Rule] = []
-        self.below: dict[tuple[str, bool], _Place] = {}
+        self.children: dict[tuple[str, bool], _PathNode] = {}
 
 
-def _sound_places(problems: Sequence[Problem]) -> Callable[..., bool]:
+def _readable_paths(problems: Sequence[Problem]) -> Callable[..., bool]:
     """Return a function that returns whether a rule can run at a path.
 
     It can if no path above it, and no path that it reads, has a problem.
     """
     bad: set[tuple[str, ...]] = set()
     above: set[tuple[str, ...]] = set()
-    below: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
+    problem_paths: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
     for problem in problems:
         if problem.code == UNKNOWN_FIELD:
             continue
@@ -228,23 +234,25 @@ def _sound_places(problems: Sequence[Problem]) -> Callable[..., bool]:
         bad.add(path)
         above.update(path[:length] for length in range(len(path)))
         kinds = tuple("[]" if step.isdigit() else step for step in path)
-        below.update((path[:length], kinds[length:]) for length in range(len(path)))
+        problem_paths.update((path[:length], kinds[length:]) for length in range(len(path)))
 
-    def is_sound(reads: tuple[tuple[str, ...], ...] | None, *steps: str | int) -> bool:
+    def is_readable(reads: tuple[tuple[str, ...], ...] | None, *steps: str | int) -> bool:
         path = tuple(map(str, steps))
         if any(path[:length] in bad for length in range(len(path) + 1)):
             return False
         if reads is None:
             return path not in above
-        return not any((path, place[:length]) in below for place in reads for length in range(1, len(place) + 1))
+        return not any(
+            (path, below[:length]) in problem_paths for below in reads for length in range(1, len(below) + 1)
+        )
 
-    return is_sound
+    return is_readable
 
 
-def _compiled(root: _Place) -> Callable[..., None]:
+def _compiled(root: _PathNode) -> Callable[..., None]:
     names: dict[str, Any] = {"UNSET": UNSET}
-    lines = ["def apply(v0, now, broken, go_on, is_sound):"]
-    _write_place(root, 0, (), lines, names)
+    lines = ["def apply(v0, now, broken, check_time, is_readable):"]
+    _write_checks(root, 0, (), lines, names)
     return _function("apply", lines, names)
 
 
@@ -253,57 +261,57 @@ def _function(name: str, lines: Iterable[str], names: dict[str, Any]) -> Callabl
     return names[name]  # type: ignore[no-any-return]
 
 
-def _unbroken(place: _Place, depth: int, names: dict[str, Any]) -> Iterator[str]:
+def _unbroken(node: _PathNode, depth: int, names: dict[str, Any]) -> Iterator[str]:
     """Yield lines that return False if `v<depth>` or a value below it breaks a rule, or if an array is long."""
-    indent, here, inner = "    " * (depth + 1), f"v{depth}", f"v{depth + 1}"
-    for rule in place.rules:
+    indent, variable, inner = "    " * (depth + 1), f"v{depth}", f"v{depth + 1}"
+    for rule in node.rules:
         holds = f"holds{len(names)}"
         names[holds] = rule.holds
-        yield f"{indent}if not {_asked(rule, holds, here)}: return False"
-    for name in dict.fromkeys(name for name, _ in place.below):
-        yield f"{indent}if {inner} := {here}.{name}:"  # UNSET is false, as all that is absent and every empty array
-        if depth == 0 and (name, True) in place.below:
-            yield f"{indent}    if len({inner}) >= {_LOOK_EVERY}: return False"
-        if (whole := place.below.get((name, False))) is not None:
-            yield from _unbroken(whole, depth + 1, names)
-        if (each := place.below.get((name, True))) is not None:
+        yield f"{indent}if not {_check_expression(rule, holds, variable)}: return False"
+    for name in dict.fromkeys(name for name, _ in node.children):
+        yield f"{indent}if {inner} := {variable}.{name}:"  # UNSET is false, as all that is absent and every empty array
+        if depth == 0 and (name, True) in node.children:
+            yield f"{indent}    if len({inner}) >= {_ITEMS_PER_CHECK}: return False"
+        if (single := node.children.get((name, False))) is not None:
+            yield from _unbroken(single, depth + 1, names)
+        if (each := node.children.get((name, True))) is not None:
             yield f"{indent}    for {inner} in {inner}:"
             yield from (f"    {line}" for line in _unbroken(each, depth + 1, names))
 
 
-def _write_place(place: _Place, depth: int, path: tuple[str, ...], lines: list[str], names: dict[str, Any]) -> None:
+def _write_checks(node: _PathNode, depth: int, path: tuple[str, ...], lines: list[str], names: dict[str, Any]) -> None:
     """Append lines that check `v<depth>` and the values below it. `path` consists of Python expressions."""
-    indent, here = "    " * (depth + 1), f"v{depth}"
-    for rule in place.rules:
+    indent, variable = "    " * (depth + 1), f"v{depth}"
+    for rule in node.rules:
         number = len(names)
         names[f"holds{number}"], names[f"rule{number}"], names[f"reads{number}"] = rule.holds, rule, rule.reads
-        sound = f"is_sound({', '.join((f'reads{number}', *path))})"
-        lines.append(f"{indent}if {sound} and not {_asked(rule, f'holds{number}', here)}:")
-        lines.append(f"{indent}    broken({', '.join((f'rule{number}', here, *path))})")
-    for (name, many), below in place.below.items():
+        readable = f"is_readable({', '.join((f'reads{number}', *path))})"
+        lines.append(f"{indent}if {readable} and not {_check_expression(rule, f'holds{number}', variable)}:")
+        lines.append(f"{indent}    broken({', '.join((f'rule{number}', variable, *path))})")
+    for (name, is_array), child in node.children.items():
         inner = f"v{depth + 1}"
         steps = (*path, repr(name))
-        lines.append(f"{indent}{inner} = {here}.{name}")
+        lines.append(f"{indent}{inner} = {variable}.{name}")
         lines.append(f"{indent}if {inner}:")  # UNSET is false, as all that is absent and every empty array
-        if many:
+        if is_array:
             lines.append(f"{indent}    for i{depth}, {inner} in enumerate({inner}):")
             steps = (*steps, f"i{depth}")
             if depth == 0:
-                lines.append(f"{indent}        if i0 % {_LOOK_EVERY} == {_LOOK_EVERY - 1}: go_on()")
+                lines.append(f"{indent}        if i0 % {_ITEMS_PER_CHECK} == {_ITEMS_PER_CHECK - 1}: check_time()")
             body: list[str] = []
-            _write_place(below, depth + 1, steps, body, names)
+            _write_checks(child, depth + 1, steps, body, names)
             lines.extend(f"    {line}" for line in body)
         else:
-            _write_place(below, depth + 1, steps, lines, names)
+            _write_checks(child, depth + 1, steps, lines, names)
 
 
 _INLINED: dict[Any, str] = {is_not_blank: "{v}.strip()", is_in_calendar: "1 < {v}.year < 9999 or {holds}({v})"}
 """Checks of the shape, as expressions."""
 
 
-def _asked(rule: Rule, holds: str, here: str) -> str:
+def _check_expression(rule: Rule, holds: str, variable: str) -> str:
     """Return the rule's check of a variable, as an expression."""
     source: str | None = getattr(rule.holds, "inlined", None) or _INLINED.get(rule.holds)
     if source is not None:
-        return f"({source.format(v=here, holds=holds)})"
-    return f"{holds}({here}, now)" if rule.needs_now else f"{holds}({here})"
+        return f"({source.format(v=variable, holds=holds)})"
+    return f"{holds}({variable}, now)" if rule.needs_now else f"{holds}({variable})"

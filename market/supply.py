@@ -26,7 +26,7 @@ _METER = f"{_MELO}.meters[]"
 
 @reading("[].supply_points[].identifier")
 def _on_one_address(addresses: Sequence[SupplyAddress]) -> bool:
-    """Return True if no identifier belongs to two addresses. Another rule reports one that an address has twice."""
+    """Return True if no supply point is on two addresses. Another rule reports duplicates on one address."""
     return len(addresses) < 2 or all_different(
         identifier for address in addresses for identifier in {point.identifier for point in address.supply_points}
     )

@@ -94,7 +94,7 @@ def mask_date(day: object) -> str:
 
 
 def mask_text(text: object) -> str:
-    """Mask a text: `Berlin` becomes `B•••`. Of a text of up to three characters, nothing stays."""
+    """Mask a text: `Berlin` becomes `B•••`. A text of up to three characters is masked completely."""
     plain = "" if text is None else str(text).strip()
     return f"{plain[:1]}{DOTS}" if len(plain) > 3 else DOTS if plain else ""
 
@@ -114,7 +114,7 @@ _BY_NAME: Mapping[str, Any] = {
 
 
 def masked_tree(value: Any, shown: Collection[str] = (), *, path: tuple[str, ...] = ()) -> Any:
-    """Mask every leaf of a payload that may describe a person, and keep its shape.
+    """Return a payload, as dicts, lists and scalars, with every value masked that may describe a person.
 
     `shown` are dotted paths, with indexes, that stay unmasked with everything inside them. `path` is the path of the
     value in its payload.

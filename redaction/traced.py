@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from redaction.shown import said_by
+from redaction.text import message_of
 
 
 def traced(error: BaseException) -> str:
@@ -24,7 +24,7 @@ def traced(error: BaseException) -> str:
     for cause in reversed(chain):
         frames = traceback.StackSummary.extract(traceback.walk_tb(cause.__traceback__), lookup_lines=False)
         lines += [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}' for frame in frames]
-        lines.append(said_by(cause))
+        lines.append(message_of(cause))
         if isinstance(cause, BaseExceptionGroup):
             lines += [traced(inner) for inner in cause.exceptions]
     return "Traceback (most recent call last):\n" + "\n".join(lines)

@@ -9,13 +9,13 @@ from msgspec import UNSET, UnsetType
 from schemas.base import Wire
 from schemas.reading.problems import attr_of
 from schemas.reading.shape import untyped
-from schemas.reading.work import STORED, Bounds, Work
+from schemas.reading.work import STORED_BOUNDS, Bounds, Work
 
-_LOOK_EVERY = 256
+_CHANGES_PER_CHECK = 256
 """Changes between two checks of the time limit."""
-_ROOM_FOR_THE_END = 200
+_LAST_ENTRY_BYTES = 200
 """Bytes that are reserved for the last entry."""
-_ROOM_FOR_A_CHANGE = 1_000
+_MIN_FREE_BYTES = 1_000
 """Least bytes that must be left for another change."""
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
@@ -40,7 +40,7 @@ class FieldChange(Wire, frozen=True, kw_only=True):
     """In the last entry of kind left_out: how many more places differ (Anzahl der ausgelassenen Änderungen)."""
 
 
-def difference(before: bytes, after: bytes, bounds: Bounds = STORED) -> Iterator[FieldChange]:
+def difference(before: bytes, after: bytes, bounds: Bounds = STORED_BOUNDS) -> Iterator[FieldChange]:
     """Yield a change for each path at which two bodies differ, in the order of the first. Arrays are compared by index.
 
     Raises NotJson, TooMuchWork.
@@ -52,16 +52,16 @@ def bounded_difference(before: bytes, after: bytes, bounds: Bounds, max_bytes: i
     """Return the difference as a JSON array of at most `max_bytes`. Raises NotJson, TooMuchWork."""
     entries: list[bytes] = []
     left_out, is_over = 0, False
-    room = max_bytes - _ROOM_FOR_THE_END
+    free = max_bytes - _LAST_ENTRY_BYTES
     work = Work(bounds.walk_s)
     for number, change in enumerate(difference(before, after, bounds)):
-        if number % _LOOK_EVERY == 0 and work.is_over():
+        if number % _CHANGES_PER_CHECK == 0 and work.is_over():
             is_over = True
             break
-        entry = _encoder.encode(change) if room > _ROOM_FOR_A_CHANGE else b""
-        if entry and len(entry) < room:
+        entry = _encoder.encode(change) if free > _MIN_FREE_BYTES else b""
+        if entry and len(entry) < free:
             entries.append(entry)
-            room -= len(entry) + 1
+            free -= len(entry) + 1
         else:
             left_out += 1
     if left_out or is_over:
@@ -77,8 +77,8 @@ def _changes(before: Any, after: Any, path: tuple[str, ...]) -> Iterator[FieldCh
                 yield from _change_at(before, after, name, name in before, name in after, (*path, name))
         case list(), list():
             for index in range(max(len(before), len(after))):
-                here = (*path, str(index))
-                yield from _change_at(before, after, index, index < len(before), index < len(after), here)
+                item_path = (*path, str(index))
+                yield from _change_at(before, after, index, index < len(before), index < len(after), item_path)
         case _ if before != after or isinstance(before, bool) != isinstance(after, bool):
             yield FieldChange(path=_attr(path), kind="changed", before=before, after=after)
 

@@ -11,11 +11,11 @@ from msgspec import UNSET
 from schemas.account import Account, TaskParams, WrappedAccount
 from schemas.base import Problem
 from schemas.reading.as_sent import SentShape, canonical_json
-from schemas.reading.decimals import decimals_hold, with_unchecked_decimals
+from schemas.reading.decimals import are_decimals_valid, with_unchecked_decimals
 from schemas.reading.problems import is_stated
 from schemas.reading.shape import Shape, exact_number
-from schemas.reading.work import ASKED, STORED, Bounds
-from system.steps import Steps, to_the_end
+from schemas.reading.work import REQUEST_BOUNDS, STORED_BOUNDS, Bounds
+from system.steps import Steps, finish_steps
 
 _WRAPPED = re.compile(rb'\s*\{\s*"(payload|task_params)"\s*:')
 
@@ -55,52 +55,52 @@ def is_wrapped(body: bytes) -> bool:
     return _WRAPPED.match(body) is not None
 
 
-def read_submission(body: bytes, bounds: Bounds = ASKED) -> Submission:
+def read_submission(body: bytes, bounds: Bounds = REQUEST_BOUNDS) -> Submission:
     """Read the bare account, or `{"payload": account, "task_params": …}`. Raises NotJson, TooMuchWork."""
     if not is_wrapped(body):
         account, shape_errors = ACCOUNT.examine(body, bounds)
-        return Submission(account, _AT_ONCE, tuple(shape_errors))
+        return Submission(account, _DEFAULT_TASK, tuple(shape_errors))
     wrapped, shape_errors = WRAPPED_ACCOUNT.examine(body, bounds)
     return Submission(wrapped.payload, wrapped.task_params, tuple(map(_without_wrapper, shape_errors)))
 
 
 def sent_submission(body: bytes, *, with_digest: bool = False) -> Submission:
     """Return what `sent_submission_in_steps` returns, in one step."""
-    return to_the_end(sent_submission_in_steps(body, with_digest=with_digest))
+    return finish_steps(sent_submission_in_steps(body, with_digest=with_digest))
 
 
 def sent_submission_in_steps(body: bytes, *, with_digest: bool = False) -> Steps[Submission]:
-    """Read a body to check its account (`market.judging`), in steps.
+    """Read a body to check its account (`market.submission_check`), in steps.
 
     Absent values are distinguished from empty ones (`schemas.reading.as_sent`).
     `with_digest` also computes the digest of the content. Raises NotJson, TooMuchWork.
     """
     if not is_wrapped(body):
-        if (bare := (yield from SENT_ACCOUNT.at_once_in_steps(body, with_digest=with_digest))) is not None:
-            return Submission(bare[0], _AT_ONCE, (), bare[1])
+        if (bare := (yield from SENT_ACCOUNT.decode_in_steps(body, with_digest=with_digest))) is not None:
+            return Submission(bare[0], _DEFAULT_TASK, (), bare[1])
         account, shape_errors = SENT_ACCOUNT.shape.examine(body)
-        return Submission(account, _AT_ONCE, tuple(shape_errors))
-    if (at_once := (yield from SENT_WRAPPED_ACCOUNT.at_once_in_steps(body))) is not None:
-        return Submission(at_once[0].payload, _whole_task(at_once[0].task_params))
+        return Submission(account, _DEFAULT_TASK, tuple(shape_errors))
+    if (decoded := (yield from SENT_WRAPPED_ACCOUNT.decode_in_steps(body))) is not None:
+        return Submission(decoded[0].payload, _task_with_defaults(decoded[0].task_params))
     wrapped, shape_errors = SENT_WRAPPED_ACCOUNT.shape.examine(body)
     return Submission(
         wrapped.payload,
-        _whole_task(wrapped.task_params),
+        _task_with_defaults(wrapped.task_params),
         tuple(map(_without_wrapper, shape_errors)),
     )
 
 
-def _whole_task(task: TaskParams) -> TaskParams:
+def _task_with_defaults(task: TaskParams) -> TaskParams:
     """Return the task parameters, with defaults for those that were not sent."""
     if not task:
-        return _AT_ONCE
+        return _DEFAULT_TASK
     sent = {name: getattr(task, name) for name in TaskParams.__struct_fields__}
     return TaskParams(**{name: value for name, value in sent.items() if value is not UNSET})
 
 
 def stored_submission(body: bytes) -> Submission:
     """Read a body from the log, without limits. Raises NotJson."""
-    return read_submission(body, STORED)
+    return read_submission(body, STORED_BOUNDS)
 
 
 def stored_account(body: bytes) -> Account:
@@ -108,7 +108,7 @@ def stored_account(body: bytes) -> Account:
     if not is_wrapped(body):
         with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             account = _decode(body)
-            if decimals_hold(account, Account):
+            if are_decimals_valid(account, Account):
                 return account
     return stored_submission(body).account
 
@@ -118,7 +118,7 @@ _decode: Callable[[bytes], Account] = msgspec.json.Decoder(
 ).decode
 
 
-_AT_ONCE = TaskParams()
+_DEFAULT_TASK = TaskParams()
 
 
 def _without_wrapper(problem: Problem) -> Problem:

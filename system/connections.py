@@ -8,11 +8,11 @@ RELAY = 8
 WORKER = 12
 METRICS = 1
 """Connections for metrics of each process, beside its pools."""
-OTHERS = 28
-"""Connections of verbs, of jobs of the owner, and the three that Postgres reserves for administrators."""
+RESERVED = 28
+"""Connections of commands, of jobs of the database's owner, and the three that Postgres reserves for superusers."""
 
 
 def of_service(api_processes: int, workers: int) -> int:
     """Return the largest number of connections of all processes of a service."""
     api = (API_READS + API_LISTS + API_LOG + METRICS) * api_processes
-    return api + (WORKER + METRICS) * workers + RELAY + METRICS + OTHERS
+    return api + (WORKER + METRICS) * workers + RELAY + METRICS + RESERVED

@@ -8,7 +8,7 @@ from system.processors import GROUP, GROUPS, groups_of
 
 def usable_memory(group: Path = GROUP, groups: Path = GROUPS) -> int:
     """Return the machine's memory, or the limit of its container if that is lower; 0 if it is unknown."""
-    files = [place / "memory.max" for place in groups_of(group, groups)]
+    files = [folder / "memory.max" for folder in groups_of(group, groups)]
     files.append(groups / "memory" / "memory.limit_in_bytes")  # version 1 of cgroups
     return min([_installed(), *(granted for granted in map(_granted, files) if granted is not None)])
 

@@ -8,9 +8,9 @@ from pathlib import Path
 GROUP, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 """The cgroup of this process, and the limits of all cgroups (version 2)."""
 PRESSURE = Path("/proc/pressure/cpu")
-HIGH = 0.5
+HIGH_PRESSURE = 0.5
 """CPU pressure above which it is high: the share of the time in which a process waits for a CPU."""
-LOOK_EVERY_S = 0.25
+READ_INTERVAL_S = 0.25
 
 
 def usable_cores() -> int:
@@ -24,7 +24,7 @@ def granted_cores(group: Path = GROUP, groups: Path = GROUPS) -> float:
 
     `cpu.max` holds microseconds of CPU time, or `max`, and the period in microseconds.
     """
-    return min((_granted(place / "cpu.max") for place in groups_of(group, groups)), default=math.inf)
+    return min((_granted(folder / "cpu.max") for folder in groups_of(group, groups)), default=math.inf)
 
 
 def groups_of(group: Path = GROUP, groups: Path = GROUPS) -> list[Path]:
@@ -33,8 +33,8 @@ def groups_of(group: Path = GROUP, groups: Path = GROUPS) -> list[Path]:
         [path] = [line[3:] for line in group.read_text().splitlines() if line.startswith("0::/")]
     except (OSError, ValueError):
         return []
-    own = groups / path.strip("/")
-    return [place for place in (own, *own.parents) if place.is_relative_to(groups)]
+    cgroup = groups / path.strip("/")
+    return [folder for folder in (cgroup, *cgroup.parents) if folder.is_relative_to(groups)]
 
 
 def _granted(file: Path) -> float:
@@ -54,9 +54,9 @@ class ProcessorPressure:
         self._is_high = False
 
     def is_high(self) -> bool:
-        """Return True if the share was above HIGH when it was last read, LOOK_EVERY_S ago at most."""
-        if time.monotonic() - self._at >= LOOK_EVERY_S:
-            self._is_high = self.share() > HIGH
+        """Return True if the share was above HIGH_PRESSURE when it was last read, READ_INTERVAL_S ago at most."""
+        if time.monotonic() - self._at >= READ_INTERVAL_S:
+            self._is_high = self.share() > HIGH_PRESSURE
         return self._is_high
 
     def share(self) -> float:

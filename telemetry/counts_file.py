@@ -28,18 +28,18 @@ class CountsFile:
         """Continue with the content of the file. Counts begin at zero if it is damaged or cannot be read."""
         self._filename = filename
         self._fd: int | None = None
-        self._content, self._places = _read(filename)
+        self._content, self._offsets = _read(filename)
         self._is_written = False
         _files.append(self)
 
     def read_value(self, key: str) -> tuple[float, float]:
         """Return the value of this key and its time, zero for a new one."""
-        value, at = _VALUE.unpack_from(self._content, self._place(key))
+        value, at = _VALUE.unpack_from(self._content, self._offset(key))
         return value, at
 
     def write_value(self, key: str, value: float, timestamp: float) -> None:
         """Set the value. It is in the file after the next `write`."""
-        _VALUE.pack_into(self._content, self._place(key), value, timestamp)
+        _VALUE.pack_into(self._content, self._offset(key), value, timestamp)
         self._is_written = False
 
     def write(self) -> None:
@@ -56,14 +56,14 @@ class CountsFile:
         except OSError:
             self._is_written = False
 
-    def _place(self, key: str) -> int:
-        if key not in self._places:
+    def _offset(self, key: str) -> int:
+        if key not in self._offsets:
             encoded = key.encode()
             padded = encoded + b" " * (8 - (len(encoded) + 4) % 8)
             self._content += _SIZE.pack(len(encoded)) + padded + bytes(_VALUE.size)
-            self._places[key] = len(self._content) - _VALUE.size
+            self._offsets[key] = len(self._content) - _VALUE.size
             _SIZE.pack_into(self._content, 0, len(self._content))
-        return self._places[key]
+        return self._offsets[key]
 
 
 def count_in_files() -> None:
@@ -86,11 +86,11 @@ def _read(filename: str) -> tuple[bytearray, dict[str, int]]:
         del content[used:]
         if used >= _HEAD:
             entries: Iterator[Any] = mmap_dict._read_all_values(content, used)  # type: ignore[no-untyped-call]
-            return content, {key: place for key, _, _, place in entries}
+            return content, {key: offset for key, _, _, offset in entries}
     return bytearray(_SIZE.pack(_HEAD) + bytes(_HEAD - _SIZE.size)), {}
 
 
-def _write_all(fd: int, content: memoryview, place: int) -> None:
+def _write_all(fd: int, content: memoryview, offset: int) -> None:
     while content:
-        written = os.pwrite(fd, content, place)
-        content, place = content[written:], place + written
+        written = os.pwrite(fd, content, offset)
+        content, offset = content[written:], offset + written

@@ -1,6 +1,6 @@
 """One line per event on standard error: JSON, or coloured text on a terminal. Lines have ids, never personal values.
 
-Every entry point calls `begin_process` first. All lines then pass `redaction.shown`, also those of libraries, and
+Every entry point calls `begin_process` first. All lines then pass `redaction.text`, also those of libraries, and
 errors are reported without local variables (`redaction.traced`).
 """
 
@@ -18,20 +18,20 @@ from typing import Any, Protocol, TextIO, cast
 import msgspec
 import structlog
 
-from redaction.shown import MAX_CLEANED, cleaned, cleaned_value, said_by, shown
+from redaction.text import MAX_CLEANED, cleaned, cleaned_value, escaped, message_of
 from redaction.traced import trace_without_values, traced
 
 REPEATS_S = 60.0
 """Seconds between two lines that report how often a line was repeated."""
 MAX_REPEATS = 1_000
-"""Different lines whose repetitions are counted. Beyond that, the least recently seen one is forgotten."""
+"""Different lines whose repetitions are counted. For a further one, the least recently logged one is dropped."""
 
 _encode_lines = msgspec.json.Encoder().encode_lines
 _decode_line = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class Unfailing:
-    """A stream that ignores errors: on a full disk the line is lost, and the answer to the client is not."""
+    """Stream that ignores errors: if the disk is full, lines are lost and requests do not fail."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -49,7 +49,7 @@ class Unfailing:
 
 
 class JsonLines:
-    """A stream that turns lines into JSON objects if they are none: for text that libraries and Python print."""
+    """Stream that converts lines to JSON objects unless they are such: for text that libraries and Python print."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = Unfailing(stream)
@@ -72,7 +72,7 @@ class JsonLines:
 
 
 def line_as_json(line: str, **more: str) -> str:
-    """Return a JSON object as it is, and any other line as one, without secrets and personal data."""
+    """Return a line that is a JSON object unchanged; convert any other to one, without secrets and personal data."""
     with contextlib.suppress(msgspec.DecodeError, UnicodeError):
         _decode_line(line)
         return line
@@ -95,9 +95,9 @@ class LibraryHandler(logging.Handler):
 
 def _message_of(record: logging.LogRecord) -> str:
     if isinstance(record.msg, BaseException):
-        return said_by(record.msg)
+        return message_of(record.msg)
     if isinstance(record.args, tuple):
-        record.args = tuple(said_by(part) if isinstance(part, BaseException) else part for part in record.args)
+        record.args = tuple(message_of(part) if isinstance(part, BaseException) else part for part in record.args)
     try:
         return record.getMessage()
     except Exception:  # arguments that do not fit their text
@@ -105,7 +105,7 @@ def _message_of(record: logging.LogRecord) -> str:
 
 
 class Repeats:
-    """Shows a line once. Its repetitions are counted, and shown as one line per interval.
+    """Processor that logs a line once, and drops and counts its repetitions: one line per interval has their number.
 
     Lines are equal if their texts are; numbers are ignored. For lines of libraries, logger and template are compared.
     """
@@ -120,29 +120,29 @@ class Repeats:
         template = line.pop("template", None)
         kind = {name: line.get(name) for name in ("logger", "exception")} | {"event": template} if template else line
         key = hash(tuple(f"{name}={value}" for name, value in kind.items() if not isinstance(value, int | float)))
-        at, (shown_at, left_out) = time.monotonic(), self._shown.pop(key, (-inf, 0))
+        at, (shown_at, repeats) = time.monotonic(), self._shown.pop(key, (-inf, 0))
         is_repeated = at - shown_at < self._interval_s
-        self._shown[key] = (shown_at, left_out + 1) if is_repeated else (at, 0)
+        self._shown[key] = (shown_at, repeats + 1) if is_repeated else (at, 0)
         if len(self._shown) > MAX_REPEATS:
             del self._shown[next(iter(self._shown))]
         if is_repeated:
             raise structlog.DropEvent
-        if left_out:
-            line["repeated"] = left_out
+        if repeats:
+            line["repeated"] = repeats
         return line
 
 
 def trace_error(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Replace `exc_info` by a trace without values."""
-    given = line.pop("exc_info", None)
-    error = given if isinstance(given, BaseException) else sys.exc_info()[1] if given else None
+    exc_info = line.pop("exc_info", None)
+    error = exc_info if isinstance(exc_info, BaseException) else sys.exc_info()[1] if exc_info else None
     if error is not None:
         line["exception"] = traced(error)
     return line
 
 
 def clean(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Return the line without secrets and addresses."""
+    """Redact secrets and addresses in a line."""
     return {_clean_name(name): value if type(value) is int else cleaned_value(value) for name, value in line.items()}
 
 
@@ -157,13 +157,13 @@ def is_for_people(form: str) -> bool:
     return form == "text" or (form == "auto" and sys.stderr.isatty())
 
 
-def tells(level: str) -> bool:
-    """Return True if this level logs more than faults."""
+def is_verbose(level: str) -> bool:
+    """Return True if this level logs more than warnings and errors."""
     return level in ("debug", "info")
 
 
 class GatheredLine(Protocol):
-    """A line that is collected with others of its kind: a Struct with the fields of the line."""
+    """Line that is written together with others of its kind: a Struct with the fields of the line."""
 
     def readable(self) -> str:
         """Return the line as text for people, without its end."""
@@ -172,13 +172,13 @@ class GatheredLine(Protocol):
 def write_lines(form: str) -> Callable[[Sequence[GatheredLine]], None]:
     """Return a function that writes many lines at once, without the processors. Their values are clean already.
 
-    Each line stays one line, whatever names importers send.
+    Names that importers send cannot break a line in two.
     """
     stream = Unfailing(sys.stderr)
 
     def write(lines: Sequence[GatheredLine]) -> None:
         stream.write(
-            "".join([f"{shown(line.readable())}\n" for line in lines])
+            "".join([f"{escaped(line.readable())}\n" for line in lines])
             if is_for_people(form)
             else _encode_lines(lines).decode()
         )
@@ -187,17 +187,17 @@ def write_lines(form: str) -> Callable[[Sequence[GatheredLine]], None]:
     return write
 
 
-_begun_with = ["warning", "auto"]
+_settings = ["warning", "auto"]
 
 
 def arguments_for_children() -> list[str]:
     """Return the arguments (level, format) of `begin_process` for a child process that logs like this one."""
-    return [*_begun_with]
+    return [*_settings]
 
 
 def form_of_log() -> str:
     """Return the form of this process's log: text, json or auto."""
-    return _begun_with[1]
+    return _settings[1]
 
 
 def begin_process(level: str, form: str = "auto", *, is_role: bool = False) -> None:
@@ -206,7 +206,7 @@ def begin_process(level: str, form: str = "auto", *, is_role: bool = False) -> N
     Another call changes level and form. For a role with the form `json`, all other text on standard error becomes JSON
     objects too.
     """
-    _begun_with[:] = [level, form]
+    _settings[:] = [level, form]
     threshold = getattr(logging, level.upper())
     readable = is_for_people(form)
     stream = sys.stderr._wrapped if isinstance(sys.stderr, JsonLines) else sys.stderr
@@ -229,5 +229,5 @@ def begin_process(level: str, form: str = "auto", *, is_role: bool = False) -> N
     root.setLevel(max(threshold, logging.WARNING))
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     logging.captureWarnings(True)
-    trace_without_values(lambda where, error: structlog.get_logger().critical(where, exc_info=error))
+    trace_without_values(lambda event, error: structlog.get_logger().critical(event, exc_info=error))
     sys.stderr = cast(TextIO, JsonLines(stream)) if is_role and form == "json" else stream

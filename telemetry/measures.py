@@ -1,4 +1,4 @@
-"""Counts and times of the service. They go nowhere until a role installs a listener.
+"""Counts and times of the service. They are dropped until a role installs a listener.
 
 Code that has something to count calls `measures()`, and does not depend on the listener. Values of importers are never
 passed: only routes, codes, states and sizes.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 class Measures:
     """Listener that ignores everything: for verbs, tests, and roles without metrics."""
 
-    def answered(self, method: str, route: str | None, status: int | None, took_s: float) -> None:
+    def answered(self, method: str, route: str | None, status: int | None, duration_s: float) -> None:
         """Count an answer. `route` is None for an unknown path, `status` if the client left before the answer."""
 
     def settle(self) -> None:
@@ -22,7 +22,7 @@ class Measures:
     def accepted(self, mode: str, outcome: str) -> None:
         """Count an accepted account by mode (`create`, `dry_run`) and outcome (`staged`, `replaced`, `unchanged`)."""
 
-    def appended(self, events: int, took_s: float) -> None:
+    def appended(self, events: int, duration_s: float) -> None:
         """Count the events of a transaction, and its time, which includes the wait for the log's lock."""
 
     def message_sent(self, queue: str, streams: int) -> None:
@@ -31,7 +31,7 @@ class Measures:
     def waiting(self, queue: str, messages: int) -> None:
         """Record the number of messages that wait in the queue `queue` for a worker."""
 
-    def processed(self, imports: int, took_s: float) -> None:
+    def processed(self, imports: int, duration_s: float) -> None:
         """Count a batch of imports that a worker has completed, and its time."""
 
     def ended(self, status: str, imports: int) -> None:

@@ -29,7 +29,7 @@ _APPEND_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 400, 800)
 
 
-class _Counted(MultiProcessCollector):
+class _SharedCounts(MultiProcessCollector):
     """Counts of all processes of a folder."""
 
     def collect(self) -> Iterable[Metric]:
@@ -40,35 +40,35 @@ class _Counted(MultiProcessCollector):
 
 
 class PrometheusMeasures(Measures):
-    """Counts everything in metrics with a limited number of labels, whatever strangers send."""
+    """Listener that counts in metrics. The number of label values is limited, since strangers may send any method."""
 
     def __init__(self, role: str) -> None:
         registry = self.registry = CollectorRegistry()
-        ours: Any = {"namespace": "importledger", "registry": registry}
+        common: Any = {"namespace": "importledger", "registry": registry}
         self._role = role
-        self._requests = Counter("requests", "Requests by route and status.", ("method", "route", "status"), **ours)
+        self._requests = Counter("requests", "Requests by route and status.", ("method", "route", "status"), **common)
         self._seconds = Histogram(
-            "request_seconds", "Time until a request was answered.", ("method", "route"), buckets=_SECONDS, **ours
+            "request_seconds", "Time until a request was answered.", ("method", "route"), buckets=_SECONDS, **common
         )
-        self._refused = Counter("refusals", "Requests and lines of bulk bodies refused, by code.", ("code",), **ours)
-        self._accepted = Counter("creates", "Accounts that were taken in.", ("mode", "outcome"), **ours)
-        self._appended = Histogram("append_batch_events", "Events of a transaction.", buckets=_SIZES, **ours)
+        self._refused = Counter("refusals", "Requests and lines of bulk bodies refused, by code.", ("code",), **common)
+        self._accepted = Counter("creates", "Accounts that were accepted.", ("mode", "outcome"), **common)
+        self._appended = Histogram("append_batch_events", "Events of a transaction.", buckets=_SIZES, **common)
         self._append_s = Histogram(
             "append_seconds", "Time of an append, its wait for the log's lock included.",
-            buckets=_APPEND_SECONDS, **ours,
+            buckets=_APPEND_SECONDS, **common,
         )  # fmt: skip
-        self._message_streams = Histogram("bell_streams", "Streams of a message.", ("bell",), buckets=_SIZES, **ours)
+        self._message_streams = Histogram("bell_streams", "Streams of a message.", ("bell",), buckets=_SIZES, **common)
         self._waiting = Gauge(
-            "bell_messages", "Messages that wait for a worker.", ("bell",), multiprocess_mode="mostrecent", **ours
+            "bell_messages", "Messages that wait for a worker.", ("bell",), multiprocess_mode="mostrecent", **common
         )
-        self._processed = Histogram("process_batch_imports", "Imports ended together.", buckets=_SIZES, **ours)
-        self._process_s = Histogram("process_seconds", "Time of such a batch.", buckets=_SECONDS, **ours)
-        self._ended = Counter("imports_ended", "Imports that have ended, by state.", ("status",), **ours)
-        per_role: Any = {"multiprocess_mode": "mostrecent", **ours}
+        self._processed = Histogram("process_batch_imports", "Imports ended together.", buckets=_SIZES, **common)
+        self._process_s = Histogram("process_seconds", "Time of such a batch.", buckets=_SECONDS, **common)
+        self._ended = Counter("imports_ended", "Imports that have ended, by state.", ("status",), **common)
+        per_role: Any = {"multiprocess_mode": "mostrecent", **common}
         self._connections = Gauge("pool_connections", "Connections of a pool.", ("role", "pool", "state"), **per_role)
         self._pool_waiting = Gauge("pool_waiting", "Callers that wait for a connection.", ("role", "pool"), **per_role)
-        self._pool_wait_s = Counter("pool_wait_seconds", "Time spent waiting for one.", ("role", "pool"), **ours)
-        self._pool_errors = Counter("pool_errors", "Waits that ended without one.", ("role", "pool"), **ours)
+        self._pool_wait_s = Counter("pool_wait_seconds", "Time spent waiting for one.", ("role", "pool"), **common)
+        self._pool_errors = Counter("pool_errors", "Waits that ended without one.", ("role", "pool"), **common)
         self._queued = Gauge("append_queue", "Appends that wait for the log's writer.", ("role",), **per_role)
         self._memory = Gauge("process_memory_bytes", "Memory of a role's process.", ("role",), **per_role)
         self._processor = Gauge("process_cpu_seconds", "Processor time of it.", ("role",), **per_role)
@@ -76,16 +76,19 @@ class PrometheusMeasures(Measures):
         self._pool_stats: dict[str, tuple[int, int]] = {}
         self._of_request: dict[tuple[str, str | None, int | None], tuple[Counter, Histogram]] = {}
 
-    def answered(self, method: str, route: str | None, status: int | None, took_s: float) -> None:
-        known = method if method in _METHODS else "other"  # any other method would make a series
-        counted = self._of_request.get((known, route, status))
+    def answered(self, method: str, route: str | None, status: int | None, duration_s: float) -> None:
+        method_label = method if method in _METHODS else "other"  # any other method would make a series
+        counted = self._of_request.get((method_label, route, status))
         if counted is None:
-            named = route or "none"
-            counted = self._requests.labels(known, named, str(status or "none")), self._seconds.labels(known, named)
-            self._of_request[known, route, status] = counted
+            route_label = route or "none"
+            counted = (
+                self._requests.labels(method_label, route_label, str(status or "none")),
+                self._seconds.labels(method_label, route_label),
+            )
+            self._of_request[method_label, route, status] = counted
         requests, seconds = counted
         requests.inc()
-        seconds.observe(took_s)
+        seconds.observe(duration_s)
 
     def settle(self) -> None:
         write_counts()
@@ -99,9 +102,9 @@ class PrometheusMeasures(Measures):
     def accepted(self, mode: str, outcome: str) -> None:
         self._accepted.labels(mode, outcome).inc()
 
-    def appended(self, events: int, took_s: float) -> None:
+    def appended(self, events: int, duration_s: float) -> None:
         self._appended.observe(events)
-        self._append_s.observe(took_s)
+        self._append_s.observe(duration_s)
 
     def message_sent(self, queue: str, streams: int) -> None:
         self._message_streams.labels(queue).observe(streams)
@@ -110,9 +113,9 @@ class PrometheusMeasures(Measures):
     def waiting(self, queue: str, messages: int) -> None:
         self._waiting.labels(queue).set(messages)
 
-    def processed(self, imports: int, took_s: float) -> None:
+    def processed(self, imports: int, duration_s: float) -> None:
         self._processed.observe(imports)
-        self._process_s.observe(took_s)
+        self._process_s.observe(duration_s)
         self.settle()
 
     def ended(self, status: str, imports: int) -> None:
@@ -151,13 +154,13 @@ def begin_measures(role: str, *, is_shared: bool) -> PrometheusMeasures:
 
 
 def exposed(measures: PrometheusMeasures, shared: Path | None) -> CollectorRegistry:
-    """Return all metrics: of every process that shares the folder, or of this one."""
+    """Return the registry of all metrics: those of every process that shares the folder, or of this process."""
     if shared is None:
         PlatformCollector(registry=measures.registry)
         ProcessCollector(registry=measures.registry)
         return measures.registry
     registry = CollectorRegistry()
-    _Counted(registry, str(shared))  # type: ignore[no-untyped-call]
+    _SharedCounts(registry, str(shared))  # type: ignore[no-untyped-call]
     return registry
 
 
@@ -169,7 +172,7 @@ def _resident_bytes() -> int:
         return peak if sys.platform == "darwin" else peak * 1024
 
 
-def shown_as(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
+def encoded_metrics(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
     """Return the metrics as text and their media type, for an Accept header."""
     encode, media = choose_encoder(accept)
     return encode(registry), media

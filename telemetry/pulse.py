@@ -1,4 +1,4 @@
-"""Read the state of pools and queues for metrics, at an interval and in a thread of its own."""
+"""Thread that reads the state of pools and queues for metrics, at an interval."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -13,12 +13,12 @@ EVERY_S = 5.0
 logger = structlog.get_logger()
 
 
-def start_pulse(looks: Sequence[Callable[[], None]], stop: threading.Event) -> threading.Thread:
+def start_pulse(collectors: Sequence[Callable[[], None]], stop: threading.Event) -> threading.Thread:
     """Call each function now, and every few seconds until `stop` is set."""
 
-    def look() -> None:
+    def collect() -> None:
         while True:
-            for report in looks:
+            for report in collectors:
                 try:
                     report()
                 except Exception as error:  # the failure itself is reported elsewhere
@@ -26,4 +26,4 @@ def start_pulse(looks: Sequence[Callable[[], None]], stop: threading.Event) -> t
             if stop.wait(EVERY_S):
                 return
 
-    return supervision.thread("pulse", look, stop)
+    return supervision.thread("pulse", collect, stop)

@@ -18,7 +18,7 @@ class _Handler(WSGIRequestHandler):
     timeout = CLIENT_TIMEOUT_S
 
     def log_message(self, *_: Any) -> None:
-        """Log nothing: scrapes are no requests of users."""
+        """Log nothing: scrapes are not requests of users."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -48,10 +48,10 @@ def serve_metrics(listening: Sequence[socket.socket], expose: Expose) -> None:
         start_response("200 OK", [("Content-Type", media), ("Content-Length", str(len(body)))])
         return [] if method == "HEAD" else [body]
 
-    serve_beside(listening, "metrics", answer)
+    serve_in_threads(listening, "metrics", answer)
 
 
-def serve_beside(listening: Sequence[socket.socket], name: str, answer: Callable[..., Iterable[bytes]]) -> None:
+def serve_in_threads(listening: Sequence[socket.socket], name: str, answer: Callable[..., Iterable[bytes]]) -> None:
     """Answer on these sockets by a WSGI application, in threads of this name, until the process ends."""
     for opened in listening:
         server = _Server(opened)

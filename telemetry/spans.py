@@ -28,21 +28,21 @@ class Spans:
 
     @contextmanager
     def of_work(self, name: str, traceparents: Sequence[str]) -> Iterator[str]:
-        """Put a span around the block, linked to these trace contexts. Yields its `traceparent`, "" without a span."""
+        """Record a span for the block, linked to these trace contexts. Yields its `traceparent`, "" without a span."""
         yield ""
 
     def close(self) -> None:
         """Send the spans that have not been sent."""
 
 
-_keeping = [Spans()]
+_installed = [Spans()]
 
 
 def spans() -> Spans:
     """Return the recorder of this process."""
-    return _keeping[0]
+    return _installed[0]
 
 
-def trace_with(keeper: Spans) -> None:
+def trace_with(recorder: Spans) -> None:
     """Install the recorder of this process. For entry points, once."""
-    _keeping[0] = keeper
+    _installed[0] = recorder

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import msgspec
 import structlog
 
-from redaction.shown import said_by
+from redaction.text import message_of
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
 LOGGED_EVERY_S = 60.0
@@ -25,7 +25,7 @@ logger = structlog.get_logger()
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):
-    """Work that has failed and has not succeeded since."""
+    """Work that has failed and has not succeeded since. `name` is that of the work, `error` the last error."""
 
     name: str
     error: str
@@ -43,7 +43,7 @@ class _Failing(msgspec.Struct):
 
 
 class Supervision:
-    """Work of this process, and its failures. Thread-safe."""
+    """Runs work of this process again after failures, and records the failures. Thread-safe."""
 
     def __init__(self) -> None:
         self._failing: dict[str, _Failing] = {}
@@ -74,7 +74,7 @@ class Supervision:
     def task(self, name: str, work: Callable[[], Awaitable[None]]) -> "asyncio.Task[None]":
         """Start a task of the running loop that does the work until it returns, or is cancelled."""
 
-        async def keep() -> None:
+        async def run_until_done() -> None:
             while True:
                 try:
                     await work()
@@ -84,7 +84,7 @@ class Supervision:
                     self.works(name)
                     return
 
-        return asyncio.create_task(keep(), name=name)
+        return asyncio.create_task(run_until_done(), name=name)
 
     @contextmanager
     def part(self, name: str, *, passes: Callable[[Exception], bool]) -> Iterator[None]:
@@ -106,11 +106,11 @@ class Supervision:
 
         `is_waiting`: the work only waits for a server that is away. `is_logged`: the caller has logged the failure.
         """
-        now, text = time.monotonic(), said_by(error)
+        now, text = time.monotonic(), message_of(error)
         if is_waiting:  # the kind of error adds nothing then
             text = text.removeprefix(f"{type(error).__name__}: ")
         with self._lock:
-            before = self._known(name)
+            before = self._current(name)
             times = before.trouble.times + 1 if before else 1
             trouble = Trouble(name=name, error=text, times=times, is_waiting=is_waiting)
             pause_s = min(FIRST_PAUSE_S * 2.0 ** min(times - 1, 10), LONGEST_PAUSE_S)
@@ -121,7 +121,7 @@ class Supervision:
         if is_new:
             self.changed.set()
         if is_due and is_waiting:
-            logger.warning(f"{name} waits", reason=text, times=times)
+            logger.warning(f"{name} waits for a server", reason=text, times=times)
         elif is_due:
             logger.error("work failed", work=name, reason=text, times=times, exc_info=error if is_new else None)
         return pause_s
@@ -135,7 +135,7 @@ class Supervision:
                 self.changed.set()
                 logger.info("work succeeds again", work=name, times=failing.trouble.times)
 
-    def waits_no_more(self, name: str) -> None:
+    def stopped_waiting(self, name: str) -> None:
         """Record that the server for which the work has waited answers again."""
         failing = self._failing.get(name)
         if failing is not None and failing.trouble.is_waiting:
@@ -149,9 +149,9 @@ class Supervision:
     def troubles(self) -> list[Trouble]:
         """Return the present troubles, sorted by name."""
         with self._lock:
-            return [failing.trouble for name in sorted(self._failing) if (failing := self._known(name)) is not None]
+            return [failing.trouble for name in sorted(self._failing) if (failing := self._current(name)) is not None]
 
-    def _known(self, name: str) -> _Failing | None:
+    def _current(self, name: str) -> _Failing | None:
         failing = self._failing.get(name)
         if failing is not None and time.monotonic() - failing.failed_at > FORGOTTEN_AFTER_S:
             return None

@@ -16,17 +16,17 @@ PACKAGES = ("api", "workers", "cli", "projections", "eventstore", "embedded", "m
 
 @pytest.mark.promise("one-judge-api-worker")
 def test_whoever_judges_an_account_calls_the_same_function() -> None:
-    """The rules of the market are asked in one place, and nobody has a `judge` of their own."""
+    """The rules of the market are asked in one place, and nobody has a `check_submission` of their own."""
     asking, judging = set(), set()
     for package in PACKAGES:
         for file in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(file.read_text())):
                 if isinstance(node, ast.Call) and ast.unparse(node.func) in ASKING:
                     asking.add(str(file.relative_to(ROOT)))
-                if isinstance(node, ast.FunctionDef) and node.name in ("judge", "judge_in_steps"):
+                if isinstance(node, ast.FunctionDef) and node.name in ("check_submission", "check_submission_in_steps"):
                     judging.add(str(file.relative_to(ROOT)))
-    assert asking - {"market/__init__.py"} == {"market/judging.py"}
-    assert judging == {"market/judging.py"}
+    assert asking - {"market/__init__.py"} == {"market/submission_check.py"}
+    assert judging == {"market/submission_check.py"}
 
 
 @pytest.mark.promise("description-200-201-gain")

@@ -17,9 +17,9 @@ import dramatiq
 import msgspec
 from dramatiq.brokers.stub import StubBroker
 
-from system.alone import without
+from system.hidden_imports import hiding
 
-with without("opentelemetry"):
+with hiding("opentelemetry"):
     import redis
     from dramatiq.brokers.redis import RedisBroker
     from redis.backoff import ExponentialBackoff

@@ -12,7 +12,7 @@ from psycopg import Connection
 
 from eventstore.aggregates.import_process import IMPORT_PROCESS, ImportStaged
 from eventstore.log import follow
-from system.processors import HIGH, ProcessorPressure
+from system.processors import HIGH_PRESSURE, ProcessorPressure
 
 CHECK_EVERY_S = 0.15
 WINDOW_S = 0.5
@@ -47,7 +47,7 @@ class Intake:
             self._heads.append((at, head))
             while len(self._heads) > 1 and at - self._heads[1][0] >= WINDOW_S:
                 self._heads.popleft()
-            is_short = self._pressure.share() > HIGH
+            is_short = self._pressure.share() > HIGH_PRESSURE
             self._has_priority = is_short and self._many_arrive(connection)
         return self._has_priority
 

@@ -111,7 +111,7 @@ def change_user(
 ) -> bool:
     """Execute a command on a user, and write its rows in the same transaction. Return False if nothing changed."""
 
-    def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+    def write_rows(connection: Connection[Any], events: Sequence[Recorded]) -> None:
         write(connection)
         if isinstance(command, DisableUser | EndSessions | EraseUser):
             end_sessions(connection, user_id)
@@ -119,7 +119,7 @@ def change_user(
             delete_user_details(connection, user_id)
             delete_reasons_of_user(connection, user_id)
 
-    return ledger.execute(stream_of(user_id), command, at=now(), by=by, beside=beside) is not None
+    return ledger.execute(stream_of(user_id), command, at=now(), by=by, write_rows=write_rows) is not None
 
 
 def new_link(ledger: Ledger, user_id: str, *, by: str) -> SignInLink:

@@ -1,8 +1,8 @@
 """Check the address of Redis in the settings."""
 
-from system.alone import without
+from system.hidden_imports import hiding
 
-with without("opentelemetry"):
+with hiding("opentelemetry"):
     import redis
     from redis.connection import parse_url
 

@@ -17,7 +17,7 @@ import structlog
 from api.access.directory import Key
 from api.http.status_codes import ApiError
 from schemas.sentence import Sentence
-from system.alone import without
+from system.hidden_imports import hiding
 
 MAX_LOCAL_KEYS = 10_000
 TIMEOUT_S = 0.1
@@ -116,7 +116,7 @@ class RateLimit:
     @cached_property
     def _script(self) -> tuple[Any, type[Exception]]:
         """The Lua script as a function, and the base class of Redis errors. Imported late: few keys have a rate."""
-        with without("opentelemetry"):
+        with hiding("opentelemetry"):
             import redis.asyncio
 
         options = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S}

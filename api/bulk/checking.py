@@ -14,8 +14,8 @@ from api.intake.staging import UNKNOWN_SUPPLIER, staging_of, warnings_of
 from eventstore.aggregates.import_process import StageImport
 from eventstore.aggregates.run import Mode
 from eventstore.log.payloads import Payload
-from market.judging import Occasion, Terms, judge
-from projections.views.search_at_once import noted_of
+from market.submission_check import Occasion, Terms, check_submission
+from projections.views.search_at_once import view_values_of
 from schemas.base import Problem
 from schemas.reading.problems import MAX_PROBLEMS, bounded
 from schemas.reading.shape import NotJson
@@ -100,16 +100,18 @@ def check_line(line: bytes, request: CheckRequest, limit: int = MAX_PROBLEMS) ->
     if request.mode == "dry_run":
         task = msgspec.structs.replace(submission.task, is_dry_run=True)
         submission = msgspec.structs.replace(submission, task=task)
-    judgement = judge(submission, request.terms.get(supplier, Terms()), request.at, occasion)
-    warnings = warnings_of(judgement)[:limit]
+    submission_check = check_submission(submission, request.terms.get(supplier, Terms()), request.at, occasion)
+    warnings = warnings_of(submission_check)[:limit]
     if supplier and supplier not in request.terms:
-        return _refused("", external, [UNKNOWN_SUPPLIER, *judgement.problems], (), limit)
-    if judgement.problems:
-        return _refused(supplier, external, judgement.problems, warnings, limit)
+        return _refused("", external, [UNKNOWN_SUPPLIER, *submission_check.problems], (), limit)
+    if submission_check.problems:
+        return _refused(supplier, external, submission_check.problems, warnings, limit)
     if request.mode == "validate":
         return CheckedLine(supplier, external, "", (), warnings)
-    payload = Payload.of(line, noted_of(line, account))
-    return CheckedLine(supplier, external, "", (), warnings, staging_of(judgement, payload, request.run), payload)
+    payload = Payload.of(line, view_values_of(line, account))
+    return CheckedLine(
+        supplier, external, "", (), warnings, staging_of(submission_check, payload, request.run), payload
+    )
 
 
 def _refused(

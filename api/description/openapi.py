@@ -62,12 +62,15 @@ class Refusal(msgspec.Struct, kw_only=True):
 
 
 class Problems(Refusal, kw_only=True):
-    """A refusal; with `errors` where the content is refused. Accounts have the same as a tree, too."""
+    """Refusal of a request. If the content is refused, `errors` lists its problems.
+
+    Answers of the account endpoints also have the problems as members named like the fields, nested like the account.
+    """
 
     errors: list[Problem] | UnsetType = UNSET
     """Every problem (Fehler), in the order of the fields."""
     errors_truncated: bool | UnsetType = UNSET
-    """True when there are more problems than are listed (gekürzt); the last entry says how many."""
+    """True if there are more problems than listed (gekürzt); the last entry has the number of the others."""
 
 
 class AlreadyImported(msgspec.Struct, kw_only=True):

@@ -6,8 +6,8 @@ from api.description.catalogue import CATALOGUE
 from market import RULES
 from schemas.account import Account
 from schemas.base import Problem, code_and_path
+from schemas.reading.documented_paths import documented_path, path_pattern
 from schemas.reading.field_names import named
-from schemas.reading.places import documented_path, place_of
 from schemas.sentence import Sentence, german_of
 from schemas.status import AnyImportStatus
 
@@ -23,7 +23,7 @@ _UNKNOWN = Sentence("The catalogue does not know this code.", "Der Katalog kennt
 def problem_of(name: str) -> Problem:
     """Return the problem for a code@path of the log, with its sentence and without values. Pure."""
     code, attr = code_and_path(name)
-    sentence = _OF_RULE.get((code, place_of(attr))) or named(_OF_CODE.get(code, _UNKNOWN), Account, attr.split("."))
+    sentence = _OF_RULE.get((code, path_pattern(attr))) or named(_OF_CODE.get(code, _UNKNOWN), Account, attr.split("."))
     return Problem(documented_path(attr or "non_field_errors"), code, sentence)
 
 

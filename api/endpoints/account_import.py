@@ -35,11 +35,11 @@ from eventstore.aggregates.run import Mode
 from eventstore.clock import now
 from eventstore.errors import AlreadyImported, ImportInProgress, VersionConflict
 from eventstore.log.payloads import Payload
-from market.judging import Judgement, Occasion, Terms, judge_in_steps
-from projections.queries.history import status_then
-from projections.queries.missing_documents import misses_documents, naming_documents
+from market.submission_check import Occasion, SubmissionCheck, Terms, check_submission_in_steps
+from projections.queries.history import status_as_of
+from projections.queries.missing_documents import misses_documents, with_missing_documents
 from projections.views.import_supplier import KnownSupplier
-from projections.views.search_at_once import noted_of
+from projections.views.search_at_once import view_values_of
 from schemas.account import WrappedAccount
 from schemas.base import Problem
 from schemas.sentence import Sentence
@@ -109,12 +109,12 @@ class AccountImport(Endpoint):
         if upto is None:
             status = await self._statuses.read((supplier, external))
         else:
-            status = await read(self._pool, status_then, supplier, external, upto)
+            status = await read(self._pool, status_as_of, supplier, external, upto)
         if status is None:
             raise not_found()
         await self._acknowledgements.confirm(status.modified_at)
         if misses_documents(status):
-            named = await in_thread(naming_documents, self._ledger, supplier, {external: status})
+            named = await in_thread(with_missing_documents, self._ledger, supplier, {external: status})
             status = named[external]
         return (
             json_response(status) if status.latest_error is None else localised_response(request, with_sentence(status))
@@ -156,7 +156,7 @@ class AccountImport(Endpoint):
         existing = await self._statuses.read((staging.supplier, staging.external))
         return body(existing.status if existing is not None else "PENDING", "unchanged")
 
-    async def _accepted(self, call: Call, occasion: Occasion, convert: Callable[[Judgement], T]) -> T:
+    async def _accepted(self, call: Call, occasion: Occasion, convert: Callable[[SubmissionCheck], T]) -> T:
         """Check a body, and return the result of `convert` for an accepted account. Raises NotValid, Refused.
 
         The body of an account that is to be created is dropped: `convert` returns all that is needed of it.
@@ -176,7 +176,7 @@ class AccountImport(Endpoint):
         return result
 
     def _check(
-        self, call: Call, occasion: Occasion, convert: Callable[[Judgement], T], *, is_refreshed: bool = False
+        self, call: Call, occasion: Occasion, convert: Callable[[SubmissionCheck], T], *, is_refreshed: bool = False
     ) -> Steps["T | _Refusal | None"]:
         """Check a body in steps, and return a refusal, or the result of `convert` for an accepted account.
 
@@ -197,15 +197,15 @@ class AccountImport(Endpoint):
             code = account.import_supplier if supplier is not None else call.key.only_supplier
             call.note_account(code, typed_number(call.body))
         terms = supplier.terms if supplier is not None else Terms()
-        judgement = yield from judge_in_steps(submission, terms, now(), occasion)
-        problems = judgement.problems
+        submission_check = yield from check_submission_in_steps(submission, terms, now(), occasion)
+        problems = submission_check.problems
         if supplier is None and submission.states("import_supplier"):
             problems = (UNKNOWN_SUPPLIER, *problems)
         is_ongoing = supplier is None or supplier.status == "ongoing" or occasion is not Occasion.CREATE
         if problems or not is_ongoing:
             return _Refusal(supplier, external, problems)
         yield
-        return convert(judgement)
+        return convert(submission_check)
 
     async def _answer_to(self, refusal: "_Refusal", occasion: Occasion) -> NotValid:
         """Return the refusal that comes first in the order of the module's docstring.
@@ -249,11 +249,13 @@ class _Staging(msgspec.Struct, frozen=True):
     warnings: tuple[Problem, ...]
 
 
-def _staging_of(body: bytes, run: str, judgement: Judgement) -> _Staging:
-    account = judgement.submission.account
-    payload = Payload.of(body, noted_of(body, account))
-    command = staging_of(judgement, payload, run)
-    return _Staging(account.import_supplier, account.external_account_number, command, payload, warnings_of(judgement))
+def _staging_of(body: bytes, run: str, submission_check: SubmissionCheck) -> _Staging:
+    account = submission_check.submission.account
+    payload = Payload.of(body, view_values_of(body, account))
+    command = staging_of(submission_check, payload, run)
+    return _Staging(
+        account.import_supplier, account.external_account_number, command, payload, warnings_of(submission_check)
+    )
 
 
 def _mode_of(command: StageImport) -> Mode:

@@ -109,7 +109,7 @@ class AccountWork(BatchWork):
 
     def _read_states(self, items: Sequence[AccountItem]) -> None:
         """Read the states of the items' accounts. An item whose bytes were accepted before is a replay."""
-        states = self._ledger.look_at({item.stream for item in items})
+        states = self._ledger.try_load({item.stream for item in items})
         for item in items:
             item.before = before = states[item.stream]
             if isinstance(before, Loaded) and before.version and item.line.body is not None:

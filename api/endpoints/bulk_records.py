@@ -21,7 +21,7 @@ from eventstore.aggregates.post_account import RecordDiffers
 from eventstore.clock import now
 from eventstore.errors import AccountErased, Refused
 from eventstore.log.ledger import Decision, Loaded
-from market.judging import Terms
+from market.submission_check import Terms
 from projections.platform.change import changing
 from projections.views.import_supplier import KnownSupplier
 from schemas.base import Problem
@@ -127,7 +127,7 @@ class RecordWork(BatchWork):
 
     def _settled(self, prepared: Batch) -> list[Receipt]:
         valid = [item for item in prepared.items if not item.problems]
-        accounts = self._ledger.look_at({stream_of(item.supplier, item.external) for item in valid})
+        accounts = self._ledger.try_load({stream_of(item.supplier, item.external) for item in valid})
         for item in valid:
             account = accounts[stream_of(item.supplier, item.external)]
             state = account.state if isinstance(account, Loaded) else ImportProcess()
@@ -158,7 +158,7 @@ class RecordWork(BatchWork):
                 at=now(),
                 by=self._call.by,
                 payloads=payloads,
-                beside=changing(lambda recorded: changes[recorded.stream](recorded)),
+                write_rows=changing(lambda recorded: changes[recorded.stream](recorded)),
             )
         except AccountErased as erased:
             if len(items) == 1:
@@ -182,7 +182,7 @@ class RecordWork(BatchWork):
                 at=now(),
                 by=self._call.by,
                 payload=attached.payload,
-                beside=changing(attached.change),
+                write_rows=changing(attached.change),
             )
         except Refused as refusal:
             return Decision(attached.stream, None, refusal=refusal)

@@ -24,7 +24,7 @@ from eventstore.log.store_errors import is_disk_full
 from eventstore.operations.fitness import REPLICATED
 from eventstore.operations.migrate import NEWEST
 from projections.auxiliary.troubles import ReportedTrouble, read_troubles
-from redaction.shown import cleaned
+from redaction.text import cleaned
 from schemas.base import Wire
 from schemas.sentence import Sentence
 

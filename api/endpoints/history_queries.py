@@ -29,7 +29,7 @@ from projections.queries.history import (
 )
 from schemas.base import Problem
 from schemas.difference import FieldChange, bounded_difference
-from schemas.reading.work import COMPARED
+from schemas.reading.work import COMPARISON_BOUNDS
 from schemas.sentence import Sentence
 
 AS_OF = Parameter(
@@ -105,7 +105,9 @@ class HistoryQueries(Endpoint):
             if digest is None:
                 raise query_not_valid(Problem(name, "invalid_choice", _NO_VERSION))
             bodies.append(await self._payload(stream_of(supplier, external), digest))
-        compared = await run_on_body(max(bodies, key=len), bounded_difference, *bodies, COMPARED, MAX_ANSWER_BYTES)
+        compared = await run_on_body(
+            max(bodies, key=len), bounded_difference, *bodies, COMPARISON_BOUNDS, MAX_ANSWER_BYTES
+        )
         return JsonResponse(compared, 200)
 
     async def _parameters(self, request: Request) -> tuple[str, str, int | None]:

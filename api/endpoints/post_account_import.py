@@ -26,7 +26,7 @@ from api.services import Endpoint, Services
 from eventstore.aggregates.post_account import RecordDiffers
 from eventstore.clock import now
 from eventstore.errors import Refused
-from market.judging import Terms
+from market.submission_check import Terms
 from projections.platform.change import changing
 from schemas.base import Problem
 from schemas.delivery_note import DeliveryNoteImport
@@ -122,7 +122,7 @@ class PostAccountImport(Endpoint):
             by=call.by,
             payload=attached.payload,
             answer=call.answer(201, body),
-            beside=changing(attached.change),
+            write_rows=changing(attached.change),
         )
         try:
             try:

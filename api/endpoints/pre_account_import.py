@@ -87,7 +87,7 @@ class PreAccountImport(Endpoint):
             by=call.by,
             payload=payload,
             answer=answer,
-            beside=changing(change),
+            write_rows=changing(change),
         )
         if imported is None:
             return JsonResponse(await in_thread(self._stored, stream), 200)
@@ -162,7 +162,7 @@ class PreAccountImport(Endpoint):
             payloads=payloads,
             answer=answer,
             is_all_or_nothing=True,
-            beside=changing(lambda recorded: price_sheet_change(sheet_of[recorded.stream], recorded)),
+            write_rows=changing(lambda recorded: price_sheet_change(sheet_of[recorded.stream], recorded)),
         )
         return [
             _at(index_of[outcome.stream], "document_number", outcome.refusal.code, sentence_of(outcome.refusal))

@@ -27,7 +27,7 @@ from api.operation import STATUS, operation
 from api.services import Endpoint
 from eventstore.clock import now
 from eventstore.proof.statement import StatementRefused, signed_statement
-from projections.platform.totals import COMMON, LEFT_OUT, Totals, unequal_totals
+from projections.platform.totals import COMMON, UNUSED_CONTENT, Totals, unequal_totals
 from projections.queries.reconciliation import (
     MAX_OPEN,
     QUIET_S,
@@ -35,7 +35,7 @@ from projections.queries.reconciliation import (
     TooManyReconciliations,
     cancel,
     note_delivery,
-    why_quiet,
+    reason_no_progress,
 )
 from projections.queries.reconciliation import (
     request as request_job,
@@ -103,7 +103,7 @@ class Reconciling(Endpoint):
         """Cancel the job that computes a run's totals, and delete its result."""
         state = await known_run(self._pool, request)
         await call.confirm()
-        cancelled = await read(self._pool, cancel, *state.named)
+        cancelled = await read(self._pool, cancel, *state.key)
         if cancelled is None:
             raise not_found()
         return json_response(_progress(cancelled))
@@ -168,10 +168,10 @@ class Reconciling(Endpoint):
                 await read(self._pool, note_delivery, job.job)
                 return msgspec.json.decode(job.totals, type=Totals)
             if job.has_ended:
-                await read(self._pool, cancel, *state.named)
+                await read(self._pool, cancel, *state.key)
                 raise ApiError(503, _FAILED, headers={"Retry-After": "60"})
             if time.monotonic() > deadline:
-                why = await read(self._pool, why_quiet) if job.quiet_s > QUIET_S else None
+                why = await read(self._pool, reason_no_progress) if job.quiet_s > QUIET_S else None
                 return _progress(job, why or "")
             await asyncio.sleep(CHECK_EVERY_S)
 
@@ -183,11 +183,11 @@ class Reconciling(Endpoint):
 
     @staticmethod
     async def _requested(connection: AsyncConnection[Any], state: RunState) -> Reconciliation:
-        return await request_job(connection, *state.named, reached=state.position, accounts=state.record.total)
+        return await request_job(connection, *state.key, reached=state.position, accounts=state.record.total)
 
     async def _record(self, state: RunState, totals: Totals) -> dict[str, Any]:
         """Return the totals of the run with its present state."""
-        supplier, run = state.named
+        supplier, run = state.key
         again = await read(self._pool, run_state, supplier, run) or state
         entry = await self._directory.supplier(supplier)
         return {
@@ -223,7 +223,7 @@ def source_manifest(body: bytes) -> dict[str, Any]:
         raise NotJson(DEEP_BODY)
     if not isinstance(manifest, dict):
         raise run_not_valid(_NO_OBJECT)
-    places = (manifest.get(name) for name in ("by_ledger", "paths", *LEFT_OUT))
+    places = (manifest.get(name) for name in ("by_ledger", "paths", *UNUSED_CONTENT))
     if sum(len(place) for place in places if isinstance(place, dict | list)) > MAX_MANIFEST_PLACES:
         raise ApiError(413, _TOO_MANY_PLACES)
     return manifest

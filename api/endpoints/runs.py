@@ -29,7 +29,7 @@ from api.operation import EVENTS, STATUS, V2, Parameter, operation
 from api.services import Endpoint, Services
 from eventstore.aggregates.import_process import STATUSES
 from eventstore.clock import now
-from projections.views.import_run import RunPlace, RunState, is_up, run_imports, run_state, runs_page
+from projections.views.import_run import RunSortKey, RunState, is_caught_up, run_imports, run_state, runs_page
 from schemas.base import Problem
 from schemas.run import RunImport, RunRecord
 from schemas.sentence import Sentence
@@ -63,7 +63,7 @@ async def known_run(pool: AsyncConnectionPool, request: Request) -> RunState:
     state = await read(pool, run_state, supplier, run)
     deadline = time.monotonic() + LATE_S
     while state is None and time.monotonic() < deadline:  # the run may have just begun
-        if is_late := not await read(pool, is_up):
+        if is_late := not await read(pool, is_caught_up):
             await asyncio.sleep(0.1)
         state = await read(pool, run_state, supplier, run)
         if not is_late:
@@ -135,10 +135,10 @@ class Runs(Endpoint):
         state = await known_run(self._pool, request)
         status = _STATUS.read(request)
         language = language_of(request)
-        supplier, run = state.named
+        supplier, run = state.key
         query = partial(run_imports, supplier=supplier, run=run, status=status)
         text_format = ListFormat(media_type="application/x-ndjson", encode=partial(_lines, language))
-        start: RunPlace = (0, "")
+        start: RunSortKey = (0, "")
         return await self._lists.answer(call, query, start, text_format, language_headers(language))
 
     async def _events(
@@ -159,8 +159,12 @@ class Runs(Endpoint):
                 if str(state.position) != last_event_id:
                     last_event_id, silent_since = str(state.position), time.monotonic()
                     yield _event("progress", state)
-                if not state.is_waiting and now() - state.record.last_at > QUIET and await read(self._pool, is_up):
-                    reread = await read(self._pool, run_state, *state.named)
+                if (
+                    not state.is_waiting
+                    and now() - state.record.last_at > QUIET
+                    and await read(self._pool, is_caught_up)
+                ):
+                    reread = await read(self._pool, run_state, *state.key)
                     if reread is not None and reread.position == state.position:
                         yield _event("finished", state)
                         return
@@ -168,7 +172,7 @@ class Runs(Endpoint):
                     silent_since = time.monotonic()
                     yield None
                 await asyncio.sleep(EVERY_S)
-                newer = await read(self._pool, run_state, *state.named)
+                newer = await read(self._pool, run_state, *state.key)
                 state = newer or state
 
 

@@ -18,15 +18,15 @@ from api.http.responses import json_response, localised_response
 from api.operation import STATUS, V1, V2, Parameter, operation
 from api.services import Endpoint
 from eventstore.aggregates.import_process import STATUSES
-from projections.queries.missing_documents import misses_documents, naming_documents
-from projections.views.account_search import MAX_FOUND, found_accounts
+from projections.queries.missing_documents import misses_documents, with_missing_documents
+from projections.views.account_search import MAX_FOUND, search_accounts
 from projections.views.error_statistics import supplier_errors
 from projections.views.import_progress import supplier_progress
 from projections.views.import_status import (
     ALL_STATES,
     IMPORTED_STATES,
     PENDING_STATES,
-    Wanted,
+    ImportFilter,
     import_list,
     imports_page,
     transfer_status,
@@ -91,7 +91,7 @@ _AFTER = Parameter(
     schema={"type": "integer", "minimum": 0, "maximum": 10**18},
     default=0,
 )
-LIMIT = limit_of(MAX_LISTED, Wanted().limit)
+LIMIT = limit_of(MAX_LISTED, ImportFilter().limit)
 _FOUND_AFTER = Parameter(
     name="after",
     description="End of the previous page, from its link.",
@@ -196,7 +196,7 @@ class SupportQueries(Endpoint):
             if not key.may_touch(search.supplier):
                 return json_response([])
             suppliers = frozenset((search.supplier,))
-        query = partial(found_accounts, after=after, limit=limit)
+        query = partial(search_accounts, after=after, limit=limit)
         try:
             page = await read(self._pool, query, text, None if suppliers is None else list(suppliers))
         except ValueError as error:
@@ -215,7 +215,7 @@ class SupportQueries(Endpoint):
         """List a supplier's imports by status and error code, in order of creation, in pages."""
         supplier = await self._supplier(request)
         code = _ERROR_CODE.read(request)
-        filters = Wanted(
+        filters = ImportFilter(
             status=_STATUS.read(request),
             code=code,
             is_problem=code not in _OF_IMPORTS,
@@ -225,7 +225,7 @@ class SupportQueries(Endpoint):
         page = await read(self._pool, imports_page, supplier, filters)
         statuses = {record.external_account_number: record for record in page.imports}
         if any(map(misses_documents, page.imports)):
-            statuses = await in_thread(naming_documents, self._ledger, supplier, statuses)
+            statuses = await in_thread(with_missing_documents, self._ledger, supplier, statuses)
         records = [with_sentence(record) for record in statuses.values()]
         return localised_response(request, records, headers=next_page(request, page.next_after))
 

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from api.http.limits import MAX_AT_ONCE_BYTES, MAX_BATCH_BODIES, MAX_MEDIUM_BYTES
-from system.steps import Steps, to_the_end
+from system.steps import Steps, finish_steps
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ async def run_steps(body: bytes, steps: Steps[T]) -> T:
     """
     loop = asyncio.get_running_loop()
     if len(body) > MAX_AT_ONCE_BYTES:
-        return await loop.run_in_executor(_medium if len(body) <= MAX_MEDIUM_BYTES else _large, to_the_end, steps)
+        return await loop.run_in_executor(_medium if len(body) <= MAX_MEDIUM_BYTES else _large, finish_steps, steps)
     queue = _queues.get(loop)
     if queue is None:
         queue = _queues[loop] = _StepQueue(loop)

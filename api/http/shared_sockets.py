@@ -51,7 +51,7 @@ class SharingServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._counts is not None:
-            self._counts.leave()
+            self._counts.clear()
         for listener in self._listeners:
             await listener.stop()
         await super().shutdown(sockets)
@@ -69,8 +69,8 @@ class SharingServer(uvicorn.Server):
         if self._counts is None:
             return False
         count = len(self.server_state.connections) + connecting
-        self._counts.tell(count)
-        fewest = self._counts.least_of_others()
+        self._counts.write(count)
+        fewest = self._counts.min_of_others()
         return fewest is not None and count > fewest
 
 

@@ -14,9 +14,9 @@ from eventstore.clock import now
 from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
-from market.judging import MAX_NAMES_KEPT, Terms, without_dropped
 from market.post_account import POST_ACCOUNT_BOOKS
 from market.rule import Severity
+from market.submission_check import MAX_PROBLEM_NAMES, Terms, without_dropped
 from projections.platform.change import PlatformChange, record_change
 from schemas.base import Problem, Wire
 from schemas.delivery_note import DeliveryNoteImport
@@ -113,7 +113,7 @@ class RecordImports:
             content_sha256=content,
             cancellation_sha256=cancellation,
             is_cancelled=getattr(record, "cancelled", False) is True,
-            dropped_fields=tuple(dropped[:MAX_NAMES_KEPT]),
+            dropped_fields=tuple(dropped[:MAX_PROBLEM_NAMES]),
         )
         return Attached(stream, command, record, payload, account_number)
 

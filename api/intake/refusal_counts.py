@@ -9,7 +9,7 @@ from eventstore.aggregates.run import CountRefusals, refusals_stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from schemas.base import Problem, problem_name
-from schemas.reading.places import place_of
+from schemas.reading.documented_paths import path_pattern
 
 INTERVAL_S = 60.0
 MAX_PLACES = 500
@@ -21,7 +21,7 @@ def places_of(problems: Iterable[Problem]) -> set[str]:
 
     A place is the path of a field, with [] instead of the index of an item.
     """
-    return {problem_name(problem.code, place_of(problem.attr)) for problem in problems}
+    return {problem_name(problem.code, path_pattern(problem.attr)) for problem in problems}
 
 
 class RefusalCounts(CountAppends):

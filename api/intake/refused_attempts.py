@@ -18,7 +18,7 @@ from eventstore.errors import LedgerError
 from eventstore.log.ledger import Ledger
 from projections.auxiliary.refused_attempts import MAX_PATH, MAX_PROBLEMS, Attempt, write_attempts
 from schemas.base import Problem, problem_name
-from schemas.reading.places import documented_path
+from schemas.reading.documented_paths import documented_path
 
 INTERVAL_S = 1.0
 ROOM = 2_000

@@ -3,7 +3,7 @@
 import market
 from eventstore.aggregates.import_process import StageImport
 from eventstore.log.payloads import Payload
-from market.judging import MAX_NAMES_KEPT, Judgement, problem_names
+from market.submission_check import MAX_PROBLEM_NAMES, SubmissionCheck, problem_names
 from schemas.base import Problem, instant
 from schemas.reading.problems import MAX_PROBLEMS, UNKNOWN_FIELD
 from schemas.sentence import Sentence
@@ -27,26 +27,26 @@ def not_ongoing(status: str) -> tuple[Problem, Sentence]:
     return Problem("import_supplier", "import_supplier_migration_not_ongoing", detail), detail
 
 
-def staging_of(judgement: Judgement, payload: Payload, run: str = "") -> StageImport:
+def staging_of(submission_check: SubmissionCheck, payload: Payload, run: str = "") -> StageImport:
     """Return the command that stores this payload for processing, under a run if one is named."""
-    task = judgement.submission.task
+    task = submission_check.submission.task
     start, end = task.schedule_window_start, task.schedule_window_end
     return StageImport(
         payload_sha256=payload.sha256.hex(),
-        content_sha256=judgement.submission.content_sha256().hex(),
+        content_sha256=submission_check.submission.content_sha256().hex(),
         payload_bytes=payload.received_bytes,
         is_dry_run=task.is_dry_run,
         not_before=instant(start) if start else None,
         not_after=instant(end) if end else None,
         rules_edition=market.EDITION,
-        warnings=problem_names(judgement.warnings),
-        dropped_fields=judgement.dropped_fields[:MAX_NAMES_KEPT],
-        dropped=len(judgement.dropped_fields),
+        warnings=problem_names(submission_check.warnings),
+        dropped_fields=submission_check.dropped_fields[:MAX_PROBLEM_NAMES],
+        dropped=len(submission_check.dropped_fields),
         run=run,
     )
 
 
-def warnings_of(judgement: Judgement) -> tuple[Problem, ...]:
+def warnings_of(submission_check: SubmissionCheck) -> tuple[Problem, ...]:
     """Return the warnings of the market's rules, and one for each field that is left out."""
-    dropped = (Problem(path, UNKNOWN_FIELD, _LEFT_OUT) for path in judgement.dropped_fields)
-    return (*judgement.warnings, *dropped)[:MAX_PROBLEMS]
+    dropped = (Problem(path, UNKNOWN_FIELD, _LEFT_OUT) for path in submission_check.dropped_fields)
+    return (*submission_check.warnings, *dropped)[:MAX_PROBLEMS]

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from cli.checkup.finding import CheckInput, DatabaseCheckInput, Finding, Grade, good, warned, wrong
 from eventstore.clock import now
 from eventstore.log.recorder import CODE_VERSION
-from eventstore.operations.fitness import NotJudged, UnsafeStore, refuse_unsafe
+from eventstore.operations.fitness import NotChecked, UnsafeStore, refuse_unsafe
 from eventstore.operations.migrate import MIGRATIONS
-from redaction.shown import counted
+from redaction.text import counted
 
 GIGABYTE = 2**30
 MAX_CLOCK_DIFFERENCE_S = 2.0
@@ -60,7 +60,7 @@ def durability(context: DatabaseCheckInput) -> Iterator[Finding]:
         refuse_unsafe(context.database_url, context.settings.durability)
     except UnsafeStore as error:
         yield wrong("durability", str(error))
-    except NotJudged as error:
+    except NotChecked as error:
         if context.value("SHOW transaction_read_only") == "on":
             yield wrong("durability", "The database takes no writes.", "point DATABASE_URL at the primary")
             return

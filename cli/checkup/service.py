@@ -24,7 +24,7 @@ from projections import PROJECTIONS
 from projections.auxiliary.troubles import reported_troubles
 from projections.queries.vitals import FOLLOWING
 from projections.versions.versions import parked_streams, versions
-from redaction.shown import counted
+from redaction.text import counted
 from workers.actors.mail_server import MailServer, NotSecure, mail_session
 
 MAX_LAG_S = 300

@@ -10,7 +10,7 @@ from psycopg_pool import PoolTimeout
 from cli.output import print_line
 from eventstore.errors import IntakeStopped, LedgerError, NotCompared, OperatorError, StoreUnavailable, reason_of
 from eventstore.proof.verifier import Invalid
-from redaction.shown import cleaned
+from redaction.text import cleaned
 
 
 def failure_sentence(error: Exception) -> str | None:

@@ -13,7 +13,7 @@ from cli.service.exposition import ServiceCollector
 from cli.service.settings import Settings
 from eventstore.log.recorder import CODE_VERSION
 from telemetry.measures import measure_with
-from telemetry.prometheus import begin_measures, exposed, shown_as
+from telemetry.prometheus import begin_measures, encoded_metrics, exposed
 from telemetry.pulse import start_pulse
 from telemetry.serving import Expose, serve_metrics
 from telemetry.spans import spans, trace_with
@@ -35,7 +35,7 @@ class Observed:
             database_url, durability=settings.durability, certificates=watched_certificates(settings)
         )
         registry.register(collector)
-        self.expose: Expose = lambda accept: shown_as(registry, accept)
+        self.expose: Expose = lambda accept: encoded_metrics(registry, accept)
 
     def report(self, *reports: Callable[[], None]) -> None:
         """Call these functions, which report metrics, now and every few seconds until `stop`."""

@@ -9,8 +9,8 @@ from functools import partial
 from psycopg import OperationalError
 
 from eventstore.log.ledger import Ledger
-from eventstore.operations.fitness import Durability, NotJudged, refuse_unsafe
-from projections.auxiliary.troubles import keep_reported
+from eventstore.operations.fitness import Durability, NotChecked, refuse_unsafe
+from projections.auxiliary.troubles import start_reporting
 from projections.versions.install import refuse_uninstalled
 from telemetry.supervision import supervision
 
@@ -35,14 +35,14 @@ def ledger_opener(
         try:
             refuse_unsafe(database_url, durability, kinds)
             refuse_uninstalled(database_url)
-        except (NotJudged, OperationalError) as away:
+        except (NotChecked, OperationalError) as away:
             supervision.failed(CONNECTING, away, is_waiting=True)
             return False
         supervision.works(CONNECTING)
         return True
 
     def open_ledger(ledger: Ledger) -> None:
-        keep_reported(ledger, f"{role}@{socket.gethostname()}:{os.getpid()}")
+        start_reporting(ledger, f"{role}@{socket.gethostname()}:{os.getpid()}")
         if was_fit:
             ledger.open()
         else:

@@ -17,7 +17,7 @@ from eventstore.aggregates.user import UserRole
 from eventstore.errors import OperatorError
 from eventstore.log.connecting import guarded
 from eventstore.proof.checkpoints import KeyNotUsable, LogKey
-from market.documents import lies_below
+from market.documents import is_root_below
 
 _ADDRESS = re.compile(r"[^@<>\r\n]+@[^@<>\s]+\Z|[^@<>\r\n]+<[^@<>\s]+@[^@<>\s]+>\Z")
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}")
@@ -119,7 +119,7 @@ def places(name: str, value: str) -> dict[str, tuple[str, ...]]:
 
 
 def _is_place(url: str) -> bool:
-    return urlsplit(url).scheme in _OBJECT_STORES and lies_below(url, [url])
+    return urlsplit(url).scheme in _OBJECT_STORES and is_root_below(url, [url])
 
 
 def grants(name: str, value: str) -> tuple[tuple[str, OpenIdGrant], ...]:

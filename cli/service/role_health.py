@@ -17,8 +17,8 @@ from cli.service.settings import SettingError
 from eventstore.errors import StoreUnavailable, first_line, reason_of
 from eventstore.log.ledger import Ledger
 from eventstore.operations.migrate import NEWEST
-from redaction.shown import cleaned
-from telemetry.serving import serve_beside
+from redaction.text import cleaned
+from telemetry.serving import serve_in_threads
 from telemetry.supervision import supervision
 
 
@@ -30,8 +30,8 @@ def why_not_ready(ledger: Ledger) -> str | None:
             row: Any = connection.execute(query, (NEWEST,)).fetchone()
     except StoreUnavailable as error:
         # If the log is not open yet, the reason is that of the failed test of its database.
-        judging = [trouble.error for trouble in supervision.troubles() if trouble.name == CONNECTING]
-        reason = judging[0] if judging else first_line(error)
+        connecting = [trouble.error for trouble in supervision.troubles() if trouble.name == CONNECTING]
+        reason = connecting[0] if connecting else first_line(error)
         return f"the database does not answer, or takes no writes ({cleaned(reason)})"
     except UndefinedTable:
         return "the schema is missing: run `importledger migrate`"
@@ -65,4 +65,4 @@ def answer_health(ledger: Ledger, port: int | None) -> None:
         listening = socket.create_server(("", port))
     except OSError as error:
         raise SettingError(f"IMPORTLEDGER_HEALTH_PORT: port {port} cannot be used: {error.strerror}.") from None
-    serve_beside([listening], "health", answer)
+    serve_in_threads([listening], "health", answer)

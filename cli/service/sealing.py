@@ -14,11 +14,18 @@ from cli.service.settings import SettingError, Settings
 from embedded.folder import DataFolder
 from eventstore.log.rows import rows_of
 from eventstore.operations.guards import guards_off
-from eventstore.proof.checkpoints import LogKey, Outside
+from eventstore.proof.checkpoints import CheckpointCopies, LogKey
 from eventstore.proof.payload_verification import VerifiedPayloads, verifying_payloads
-from eventstore.proof.verification import Kept, Verified, VerifiedAnswers, verify_answers, verify_events, wrong_rows
+from eventstore.proof.verification import (
+    CheckpointNote,
+    Verified,
+    VerifiedAnswers,
+    altered_rows,
+    verify_answers,
+    verify_events,
+)
 from projections.views.access_key import wrong_keys
-from redaction.shown import counted
+from redaction.text import counted
 
 CHECKPOINTS = "checkpoints"
 SEALING_KEY = "sealing_key"
@@ -45,15 +52,15 @@ def known_verifier(settings: Settings) -> str:
     return key.verifier
 
 
-def outside(settings: Settings) -> Outside:
+def checkpoint_copies(settings: Settings) -> CheckpointCopies:
     """Return the place of checkpoints outside the database: the URL of the settings, else in the data folder."""
-    return Outside(settings.checkpoints_url or (settings.data_dir.absolute() / CHECKPOINTS).as_uri())
+    return CheckpointCopies(settings.checkpoints_url or (settings.data_dir.absolute() / CHECKPOINTS).as_uri())
 
 
-def database_checkpoints(connection: Connection[Any]) -> Iterator[Kept]:
+def database_checkpoints(connection: Connection[Any]) -> Iterator[CheckpointNote]:
     """Yield the checkpoints in the database, smallest first."""
     for size, note in rows_of(connection, "SELECT size, note FROM log_checkpoints ORDER BY size, branch"):
-        yield Kept(f"in the database, of {counted(size, 'event')}", note)
+        yield CheckpointNote(f"in the database, of {counted(size, 'event')}", note)
 
 
 class LogCheck(msgspec.Struct):
@@ -70,15 +77,15 @@ class LogCheck(msgspec.Struct):
 def check_log(
     database_url: str,
     trusted: Sequence[str],
-    further: Sequence[Kept],
+    further: Sequence[CheckpointNote],
     progress: contextlib.AbstractContextManager[Callable[..., None]],
     *,
-    whole: bool,
+    is_full: bool,
     jobs: int = 1,
 ) -> LogCheck:
     """Verify the log, as of one moment, against the checkpoints in the database and those in `further`.
 
-    `whole` also hashes old events again, and opens all payloads in `jobs` processes.
+    `is_full` also hashes old events again, and opens all payloads in `jobs` processes.
     """
     began = time.monotonic()
     payloads = answers = None
@@ -86,14 +93,14 @@ def check_log(
         stack.enter_context(connection.transaction())
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL TIME ZONE 'UTC'")
-        opening = stack.enter_context(verifying_payloads(connection, database_url, jobs=jobs)) if whole else None
+        opening = stack.enter_context(verifying_payloads(connection, database_url, jobs=jobs)) if is_full else None
         report = stack.enter_context(progress)
         checkpoints = [*database_checkpoints(connection), *further]
-        events = verify_events(connection, trusted, checkpoints, whole=whole, progress=report)
+        events = verify_events(connection, trusted, checkpoints, is_full=is_full, progress=report)
         problems = list(events.problems)
         if opening is not None:
             payloads, answers = opening(), verify_answers(connection)
-            problems += [*payloads.problems, *answers.problems, *wrong_rows(connection, trusted)]
+            problems += [*payloads.problems, *answers.problems, *altered_rows(connection, trusted)]
             problems += guards_off(connection)
             problems += [f"WARNED  {sentence}" for sentence in wrong_keys(connection)]
     return LogCheck(events, payloads, answers, problems, time.monotonic() - began)
@@ -108,9 +115,11 @@ def log_verifier(
     """
 
     def verified(request: Mapping[str, str], progress: Callable[[int], None]) -> dict[str, Any]:
-        against = [Kept("the checkpoint that was given", request["against"])] if request.get("against") else []
+        against = (
+            [CheckpointNote("the checkpoint that was given", request["against"])] if request.get("against") else []
+        )
         trusted, report = (known_verifier(settings),), contextlib.nullcontext(progress)
-        check = check_log(database_url, trusted, against, report, whole=bool(request.get("all")))
+        check = check_log(database_url, trusted, against, report, is_full=bool(request.get("all")))
         return {
             "events": check.events.head,
             "hashed": check.events.hashed,

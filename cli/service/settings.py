@@ -19,7 +19,7 @@ from cli.service.readers import SettingError as SettingError
 from cli.service.readers import is_this_machine
 from console.settings import ConsoleSettings, Network, OpenIdGrant, OpenIdSettings
 from eventstore.operations.fitness import Durability
-from redaction.shown import cleaned
+from redaction.text import cleaned
 
 _OTLP_FILES = tuple(
     f"OTEL_EXPORTER_OTLP_{kind}{name}"

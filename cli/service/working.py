@@ -13,14 +13,14 @@ from cli.service.observing import Observed
 from cli.service.opening import ledger_opener
 from cli.service.role_health import answer_health
 from cli.service.roles import request_key, role_settings
-from cli.service.sealing import log_verifier, outside, sealing_key
+from cli.service.sealing import checkpoint_copies, log_verifier, sealing_key
 from cli.service.settings import Settings, required
 from cli.service.signals import stop_on_signals
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
 from projections import FOLLOWING, INLINE
 from system import connections
-from telemetry.log import tells, write_lines
+from telemetry.log import is_verbose, write_lines
 from workers.actors.mail_server import MailServer
 from workers.followers.ended_imports import EndedImports
 from workers.followers.owner_tasks import OwnerTasks
@@ -81,7 +81,7 @@ def _role(settings: Settings, kinds: Sequence[str], connections: int, stop: thre
     ledger = Ledger(url, views=INLINE, connections=connections, is_open=False)
     answer_health(ledger, settings.health_port)
     ledger_opener(url, settings.durability, settings.role_name or kinds[0], kinds)(ledger)
-    observed.report(ledger.look)
+    observed.report(ledger.report_metrics)
     _yield_to_intake(settings.niceness)
     followers = _followers(ledger, settings, stop) if "relay" in kinds else []
     yield ledger
@@ -102,9 +102,13 @@ def _yield_to_intake(niceness: int) -> None:
 def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> list[threading.Thread]:
     """Start the threads that follow the log beside the relay, such as sealer and projector."""
     authority = AuthorityKey(request_key(settings))
-    sealer = Sealer(ledger, sealing_key(settings), outside(settings), authority, every_s=settings.seal_every_s)
+    sealer = Sealer(
+        ledger, sealing_key(settings), checkpoint_copies(settings), authority, every_s=settings.seal_every_s
+    )
     ended = (
-        EndedImports(ledger, write_lines(settings.log_format)) if tells(settings.log_level) else EndedImports(ledger)
+        EndedImports(ledger, write_lines(settings.log_format))
+        if is_verbose(settings.log_level)
+        else EndedImports(ledger)
     )
     followers = [sealer.start(stop), Projector(ledger, FOLLOWING).start(stop), ended.start(stop)]
     if settings.database_admin_url is not None:  # without it, tasks of the owner wait

@@ -38,7 +38,7 @@ async def begin(
     session, token, at = f"s_{secrets.token_hex(8)}", new_token(), now()
     old_session = visit.opened.session if visit.opened else ""
 
-    def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+    def write_rows(connection: Connection[Any], events: Sequence[Recorded]) -> None:
         if link and not use_link(connection, link, at):
             raise visit.refusal(403, LINK_VOID)
         for name in throttle_keys:
@@ -47,7 +47,7 @@ async def begin(
         begin_session(connection, visit.services.authority, token, session, user_id, at)
 
     command = SignIn(session=session, method=method)
-    await visit.execute(stream_of(user_id), command, beside=beside, by=f"user:{user_id}")
+    await visit.execute(stream_of(user_id), command, write_rows=write_rows, by=f"user:{user_id}")
     visit.set_cookie(cookies.SESSION, token, SESSION_LASTS)
     visit.set_cookie(cookies.FORM, "")
 
@@ -58,7 +58,7 @@ async def end(visit: Visit) -> None:
     await visit.execute(
         stream_of(visit.person.user_id),
         SignOut(session=session),
-        beside=lambda connection, events: end_session(connection, session),
+        write_rows=lambda connection, events: end_session(connection, session),
     )
     visit.set_cookie(cookies.SESSION, "")
 
@@ -67,8 +67,8 @@ async def set_password(visit: Visit, password_hash: str, at: datetime) -> None:
     """Store the new password and end the user's other sessions."""
     user_id, session = visit.person.user_id, visit.person.session
 
-    def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+    def write_rows(connection: Connection[Any], events: Sequence[Recorded]) -> None:
         set_password_hash(connection, visit.services.authority, user_id, password_hash, at)
         end_sessions(connection, user_id, but=session)
 
-    await visit.execute(stream_of(user_id), SetPassword(session=session), beside=beside)
+    await visit.execute(stream_of(user_id), SetPassword(session=session), write_rows=write_rows)

@@ -15,7 +15,7 @@ from eventstore.aggregates import import_process, owner_task
 from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.clock import now
 from eventstore.events import Recorded
-from eventstore.log.ledger import Beside
+from eventstore.log.ledger import WriteRows
 from projections.auxiliary.typed_reasons import MAX_REASON, TypedReason, new_reason_id, texts_of, write_reason
 from projections.views.owner_task import owner_task as read_task
 
@@ -54,7 +54,7 @@ async def request_task(
     arguments: dict[str, str],
     reason: str = "",
     *,
-    write_details: Beside | None = None,
+    write_details: WriteRows | None = None,
 ) -> str:
     """Request an operation from the relay, and return the id of the task. `write_details` is written with the request.
 
@@ -68,7 +68,7 @@ async def request_task(
     subject = import_process.stream_of(arguments["supplier"], arguments["external"]) if is_about_person else stream
     typed = typed_reason(user_id, subject, reason, at)
 
-    def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+    def write_rows(connection: Connection[Any], events: Sequence[Recorded]) -> None:
         if reason:
             write_reason(connection, typed)
         if write_details is not None:
@@ -83,7 +83,7 @@ async def request_task(
         requested_at=at,
     )
     command = owner_task.with_mac(command, task_id, visit.services.authority.mac)
-    await visit.execute(stream, command, beside=beside, by=f"user:{user_id}")
+    await visit.execute(stream, command, write_rows=write_rows, by=f"user:{user_id}")
     return task_id
 
 

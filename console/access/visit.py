@@ -34,7 +34,7 @@ from console.settings import ConsoleSettings
 from eventstore.aggregates.aggregate import Command
 from eventstore.clock import now
 from eventstore.events import Recorded
-from eventstore.log.ledger import Beside
+from eventstore.log.ledger import WriteRows
 from projections.auxiliary.sessions import OpenSession, new_token, open_session
 from projections.auxiliary.typed_reasons import MAX_REASON
 from schemas.base import Problem
@@ -170,11 +170,11 @@ class Visit:
         return await read(self.services.pool, query, *arguments)
 
     async def execute(
-        self, stream: str, command: Command, *, beside: Beside | None = None, by: str = ""
+        self, stream: str, command: Command, *, write_rows: WriteRows | None = None, by: str = ""
     ) -> Recorded | None:
         """Execute a command with the user, or `by`, as the actor. Raises Refused."""
         execute = self.services.ledger.execute
-        return await self.written(execute, stream, command, at=now(), by=by or self.person.by, beside=beside)
+        return await self.written(execute, stream, command, at=now(), by=by or self.person.by, write_rows=write_rows)
 
     async def written(
         self, work: Callable[..., T], *arguments: Any, within_s: float = WRITE_TIMEOUT_S, **named: Any

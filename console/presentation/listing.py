@@ -19,7 +19,7 @@ from api.http.languages import Language
 from api.http.lists import ListFormat
 from console.presentation.formats import Formats
 from eventstore.aggregates.import_process import STATUSES
-from projections.queries.import_list import ListedRow, Narrowed
+from projections.queries.import_list import ListedRow, ListFilter
 from schemas.sentence import Sentence
 
 _FORMULA = re.compile(r"""^(?=[\t\r\n])|(?:(?<=[;\t\r\n])|^)(?=[\s"']*[=+\-@＝＋－＠])""")
@@ -72,10 +72,10 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         """Hidden fields that repeat this filter in a form."""
         return [(name, getattr(self, name)) for name in NAMES if getattr(self, name)]
 
-    def restricted_to(self, reach: Sequence[str]) -> Narrowed:
+    def restricted_to(self, reach: Sequence[str]) -> ListFilter:
         """Return the filter for the query, within the suppliers that the user sees; another supplier has no imports."""
         suppliers = tuple(code for code in reach if not self.supplier or code == self.supplier)
-        return Narrowed(
+        return ListFilter(
             suppliers=suppliers,
             status=self.status,
             code=self.code,

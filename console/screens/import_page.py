@@ -51,7 +51,7 @@ from projections.views.owner_task import owner_tasks
 from redaction.masking import masked_path, masked_tree
 from schemas.base import MARKET_TIME
 from schemas.difference import FieldChange, bounded_difference
-from schemas.reading.work import COMPARED
+from schemas.reading.work import COMPARISON_BOUNDS
 
 EVENTS_AT_ONCE = 100
 ATTEMPTS_AT_ONCE = 50
@@ -155,7 +155,7 @@ async def _accepted(visit: Visit, whole: ImportHistory, supplier_status: str, co
         tables=await _tables(visit, number, is_clear=is_clear) if number else [],
         records=records,
         more_records=more_records,
-        seal=await visit.read(seal_over, line.last_then),
+        seal=await visit.read(seal_over, line.last_as_of),
         tasks=await shown_tasks(visit, tasks),
         may_decide=visit.person.may(DECIDERS),
         may_operate=visit.person.may(OPERATORS),
@@ -243,7 +243,7 @@ async def _entries(
 ) -> list[tuple[Recorded, Step, bool]]:
     """Return the events, each with its description, and whether its reason is masked."""
     ids = {recorded.caused_by.partition(":")[2] for recorded in events if recorded.caused_by.startswith("user:")}
-    users = {user: details.shown for user, details in (await visit.read(details_of, ids)).items()} if ids else {}
+    users = {user: details.display_name for user, details in (await visit.read(details_of, ids)).items()} if ids else {}
     named = {event.reason for recorded in events if isinstance(event := recorded.event, WITH_REASON)}
     reasons = await visit.read(texts_of, named) if named else {}
     steps = [(recorded, step_of(recorded, visit._, users, reasons)) for recorded in events]
@@ -369,7 +369,7 @@ async def _changes(visit: Visit, history: ImportHistory, *, is_clear: bool) -> t
     bodies = [body for version in chosen_versions if (body := await _body(visit, by_version[version])) is not None]
     if len(bodies) < 2:
         return [], pages(visit, "changes-after", None)
-    compared = await run_on_body(max(bodies, key=len), bounded_difference, *bodies, COMPARED, MAX_ANSWER_BYTES)
+    compared = await run_on_body(max(bodies, key=len), bounded_difference, *bodies, COMPARISON_BOUNDS, MAX_ANSWER_BYTES)
     changes = msgspec.json.decode(compared, type=list[FieldChange])[after:]
     more = after + CHANGES_AT_ONCE if len(changes) > CHANGES_AT_ONCE else None
     shown = [_shown_change(change, is_clear=is_clear) for change in changes[:CHANGES_AT_ONCE]]

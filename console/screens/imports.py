@@ -27,7 +27,7 @@ from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
 from eventstore.clock import now
 from projections.auxiliary.refused_attempts import refused_attempts
-from projections.queries.import_list import ListedRow, ListPage, Narrowed, imports_named, list_imports
+from projections.queries.import_list import ListedRow, ListFilter, ListPage, imports_by_name, list_imports
 from projections.queries.supplier_overview import supplier_codes
 from projections.versions.overview import Stale, stale_since
 from projections.views.account_search import ACCOUNT_SEARCH
@@ -121,7 +121,7 @@ async def export_list(visit: Visit) -> Response:
     return await visit.services.lists.answer(visit, query, "", csv_in(visit.language), headers)
 
 
-async def _export_page(connection: Any, after: str, criteria: Narrowed) -> tuple[Sequence[ListedRow], str | None]:
+async def _export_page(connection: Any, after: str, criteria: ListFilter) -> tuple[Sequence[ListedRow], str | None]:
     listed = await list_imports(connection, criteria, after=after, limit=EXPORTED_AT_ONCE)
     return listed.imports, listed.next_after or None
 
@@ -193,7 +193,7 @@ async def _selection(visit: Visit, verb: str, listed: Filter, chosen: list[str] 
         return await _matching(visit, status, listed)
     names = [value.partition("/")[::2] for value in chosen]
     own = [(code, external) for code, external in names if external and visit.person.may_touch(code)][:MOST_AT_ONCE]
-    rows: Sequence[ListedRow] = await visit.read(imports_named, own)
+    rows: Sequence[ListedRow] = await visit.read(imports_by_name, own)
     return [(row.supplier, row.external_account_number) for row in rows if row.status == status]
 
 
@@ -210,9 +210,9 @@ async def _matching(visit: Visit, status: str, listed: Filter) -> list[tuple[str
     return chosen[:MOST_AT_ONCE]
 
 
-async def _page(visit: Visit, criteria: Narrowed, after: str) -> ListPage:
+async def _page(visit: Visit, criteria: ListFilter, after: str) -> ListPage:
     try:
-        return await visit.read(partial(list_imports, narrowed=criteria, after=after))
+        return await visit.read(partial(list_imports, list_filter=criteria, after=after))
     except ValueError as error:
         raise invalid_key(visit, "after") from error
 

@@ -85,7 +85,7 @@ async def _user_of(visit: Visit, identity: "OpenIdIdentity") -> str:
             organisation=grant.organisation,
             name=identity.name[:MAX_NAME],
             openid=identity.openid,
-        ).vouched_for(authority)
+        ).with_mac(authority)
     user = await visit.written(user_of, visit.services.ledger, details.user_id)
     if user.status not in ("active", "unknown"):
         raise visit.refusal(403, _NO_ROLE)

@@ -39,7 +39,7 @@ async def page_of(
     kind: Any,
     size: int,
     *,
-    key_attribute: str = "place",
+    key_attribute: str = "sort_key",
     anchor: str = "",
     start: Any = None,
 ) -> tuple[Sequence[Row], Pages]:

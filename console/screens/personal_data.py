@@ -41,7 +41,7 @@ async def show_personal_data(visit: Visit) -> Response:
     """Show an account's personal data for half an hour, with a reason."""
     supplier, external = visit.path("supplier"), visit.path("external")
     stream = import_process.stream_of(supplier, external)
-    loaded = await in_thread(visit.services.ledger.look_at, [stream])
+    loaded = await in_thread(visit.services.ledger.try_load, [stream])
     if not getattr(loaded[stream], "version", 1):
         raise not_found()
     content = visit.form.text("reason")
@@ -56,7 +56,7 @@ async def show_personal_data(visit: Visit) -> Response:
     reason = typed_reason(user_id, stream, content, now())
     command = ShowPersonalData(user=user_id, what=("account",), reason=reason.reason)
     await visit.execute(
-        stream_of(supplier, external), command, beside=lambda connection, events: write_reason(connection, reason)
+        stream_of(supplier, external), command, write_rows=lambda connection, events: write_reason(connection, reason)
     )
     return visit.redirect(visit.form.text("next") or import_address(supplier, external))
 

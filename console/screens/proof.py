@@ -17,9 +17,9 @@ from console.screens.tasks import shown_tasks
 from eventstore.events import supplier_in
 from eventstore.log.intake_stop import read_intake_stop
 from eventstore.proof.checkpoint_list import (
-    Compared,
+    Comparison,
     checkpoint_page,
-    compared_with,
+    compare_with_log,
     newest_signed,
     sealing_keys,
 )
@@ -89,7 +89,7 @@ async def download_proof(visit: Visit) -> Response:
             file = Path(folder, "proof.zip")
             streams = account_streams(connection, supplier, external)
             checkpoint, note, key = newest
-            write_proof(connection, file, streams, (checkpoint, note), key, kept={}, payloads=False)
+            write_proof(connection, file, streams, (checkpoint, note), key, further_notes={}, payloads=False)
             return file.read_bytes()
 
     try:
@@ -105,15 +105,15 @@ def _note_in(text: str) -> str:
     return text.replace("\r\n", "\n") if len(text) <= MAX_NOTE else ""
 
 
-async def _compared(visit: Visit, note: str) -> Compared:
-    def work() -> Compared:
+async def _compared(visit: Visit, note: str) -> Comparison:
+    def work() -> Comparison:
         with visit.services.ledger.connection() as connection:
-            return compared_with(connection, note)
+            return compare_with_log(connection, note)
 
     return await visit.written(work, within_s=_WITHIN_S)
 
 
-async def _shown(visit: Visit, comparison: Compared | None, note: str) -> Response:
+async def _shown(visit: Visit, comparison: Comparison | None, note: str) -> Response:
     reach = visit.person.reach
     listed = await visit.read(checkpoint_page, key_in(visit, "before", NumberKey))
     tasks = await visit.read(owner_tasks, "log_verify", {}, 5)

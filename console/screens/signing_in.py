@@ -23,7 +23,7 @@ from console.access.visit import ROOT, Visit, action, page
 from console.presentation.texts import LANGUAGES
 from eventstore.aggregates.user import UserSignedIn, stream_of
 from eventstore.clock import now
-from projections.auxiliary.sessions import Failures, count_try, give_back, link_user
+from projections.auxiliary.sessions import Failures, count_try, link_user, undo_try
 from projections.auxiliary.user_details import details_by_email, details_of, renew_password_hash
 
 MAX_EMAIL = 254
@@ -150,7 +150,7 @@ async def _authenticate(visit: Visit, email: str, password: str, *, only_user: s
     matches = await asyncio.gather(*(is_password(password_hash, password, host) for password_hash in hashes))
     for details in (by_id[user_id] for user_id, is_right in zip(allowed, matches, strict=True) if is_right):
         if await _is_active(visit, details.user_id):
-            await visit.read(give_back, names, at, failures)
+            await visit.read(undo_try, names, at, failures)
             if is_outdated(details.password_hash):
                 password_hash = await hashed_password(password, host)
                 await visit.read(renew_password_hash, visit.services.authority, details, password_hash)

@@ -23,7 +23,7 @@ from eventstore.aggregates import supplier as suppliers
 from eventstore.aggregates.organisation import Role
 from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.clock import now
-from market.documents import lies_below
+from market.documents import is_root_below
 from projections.auxiliary.sessions import LINK_LASTS, token_sha256
 from projections.views.access_key import KeyListed, key_listed, keys_page
 from projections.views.console_user import UserListed, user_listed, users_page
@@ -163,7 +163,7 @@ def _refuse_foreign_places(visit: Visit, supplier: SupplierListed, values: dict[
         places = visit.console.settings.places.get(visit.person.organisation, ())
         if not places:
             raise visit.refusal(400, _NO_PLACE)
-        if not lies_below(values["documents_root"], places):
+        if not is_root_below(values["documents_root"], places):
             raise visit.refusal(
                 400,
                 N_("The documents root must be one of these places or below one: %(places)s"),

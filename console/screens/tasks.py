@@ -52,7 +52,7 @@ async def shown_tasks(visit: Visit, tasks: Sequence[OwnerTask]) -> list[ShownTas
                 task=task,
                 subject=subject,
                 address=address,
-                who=people[task.user_id].shown if task.user_id in people else task.user_id,
+                who=people[task.user_id].display_name if task.user_id in people else task.user_id,
                 reason=None
                 if is_about_person and task.reason
                 else reasons[task.reason].content

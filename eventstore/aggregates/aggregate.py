@@ -24,7 +24,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of states: the sum of a stream's events. `evolve` returns a new state and changes none."""
+    """Base of states, which are folded from a stream's events. `evolve` returns a new state and changes none."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):

@@ -170,8 +170,8 @@ def decide(command: Command, user: User, at: datetime) -> UserEvent | None:  # n
         case SignOut(), _:
             return event_of(UserSignedOut, command)
         case ChangeUserRole(), _:
-            is_so = (command.role, command.suppliers) == (user.role, user.suppliers)
-            return None if is_so else event_of(UserRoleChanged, command)
+            applies = (command.role, command.suppliers) == (user.role, user.suppliers)
+            return None if applies else event_of(UserRoleChanged, command)
         case DisableUser(), "active":
             return UserDisabled()
         case EnableUser(), "disabled":

@@ -29,7 +29,7 @@ class Answer(msgspec.Struct, frozen=True):
         return hashlib.sha256(text).hexdigest()
 
 
-def watched(state: bytes, answer: Answer) -> bytes:
+def with_answer_digest(state: bytes, answer: Answer) -> bytes:
     """Return an event's state with the answer's digest as one more member."""
     return with_member(state, b"answer_sha256", b'"' + answer.sha256.encode() + b'"')
 

@@ -12,7 +12,7 @@ from psycopg.abc import AdaptContext
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
-from eventstore.log.copy_format import BIGINT, BOOLEAN, INTEGER, NULL, SIZE, Remembered, array, remembered
+from eventstore.log.copy_format import BIGINT, BOOLEAN, INTEGER, NULL, SIZE, CachedValues, array, cached_values
 
 
 class Written:
@@ -57,7 +57,7 @@ def _blobs(values: Sequence[bytes | None]) -> list[bytes]:
     return [NULL if value is None else SIZE[len(value)] + value for value in values]
 
 
-def _each(written: Remembered) -> Callable[[Sequence[Any]], list[bytes]]:
+def _each(written: CachedValues) -> Callable[[Sequence[Any]], list[bytes]]:
     return lambda values: [*map(written.__getitem__, values)]
 
 
@@ -67,7 +67,7 @@ ARRAY_OF: dict[str, ArrayOf] = {
     "integer": _arrays("int4", _each(INTEGER)),
     "bigint": _arrays("int8", _each(BIGINT)),
     "boolean": _arrays("bool", _each(BOOLEAN)),
-    "timestamptz": _arrays("timestamptz", _each(remembered("timestamptz"))),
+    "timestamptz": _arrays("timestamptz", _each(cached_values("timestamptz"))),
 }
 """Functions that return an array, by the SQL type of its elements."""
 

@@ -22,6 +22,7 @@ DICTIONARY_SHA256 = "6b3c401bd330104ba8df7f09af422156f99e5c5246e094b43fa96f5941d
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 """Limit of a decompressed body, larger than any request. A small frame could otherwise fill the reader's memory."""
 SMALL_BYTES = 16 * 1024
+"""Size up to which bodies are compressed with the dictionary."""
 _LEVEL = 1  # 3 is a quarter slower and saves 3 % of the bytes
 _SMALL = zstandard.ZstdCompressionParameters.from_level(
     -2, source_size=SMALL_BYTES, hash_log=12, min_match=7, write_dict_id=True
@@ -33,7 +34,7 @@ The dictionary holds most repeated text, so less searching than at level 1 is en
 
 
 class NotCompressed(ValueError):
-    """The content is not a whole zstd frame, or is too large when decompressed."""
+    """The content is not a complete zstd frame, or is too large when decompressed."""
 
 
 class UnknownDictionary(NotCompressed):
@@ -42,15 +43,15 @@ class UnknownDictionary(NotCompressed):
 
 def compressed(body: bytes) -> bytes:
     """Return the body as a zstd frame."""
-    return (_own.small_compressor if len(body) <= SMALL_BYTES else _own.compressor).compress(body)
+    return (_thread_local.small_compressor if len(body) <= SMALL_BYTES else _thread_local.compressor).compress(body)
 
 
 def decompressed(content: bytes) -> bytes:
     """Return the body of a frame. Raises NotCompressed, UnknownDictionary."""
     try:
         if zstandard.frame_content_size(content) > MAX_DECOMPRESSED_BYTES:
-            raise NotCompressed(f"it has more than {MAX_DECOMPRESSED_BYTES} bytes")
-        return _own.decompressor.decompress(content, max_output_size=MAX_DECOMPRESSED_BYTES)
+            raise NotCompressed(f"it has more than {MAX_DECOMPRESSED_BYTES} bytes when decompressed")
+        return _thread_local.decompressor.decompress(content, max_output_size=MAX_DECOMPRESSED_BYTES)
     except zstandard.ZstdError as error:
         raise _reason(content) from error
 
@@ -62,11 +63,11 @@ def _reason(content: bytes) -> NotCompressed:
     except zstandard.ZstdError:
         number = 0
     if number in (0, DICTIONARY_NUMBER):
-        return NotCompressed("it is no whole zstd frame")
+        return NotCompressed("it is not a complete zstd frame")
     return UnknownDictionary(f"it needs dictionary {number}, which this version does not have")
 
 
-def whole_dictionary(file: Path) -> bytes:
+def verified_dictionary(file: Path) -> bytes:
     """Return the file's content. Raises DamagedInstallation if it is missing or was changed."""
     try:
         content = file.read_bytes()
@@ -78,11 +79,11 @@ def whole_dictionary(file: Path) -> bytes:
 
 
 _dictionary = zstandard.ZstdCompressionDict(
-    whole_dictionary(DICTIONARY)
+    verified_dictionary(DICTIONARY)
 )  # read at import, so that a process with a damaged file does not start
 
 
-class _Own(threading.local):
+class _ThreadLocal(threading.local):
     """Compressors and decompressor of each thread: zstandard's objects must not be used by two threads at once."""
 
     def __init__(self) -> None:
@@ -91,4 +92,4 @@ class _Own(threading.local):
         self.decompressor = zstandard.ZstdDecompressor(dict_data=_dictionary)
 
 
-_own = _Own()
+_thread_local = _ThreadLocal()

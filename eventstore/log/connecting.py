@@ -38,8 +38,8 @@ DEFAULT_PORT = "5432"
 
 def guarded(url: str) -> str:
     """Return the database URL with `GUARDS`, except those that it sets itself."""
-    given = conninfo_to_dict(url)
-    added = "&".join(f"{name}={value}" for name, value in GUARDS.items() if name not in given)
+    options = conninfo_to_dict(url)
+    added = "&".join(f"{name}={value}" for name, value in GUARDS.items() if name not in options)
     return f"{url}{'&' if '?' in url else '?'}{added}" if added else url
 
 
@@ -89,24 +89,26 @@ def last_host_first(conninfo: str) -> str:
 
     A host that does not answer costs each new connection two seconds, and a pool opens one at a time.
     """
-    given = conninfo_to_dict(conninfo)
-    hosts, ports = (str(given.get(name) or "").split(",") for name in ("host", "port"))
-    if len(hosts) == 1 or "hostaddr" in given:
+    options = conninfo_to_dict(conninfo)
+    hosts, ports = (str(options.get(name) or "").split(",") for name in ("host", "port"))
+    if len(hosts) == 1 or "hostaddr" in options:
         return conninfo
-    places = list(zip(hosts, ports * len(hosts) if len(ports) == 1 else ports, strict=True))
-    places.sort(key=lambda place: (place[0], place[1] or DEFAULT_PORT) not in _last_host)
-    return make_conninfo(conninfo, host=",".join(host for host, _ in places), port=",".join(port for _, port in places))
+    addresses = list(zip(hosts, ports * len(hosts) if len(ports) == 1 else ports, strict=True))
+    addresses.sort(key=lambda address: (address[0], address[1] or DEFAULT_PORT) not in _last_host)
+    return make_conninfo(
+        conninfo, host=",".join(host for host, _ in addresses), port=",".join(port for _, port in addresses)
+    )
 
 
 def note_host(connection: AnyConnection) -> AnyConnection:
-    """Record the host of this new connection, and return the connection."""
+    """Record the host of a new connection for `last_host_first`, and return the connection."""
     _last_host[:] = [(connection.info.host, str(connection.info.port))]
     return connection
 
 
 @contextmanager
 def noted_failures() -> Iterator[None]:
-    """Record why a connection fails. The pool itself only reports a time-out."""
+    """Record why the connection in the block fails, for `last_connection_error`. The pool only reports a time-out."""
     try:
         yield
     except OperationalError as error:
@@ -115,13 +117,13 @@ def noted_failures() -> Iterator[None]:
     _failures.clear()
 
 
-def why_no_connection() -> str | None:
-    """Return why the last connection attempt failed; None if it did not."""
+def last_connection_error() -> str | None:
+    """Return why the last connection attempt failed; None if it has succeeded."""
     return next(iter(_failures), None)
 
 
-def _says_unreplicated(warning: Diagnostic) -> bool:
-    """Return whether a commit's wait for a standby was cancelled.
+def _is_wait_cancelled(warning: Diagnostic) -> bool:
+    """Return whether a server's notice reports that a commit's wait for a standby was cancelled.
 
     The warning's source file shows it, since messages are translated.
 
@@ -141,7 +143,7 @@ def note_unreplicated_commits(connection: PooledConnection[Any]) -> None:
     noting = weakref.ref(connection)
 
     def note(warning: Diagnostic) -> None:
-        if _says_unreplicated(warning) and (noted := noting()) is not None:
+        if _is_wait_cancelled(warning) and (noted := noting()) is not None:
             noted.is_unreplicated = True
 
     connection.add_notice_handler(note)
@@ -166,7 +168,7 @@ def wait_for_standby(connection: Connection[Any]) -> None:
 
     def note(warning: Diagnostic) -> None:
         nonlocal is_cancelled
-        is_cancelled |= _says_unreplicated(warning)
+        is_cancelled |= _is_wait_cancelled(warning)
 
     connection.add_notice_handler(note)
     try:

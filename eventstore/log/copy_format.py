@@ -21,27 +21,27 @@ SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TRAILER = b"\xff\xff"
 NULL = b"\xff\xff\xff\xff"
 
-_MOST_REMEMBERED = 20_000
+_MAX_CACHED = 20_000
 
 
-class Remembered(dict[Any, bytes]):
-    """Written values of one type, by value: dates, prices and choices occur again and again."""
+class CachedValues(dict[Any, bytes]):
+    """Cache of values of one type in COPY format: dates, prices and choices occur again and again."""
 
     def __init__(self, write: Callable[[Any], bytes]) -> None:
         super().__init__()
         self._write = write
 
     def __missing__(self, value: Hashable) -> bytes:
-        if len(self) >= _MOST_REMEMBERED:
+        if len(self) >= _MAX_CACHED:
             self.clear()
         written = self[value] = NULL if value is None or value is UNSET else self._write(value)
         return written
 
 
-def remembered(sql_type: str, prepare: Callable[[Any], Any] | None = None) -> Remembered:
-    """Return the written values of an SQL type. `prepare` converts a value for psycopg's dumper.
+def cached_values(sql_type: str, prepare: Callable[[Any], Any] | None = None) -> CachedValues:
+    """Return a cache of values of an SQL type. `prepare` converts a value for psycopg's dumper.
 
-    Equal values must be written alike. Numerics are text here, since 1.0 equals 1.00.
+    Values that are equal must have the same COPY format. Numerics are text here, since 1.0 equals 1.00.
     """
     dumper = adapters.get_dumper_by_oid(adapters.types[sql_type].oid, Format.BINARY)(NoneType)
 
@@ -51,20 +51,20 @@ def remembered(sql_type: str, prepare: Callable[[Any], Any] | None = None) -> Re
         content = None if value is None else dumper.dump(value)
         return NULL if content is None else SIZE[len(content)] + bytes(content)
 
-    return Remembered(write)
+    return CachedValues(write)
 
 
-SIZE = Remembered(struct.Struct(">i").pack)
+SIZE = CachedValues(struct.Struct(">i").pack)
 """Size of a value, written before its bytes."""
-COLUMNS = Remembered(struct.Struct(">h").pack)
+COLUMNS = CachedValues(struct.Struct(">h").pack)
 """Number of a row's columns, written before its values."""
 
 
-INTEGER, BIGINT, BOOLEAN, DATE = map(remembered, ("int4", "int8", "bool", "date"))
-NUMERIC = remembered("numeric", lambda digits: Decimal(digits) if digits else None)
+INTEGER, BIGINT, BOOLEAN, DATE = map(cached_values, ("int4", "int8", "bool", "date"))
+NUMERIC = cached_values("numeric", lambda digits: Decimal(digits) if digits else None)
 """Numbers as text. An empty text is NULL."""
-CHOICE = remembered("text")
-"""Texts with few different values."""
+CHOICE = cached_values("text")
+"""Texts that have few different values, such as enums."""
 
 _TEXT_OID = adapters.types["text"].oid
 _NOTHING, _HEAD = struct.Struct(">3i").pack, struct.Struct(">5i").pack
@@ -78,7 +78,7 @@ def text(value: str | UnsetType | None) -> bytes:
 
 
 def array(element_oid: int, elements: Sequence[bytes]) -> bytes:
-    """Return the content of an array of written values. Postgres finds NULL elements itself."""
+    """Return the binary form of an array, without its size, from elements in COPY format."""
     if not elements:
         return _NOTHING(0, 0, element_oid)
     return b"".join((_HEAD(1, 0, element_oid, len(elements), 1), *elements))

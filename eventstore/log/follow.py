@@ -75,12 +75,16 @@ def wait(connection: Connection[Any], timeout_s: float = POLL_S) -> None:
 def read_after(
     connection: Connection[Any], position: int, topics: Sequence[str], *, limit: int
 ) -> tuple[list[Followed], int]:
-    """Return events of these topics after the position, and the position up to which the log was read."""
+    """Return events of these topics after the position, and the position up to which the log was read.
+
+    At most `limit` events, and fewer if they are large (`columns.MOST_BYTES`).
+    """
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         head = log_head(connection)
         rows = cursor.execute(_SELECT_AFTER, (position, list(topics), limit), prepare=True).fetchall()
     events = [
-        Followed(place, stream, topic, read_event(stream, topic, state)) for place, stream, topic, state, *_ in rows
+        Followed(position, stream, topic, read_event(stream, topic, state))
+        for position, stream, topic, state, *_ in rows
     ]
     if len(events) == limit or (rows and len(rows) < rows[0][-2]):
         return events, events[-1].position
@@ -108,24 +112,24 @@ class CommitNotifier:
 
     def __init__(self, datastore: LedgerDatastore) -> None:
         self._datastore = datastore
-        self._wanted = threading.Event()
+        self._requested = threading.Event()
         self._closed = threading.Event()
         self._thread = supervision.thread("notifier", self._notify_on_demand, self._closed)
 
     def notify(self) -> None:
         """Request a notification, and return immediately."""
-        self._wanted.set()
+        self._requested.set()
 
     def close(self) -> None:
         """Send a requested notification, and stop."""
         self._closed.set()
-        self._wanted.set()
+        self._requested.set()
         self._thread.join()
 
     def _notify_on_demand(self) -> None:
         while True:
-            self._wanted.wait()
-            self._wanted.clear()
+            self._requested.wait()
+            self._requested.clear()
             try:
                 with store_errors(), self._datastore.pool.connection() as connection:
                     connection.execute(f"NOTIFY {CHANNEL}")

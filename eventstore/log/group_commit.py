@@ -27,15 +27,15 @@ from telemetry.supervision import supervision
 
 MAX_BATCH_EVENTS = 200
 MAX_BATCH_BYTES = 2_000_000
-"""Events, and bytes of payloads, at which a batch is full. The append that reaches a limit still belongs to it."""
+"""Events, and bytes of payloads, from which on a batch is full. The append that reaches a limit still belongs to it."""
 MAX_WAITING = 2_000
 """Appends that may wait. Beyond it, LedgerBusy is raised."""
 ANSWER_TIMEOUT_S = 1.5
 """Longest wait for the database before a request is answered 503 [seconds]; clients see it within two seconds."""
-GATHER_S, GATHER_EACH_S, MOST_GATHER_S = 0.005, 0.0006, 0.012
+GATHER_S, GATHER_EACH_S, MAX_GATHER_S = 0.005, 0.0006, 0.012
 """Longest time between the hand-over of a batch and of the next [seconds].
 
-It is GATHER_EACH_S for each append of the first batch, at least GATHER_S and at most MOST_GATHER_S. After a large batch
+It is GATHER_EACH_S for each append of the first batch, at least GATHER_S and at most MAX_GATHER_S. After a large batch
 it is longer, since many clients need time to send again.
 """
 ROLLED_BACK_TRIES = 3
@@ -51,15 +51,15 @@ AppendResult = int | BaseException
 
 
 class _Item:
-    """Append that waits. Two appends of a batch must not share one of `names`: streams and command ids."""
+    """Waiting append. `keys` are its streams and command ids: two appends of a batch must not share one."""
 
-    __slots__ = ("append", "names", "settle")
+    __slots__ = ("append", "keys", "settle")
 
     def __init__(self, append: Append, settle: Callable[[AppendResult], None]) -> None:
         self.append = append
         self.settle = settle
-        self.names = {event.stream for event in append.events}
-        self.names |= {answer.command_id for answer in append.answers.values()}
+        self.keys = {event.stream for event in append.events}
+        self.keys |= {answer.command_id for answer in append.answers.values()}
 
 
 class GroupCommitter:
@@ -72,14 +72,14 @@ class GroupCommitter:
         self._recorder = recorder
         self._after_commit = after_commit
         self._jobs: queue.SimpleQueue[list[_Item] | None] = queue.SimpleQueue()
-        self._held: list[_Item] = []
+        self._queued: list[_Item] = []
         self._is_open = True
         self._thread = supervision.thread(WRITER, self._write_batches)
 
     def append(self, append: Append) -> int:
         """Append, wait and return the first event's position. Raises VersionConflict, StoreUnavailable, LedgerBusy."""
         future: Future[int] = Future()
-        self._put([_Item(append, partial(_settle_future, future))])
+        self._enqueue([_Item(append, partial(_settle_future, future))])
         return future.result()
 
     def submit_all(self, appends: Sequence[Append], done: Callable[[list[AppendResult]], None]) -> None:
@@ -92,9 +92,9 @@ class GroupCommitter:
             if next(settled) == len(appends):
                 done(results)
 
-        self._put([_Item(append, partial(settle, index)) for index, append in enumerate(appends)])
+        self._enqueue([_Item(append, partial(settle, index)) for index, append in enumerate(appends)])
 
-    def _put(self, items: list[_Item]) -> None:
+    def _enqueue(self, items: list[_Item]) -> None:
         if self._jobs.qsize() >= MAX_WAITING:
             raise LedgerBusy(f"{MAX_WAITING} appends are waiting")
         self._jobs.put(items)
@@ -102,7 +102,7 @@ class GroupCommitter:
     @property
     def waiting(self) -> int:
         """Approximate number of waiting appends; those that were handed over together count once."""
-        return self._jobs.qsize() + len(self._held)
+        return self._jobs.qsize() + len(self._queued)
 
     @property
     def is_running(self) -> bool:
@@ -115,38 +115,38 @@ class GroupCommitter:
         self._thread.join()
 
     def _write_batches(self) -> None:
-        while self._is_open or self._held:
+        while self._is_open or self._queued:
             self._is_open = self._collect() and self._is_open
             batch = self._next_batch()
             if batch:
                 self._write(batch)
 
     def _collect(self) -> bool:
-        """Hold all queued appends; wait only if there are none. Return False after `close`."""
+        """Move all appends that were handed over to the queue; wait only if it is empty. Return False after `close`."""
         try:
             while True:
-                items = self._jobs.get_nowait() if self._held else self._jobs.get()
+                items = self._jobs.get_nowait() if self._queued else self._jobs.get()
                 if items is None:
                     return False
-                self._held += items
+                self._queued += items
         except queue.Empty:
             return True
 
     def _next_batch(self) -> list[_Item]:
-        """Return the next batch: bounded, with each stream and command once. The rest stays held, in order."""
+        """Return the next batch: bounded, with each stream and command id once. The rest stays queued, in order."""
         batch: list[_Item] = []
         left: list[_Item] = []
-        names: set[str] = set()
+        keys: set[str] = set()
         size = events = 0
-        for item in self._held:
+        for item in self._queued:
             is_full = size >= MAX_BATCH_BYTES or events >= MAX_BATCH_EVENTS
-            if is_full or item.names & names:
+            if is_full or item.keys & keys:
                 left.append(item)
                 continue
             batch.append(item)
-            names |= item.names
+            keys |= item.keys
             size, events = size + item.append.bytes, events + len(item.append.events)
-        self._held = left
+        self._queued = left
         return batch
 
     def _write(self, batch: list[_Item]) -> None:
@@ -244,7 +244,7 @@ class LoopCommitter:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[int] = loop.create_future()
         self._waiting[future] = append
-        loop.call_later(ANSWER_TIMEOUT_S, self._give_up, future)
+        loop.call_later(ANSWER_TIMEOUT_S, self._time_out, future)
         if self._gathering is not None and len(self._waiting) >= self._enough:
             self._gathering.cancel()
             self._gathering, self._is_busy = None, False
@@ -260,9 +260,9 @@ class LoopCommitter:
         alternate: one is written while the other is validated. A single client is never delayed. While CPU is short,
         two batches gain nothing, so that all clients share one.
         """
-        patience, came = (PATIENCE, len(self._waiting)) if self._pressure.is_high() else (1, 0)
-        self._enough, self._written = min(self._written + came, MAX_WAITING), 0
-        gather_s = patience * min(GATHER_EACH_S * self._enough, MOST_GATHER_S)
+        patience, arrived = (PATIENCE, len(self._waiting)) if self._pressure.is_high() else (1, 0)
+        self._enough, self._written = min(self._written + arrived, MAX_WAITING), 0
+        gather_s = patience * min(GATHER_EACH_S * self._enough, MAX_GATHER_S)
         ends_at = self._handed_over_at + max(GATHER_S, gather_s)
         if self._enough > 1 and len(self._waiting) < self._enough and loop.time() < ends_at:
             self._gathering = loop.call_at(ends_at, self._hand_over, loop)
@@ -290,7 +290,7 @@ class LoopCommitter:
         for future, result in zip(futures, results, strict=True):
             _settle_future(future, result)
 
-    def _give_up(self, future: "asyncio.Future[int]") -> None:
+    def _time_out(self, future: "asyncio.Future[int]") -> None:
         """Fail an append that has no result in time."""
         if not future.done():
             self._waiting.pop(future, None)

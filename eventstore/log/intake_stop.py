@@ -58,7 +58,7 @@ def require_intake(connection: Connection[Any]) -> None:
     if intake_stop(connection) is not None:
         raise IntakeStopped("intake is stopped")
     if not is_compared(connection):
-        raise NotCompared("the log is not compared with its checkpoints yet")
+        raise NotCompared("the log was not compared with its checkpoints yet")
 
 
 def stop_intake(connection: Connection[Any], *, size: int, note: str, reason: str) -> bool:
@@ -87,6 +87,6 @@ def is_compared(connection: Connection[Any]) -> bool:
     return bool(value_of(connection, IS_COMPARED))
 
 
-def restoring(admin_url: str) -> str:
+def restore_url(admin_url: str) -> str:
     """Return the owner's database URL with a setting under which a restore may append before the log is compared."""
     return f"{admin_url}{'&' if '?' in admin_url else '?'}options=-c%20importledger.is_restoring%3Don"

@@ -50,14 +50,14 @@ ORDER BY stream, version
 """
 )
 
-_SELECT_TAKEN = """
+_SELECT_EXISTING = """
 SELECT FROM events
 JOIN unnest(%s::text[], %s::integer[]) AS mine (stream, version) USING (stream, version)
 LIMIT 1
 """
 
-Beside = Callable[[Connection[Any], Sequence[Recorded]], None]
-"""Function that writes rows which follow from these events, before them and in their transaction."""
+WriteRows = Callable[[Connection[Any], Sequence[Recorded]], None]
+"""Function that writes rows derived from these events. It runs in their transaction, before they are appended."""
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -104,7 +104,7 @@ class Ledger:
         """True while the writer's thread runs."""
         return self._committer.is_running
 
-    def look(self) -> None:
+    def report_metrics(self) -> None:
         """Report the number of waiting callers and appends as metrics."""
         measures().pool("log", self._datastore.pool.get_stats())
         measures().queued(self._committer.waiting + self._loop_committer.waiting)
@@ -178,18 +178,24 @@ class Ledger:
         by: str,
         payload: Payload | None = None,
         answer: Answer | None = None,
-        beside: Beside | None = None,
+        write_rows: WriteRows | None = None,
     ) -> Recorded | None:
         """Decide on the command and append the event; return it, or None if there is none.
 
-        Safe to repeat: a command without effect appends nothing. `at` is UTC. `beside` writes rows that follow from the
+        Safe to repeat: a command without effect appends nothing. `at` is UTC. `write_rows` writes rows derived from the
         event, in the same transaction. On a version conflict the stream is read again, at most five times. Raises
         Refused if the command is not allowed, VersionConflict if the last try conflicted or the answer exists already,
         StoreUnavailable.
         """
         payloads = {stream: payload} if payload else None
         [decision] = self.execute_many(
-            {stream: command}, at=at, by=by, beside=beside, payloads=payloads, answer=answer, is_all_or_nothing=True
+            {stream: command},
+            at=at,
+            by=by,
+            write_rows=write_rows,
+            payloads=payloads,
+            answer=answer,
+            is_all_or_nothing=True,
         )
         if decision.refusal:
             raise decision.refusal
@@ -202,18 +208,18 @@ class Ledger:
         *,
         at: datetime,
         by: str,
-        beside: Beside,
+        write_rows: WriteRows,
         payload: Payload | None = None,
     ) -> Recorded:
-        """Append an event to a stream whose state cannot be read; `beside` as in `execute`.
+        """Append an event to a stream whose state cannot be read; `write_rows` as in `execute`.
 
         For erasures, which must not depend on the stream's events. Raises VersionConflict, StoreUnavailable.
         """
-        taken = {recorded.version for recorded in self.history(stream)}
-        version = next(number for number in range(1, len(taken) + 2) if number not in taken)
+        used_versions = {recorded.version for recorded in self.history(stream)}
+        version = next(number for number in range(1, len(used_versions) + 2) if number not in used_versions)
         recorded = _recorded(stream, version, event, at, by, None)
         payloads = self._encrypted({stream: payload} if payload else {})
-        return self._append_beside(Append([recorded], payloads), beside)[stream]
+        return self._append_with_rows(Append([recorded], payloads), write_rows)[stream]
 
     def execute_many(
         self,
@@ -221,7 +227,7 @@ class Ledger:
         *,
         at: datetime,
         by: str,
-        beside: Beside | None = None,
+        write_rows: WriteRows | None = None,
         payloads: Mapping[str, Payload] | None = None,
         answer: Answer | None = None,
         is_all_or_nothing: bool = False,
@@ -230,18 +236,18 @@ class Ledger:
     ) -> list[Decision]:
         """Decide on one command per stream and append all events, in one transaction.
 
-        `beside` writes rows that follow from the events. A refused command is an outcome, not an exception. With
+        `write_rows` writes rows derived from the events. A refused command is an outcome, not an exception. With
         `is_all_or_nothing`, nothing is appended if one outcome is a refusal. With `needs_all`, a refusal or a command
-        without effect is raised, and nothing is appended: use it if `beside` writes rows for all commands. `loaded` are
-        states of some streams that the caller has read; outdated ones conflict. Commands without `beside`, `answer` and
-        flags are independent: conflicting ones get a transaction of their own, so that a busy stream delays no other.
-        Raises as `execute` does.
+        without effect is raised, and nothing is appended: use it if `write_rows` writes rows for all commands. `loaded`
+        are states of some streams that the caller has read; outdated ones conflict. Commands without `write_rows`,
+        `answer` and flags are independent: conflicting ones get a transaction of their own, so that a busy stream
+        delays no other. Raises as `execute` does.
         """
-        is_together = beside is not None or answer is not None or is_all_or_nothing or needs_all
+        is_together = write_rows is not None or answer is not None or is_all_or_nothing or needs_all
         for attempt in range(TRIES):
             known = loaded or {} if attempt == 0 else {}
             unknown = [stream for stream in commands if stream not in known]
-            states = {**known, **self.look_at(unknown)} if unknown else known
+            states = {**known, **self.try_load(unknown)} if unknown else known
             outcomes = self._decide_all(commands, states, at, by, answer.command_id if answer else None)
             ineffective = next((outcome for outcome in outcomes if outcome.recorded is None), None)
             if needs_all and ineffective:
@@ -253,12 +259,12 @@ class Ledger:
             bodies = self._encrypted({e.stream: payloads[e.stream] for e in events} if payloads else {}, fresh)
             try:
                 append = Append(events, bodies, {0: answer} if answer else {})
-                appended = self._append_beside(append, beside)
+                appended = self._append_with_rows(append, write_rows)
             except VersionConflict as conflict:
                 contended = {events[number - 1].stream for number in conflict.numbers}
                 if not is_together and 0 < len(contended) < len(commands):
                     others = {stream: states[stream] for stream in commands if stream not in contended}
-                    return self._execute_apart(commands, others, at=at, by=by, payloads=payloads)
+                    return self._execute_separately(commands, others, at=at, by=by, payloads=payloads)
                 continue
             return [msgspec.structs.replace(outcome, recorded=appended.get(outcome.stream)) for outcome in outcomes]
         if is_together:
@@ -268,7 +274,7 @@ class Ledger:
             for outcome in outcomes
         ]
 
-    def _execute_apart(
+    def _execute_separately(
         self,
         commands: Mapping[str, Command],
         others: Mapping[str, Loaded | StreamUnreadable],
@@ -285,27 +291,27 @@ class Ledger:
         by_stream = {decision.stream: decision for decision in decisions}
         return [by_stream[stream] for stream in commands]
 
-    def rehearse(self, beside: Beside) -> None:
-        """Call `beside` without events and roll back. Raises the errors that a real write would raise."""
+    def rehearse(self, write_rows: WriteRows) -> None:
+        """Call `write_rows` without events and roll back. Raises the errors that a real write would raise."""
         with self.connection() as connection, connection.transaction(force_rollback=True):
-            beside(connection, ())
+            write_rows(connection, ())
 
     def load(self, streams: Iterable[str]) -> dict[str, Loaded]:
         """Return the present state of each stream, folded from its events. Raises StreamUnreadable."""
         loaded = {}
-        for stream, current in self.look_at(streams).items():
+        for stream, current in self.try_load(streams).items():
             if isinstance(current, StreamUnreadable):
                 raise current
             loaded[stream] = current
         return loaded
 
-    def look_at(self, streams: Iterable[str]) -> dict[str, Loaded | StreamUnreadable]:
+    def try_load(self, streams: Iterable[str]) -> dict[str, Loaded | StreamUnreadable]:
         """Return the same as `load`, with StreamUnreadable as the value of an unreadable stream."""
-        wanted = list(streams)
+        stream_ids = list(streams)
         loaded: dict[str, Loaded | StreamUnreadable] = {
-            stream: Loaded(aggregate_of(stream).initial, 0) for stream in wanted
+            stream: Loaded(aggregate_of(stream).initial, 0) for stream in stream_ids
         }
-        for row in self._rows(wanted):
+        for row in self._rows(stream_ids):
             stream = row["stream"]
             before = loaded[stream]
             if isinstance(before, StreamUnreadable):
@@ -338,7 +344,7 @@ class Ledger:
             return cursor.execute(_SELECT_STREAMS, (streams,), prepare=True).fetchall()
 
     def _decided(self, stream: str, command: Command, state: Any, at: datetime) -> Event | None:
-        """Return the event, with importers' text encrypted with the person's key. Raises Refused."""
+        """Return the event, with importers' text encrypted with the person's key. Raises Refused, StoreUnavailable."""
         event = aggregate_of(stream).decide(command, state, at)
         if event is None or not is_private(command):
             return event
@@ -392,22 +398,22 @@ class Ledger:
             encrypted_payloads[stream] = payloads[stream].encrypted(stream, keys.get(subject), subject=subject)
         return encrypted_payloads
 
-    def _append_beside(self, append: Append, beside: Beside | None) -> dict[str, Recorded]:
-        """Append the events; `beside` writes its rows before them. Another order would deadlock (`locks`).
+    def _append_with_rows(self, append: Append, write_rows: WriteRows | None) -> dict[str, Recorded]:
+        """Append the events; `write_rows` writes its rows before them. Another order would deadlock (`locks`).
 
-        A single event shares a transaction with those of other callers, unless `beside` is given or its payload is
+        A single event shares a transaction with those of other callers, unless `write_rows` is given or its payload is
         encrypted with the key of another stream.
         """
         if not append.events:
             return {}
         subjects = {payload.subject for payload in append.payloads.values() if payload.subject}
-        if beside is None and len(append.events) == 1 and not subjects:
+        if write_rows is None and len(append.events) == 1 and not subjects:
             return _positioned(append.events, self._committer.append(append))
         with self.connection() as connection:
             connection.execute("BEGIN", prepare=False)
             try:
-                if beside is not None:
-                    beside(connection, append.events)
+                if write_rows is not None:
+                    write_rows(connection, append.events)
                 refuse_erased(connection, subjects)
                 began = time.perf_counter()
                 base = self._recorder.append(connection, append, ends_transaction=True)
@@ -415,7 +421,7 @@ class Ledger:
             except BaseException as error:
                 with suppress(psycopg.Error):
                     connection.execute("ROLLBACK", prepare=False)
-                if isinstance(error, (*ROLLED_BACK, UniqueViolation)) and _is_outrun(connection, append, error):
+                if isinstance(error, (*ROLLED_BACK, UniqueViolation)) and _is_conflict(connection, append, error):
                     raise VersionConflict(append.events[0].stream) from error
                 raise
         self._notifier.notify()
@@ -435,9 +441,9 @@ def _recorded(stream: str, version: int, event: Event, at: datetime, by: str, co
     return Recorded(stream, version, event, at, supplier_of(stream), by, command_id, metadata=origin.get())
 
 
-def _is_outrun(connection: Connection[Any], append: Append, error: psycopg.Error) -> bool:
-    """Return whether rows before the events conflicted with another writer of the same streams."""
+def _is_conflict(connection: Connection[Any], append: Append, error: psycopg.Error) -> bool:
+    """Return whether an error of `write_rows` is due to another writer of the same streams."""
     if isinstance(error, ROLLED_BACK):
         return True
     names = [recorded.stream for recorded in append.events], [recorded.version for recorded in append.events]
-    return connection.execute(_SELECT_TAKEN, names).fetchone() is not None
+    return connection.execute(_SELECT_EXISTING, names).fetchone() is not None

@@ -22,7 +22,7 @@ from eventstore.errors import AccountErased
 from eventstore.events import read_event, subject_of
 from eventstore.log.arrays import ARRAY_OF
 from eventstore.log.compression import UnknownDictionary, compressed, decompressed
-from redaction.shown import counted
+from redaction.text import counted
 
 T = TypeVar("T")
 PayloadId = tuple[str, str]
@@ -40,8 +40,8 @@ AT_A_TIME = 200
 """Payloads per query. Contents larger than their share of MAX_OPEN_BYTES are read one by one."""
 
 _SELECT_CONTENTS = """
-SELECT w.turn, CASE WHEN p.received_bytes <= %b THEN p.content END, k.key
-FROM unnest(%b::text[], %b::bytea[]) WITH ORDINALITY AS w (stream, sha256, turn)
+SELECT w.ordinal, CASE WHEN p.received_bytes <= %b THEN p.content END, k.key
+FROM unnest(%b::text[], %b::bytea[]) WITH ORDINALITY AS w (stream, sha256, ordinal)
 JOIN payloads AS p ON p.stream = w.stream AND p.sha256 = w.sha256
 LEFT JOIN payload_keys AS k ON k.stream = coalesce(p.subject, p.stream)
 """
@@ -70,8 +70,8 @@ class Payload(msgspec.Struct, frozen=True):
     """Request body: its digest over the bytes as received, and its compressed, possibly encrypted form.
 
     `subject` is the import stream whose key encrypts it, if it is not the own stream. `new_key` is a key to be stored
-    with the payload. `noted` are values of the body for a view of the append, in the view's own form; they are not
-    stored with the payload. A payload without `has_person` is not encrypted.
+    with the payload. `view_values` are values of the body for a view of the append, in the view's own form. They are
+    not stored with the payload. A payload without `has_person` is not encrypted.
     """
 
     sha256: bytes
@@ -79,12 +79,14 @@ class Payload(msgspec.Struct, frozen=True):
     content: bytes
     subject: str | None = None
     new_key: bytes | None = None
-    noted: tuple[str, ...] | None = None
+    view_values: tuple[str, ...] | None = None
     has_person: bool = True
 
     @classmethod
-    def of(cls, body: bytes, noted: tuple[str, ...] | None = None, *, has_person: bool = True) -> "Payload":
-        return cls(hashlib.sha256(body).digest(), len(body), compressed(body), noted=noted, has_person=has_person)
+    def of(cls, body: bytes, view_values: tuple[str, ...] | None = None, *, has_person: bool = True) -> "Payload":
+        return cls(
+            hashlib.sha256(body).digest(), len(body), compressed(body), view_values=view_values, has_person=has_person
+        )
 
     def body(self) -> bytes:
         """Return the body of a payload that is not encrypted."""
@@ -100,8 +102,8 @@ class Payload(msgspec.Struct, frozen=True):
         else:
             nonce = os.urandom(_NONCE_BYTES)
         content = _ENCRYPTED + nonce + AESGCM(key).encrypt(nonce, self.content, stream.encode())
-        named = None if subject == stream else subject
-        return Payload(self.sha256, self.received_bytes, content, named, new_key, self.noted)
+        other_subject = None if subject == stream else subject
+        return Payload(self.sha256, self.received_bytes, content, other_subject, new_key, self.view_values)
 
 
 def random_key() -> bytes:
@@ -113,7 +115,7 @@ class PayloadErased(ValueError):
 
 
 def keys_for(connection: Connection[Any], subjects: Collection[str]) -> dict[str, bytes]:
-    """Return the key of each import stream, and make missing ones. Raises AccountErased.
+    """Return the key of each import stream, and create missing ones. Raises AccountErased.
 
     A new key is committed before it is used, so that concurrent callers get the same.
     """
@@ -136,48 +138,50 @@ def refuse_erased(connection: Connection[Any], subjects: Collection[str]) -> Non
 
 
 def stored_contents(
-    connection: Connection[Any], wanted: Sequence[tuple[str, bytes]]
+    connection: Connection[Any], payload_ids: Sequence[tuple[str, bytes]]
 ) -> Iterator[tuple[int, bytes, bytes | None]]:
-    """Yield stored payloads by stream and digest, as (index in `wanted`, content, key), in order.
+    """Yield stored payloads by stream and digest, as (index in `payload_ids`, content, key), in order.
 
     Erased and archived ones are missing; the key of an erased person is None. Few large ones are in memory at a time.
     """
-    for first in range(0, len(wanted), AT_A_TIME):
-        rows = _contents(connection, wanted[first : first + AT_A_TIME], MAX_OPEN_BYTES // AT_A_TIME)
+    for first in range(0, len(payload_ids), AT_A_TIME):
+        rows = _contents(connection, payload_ids[first : first + AT_A_TIME], MAX_OPEN_BYTES // AT_A_TIME)
         rows.sort(key=itemgetter(0), reverse=True)  # not in SQL: Postgres would copy each content
         while rows:  # contents are dropped one by one to save memory
-            turn, content, key = rows.pop()
-            number = first + turn - 1
+            ordinal, content, key = rows.pop()
+            number = first + ordinal - 1
             if content is not None:
                 yield number, content, key
                 continue
-            for _, large_content, its_key in _contents(connection, [wanted[number]], _ANY_SIZE):
-                yield number, large_content, its_key
+            for _, large_content, large_key in _contents(connection, [payload_ids[number]], _ANY_SIZE):
+                yield number, large_content, large_key
 
 
-def _contents(connection: Connection[Any], wanted: Sequence[tuple[str, bytes]], most: int) -> list[tuple[Any, ...]]:
-    """Return (number in `wanted` from 1, content, key). The content of bodies above `most` bytes is None."""
-    streams, digests = zip(*wanted, strict=True)
-    parameters = most, ARRAY_OF["text"](streams), ARRAY_OF["bytea"](digests)
+def _contents(
+    connection: Connection[Any], payload_ids: Sequence[tuple[str, bytes]], max_bytes: int
+) -> list[tuple[Any, ...]]:
+    """Return (number in `payload_ids` from 1, content, key). The content is None if its body exceeds `max_bytes`."""
+    streams, digests = zip(*payload_ids, strict=True)
+    parameters = max_bytes, ARRAY_OF["text"](streams), ARRAY_OF["bytea"](digests)
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         return cursor.execute(_SELECT_CONTENTS, parameters).fetchall()
 
 
-def read_payloads(connection: Connection[Any], wanted: Iterable[PayloadId]) -> Iterator[tuple[PayloadId, bytes]]:
+def read_payloads(connection: Connection[Any], payload_ids: Iterable[PayloadId]) -> Iterator[tuple[PayloadId, bytes]]:
     """Yield bodies one by one, each with its name. Erased ones are missing. Verifies each digest."""
-    names = [(stream, bytes.fromhex(digest)) for stream, digest in wanted]
+    names = [(stream, bytes.fromhex(digest)) for stream, digest in payload_ids]
     for index, content, key in stored_contents(connection, names):
         if is_readable(content, key):
             stream, sha256 = names[index]
             yield (stream, sha256.hex()), read_payload(stream, sha256, content, key)
 
 
-def each_body(connection: Connection[Any], wanted: Iterable[PayloadId]) -> Iterator[bytes | ValueError | None]:
+def each_body(connection: Connection[Any], payload_ids: Iterable[PayloadId]) -> Iterator[bytes | ValueError | None]:
     """Yield each body in order; None if it is missing, ValueError if its digest is invalid or differs.
 
     Few bodies are in memory at a time.
     """
-    names = [(stream, _digest(digest)) for stream, digest in wanted]
+    names = [(stream, _digest(digest)) for stream, digest in payload_ids]
     contents = stored_contents(connection, [(stream, sha256) for stream, sha256 in names if sha256 is not None])
     index, following = 0, next(contents, None)
     for stream, sha256 in names:
@@ -206,12 +210,12 @@ def _digest(hexadecimal: str) -> bytes | None:
         return None
 
 
-def in_pieces(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Yield the items in order, in lists of at most `most` in size. A larger item is alone in its list. Pure."""
+def in_batches(items: Iterable[T], size: Callable[[T], int], max_bytes: int) -> Iterator[list[T]]:
+    """Yield the items in order, in lists of at most `max_bytes` in size. A larger item is alone in its list. Pure."""
     piece: list[T] = []
     total = 0
     for item in items:
-        if piece and total + size(item) > most:
+        if piece and total + size(item) > max_bytes:
             yield piece
             piece, total = [], 0
         piece.append(item)
@@ -268,17 +272,17 @@ def detached_payloads(connection: Connection[Any], code: str, detached: int) -> 
     absent = counted(detached, "payload is", "payloads are")
     if archived is None:
         return f"\n{absent} not in it, nor in an archive: see `importledger verify --all`.", members
-    where = f"they lie in {archived.url}; `importledger archive attach {code}` brings them back"
-    return f"\n{absent} not in it: {where}.", members
+    location = f"they are in {archived.url}; `importledger archive attach {code}` restores them"
+    return f"\n{absent} not in it: {location}.", members
 
 
-def archived_place(connection: Connection[Any], code: str | None, stream: str) -> str | None:
+def archive_url(connection: Connection[Any], code: str | None, stream: str) -> str | None:
     """Return the URL of the archive of a missing payload; None if it was erased or is in no archive."""
     archived = archive_of(connection, code) if code else None
     return None if archived is None or is_erased(connection, subject_of(stream) or stream) else archived.url
 
 
-def why_missing(connection: Connection[Any], code: str | None, stream: str) -> str:
-    """Return why a payload of the supplier is missing, as the end of a sentence."""
-    place = archived_place(connection, code, stream)
-    return f"lies in {place}; `importledger archive attach {code}` brings it back" if place else "was erased"
+def reason_missing(connection: Connection[Any], code: str | None, stream: str) -> str:
+    """Return why a payload of the supplier is missing, as a predicate: "is in URL; …" or "was erased"."""
+    url = archive_url(connection, code, stream)
+    return f"is in {url}; `importledger archive attach {code}` restores it" if url else "was erased"

@@ -21,7 +21,7 @@ from psycopg_pool import ConnectionPool
 from eventstore.aggregates.aggregate import Event
 from eventstore.errors import RolledBack, VersionConflict
 from eventstore.events import Recorded
-from eventstore.log.answers import Answer, watched
+from eventstore.log.answers import Answer, with_answer_digest
 from eventstore.log.arrays import ARRAY_OF, Written, arrays_of
 from eventstore.log.connecting import PooledConnection, check_writable, note_unreplicated_commits
 from eventstore.log.payloads import Payload
@@ -50,7 +50,7 @@ _ANSWERS = """,
         %(answer_ids)b::text[], %(answer_numbers)b::integer[], %(answer_digests)b::bytea[],
         %(answer_statuses)b::integer[], %(answer_bodies)b::bytea[]"""
 _APPEND = f"WITH appended AS MATERIALIZED (SELECT * FROM append_events({_EVENTS}))"  # noqa: S608 - constants
-_APPEND_ANSWERED = f"WITH appended AS MATERIALIZED (SELECT * FROM append_answered_events({_EVENTS}{_ANSWERS}))"  # noqa: S608 - constants
+_APPEND_WITH_ANSWERS = f"WITH appended AS MATERIALIZED (SELECT * FROM append_answered_events({_EVENTS}{_ANSWERS}))"  # noqa: S608 - constants
 
 
 class InlineView(Protocol):
@@ -86,7 +86,7 @@ class Append(msgspec.Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        return sum(len(body.content) + sum(map(len, body.noted or ())) for body in self.payloads.values())
+        return sum(len(body.content) + sum(map(len, body.view_values or ())) for body in self.payloads.values())
 
 
 class LedgerDatastore(PostgresDatastore):
@@ -166,7 +166,7 @@ class LedgerRecorder(PostgresApplicationRecorder):
         events = append.events
         states = [e.state for e in events]
         for index, answer in append.answers.items():
-            states[index] = watched(states[index], answer)
+            states[index] = with_answer_digest(states[index], answer)
         arrays = _event_arrays(
             [
                 (e.stream, e.version, e.topic, e.supplier, e.caused_by, e.command_id, state)
@@ -205,7 +205,7 @@ class LedgerRecorder(PostgresApplicationRecorder):
     ) -> int:
         kind = ("answer_ids" in arrays, views)
         if kind not in self._statements:
-            self._statements[kind] = append_statement(views, is_answered=kind[0])
+            self._statements[kind] = append_statement(views, has_answers=kind[0])
         if ends_transaction:
             return cast(int, _execute_and_commit(connection, self._statements[kind], arrays)[0])
         with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
@@ -243,9 +243,9 @@ def _execute_and_commit(connection: Connection[Any], statement: bytes, parameter
     return row
 
 
-def append_statement(views: Sequence[InlineView], *, is_answered: bool = False) -> bytes:
+def append_statement(views: Sequence[InlineView], *, has_answers: bool = False) -> bytes:
     """Return the append and the upserts of these views as one statement: one round trip, one transaction."""
-    append = SQL(_APPEND_ANSWERED if is_answered else _APPEND)
+    append = SQL(_APPEND_WITH_ANSWERS if has_answers else _APPEND)
     upserts = [
         SQL(", {name} AS ({upsert})").format(name=Identifier(f"into_{view.name}"), upsert=view.upsert) for view in views
     ]

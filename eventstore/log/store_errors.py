@@ -20,7 +20,7 @@ from psycopg.errors import (
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from eventstore.errors import IntakeStopped, NotCompared, StoreUnavailable, VersionConflict
-from eventstore.log.connecting import note_switchover, why_no_connection
+from eventstore.log.connecting import last_connection_error, note_switchover
 from eventstore.log.intake_stop import NOT_COMPARED, STOPPED
 
 VERSION_CONFLICT = "LG001"
@@ -69,14 +69,14 @@ def _reason(error: psycopg.Error) -> str:
     """Return why the store is unavailable. A pool reports only that it had no connection in time."""
     if isinstance(error, PoolClosed):
         return "the log is not open"
-    return (why_no_connection() if isinstance(error, PoolTimeout) else None) or str(error)
+    return (last_connection_error() if isinstance(error, PoolTimeout) else None) or str(error)
 
 
 @contextmanager
 def store_errors() -> Iterator[None]:
-    """Raise StoreUnavailable, IntakeStopped, NotCompared or VersionConflict for errors of the driver.
+    """Translate the driver's errors in the block: StoreUnavailable, IntakeStopped, NotCompared, VersionConflict.
 
-    Other errors pass unchanged.
+    Errors that fit none of these are raised unchanged.
     """
     try:
         yield
@@ -88,7 +88,7 @@ def store_errors() -> Iterator[None]:
         if error.sqlstate == STOPPED:
             raise IntakeStopped("intake is stopped") from error
         if error.sqlstate == NOT_COMPARED:
-            raise NotCompared("the log is not compared with its checkpoints yet") from error
+            raise NotCompared("the log was not compared with its checkpoints yet") from error
         if isinstance(error, DiskFull):
             _Full.at = time.monotonic()
         if is_unavailable(error):

@@ -35,7 +35,7 @@ from eventstore.log.recorder import CODE_VERSION
 from eventstore.log.rows import value_of
 from eventstore.operations.encrypted_file import DecryptingFile, EncryptingFile, FileAltered, file_key
 from redaction.private_files import open_private
-from redaction.shown import counted
+from redaction.text import counted
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -43,11 +43,11 @@ FOLLOWERS = ("relay",)
 _CHUNK = 1 << 20
 
 KEYS, ACCOUNT_KEY = "payload_keys", "account_number_key"
-PERSONAL = (KEYS, "remembered_answers", "user_details", "typed_reasons")
+KEYS_FOLDER_PARTS = (KEYS, "remembered_answers", "user_details", "typed_reasons")
 """Parts in the folder of keys. Only the newest folder is kept, so that an erasure covers them."""
 
 ENDINGS = "access_endings"
-ENDED = (KeyRevoked, UserDisabled, UserRoleChanged, UserErased)
+ACCESS_ENDING_EVENTS = (KeyRevoked, UserDisabled, UserRoleChanged, UserErased)
 """Events that revoke access. The folder of keys lists them, and a restore of an older backup repeats them."""
 
 TABLES: dict[str, tuple[str, str]] = {
@@ -67,18 +67,18 @@ TABLES: dict[str, tuple[str, str]] = {
 SEQUENCE = "platform.account_sequence"
 """Sequence of account numbers, which no event records; their key is a table above."""
 
-LEFT_OUT = {
+EXCLUDED = {
     "schema_migrations": "`migrate` fills it; the manifest names the migrations",
     "appenders": "`migrate` fills it",
-    "checkpoints": "`restore` sets the relay's place; other followers begin anew",
-    "projection_versions": "made anew with the views",
-    "parked_streams": "made anew with the views",
+    "checkpoints": "`restore` sets the relay's checkpoint; other followers start at the beginning of the log",
+    "projection_versions": "written when `restore` rebuilds the projections",
+    "parked_streams": "written when `restore` rebuilds the projections",
     "intake_stops": "the relay compares the restored log with the checkpoints outside, and stops intake again",
-    "log_comparisons": "the restored log is compared anew",
+    "log_comparisons": "the restored log is compared with its checkpoints again",
     "troubles": "failures of processes that run now",
     "statement_requests": "a queue of requests that end within seconds",
     "owner_task_progress": "the progress of tasks that run now",
-    "reconciliations": "jobs of requests that ask for them now",
+    "reconciliations": "jobs of requests that wait for them now",
     "user_sessions": "users sign in again",
     "sign_in_links": "users get a new link",
     "failed_sign_ins": "counts of one day",
@@ -124,43 +124,43 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
         return KEYS not in self.parts
 
 
-def unsigned(connection: Connection[Any], manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+def without_signature(connection: Connection[Any], manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     return manifest
 
 
-def back_up(
+def write_backup(
     database_url: str,
     folder: Path,
     *,
     keys: Path | None = None,
     has_keys: bool = True,
-    sign: Sign = unsigned,
+    sign: Sign = without_signature,
 ) -> BackupManifest:
     """Write a backup into a new or empty folder. Raises BackupError.
 
-    PERSONAL parts go into the folder `keys` if given, and nowhere without `has_keys`.
+    KEYS_FOLDER_PARTS go into the folder `keys` if given. Without `has_keys`, they are not in the backup.
 
     Everything comes from one snapshot, so all events acknowledged before are in it. The manifest is written last: an
     incomplete backup has none.
     """
-    for place in (folder, keys) if keys else (folder,):
-        place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if any(place.iterdir()):
-            raise BackupError(f"{place} is not empty. Name a folder that is new.")
-    is_apart = keys is not None and has_keys
-    apart = {*PERSONAL, ACCOUNT_KEY, ENDINGS} if is_apart else set()
-    left_out = {ENDINGS, *(() if has_keys else PERSONAL)} - apart
+    for target in (folder, keys) if keys else (folder,):
+        target.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if any(target.iterdir()):
+            raise BackupError(f"{target} is not empty. Name a folder that is new.")
+    has_keys_folder = keys is not None and has_keys
+    in_keys_folder = {*KEYS_FOLDER_PARTS, ACCOUNT_KEY, ENDINGS} if has_keys_folder else set()
+    omitted = {ENDINGS, *(() if has_keys else KEYS_FOLDER_PARTS)} - in_keys_folder
     with psycopg.connect(database_url) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute("SET LOCAL statement_timeout = 0")
         position = log_head(connection)
         schema = [name for (name,) in connection.execute("SELECT name FROM schema_migrations ORDER BY name")]
-        key = _file_key(connection) if is_apart else None
+        key = _file_key(connection) if has_keys_folder else None
         parts: dict[str, Part] = {}
         for name, query in _queries().items():
-            if name in apart:
+            if name in in_keys_folder:
                 parts[name] = _write(connection, query, keys or folder, name, None)
-            elif name not in left_out:
+            elif name not in omitted:
                 parts[name] = _write(connection, query, folder, name, key)
         manifest = BackupManifest(
             format=FORMAT,
@@ -170,11 +170,11 @@ def back_up(
             schema=schema,
             # Sequences are not part of snapshots. Read last, this one is not behind the rows above.
             accounts_drawn=value_of(connection, f"SELECT last_value FROM {SEQUENCE}"),  # noqa: S608 - a constant
-            parts={name: part for name, part in parts.items() if name not in apart},
+            parts={name: part for name, part in parts.items() if name not in in_keys_folder},
             is_encrypted=key is not None,
         )
-        if keys is not None and is_apart:
-            of_keys = {name: part for name, part in parts.items() if name in apart}
+        if keys is not None and has_keys_folder:
+            of_keys = {name: part for name, part in parts.items() if name in in_keys_folder}
             key_manifest = msgspec.structs.replace(manifest, parts=of_keys, is_encrypted=False)
             _write_manifest(keys, sign(connection, msgspec.to_builtins(key_manifest)))
         _write_manifest(folder, sign(connection, msgspec.to_builtins(manifest)))
@@ -193,10 +193,10 @@ def _queries() -> dict[str, Composed]:
         Literal(topic)
         for aggregate in (ORGANISATION, USER)
         for topic, kind in aggregate.topics.items()
-        if kind in ENDED
+        if kind in ACCESS_ENDING_EVENTS
     )
-    ended = SQL("SELECT position, stream, topic, state FROM events WHERE topic IN ({}) ORDER BY position")
-    return queries | {ENDINGS: ended.format(topics)}
+    endings = SQL("SELECT position, stream, topic, state FROM events WHERE topic IN ({}) ORDER BY position")
+    return queries | {ENDINGS: endings.format(topics)}
 
 
 def _file_key(connection: Connection[Any]) -> bytes:
@@ -220,11 +220,11 @@ def manifest_text(folder: Path) -> bytes:
 
 
 def read_manifest(folder: Path) -> BackupManifest:
-    """Return the manifest. Raises BackupError for a folder without a whole backup, or an altered one."""
+    """Return the manifest. Raises BackupError if the backup in the folder is incomplete or was altered."""
     try:
         manifest = msgspec.json.decode(manifest_text(folder), type=BackupManifest)
     except (OSError, msgspec.MsgspecError, RecursionError) as error:
-        raise BackupError(f"{folder} holds no whole backup: its manifest cannot be read.") from error
+        raise BackupError(f"{folder} has no complete backup: its manifest cannot be read.") from error
     if manifest.format != FORMAT:
         raise BackupError(f"The backup has format {manifest.format}; this version reads {FORMAT}.")
     for name, part in manifest.parts.items():
@@ -237,17 +237,17 @@ def read_manifest(folder: Path) -> BackupManifest:
 def restore(
     admin_url: str, folder: Path, manifest: BackupManifest, *, keys: Path | None = None
 ) -> list[tuple[str, Event]]:
-    """Load a backup into a database with the schema and no event. Rebuild the views afterwards.
+    """Load a backup into a database that has the schema and no events. The caller rebuilds the views afterwards.
 
     `keys` is a folder of keys, preferably the newest: it shows who was erased since the backup, and it has later
-    events that revoke access. Return these events, each with its stream.
+    events that revoke access. Returns these events, each with its stream.
 
     Loads all or nothing. The sweeper finds work that was in progress. Raises BackupError.
     """
     with psycopg.connect(admin_url) as connection:
         connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL importledger.is_restoring = 'on'")
         if value_of(connection, "SELECT count(*) FROM events"):
-            raise BackupError("The database holds events already. Restore into an empty one.")
+            raise BackupError("The database has events already. Restore into an empty one.")
         present = {name for (name,) in connection.execute("SELECT name FROM schema_migrations")}
         if unknown := set(manifest.schema) - present:
             raise BackupError(f"The backup has schema {max(unknown)}, which this version does not know.")
@@ -271,8 +271,8 @@ def restore(
         connection.execute("SELECT setval(%s::regclass, %s)", (SEQUENCE, max(manifest.accounts_drawn, 1)))
         for follower in FOLLOWERS:
             set_checkpoint(connection, follower, manifest.position)
-        ended = connection.execute(SELECT_ENDINGS, (manifest.position,)).fetchall()
-    return [(stream, read_event(stream, topic, state)) for stream, topic, state in ended]
+        endings = connection.execute(SELECT_ENDINGS, (manifest.position,)).fetchall()
+    return [(stream, read_event(stream, topic, state)) for stream, topic, state in endings]
 
 
 def _parts_of_keys(keys: Path) -> dict[str, Part]:
@@ -301,7 +301,7 @@ A remembered answer must not acknowledge a missing event.
 """
 
 
-def _load_part(connection: Connection[Any], home: Path, name: str, part: Part, key: bytes | None) -> None:
+def _load_part(connection: Connection[Any], folder: Path, name: str, part: Part, key: bytes | None) -> None:
     tables = {name: table for name, (table, _) in TABLES.items()} | {ENDINGS: f"pg_temp.{ENDINGS}"}
     if name not in tables:
         raise BackupError(f"The backup has a part {name}, which this version does not know.")
@@ -311,7 +311,7 @@ def _load_part(connection: Connection[Any], home: Path, name: str, part: Part, k
     rows = 0
     try:
         with (
-            (home / f"{name}.copy.zst").open("rb") as source,
+            (folder / f"{name}.copy.zst").open("rb") as source,
             connection.cursor() as cursor,
             cursor.copy(copying) as copy,
         ):
@@ -321,13 +321,13 @@ def _load_part(connection: Connection[Any], home: Path, name: str, part: Part, k
                     rows += block.count(b"\n")
                     copy.write(block)
     except FileAltered as error:
-        raise BackupError(f"{home} cannot be decrypted: --keys must name a folder of keys of this log.") from error
+        raise BackupError(f"{folder} cannot be decrypted: --keys must name a folder of keys of this log.") from error
     if part.rows != rows:
         raise BackupError(f"{name} has {counted(rows, 'row')} instead of {part.rows}.")
 
 
-def _write(connection: Connection[Any], query: Composed, home: Path, name: str, key: bytes | None) -> Part:
-    file, rows = home / f"{name}.copy.zst", 0
+def _write(connection: Connection[Any], query: Composed, folder: Path, name: str, key: bytes | None) -> Part:
+    file, rows = folder / f"{name}.copy.zst", 0
     with open_private(file) as output:
         encrypting = EncryptingFile(output, key, name) if key else None
         stored = cast("IO[bytes]", encrypting or output)

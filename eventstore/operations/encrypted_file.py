@@ -1,7 +1,8 @@
 """Files that are encrypted while written and decrypted while read, in constant memory.
 
 A file is a random prefix and blocks of AES-256-GCM. The nonce of a block is the prefix, the block's number and whether
-it is the last. Each block is bound to the file's name. Moved, missing, foreign or altered blocks raise `FileAltered`.
+it is the last. Each block is bound to the file's name. A block that was moved, removed, altered or taken from another
+file raises `FileAltered`.
 """
 
 import os

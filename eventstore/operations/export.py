@@ -23,7 +23,7 @@ from eventstore.events import Recorded, payload_digest, recorded_event, subject_
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.payloads import is_erased, read_payloads
 from redaction.private_files import open_private
-from redaction.shown import cleaned
+from redaction.text import cleaned
 
 FORMAT = 1
 _BATCH = 2_000
@@ -32,7 +32,7 @@ MAX_LINE_BYTES = 64 << 20
 
 
 class ExportError(OperatorError):
-    """The file is no complete export; the message is the reason."""
+    """The file is not a complete export. The message is the reason."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header", tag_field="kind"):
@@ -73,7 +73,7 @@ class PayloadLine(msgspec.Struct, frozen=True, kw_only=True, tag="payload", tag_
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field="kind"):
-    """Last line: number of lines of each kind, and of payloads that are only in an archive."""
+    """Last line: numbers of events and payloads in the file, and of payloads that are missing: only in an archive."""
 
     events: int
     payloads: int
@@ -96,7 +96,7 @@ ORDER BY position
 
 
 def export(connection: Connection[Any], file: Path, header: Header, bounds: dict[str, Any], *, payloads: bool) -> End:
-    """Write the file. `bounds` has the `first` and the `last` position; each may be None."""
+    """Write the export and return its last line. `bounds` has the `first` and the `last` position; each may be None."""
     unfinished = file.with_name(f"{file.name}.unfinished")
     counts = {"events": 0, "payloads": 0, "detached": 0}
     with (

@@ -1,6 +1,6 @@
-"""Tests whether a database is fit for the log: it must keep acknowledged data and support the append.
+"""Check that a database is fit for the log: it must keep acknowledged data and support the append.
 
-The tests try each feature. An engine with Postgres' protocol, or a pooler in between, may accept every statement and
+The checks try each feature. An engine with Postgres' protocol, or a pooler in between, may accept every statement and
 still give a lock to two sessions at the same time.
 """
 
@@ -20,14 +20,14 @@ from eventstore.operations.migrate import refuse_newer
 from eventstore.operations.rights import ROLES
 
 Durability = Literal["local", "replicated"]
-"""Place of an acknowledged event on disk: the primary, or also a standby."""
+"""Servers that have an event on disk when it is acknowledged: the primary alone (`local`), or a standby as well."""
 
 MAX_BEHIND = timedelta(seconds=60)
 """Longest time that this machine's clock may be behind the newest event."""
 NOTIFICATION_S = 2.0
 """Longest wait for a notification, in seconds."""
 ROUNDS = 3
-"""Number of checks that two sessions have separate server processes: a pooler may share one in some of them only."""
+"""Times that two sessions are checked for separate server processes: a pooler may share one only now and then."""
 
 REPLICATED = """
 SELECT current_setting('synchronous_standby_names') <> '' AND synchronous_standbys() IS DISTINCT FROM 0 AS is_replicated
@@ -39,7 +39,7 @@ If the schema's owner may not see standbys, the setting alone decides: commits t
 _NEWEST = "SELECT max(recorded_at) FROM (SELECT recorded_at FROM events ORDER BY position DESC LIMIT 1) AS newest"
 
 
-NO_SCHEMA = "the schema is not there yet: run `importledger migrate`"
+NO_SCHEMA = "the database has no schema yet: run `importledger migrate`"
 _SELECT_LACKING = """
 SELECT array_agg(role) FROM unnest(%s::text[]) AS role
 WHERE NOT EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = role AND pg_has_role(session_user, r.oid, 'USAGE'))
@@ -52,36 +52,35 @@ class UnsafeStore(OperatorError):
     """The database may lose acknowledged data, or lacks a feature that the log needs."""
 
 
-class NotJudged(Exception):
-    """The database is not available or accepts no writes at present; the message is the reason."""
+class NotChecked(Exception):
+    """The database cannot be checked now: it is unavailable, read-only, or has no schema. The message is the reason."""
 
 
 def refuse_unsafe(database_url: str, durability: Durability = "local", kinds: Sequence[str] = ()) -> None:
     """Raise UnsafeStore if the database is not fit for the log, or this clock is behind the log.
 
-    With `kinds`, the schema must exist, and the URL's user must have the rights of these kinds of processes.
-
-    Raises MigrationError if a newer version has migrated the database. Raises NotJudged if the server is not available,
-    accepts no writes at present, or has no schema yet.
+    With `kinds`, the schema must exist, and the URL's user must have the rights of these kinds of processes. Raises
+    MigrationError if a newer version has migrated the database. Raises NotChecked if the server is unavailable,
+    read-only at present, or has no schema yet.
     """
     try:
         with _session(database_url) as connection, _session(database_url) as other:
             if value_of(connection, "SHOW transaction_read_only") == "on":
-                raise NotJudged("it takes no writes")
+                raise NotChecked("it is read-only")
             _refuse_loss(connection, durability)
             for probe in (_refuse_shared_sessions, _refuse_false_locks, _refuse_silence):
                 probe(connection, other)
             if kinds:
-                _refuse_other_role(connection, [ROLES[kind] for kind in kinds])
+                _refuse_missing_rights(connection, [ROLES[kind] for kind in kinds])
             _refuse_late_clock(connection)
             refuse_newer(connection)
     except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction) as error:
-        raise NotJudged(reason_of(error)) from error
+        raise NotChecked(reason_of(error)) from error
 
 
-def _refuse_other_role(connection: Connection[Any], roles: Sequence[str]) -> None:
+def _refuse_missing_rights(connection: Connection[Any], roles: Sequence[str]) -> None:
     if value_of(connection, "SELECT to_regclass('public.appenders') IS NULL"):
-        raise NotJudged(NO_SCHEMA)
+        raise NotChecked(NO_SCHEMA)
     if lacking := value_of(connection, _SELECT_LACKING, list(roles)):
         user = value_of(connection, "SELECT session_user::text")
         raise UnsafeStore(
@@ -89,7 +88,7 @@ def _refuse_other_role(connection: Connection[Any], roles: Sequence[str]) -> Non
             f"name {lacking[0]} there, or a user who is a member of it."
         )
     if not value_of(connection, "SELECT has_table_privilege('public.appenders', 'SELECT')"):
-        raise NotJudged(NO_SCHEMA)  # `migrate` is running
+        raise NotChecked(NO_SCHEMA)  # `migrate` is running
 
 
 def _refuse_loss(connection: Connection[Any], durability: Durability) -> None:
@@ -104,8 +103,8 @@ def _refuse_loss(connection: Connection[Any], durability: Durability) -> None:
 
 
 def _is_replicated(connection: Connection[Any]) -> bool:
-    is_empty = value_of(connection, "SELECT to_regprocedure('synchronous_standbys()') IS NULL")
-    if is_empty:
+    is_unmigrated = value_of(connection, "SELECT to_regprocedure('synchronous_standbys()') IS NULL")
+    if is_unmigrated:
         return bool(value_of(connection, "SHOW synchronous_standby_names"))
     return bool(value_of(connection, REPLICATED))
 
@@ -118,13 +117,13 @@ def _refuse_shared_sessions(connection: Connection[Any], other: Connection[Any])
     pid = value_of(connection, "SELECT pg_backend_pid()")
     for _ in range(ROUNDS):
         with other.transaction():
-            foreign = value_of(other, "SELECT pg_backend_pid()")
-            if foreign == pid or value_of(connection, "SELECT pg_backend_pid()") != pid:
+            other_pid = value_of(other, "SELECT pg_backend_pid()")
+            if other_pid == pid or value_of(connection, "SELECT pg_backend_pid()") != pid:
                 raise UnsafeStore("A connection pooler shares server sessions between clients: set it to session mode.")
 
 
 def _refuse_false_locks(connection: Connection[Any], other: Connection[Any]) -> None:
-    """Raise UnsafeStore if two sessions can hold the same advisory lock.
+    """Raise UnsafeStore if advisory locks do not exclude another session exactly while one holds them.
 
     Positions have the order of commits because one session at a time holds the log's lock until its commit.
     """
@@ -133,12 +132,12 @@ def _refuse_false_locks(connection: Connection[Any], other: Connection[Any]) -> 
         connection.execute("SELECT pg_advisory_xact_lock(%s::bigint)", (number,))
         is_held = not value_of(other, "SELECT pg_try_advisory_lock(%s::bigint)", number)
     is_free = value_of(other, "SELECT pg_try_advisory_lock(%s::bigint)", number)
-    is_kept = not value_of(connection, "SELECT pg_try_advisory_lock(%s::bigint)", number)
+    is_taken = not value_of(connection, "SELECT pg_try_advisory_lock(%s::bigint)", number)
     value_of(other, "SELECT pg_advisory_unlock(%s::bigint)", number)
-    if not (is_held and is_free and is_kept):
+    if not (is_held and is_free and is_taken):
         raise UnsafeStore(
-            "The database's advisory locks do not lock: two writers could take the same place in the log. Use "
-            "Postgres itself."
+            "Advisory locks of the database do not work as in Postgres: two events could get the same position. "
+            "Use Postgres itself."
         )
 
 
@@ -150,9 +149,9 @@ def _refuse_silence(connection: Connection[Any], other: Connection[Any]) -> None
     channel = f"importledger_probe_{secrets.token_hex(8)}"
     connection.execute(SQL("LISTEN {}").format(Identifier(channel)))
     other.execute(SQL("NOTIFY {}").format(Identifier(channel)))
-    heard = any(True for _ in connection.notifies(timeout=NOTIFICATION_S, stop_after=1))
+    is_notified = any(True for _ in connection.notifies(timeout=NOTIFICATION_S, stop_after=1))
     connection.execute(SQL("UNLISTEN {}").format(Identifier(channel)))
-    if not heard:
+    if not is_notified:
         raise UnsafeStore("The database does not pass on notifications (LISTEN, NOTIFY). Use Postgres itself.")
     if value_of(connection, "SHOW transaction_isolation") != "read committed":
         raise UnsafeStore(

@@ -120,7 +120,7 @@ _FINDINGS = (
 
 
 def guards_off(connection: Connection[Any]) -> list[str]:
-    """Return a sentence on each guard of the log that is off, for the role of this connection."""
+    """Return a sentence on each guard of the log that is missing, disabled or changed, for this connection's role."""
     return [
         f"WARNED  {sentence}"
         for check in (_triggers, _tables, _views, _grants, _functions, _findings)
@@ -163,7 +163,7 @@ def _views(connection: Connection[Any]) -> Iterator[str]:
     present = {name: _plain(body) for name, body in rows_of(connection, _SELECT_VIEWS, list(_VIEWS))}
     for name in _VIEWS:
         if present.get(name) != known[name]:
-            yield f"the view {name} does not show the log as it is"
+            yield f"the view {name} is missing, or differs from the one in the migration"
 
 
 def _plain(select: str) -> str:
@@ -198,5 +198,5 @@ def _declared(pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
 def _findings(connection: Connection[Any]) -> Iterator[str]:
     for query, sentence in _FINDINGS:
         yield from (sentence.format(*row) for row in rows_of(connection, query, list(APPEND_ONLY)))
-    for (place,) in rows_of(connection, _SELECT_SWITCHED_OFF):
-        yield f"session_replication_role of {place} switches triggers off"
+    for (setting_scope,) in rows_of(connection, _SELECT_SWITCHED_OFF):
+        yield f"session_replication_role of {setting_scope} disables triggers"

@@ -43,7 +43,7 @@ APPEND_ONLY = ("events", "payloads", "payload_keys", "remembered_answers", "log_
 
 
 LOCK_TRIES = 100
-"""Runs of a step that cannot get a lock in time. The error of the last one is raised."""
+"""Runs of a step that does not get a lock in time. The error of the last run is raised."""
 LOCK_PAUSE_S = 1.0
 ONLINE = "-- online"
 ROLLABLE = "-- rollable: "
@@ -67,7 +67,7 @@ class Pending(msgspec.Struct, frozen=True):
 def pending_migrations(connection: "psycopg.Connection[Any]") -> list[Pending]:
     """Return what `migrate` would apply, in order. Raises MigrationError if the database is newer."""
     refuse_newer(connection)
-    applied = known_migrations(connection)
+    applied = applied_migrations(connection)
     files = [file for file in sorted(MIGRATIONS.glob("*.sql")) if file.name not in applied]
     return [Pending(file.name, why_not_rolled(file.read_text()) if applied else None) for file in files]
 
@@ -90,13 +90,13 @@ def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
     """
     applied = []
     with psycopg.connect(admin_url, autocommit=True) as connection:
-        _take_turn(connection)
+        _lock_migrations(connection)
         connection.execute(
             "CREATE TABLE IF NOT EXISTS schema_migrations ("
             " name text PRIMARY KEY, sha256 text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
         )
         refuse_newer(connection)
-        present = known_migrations(connection)
+        present = applied_migrations(connection)
         for file in sorted(MIGRATIONS.glob("*.sql")):
             script = file.read_text()
             digest = hashlib.sha256(script.encode()).hexdigest()
@@ -111,8 +111,8 @@ def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
     return applied
 
 
-def _take_turn(connection: "psycopg.Connection[Any]") -> None:
-    """Take the lock of migrations; wait until no other migration holds it.
+def _lock_migrations(connection: "psycopg.Connection[Any]") -> None:
+    """Acquire the advisory lock of migrations; wait until no other migration holds it.
 
     Each statement waits for less than Postgres' `deadlock_timeout`: a concurrent index build of the other migration
     waits for the end of this session's statement.
@@ -127,15 +127,15 @@ def _take_turn(connection: "psycopg.Connection[Any]") -> None:
         return
 
 
-def known_migrations(connection: "psycopg.Connection[Any]") -> dict[str, str]:
+def applied_migrations(connection: "psycopg.Connection[Any]") -> dict[str, str]:
     """Return the digests of the applied files, by name."""
-    is_there = value_of(connection, "SELECT to_regclass('schema_migrations') IS NOT NULL")
-    return dict(rows_of(connection, "SELECT name, sha256 FROM schema_migrations")) if is_there else {}
+    has_table = value_of(connection, "SELECT to_regclass('schema_migrations') IS NOT NULL")
+    return dict(rows_of(connection, "SELECT name, sha256 FROM schema_migrations")) if has_table else {}
 
 
 def refuse_newer(connection: "psycopg.Connection[Any]") -> None:
     """Raise MigrationError if a newer version has migrated the database."""
-    unknown = known_migrations(connection).keys() - {file.name for file in MIGRATIONS.glob("*.sql")}
+    unknown = applied_migrations(connection).keys() - {file.name for file in MIGRATIONS.glob("*.sql")}
     if unknown:
         raise MigrationError(
             f"The database has schema {max(unknown)}, which this version does not know. Run a newer version."

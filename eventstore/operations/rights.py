@@ -136,11 +136,11 @@ def appenders(topics: Iterable[tuple[str, str]]) -> set[tuple[str, str, str]]:
 
 
 class RoleNotReset(OperatorError):
-    """A database role has a harmful setting that cannot be reset; the message has the statement for a superuser."""
+    """A database role has a harmful setting that `migrate` may not reset. The message has the superuser's statement."""
 
 
 class RoleMissing(OperatorError):
-    """A database role or its rights are missing; the message has the statement for a superuser."""
+    """A database role or its rights are missing. The message has the statement for a superuser."""
 
 
 HARMFUL_SETTINGS = ("role", "session_authorization", "session_replication_role")
@@ -179,7 +179,7 @@ WHERE oid = ANY(%s::text[]::regprocedure[]) AND pg_has_role(proowner, 'USAGE')
 
 
 def make_roles(connection: Connection[Any], service_role: str | None) -> None:
-    """Create missing roles. Let the service's own role, if there is one, act as all of them.
+    """Create missing roles. Grant membership in all of them to the service's own role, if there is one.
 
     The service may have one role for all processes, for instance on a managed Postgres.
     Raises RoleMissing, RoleNotReset.
@@ -199,7 +199,7 @@ def make_roles(connection: Connection[Any], service_role: str | None) -> None:
     _reset_settings(connection)
     if service_role and service_role not in (*ROLES.values(), _user(connection)):
         for role in ROLES.values():
-            _let_act_as(connection, role, service_role)
+            _grant_membership(connection, role, service_role)
 
 
 def _reset_settings(connection: Connection[Any]) -> None:
@@ -207,8 +207,8 @@ def _reset_settings(connection: Connection[Any]) -> None:
     roles = list(ROLES.values())
     found = rows_of(connection, _SELECT_HARMFUL, roles, list(HARMFUL_SETTINGS), list(TIME_OUTS))
     for role, database, setting in found:
-        place = SQL("IN DATABASE {} ").format(Identifier(database)) if database else SQL("")
-        resetting = SQL("ALTER ROLE {} {}RESET {}").format(Identifier(role), place, Identifier(setting))
+        scope = SQL("IN DATABASE {} ").format(Identifier(database)) if database else SQL("")
+        resetting = SQL("ALTER ROLE {} {}RESET {}").format(Identifier(role), scope, Identifier(setting))
         try:
             connection.execute(resetting)
         except InsufficientPrivilege as error:
@@ -218,7 +218,7 @@ def _reset_settings(connection: Connection[Any]) -> None:
             ) from error
 
 
-def _let_act_as(connection: Connection[Any], role: str, service_role: str) -> None:
+def _grant_membership(connection: Connection[Any], role: str, service_role: str) -> None:
     if connection.execute("SELECT WHERE pg_has_role(%s, %s, 'USAGE')", (service_role, role)).rowcount:
         return
     try:

@@ -33,7 +33,7 @@ from eventstore.proof.sealing import tile_reader
 from eventstore.proof.statement import check_statement, sign_statement
 from eventstore.proof.verifier import Checkpoint, Invalid, leaf_hash, leaf_of, root_of_inclusion
 from redaction.private_files import open_private
-from redaction.shown import counted
+from redaction.text import counted
 
 FORMAT = 1
 STATEMENT, EVENTS, INDEX, PAYLOADS = ("archive.json", "events.ndjson", "payloads.ndjson", "payloads.bin")
@@ -43,7 +43,7 @@ _UNREADABLE = (
     *(zipfile.BadZipFile, KeyError, OSError, EOFError, ValueError, msgspec.MsgspecError, Invalid),
     *(RuntimeError, zlib.error, lzma.LZMAError, struct.error),
 )
-"""Errors of reading a foreign zip or a statement in it."""
+"""Errors that a damaged or forged zip, or the statement in it, can cause."""
 
 _SELECT_OF_SUPPLIER = (
     SELECT_EVENTS
@@ -60,7 +60,7 @@ ORDER BY stream, sha256
 
 
 class ArchiveDamaged(OperatorError):
-    """The file is not the archive that was signed; the message names the difference."""
+    """The file is not the archive that was signed. The message names the difference."""
 
 
 class StoredPayload(msgspec.Struct, frozen=True):
@@ -87,7 +87,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Part:
-    """Member of the zip that is written piece by piece, into the zip or a temporary file, and its digest."""
+    """File that is written piece by piece, with its digest: a member of the zip, or a temporary file for one."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file
@@ -101,8 +101,8 @@ class _Part:
     def digest(self) -> str:
         return self._digest.hexdigest()
 
-    def into(self, archive: zipfile.ZipFile, name: str) -> None:
-        """Move the temporary file into the zip."""
+    def copy_into(self, archive: zipfile.ZipFile, name: str) -> None:
+        """Copy the temporary file into the zip, as a member with this name."""
         entry = zipfile.ZipInfo(name)
         entry.compress_type = zipfile.ZIP_DEFLATED
         self.file.seek(0)
@@ -130,15 +130,15 @@ def write_archive(
     with (
         open_private(file) as output,
         zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as archive,
-        ExitStack() as beside,
+        ExitStack() as temporary,
     ):
         parts = {
-            name: _Part(beside.enter_context(tempfile.TemporaryFile(dir=file.parent)))
+            name: _Part(temporary.enter_context(tempfile.TemporaryFile(dir=file.parent)))
             for name in _PARTS
             if name != PAYLOADS
         }
         events = payloads = 0
-        seen: set[str] = set()
+        seen_streams: set[str] = set()
         with (
             archive.open(zipfile.ZipInfo(PAYLOADS), "w", force_zip64=True) as member,
             connection.cursor("archive", binary=True, row_factory=dict_row) as cursor,
@@ -152,13 +152,13 @@ def write_archive(
                     line = event_line(row) | {"proof": inclusion_proof(read, row["position"] - 1, size)}
                     parts[EVENTS].write(msgspec.json.encode(line) + b"\n")
                 events += len(rows)
-                fresh = {row["stream"] for row in rows} - seen
-                seen |= fresh
+                fresh = {row["stream"] for row in rows} - seen_streams
+                seen_streams |= fresh
                 payloads += _write_payloads(connection, fresh, parts)
                 progress(events)
         for name, part in parts.items():
             if name != PAYLOADS:
-                part.into(archive, name)
+                part.copy_into(archive, name)
         digests = {name: part.digest for name, part in parts.items()}
         contents = Contents(
             format=FORMAT, supplier=supplier, position=size, events=events, payloads=payloads, parts=digests
@@ -169,6 +169,7 @@ def write_archive(
 
 
 def _write_payloads(connection: Connection[Any], streams: Collection[str], parts: dict[str, _Part]) -> int:
+    """Write all stored payloads of the streams, and their index; return their number."""
     written = 0
     with connection.cursor(binary=True, row_factory=dict_row) as cursor:
         rows = cursor.execute(_SELECT_PAYLOADS, (list(streams),)).fetchall()
@@ -182,10 +183,10 @@ def _write_payloads(connection: Connection[Any], streams: Collection[str], parts
 
 
 class Archive:
-    """Archive that is read from a file. All its parts are compared with the signed digests first."""
+    """Archive in a file. Opening it compares all its parts with the signed digests."""
 
     def __init__(self, file: Path, keys: Sequence[str]) -> None:
-        """Raise ArchiveDamaged if a part differs from a statement signed by one of the verifier keys."""
+        """Open the archive. Raises ArchiveDamaged unless a verifier key has signed the digests of all parts."""
         try:
             self._zip = zipfile.ZipFile(file)
             if self._zip.getinfo(STATEMENT).file_size > MAX_NOTE_BYTES:
@@ -212,7 +213,7 @@ class Archive:
         A person erased before the archive was written has no payload and an event of the erasure.
         """
         present = {(line.stream, line.sha256) for line in self.index()}
-        wanted: list[tuple[str, str]] = []
+        missing: list[tuple[str, str]] = []
         erased: set[str] = set()
         events = 0
         for event in self.events():
@@ -222,11 +223,11 @@ class Archive:
                 erased.add(event["stream"].split("/", 1)[1])
             digest = payload_digest(event["stream"], event["topic"], event["state"].encode())
             if digest is not None and (event["stream"], digest) not in present:
-                wanted.append((event["stream"], digest))
+                missing.append((event["stream"], digest))
         if events != self.contents.events or len(present) != self.contents.payloads:
             numbers = f"{counted(events, 'event')} and {counted(len(present), 'payload')}"
             raise ArchiveDamaged(f"it has {numbers}, not the numbers that it states")
-        for stream, digest in wanted:
+        for stream, digest in missing:
             if not any(f"{stream.split('/', 1)[1]}/".startswith(f"{subject}/") for subject in erased):
                 raise ArchiveDamaged(f"the payload {digest[:12]}… of {stream} is not in it")
 
@@ -247,7 +248,7 @@ class Archive:
             yield msgspec.json.decode(line)
 
     def index(self) -> Iterator[StoredPayload]:
-        """Yield the rows of all payloads."""
+        """Yield the row of each payload, in the order of the contents."""
         decoder = msgspec.json.Decoder(StoredPayload)
         return (decoder.decode(line) for line in self._lines(INDEX))
 

@@ -22,11 +22,11 @@ from eventstore.proof.verifier import Checkpoint, Invalid, read_key
 PAGE = 20
 """Checkpoints per page."""
 Verdict = Literal["agrees", "differs", "longer", "lost", "stranger", "unreadable", "not_signed", "not_sealed"]
-"""Result of comparing a kept checkpoint with the log.
+"""Result of comparing a checkpoint from elsewhere with the log.
 
-`agrees` and `differs` compare its root with the stored tree. `longer`: the log has fewer events. `not_sealed`: the
-stored tree has fewer. `lost`: its events belong to a recorded loss. `unreadable`: it is no checkpoint. `stranger`: it
-names an unknown key. `not_signed`: its signature is wrong.
+`agrees`, `differs`: its root is that of the stored tree, or is not. `longer`: it has more events than the log.
+`not_sealed`: it has more events than the stored tree. `lost`: its last events belong to a recorded loss. `unreadable`:
+it is no checkpoint. `stranger`: it names an unknown key. `not_signed`: its signature is wrong.
 """
 
 
@@ -74,8 +74,8 @@ class SealingKey(msgspec.Struct, frozen=True):
     used_at: datetime
 
 
-class Compared(msgspec.Struct, frozen=True):
-    """Result of a comparison. `note` is the text with the log's signature only, if the log has signed it."""
+class Comparison(msgspec.Struct, frozen=True):
+    """Result of a comparison. `note` is the checkpoint without others' signatures; "" if the log has not signed it."""
 
     verdict: Verdict
     size: int = 0
@@ -128,34 +128,34 @@ def _verifier_key(connection: Connection[Any], origin: str) -> str:
     return key if name == origin and name.rpartition("/")[2] == hashlib.sha256(public).hexdigest()[:16] else ""
 
 
-def compared_with(connection: Connection[Any], note: str) -> Compared:
-    """Compare a kept checkpoint with the stored tree."""
+def compare_with_log(connection: Connection[Any], note: str) -> Comparison:
+    """Compare a checkpoint from elsewhere with the stored tree."""
     text, separator, signatures = note.strip().partition("\n\n")
     lines = text.split("\n")
     if not separator or len(lines) < 3 or not re.fullmatch("[0-9]{1,18}", lines[1]):
-        return Compared("unreadable")
+        return Comparison("unreadable")
     key = _verifier_key(connection, lines[0])
     if not key:
-        return Compared("stranger")
-    own = next((line for line in signatures.splitlines() if line.startswith(f"— {lines[0]} ")), "")
-    signed = f"{text}\n\n{own}\n"
+        return Comparison("stranger")
+    signature = next((line for line in signatures.splitlines() if line.startswith(f"— {lines[0]} ")), "")
+    signed = f"{text}\n\n{signature}\n"
     try:
-        kept = read_signed(signed, (key,))
+        checkpoint = read_signed(signed, (key,))
     except Invalid:
-        return Compared("not_signed")
-    return Compared(_verdict(connection, kept), kept.size, kept.time, signed)
+        return Comparison("not_signed")
+    return Comparison(_verdict(connection, checkpoint), checkpoint.size, checkpoint.time, signed)
 
 
-def _verdict(connection: Connection[Any], kept: Checkpoint) -> Verdict:
+def _verdict(connection: Connection[Any], checkpoint: Checkpoint) -> Verdict:
     losses = rows_of(connection, _SELECT_LOSSES)
-    if any(branch > kept.branch and kept_upto < kept.size <= lost for branch, kept_upto, lost in losses):
+    if any(branch > checkpoint.branch and continues < checkpoint.size <= lost for branch, continues, lost in losses):
         return "lost"
-    if kept.size > log_head(connection):
+    if checkpoint.size > log_head(connection):
         return "longer"
-    if kept.size > tree_size(connection):
+    if checkpoint.size > tree_size(connection):
         return "not_sealed"
     try:
-        root = range_root(tile_reader(connection), 0, kept.size)
+        root = range_root(tile_reader(connection), 0, checkpoint.size)
     except TreeDamaged:
         return "differs"
-    return "agrees" if root == kept.root else "differs"
+    return "agrees" if root == checkpoint.root else "differs"

@@ -1,7 +1,7 @@
-"""Signed checkpoints of the log's tree: making them, and keeping copies outside of the database.
+"""Signed checkpoints of the log's tree: signing them, and storing copies outside of the database.
 
 A checkpoint is a note in the format of C2SP tlog-checkpoint, signed with Ed25519, with an extension line for the time.
-Copies are one object per checkpoint in a folder or an object store, beyond the reach of the database's owner. They
+Copies are one object per checkpoint in a folder or an object store to which the database's owner has no access. They
 never change.
 """
 
@@ -43,8 +43,8 @@ class KeyNotUsable(OperatorError):
     """The sealing key is not 32 bytes in base64url."""
 
 
-class OutsideUnavailable(OperatorError):
-    """The place outside of the database does not answer or refuses access."""
+class CopiesUnavailable(OperatorError):
+    """The location of the copies cannot be reached or refuses access. The message has its URL and the error's name."""
 
 
 class LogKey(msgspec.Struct, frozen=True):
@@ -54,13 +54,16 @@ class LogKey(msgspec.Struct, frozen=True):
     private: Ed25519PrivateKey
 
     @classmethod
-    def of(cls, secret: str, named: str = "The sealing key") -> "LogKey":
-        """Return the key from 32 random bytes in base64url. Raises KeyNotUsable with `named`, never with the secret."""
+    def of(cls, secret: str, noun: str = "The sealing key") -> "LogKey":
+        """Return the key from 32 random bytes in base64url.
+
+        Raises KeyNotUsable. `noun` names the key in its message, which never contains the secret.
+        """
         try:
             seed = base64.urlsafe_b64decode(secret.strip() + "=" * (-len(secret.strip()) % 4))
             private = Ed25519PrivateKey.from_private_bytes(seed)
         except ValueError as error:
-            raise KeyNotUsable(f"{named} must be 32 random bytes in base64url, 43 characters.") from error
+            raise KeyNotUsable(f"{noun} must be 32 random bytes in base64url, 43 characters.") from error
         return cls(f"{ORIGIN}/{hashlib.sha256(_public(private)).hexdigest()[:16]}", private)
 
     @property
@@ -87,9 +90,10 @@ class LogKey(msgspec.Struct, frozen=True):
 
 
 class Copy(NamedTuple):
-    """Name of a copy: the size of its tree and the branch; size 0 names a continuation.
+    """Name of a copy, from the size of the checkpoint's tree and its branch.
 
-    The first checkpoint of a branch has a second copy, `continued.BRANCH.note`, which `ends` lists from any size on.
+    The first checkpoint of a branch has a second copy, `continued.BRANCH.note`, with size 0 here. A listing from any
+    size on includes it.
     """
 
     size: int
@@ -102,30 +106,31 @@ class Copy(NamedTuple):
         return f"{self.size:0{_DIGITS}}.{self.branch}{SUFFIX}" if self.branch else f"{self.size:0{_DIGITS}}{SUFFIX}"
 
     @classmethod
-    def named(cls, name: str) -> "Copy | None":
+    def of_name(cls, name: str) -> "Copy | None":
+        """Return the copy with this file name; None for a name of another file."""
         if match := _CHECKPOINT.fullmatch(name):
             return cls(int(match[1]), int(match[2] or 0))
         match = _CONTINUATION.fullmatch(name)
         return cls(0, int(match[1])) if match else None
 
 
-class Outside:
-    """Copies of checkpoints at a URL: file:///…, s3://…, gs://…, az://…."""
+class CheckpointCopies:
+    """Copies of signed checkpoints outside of the database, at a URL: file:///…, s3://…, gs://…, az://…."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
     def keep(self, size: int, note: str, *, branch: int = 0) -> None:
-        """Keep a copy; an existing one is not changed. Raises OutsideUnavailable."""
+        """Store the copy of a checkpoint; an existing copy is not changed. Raises CopiesUnavailable."""
         with self._reached(), suppress(FileExistsError, AlreadyExistsError):
             obstore.put(self._store(), Copy(size, branch).name, note.encode(), mode="create")
 
     def sizes(self) -> list[int]:
-        """Return the tree sizes of all copies, ascending. Raises OutsideUnavailable."""
+        """Return the tree sizes of all copies, ascending. Raises CopiesUnavailable."""
         return sorted({copy.size for copy in self._copies(0) if copy.size})
 
     def ends(self, *, since: int) -> dict[int, int]:
-        """Return the largest size of each branch. Raises OutsideUnavailable.
+        """Return the largest size of each branch. Raises CopiesUnavailable.
 
         Only copies from size `since` on are listed, unless there are none.
         """
@@ -138,14 +143,14 @@ class Outside:
         return sizes
 
     def notes(self) -> Iterator[tuple[str, str]]:
-        """Yield all copies as (URL, note), smallest tree first. Raises OutsideUnavailable."""
+        """Yield all copies as (URL, note), smallest tree first. Raises CopiesUnavailable."""
         store, names = self._store(), [copy.name for copy in sorted(self._copies(0)) if copy.size]
         with ThreadPoolExecutor(_READERS) as readers:
             for name, note in zip(names, readers.map(lambda name: self._get(store, name), names), strict=True):
                 yield f"{self.url}/{name}", note
 
     def note(self, size: int, *, branch: int = 0) -> str:
-        """Return the copy for a tree of this size; size 0 for the first of a branch. Raises OutsideUnavailable."""
+        """Return the copy for a tree of this size; size 0 for the first of a branch. Raises CopiesUnavailable."""
         return self._get(self._store(), Copy(size, branch).name)
 
     def _get(self, store: ObjectStore, name: str) -> str:
@@ -156,7 +161,7 @@ class Outside:
         before = Copy(since - 1, 0).name if since > 1 else None  # stores list the names after this one
         with self._reached():
             paths = [entry["path"] for batch in obstore.list(self._store(), offset=before) for entry in batch]
-        return [copy for name in paths if (copy := Copy.named(name))]
+        return [copy for name in paths if (copy := Copy.of_name(name))]
 
     def _store(self) -> ObjectStore:
         with self._reached():
@@ -169,7 +174,7 @@ class Outside:
         try:
             yield
         except (BaseError, OSError, ValueError) as error:
-            raise OutsideUnavailable(f"{self.url}: {type(error).__name__}") from error
+            raise CopiesUnavailable(f"{self.url}: {type(error).__name__}") from error
 
 
 def read_note(file: Path) -> str:

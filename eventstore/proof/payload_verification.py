@@ -1,7 +1,7 @@
-"""Verification of payloads: each is opened and compared with its digest in the log. Erased ones must be missing.
+"""Verification of payloads: decrypt each and compare it with its digest in the log. Erased ones must be missing.
 
-A payload without an event is reported as a warning. Archived payloads may be missing here;
-`projections.retention.archiving` checks archives.
+A payload without an event is reported as a warning. Payloads may be only in an archive, which
+`projections.retention.archiving` checks.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -105,23 +105,23 @@ class VerifiedPayloads(msgspec.Struct, kw_only=True):
 
 def verify_payloads(connection: Connection[Any]) -> VerifiedPayloads:
     """Read all payloads and compare them with their digests, in the connection's transaction."""
-    return _together(connection, [open_payloads(connection, 0, 1)])
+    return _combined(connection, [open_payloads(connection, 0, 1)])
 
 
 @contextmanager
 def verifying_payloads(
     connection: Connection[Any], database_url: str, *, jobs: int
 ) -> Iterator[Callable[[], VerifiedPayloads]]:
-    """Decrypt all payloads in parallel on one snapshot and check their digests. The yielded function waits for that."""
+    """Start to verify all payloads, on one snapshot in several processes. The yielded function returns the result."""
     snapshot = value_of(connection, "SELECT pg_export_snapshot()")
     with processes(jobs) as pool:
         parts = [pool.submit(_open_payloads_alone, database_url, snapshot, part, jobs) for part in range(jobs)]
 
-        yield lambda: _together(connection, (part.result() for part in parts))
+        yield lambda: _combined(connection, (part.result() for part in parts))
 
 
-def _together(connection: Connection[Any], opened: Iterable[VerifiedPayloads]) -> VerifiedPayloads:
-    """Return the sum of the results for opened payloads, and the payloads that the log names and that are missing."""
+def _combined(connection: Connection[Any], opened: Iterable[VerifiedPayloads]) -> VerifiedPayloads:
+    """Return the sum of the results, with the problems of payloads that the log names and that are missing."""
     verified = missing_payloads(connection)
     for part in opened:
         verified.matching += part.matching
@@ -145,13 +145,13 @@ def open_payloads(connection: Connection[Any], part: int, parts: int) -> Verifie
         while rows := cursor.fetchmany(_AT_ONCE):
             verified.problems += [
                 f"WARNED  payload {sha256.hex()[:12]}… of {stream}: it has no event"
-                for stream, sha256, is_spoken_of in rows
-                if not is_spoken_of
+                for stream, sha256, has_event in rows
+                if not has_event
             ]
-            named = [(stream, sha256) for stream, sha256, is_spoken_of in rows if is_spoken_of]
-            for number, content, key in stored_contents(connection, named):
+            payload_ids = [(stream, sha256) for stream, sha256, has_event in rows if has_event]
+            for number, content, key in stored_contents(connection, payload_ids):
                 try:
-                    read_payload(*named[number], content, key)
+                    read_payload(*payload_ids[number], content, key)
                     verified.matching += 1
                 except ValueError as error:
                     verified.problems.append(f"PAYLOAD  {error}")
@@ -159,7 +159,7 @@ def open_payloads(connection: Connection[Any], part: int, parts: int) -> Verifie
 
 
 def missing_payloads(connection: Connection[Any]) -> VerifiedPayloads:
-    """Find events without their payload and payloads of erased persons; opens none."""
+    """Return problems of events without their payload and of erased persons who still have one. Decrypts nothing."""
     erased = value_of(connection, "SELECT count(*) FROM events WHERE topic = ANY(%s)", [*ERASURES])
     verified = VerifiedPayloads(erased=erased)
     archives = _archives(connection)
@@ -180,7 +180,7 @@ def missing_payloads(connection: Connection[Any]) -> VerifiedPayloads:
 
 
 def _archives(connection: Connection[Any]) -> dict[str, SupplierArchived]:
-    """Return the present archives that the log names, by supplier. Payloads may be only there."""
+    """Return the archives that are not attached again, by supplier. The database may lack their payloads."""
     archives = {}
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         for stream, topic, state in cursor.execute(_SELECT_ARCHIVED):

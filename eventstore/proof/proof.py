@@ -27,13 +27,13 @@ from eventstore.proof.verifier import FORMAT, Checkpoint
 from redaction.private_files import open_private
 
 README = """\
-This is what the import ledger knows about one account, and the proof that it was not altered.
+These are the events of one account in the import ledger, and the proof that they were not altered.
 
     importledger-verify {name} --key KEY --against CHECKPOINT
 
 Get importledger-verify from the project's releases or with pip, never along with a proof. It needs Python 3.9 or newer
-and nothing else. KEY is the log's verifier key as the operator gave it to you; log.vkey is the one that came with this
-file, which anybody can have written. CHECKPOINT is a signed checkpoint that you have kept, if you have one.
+and nothing else. KEY is the log's verifier key as the operator gave it to you. Do not use log.vkey for that: anybody
+can have written this file. CHECKPOINT is a signed checkpoint that you have kept, if you have one.
 """
 
 _SELECT_EVENTS = (
@@ -60,11 +60,14 @@ ORDER BY branch
 
 
 class NotProvable(OperatorError):
-    """There is nothing to prove, or not yet; the message is the reason."""
+    """No checkpoint covers the events, or the log or its tree is damaged. The message is the reason."""
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """Number of events, size of their tree, number of payloads, and number of payloads in an archive."""
+    """Counts of a written proof: its events, the events of the checkpoint, its payloads, and missing payloads.
+
+    `detached` payloads are missing because they are only in an archive.
+    """
 
     events: int
     size: int
@@ -79,12 +82,13 @@ def write_proof(
     newest: tuple[Checkpoint, str],
     key: str,
     *,
-    kept: Mapping[int, str],
+    further_notes: Mapping[int, str],
     payloads: bool,
 ) -> Proof:
     """Write the proof of these streams up to the newest checkpoint, given with its note, for a verifier key.
 
-    With the key "" the proof contains none. `kept` are further checkpoints to include, by size. Raises NotProvable.
+    With the key "" the proof contains none. `further_notes` are other checkpoints to include, by size. Raises
+    NotProvable.
     """
     checkpoint, note = newest
     with connection.cursor(binary=True, row_factory=dict_row) as cursor:
@@ -93,7 +97,7 @@ def write_proof(
         raise NotProvable("There is no such import, or no checkpoint covers it yet. Run `importledger seal`.")
     notes: dict[int, str] = dict(rows_of(connection, _SELECT_CONTINUATIONS, checkpoint.size, checkpoint.origin + "\n"))
     notes |= _covering(connection, checkpoint.origin, events)
-    notes |= {size: text for size, text in kept.items() if size <= checkpoint.size}
+    notes |= {size: text for size, text in further_notes.items() if size <= checkpoint.size}
     notes[checkpoint.size] = note
     try:
         index = _index(tile_reader(connection), events, notes, checkpoint.size)
@@ -118,9 +122,9 @@ def _index(read: ReadTile, events: Sequence[dict[str, Any]], notes: Mapping[int,
     return {
         "format": FORMAT,
         "size": size,
-        "checkpoints": {str(kept): f"checkpoints/{kept}.note" for kept in sorted(notes)},
+        "checkpoints": {str(older): f"checkpoints/{older}.note" for older in sorted(notes)},
         "inclusion": {str(row["position"]): _text(inclusion_proof(read, row["position"] - 1, size)) for row in events},
-        "consistency": {str(kept): _text(consistency_proof(read, kept, size)) for kept in sorted(notes)},
+        "consistency": {str(older): _text(consistency_proof(read, older, size)) for older in sorted(notes)},
     }
 
 
@@ -134,7 +138,7 @@ def event_line(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _covering(connection: Connection[Any], origin: str, events: Sequence[dict[str, Any]]) -> dict[int, str]:
-    """Return the first checkpoint of this origin that covers each event, by size. A new key has a new origin."""
+    """Return, by size, the first checkpoint that covers each event. Only those of this origin, that is, of one key."""
     notes: dict[int, str] = {}
     for event in events:
         for (note,) in rows_of(connection, _SELECT_COVERING, event["position"], origin + "\n"):
@@ -145,9 +149,9 @@ def _covering(connection: Connection[Any], origin: str, events: Sequence[dict[st
 def _payloads(connection: Connection[Any], events: Sequence[dict[str, Any]]) -> tuple[dict[str, bytes], int]:
     """Return the payloads of the events, and the number of missing ones that were not erased."""
     digests = [(row["stream"], payload_digest(row["stream"], row["topic"], row["state"])) for row in events]
-    wanted = [(stream, digest) for stream, digest in digests if digest is not None]
-    bodies = dict(read_payloads(connection, wanted))
-    missing = [stream for stream, digest in dict.fromkeys(wanted) if (stream, digest) not in bodies]
+    payload_ids = [(stream, digest) for stream, digest in digests if digest is not None]
+    bodies = dict(read_payloads(connection, payload_ids))
+    missing = [stream for stream, digest in dict.fromkeys(payload_ids) if (stream, digest) not in bodies]
     detached = sum(not is_erased(connection, subject_of(stream) or stream) for stream in missing)
     return {digest: body for (_, digest), body in bodies.items()}, detached
 

@@ -1,9 +1,9 @@
 """Sealing: follow the log behind its writers, grow the Merkle tree over it, and sign checkpoints of that tree.
 
 No part of it is on the append path. A checkpoint is signed only if the tree still begins with all earlier checkpoints,
-here and outside. A log that was cut, altered or replaced is not signed, and its intake stops
-(`eventstore.log.intake_stop`) until an operator decides. A permanent loss is recorded openly (`continue_from`): later
-checkpoints belong to another branch, and its first one names the loss.
+those in the database and their copies outside of it. A log that was cut, altered or replaced is not signed, and its
+intake stops (`eventstore.log.intake_stop`) until an operator decides. A permanent loss is recorded by `continue_from`:
+later checkpoints belong to another branch, and its first one names the loss.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,13 +21,13 @@ from eventstore.log.columns import SELECT_EVENTS, log_head
 from eventstore.log.connecting import wait_for_standby
 from eventstore.log.intake_stop import end_stop, is_compared, note_comparison, stop_intake
 from eventstore.log.rows import rows_of, value_of
-from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable, read_signed
+from eventstore.proof.checkpoints import CheckpointCopies, CopiesUnavailable, LogKey, read_signed
 from eventstore.proof.merkle import HASH_BYTES, TILE, ReadTile, Tree, TreeDamaged, range_root
 from eventstore.proof.verifier import Checkpoint, Invalid, leaf_hash, loss_of
-from redaction.shown import counted
+from redaction.text import counted
 
 CHUNK = 64 * TILE
-"""Events that are read at once: a whole number of tiles."""
+"""Events per query, a multiple of TILE."""
 
 _HEADER_BYTES = 19
 _TRAILER = b"\xff\xff"
@@ -45,13 +45,13 @@ _INSERT = """
 INSERT INTO log_checkpoints (size, note, sealed_at, branch, continues, lost)
 VALUES (%s, %s, %s, %s, %s, %s)
 """
-_KEEP_KEY = """
+_INSERT_KEY = """
 INSERT INTO log_keys (origin, verifier, used_at)
 SELECT %(origin)s, %(verifier)s, %(at)s
 WHERE NOT EXISTS (SELECT FROM log_keys WHERE origin = %(origin)s)
 ON CONFLICT DO NOTHING
 """
-_SELECT_NOT_OUTSIDE = """
+_SELECT_NOT_COPIED = """
 SELECT size, note
 FROM log_checkpoints
 WHERE branch = %s AND size > %s
@@ -67,9 +67,9 @@ class SealRefused(OperatorError):
 
 
 class LogDiffers(SealRefused):
-    """The log does not continue its signed checkpoints: it was cut, altered, replaced, or continued elsewhere.
+    """The log does not continue a signed checkpoint: it was cut, altered, replaced, or continued elsewhere.
 
-    `size` and `note` are those of the checkpoint that it does not continue.
+    `size` and `note` are those of the checkpoint.
     """
 
     def __init__(self, sentence: str, size: int, note: str) -> None:
@@ -78,8 +78,8 @@ class LogDiffers(SealRefused):
         self.note = note
 
 
-class NothingOutside(SealRefused):
-    """The log has checkpoints but no copy outside, so nothing shows that it is the newest log."""
+class NoCopies(SealRefused):
+    """The log has checkpoints, but there are no copies of them, so nothing shows that it is the newest log."""
 
 
 class Sealed(msgspec.Struct, frozen=True):
@@ -92,7 +92,10 @@ class Sealed(msgspec.Struct, frozen=True):
 
 @contextmanager
 def sealing_lock(connection: Connection[Any], *, waits: bool) -> Iterator[bool]:
-    """Yield whether this connection is the log's only sealer while the block runs. With `waits`, wait until it is."""
+    """Hold the lock of the log's only sealer during the block, and yield whether it is held.
+
+    With `waits`, wait for the lock. Otherwise yield False if another session holds it.
+    """
     function = "pg_advisory_lock" if waits else "pg_try_advisory_lock"
     is_held = bool(value_of(connection, f"SELECT {function}(%s)", locks.SEALER)) or waits
     try:
@@ -105,25 +108,25 @@ def sealing_lock(connection: Connection[Any], *, waits: bool) -> Iterator[bool]:
 def seal(
     connection: Connection[Any],
     key: LogKey,
-    outside: Outside,
+    copies: CheckpointCopies,
     *,
     at: datetime,
     former_key: str | None = None,
     progress: Callable[[int], None] = lambda position: None,
 ) -> Sealed | None:
-    """Seal all events of the log, and keep the checkpoint here and outside. Return None for an empty log.
+    """Sign a checkpoint of all events, and store it in the database and as a copy. Return None for an empty log.
 
-    For the holder of the sealing lock, with a connection in autocommit. Raises SealRefused, OutsideUnavailable. A copy
-    that cannot be kept outside now is kept there the next time. The intake of a log that does not continue a signed
-    checkpoint stops. `former_key` is the verifier key before a change of the key.
+    For the holder of the sealing lock, with a connection in autocommit. Raises SealRefused, CopiesUnavailable. A copy
+    that cannot be stored now is stored at the next call. If the log does not continue a signed checkpoint, its intake
+    stops. `former_key` is the verifier key before a change of the key.
     """
     keys = (key.verifier, former_key) if former_key else (key.verifier,)
     with _stopping_intake(connection):
-        log = _compared(connection, keys, outside, progress)
+        log = _compare(connection, keys, copies, progress)
         size = _grow(connection, log.head, progress)
         if not size:
             return None
-        connection.execute(_KEEP_KEY, {"origin": key.name, "verifier": key.verifier, "at": at})
+        connection.execute(_INSERT_KEY, {"origin": key.name, "verifier": key.verifier, "at": at})
         if log.before is not None and log.before.size == size:
             if log.before.origin != key.name:
                 raise SealRefused("The previous key has signed all events. Seal again after a new event.")
@@ -132,30 +135,33 @@ def seal(
             note = key.sign(size, range_root(tile_reader(connection), 0, size), at, branch=log.branch)
             if not log.newest and not log.ends:  # a process killed after this leaves no checkpoint without copy
                 wait_for_standby(connection)
-                with suppress(OutsideUnavailable):
-                    outside.keep(size, note, branch=log.branch)
+                with suppress(CopiesUnavailable):
+                    copies.keep(size, note, branch=log.branch)
             connection.execute(_INSERT, (size, note, at, log.branch, None, None))
             sealed = Sealed(_read(note, keys), note, is_new=True)
-        _keep_outside(connection, outside, log.branch, log.ends)
+        _store_copies(connection, copies, log.branch, log.ends)
         return sealed
 
 
-def compare_log(connection: Connection[Any], keys: Sequence[str], outside: Outside) -> None:
-    """Compare the log with its signed checkpoints, here and outside, as `seal` does; sign nothing.
+def compare_log(connection: Connection[Any], keys: Sequence[str], copies: CheckpointCopies) -> None:
+    """Compare the log with its signed checkpoints and their copies, as `seal` does; sign nothing.
 
-    `keys` are further verifier keys. Raises SealRefused, OutsideUnavailable. The intake of a log that does not continue
-    its checkpoints stops.
+    `keys` are further verifier keys. Raises SealRefused, CopiesUnavailable. If the log does not continue a checkpoint,
+    its intake stops.
     """
     with _stopping_intake(connection):
-        _compared(connection, (*_known_keys(connection), *keys), outside, lambda position: None)
+        _compare(connection, (*_known_keys(connection), *keys), copies, lambda position: None)
 
 
 @contextmanager
 def _stopping_intake(connection: Connection[Any]) -> Iterator[None]:
-    """Stop the intake of a log that differs. A comparison that finds a difference also counts as made."""
+    """Stop the intake if the block raises LogDiffers. Raises the block's SealRefused, and SealRefused for TreeDamaged.
+
+    A comparison that ends with such an error is recorded as made. NoCopies means that nothing was compared.
+    """
     try:
         yield
-    except NothingOutside:
+    except NoCopies:
         raise
     except TreeDamaged as damaged:
         note_comparison(connection)
@@ -168,9 +174,9 @@ def _stopping_intake(connection: Connection[Any]) -> Iterator[None]:
 
 
 class _Compared(msgspec.Struct, frozen=True):
-    """Log that continues its checkpoints: its last position, its branch, and its newest checkpoint and note, if any.
+    """Log that continues its checkpoints: last position, branch, and newest checkpoint with its note, if any.
 
-    `ends` are the largest sizes outside, by branch.
+    `ends` are the sizes of the largest copies, by branch.
     """
 
     head: int
@@ -180,42 +186,43 @@ class _Compared(msgspec.Struct, frozen=True):
     ends: Mapping[int, int]
 
 
-def _compared(
-    connection: Connection[Any], keys: Sequence[str], outside: Outside, progress: Callable[[int], None]
+def _compare(
+    connection: Connection[Any], keys: Sequence[str], copies: CheckpointCopies, progress: Callable[[int], None]
 ) -> _Compared:
-    """Return the log's state, after comparing it with its newest checkpoints in the database and outside.
+    """Return the log's state, after comparing it with its newest checkpoint and the newest copy.
 
-    First raises LogDiffers for a difference from a checkpoint of any key that has signed the log. Then raises
-    SealRefused for checkpoints of other keys than `keys`. Raises NothingOutside if all copies outside are gone and the
-    log was not compared since the server has started.
+    Raises LogDiffers for a difference from a checkpoint of any key that has signed the log. Without one, raises
+    SealRefused for checkpoints of other keys than `keys`. Raises NoCopies if there are no copies and the log was not
+    compared since the server has started.
     """
-    known = (*_known_keys(connection), *keys)
+    all_keys = (*_known_keys(connection), *keys)
     head = log_head(connection)
     branch, signed, newest = _newest(connection)
-    ends = outside.ends(since=signed)
+    ends = copies.ends(since=signed)
     if newest and not ends and not is_compared(connection):
-        raise NothingOutside(
-            f"{outside.url} keeps no checkpoint, and the log has one of {counted(signed, 'event')}. Set"
+        raise NoCopies(
+            f"{copies.url} keeps no checkpoint, and the log has one of {counted(signed, 'event')}. Set"
             " IMPORTLEDGER_CHECKPOINTS_URL to where they are kept, or put them back there. If they are lost,"
             " `importledger seal --accept --reason TEXT` accepts the log."
         )
-    _refuse_other_branches(connection, ends, branch, outside, known)
-    if kept := ends.get(branch):
-        note = outside.note(kept, branch=branch)
-        copied = _read(note, known)
-        if (copied.size, copied.branch) != (kept, branch):
+    _refuse_diverged(connection, ends, branch, copies, all_keys)
+    if copied_size := ends.get(branch):
+        note = copies.note(copied_size, branch=branch)
+        copied = _read(note, all_keys)
+        if (copied.size, copied.branch) != (copied_size, branch):
             raise SealRefused(
-                f"{outside.url} must keep a checkpoint of {counted(kept, 'event')} as such, not one of {copied.size}."
+                f"The copy at {copies.url} with the name of a checkpoint of {counted(copied_size, 'event')} must be"
+                f" that checkpoint. It is one of {copied.size}."
             )
-        _refuse_differing(connection, head, copied, note, outside.url, progress)
+        _refuse_differing(connection, head, copied, note, copies.url, progress)
         _read(note, keys)
     if newest:
-        _refuse_differing(connection, head, _read(newest, known), newest, "the database", progress)
+        _refuse_differing(connection, head, _read(newest, all_keys), newest, "the database", progress)
     before = _read(newest, keys) if newest else None
     tree = tree_size(connection)
     if tree > head:
-        says = f"TRUNCATED: the log has {counted(head, 'event')}, and {tree} were hashed."
-        raise LogDiffers(says, tree, f"tree of {tree}")
+        sentence = f"TRUNCATED: the log has {counted(head, 'event')}, and {tree} were hashed."
+        raise LogDiffers(sentence, tree, f"tree of {tree}")
     note_comparison(connection)
     return _Compared(head, branch, before, newest, ends)
 
@@ -228,7 +235,7 @@ def _known_keys(connection: Connection[Any]) -> list[str]:
 def continue_from(
     connection: Connection[Any],
     key: LogKey,
-    outside: Outside,
+    copies: CheckpointCopies,
     position: int,
     reason: str,
     *,
@@ -239,11 +246,11 @@ def continue_from(
 ) -> Sealed:
     """Seal a log that has lost signed events after a position, and record the loss in the checkpoint permanently.
 
-    Everything is hashed again, and the intake continues. Otherwise as `seal`. Also raises SealRefused if no signed
-    event is lost, or if a checkpoint, here or outside, contradicts the position.
+    Hashes the whole log again, ends a stop of the intake, and otherwise does the same as `seal`. Also raises
+    SealRefused if no signed event is lost, or if a checkpoint contradicts the position.
     """
     keys = (key.verifier, former_key) if former_key else (key.verifier,)
-    notes = {note for _, note in outside.notes()} | {
+    notes = {note for _, note in copies.notes()} | {
         note for (note,) in rows_of(connection, "SELECT note FROM log_checkpoints")
     }
     signed = [_read(note, keys) for note in notes]
@@ -263,38 +270,36 @@ def continue_from(
         line = f"continues from {position}, lost {position + 1}–{upto}: {reason}"
         note = key.sign(head, range_root(read, 0, head), at, branch=branch, continues=line)
         connection.execute(_INSERT, (head, note, at, branch, position, upto))
-        connection.execute(_KEEP_KEY, {"origin": key.name, "verifier": key.verifier, "at": at})
+        connection.execute(_INSERT_KEY, {"origin": key.name, "verifier": key.verifier, "at": at})
         end_stop(connection, by=by, reason=line)
         note_comparison(connection)
-    _keep_outside(connection, outside, branch, {})
+    _store_copies(connection, copies, branch, {})
     return Sealed(_read(note, keys), note, is_new=True)
 
 
 def _lost_upto(read: ReadTile, head: int, position: int, signed: Sequence[Checkpoint]) -> int:
     """Return the last position that was signed and is lost without a continuation. Raises SealRefused."""
-    continued = [checkpoint.continued for checkpoint in signed if checkpoint.continued]
+    losses = [checkpoint.loss for checkpoint in signed if checkpoint.loss]
     lost: list[int] = []
-    kept = [0]
+    intact = [0]
     for checkpoint in signed:
-        if loss_of(checkpoint, continued):
+        if loss_of(checkpoint, losses):
             continue
-        is_there = checkpoint.size <= head and range_root(read, 0, checkpoint.size) == checkpoint.root
-        (kept if is_there else lost).append(checkpoint.size)
+        is_in_log = checkpoint.size <= head and range_root(read, 0, checkpoint.size) == checkpoint.root
+        (intact if is_in_log else lost).append(checkpoint.size)
     if not lost:
         raise SealRefused(
             "The log continues all signed checkpoints: nothing is lost. `importledger seal` needs no --continue-from."
         )
-    if max(kept) > position:
+    if max(intact) > position:
         raise SealRefused(
-            f"The log contains the signed checkpoint of {counted(max(kept), 'event')}: --continue-from must be"
-            f" {max(kept)} or"
-            " later."
+            f"The log contains the signed checkpoint of {counted(max(intact), 'event')}: --continue-from must be"
+            f" {max(intact)} or later."
         )
     if min(lost) <= position:
         raise SealRefused(
             f"The log does not contain the signed checkpoint of {counted(min(lost), 'event')}: --continue-from"
-            " must be less, and"
-            f" {max(kept)} or more."
+            f" must be less, and {max(intact)} or more."
         )
     return max(lost)
 
@@ -304,15 +309,14 @@ def _refuse_differing(
     head: int,
     signed: Checkpoint,
     note: str,
-    place: str,
+    source: str,
     progress: Callable[[int], None],
 ) -> None:
-    """Compare the log with a signed checkpoint; the stored tree grows up to its size. Raises LogDiffers."""
+    """Raise LogDiffers if the log does not continue a signed checkpoint. Extends the stored tree up to its size."""
     if signed.size > head:
         raise LogDiffers(
-            f"TRUNCATED: the log has {counted(head, 'event')}, and {place} keeps a checkpoint of {signed.size}."
-            " If these events"
-            " are lost permanently, run `importledger seal --continue-from`.",
+            f"TRUNCATED: the log has {counted(head, 'event')}, and {source} keeps a checkpoint of {signed.size}."
+            " If these events are lost permanently, run `importledger seal --continue-from`.",
             signed.size,
             note,
         )
@@ -320,22 +324,22 @@ def _refuse_differing(
     if range_root(tile_reader(connection), 0, signed.size) != signed.root:
         raise LogDiffers(
             f"The log does not continue the checkpoint of {counted(signed.size, 'event')} that was signed at"
-            f" {signed.time}: it was"
-            " altered, or restored from an older state and continued. Run `importledger verify --all`.",
+            f" {signed.time}: it was altered, or restored from an older state and continued."
+            " Run `importledger verify --all`.",
             signed.size,
             note,
         )
 
 
-def _refuse_other_branches(
-    connection: Connection[Any], ends: Mapping[int, int], branch: int, outside: Outside, keys: Sequence[str]
+def _refuse_diverged(
+    connection: Connection[Any], ends: Mapping[int, int], branch: int, copies: CheckpointCopies, keys: Sequence[str]
 ) -> None:
-    """Raise LogDiffers for a newer branch outside, SealRefused for an older one that went on after its loss."""
+    """Raise LogDiffers for copies of a newer branch, SealRefused for an older branch that continued after its loss."""
     newest = max(ends, default=0)
     if newest > branch:
-        note = outside.note(ends[newest], branch=newest)
+        note = copies.note(ends[newest], branch=newest)
         raise LogDiffers(
-            f"This log was continued elsewhere after a loss (branch {newest}, kept at {outside.url}), and this one"
+            f"This log was continued elsewhere after a loss (branch {newest}, kept at {copies.url}), and this one"
             f" is of branch {branch}: it is not signed. Is this the former primary?",
             _read(note, keys).size,
             note,
@@ -344,17 +348,17 @@ def _refuse_other_branches(
         lost = value_of(connection, "SELECT coalesce(max(lost), 0) FROM log_checkpoints WHERE branch > %s", older)
         if ends[older] > lost:
             raise SealRefused(
-                f"Another server continues the log from before the loss: {outside.url} keeps a checkpoint of"
+                f"Another server continues the log from before the loss: {copies.url} keeps a checkpoint of"
                 f" {counted(ends[older], 'event')} of branch {older}, and the recorded loss ends at {lost}."
-                " Stop the former"
-                " primary."
+                " Stop the former primary."
             )
 
 
 def sign_snapshot(connection: Connection[Any], key: LogKey, *, at: datetime) -> str:
-    """Return a signed checkpoint of exactly the events that the connection's transaction sees; it is not stored.
+    """Return a signed checkpoint of exactly the events that the connection's transaction sees, without storing it.
 
-    For a log that was just sealed: it is not compared with its checkpoints again.
+    For a log that was just sealed, since the log is not compared with its checkpoints. Raises SealRefused if an event
+    is missing, TreeDamaged.
     """
     head = log_head(connection)
     tree = Tree.resumed(min(head, tree_size(connection)), tile_reader(connection))
@@ -394,22 +398,22 @@ def read_leaves(connection: Connection[Any], after: int, upto: int) -> list[tupl
 
 
 def tile_reader(connection: Connection[Any]) -> Callable[[int, int], bytes]:
-    """Return a reader of the stored tree that caches its tiles; a missing one is empty."""
-    known: dict[tuple[int, int], bytes] = {}
+    """Return a function (level, index) that reads a tile of the stored tree and caches it; b"" for a missing one."""
+    cache: dict[tuple[int, int], bytes] = {}
 
     def read(level: int, index: int) -> bytes:
-        if (level, index) not in known:
+        if (level, index) not in cache:
             query = "SELECT hashes FROM log_tiles WHERE level = %s AND index = %s"
             with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
                 row = cursor.execute(query, (level, index)).fetchone()
-            known[level, index] = row[0] if row else b""
-        return known[level, index]
+            cache[level, index] = row[0] if row else b""
+        return cache[level, index]
 
     return read
 
 
 def signed_size(connection: Connection[Any]) -> int:
-    """Return the number of events under the newest signed checkpoint. The stored tree may be larger, unsigned."""
+    """Return the number of events that the newest checkpoint covers. The stored tree may be larger."""
     return _newest(connection)[1]
 
 
@@ -441,27 +445,28 @@ def _grow(connection: Connection[Any], upto: int, progress: Callable[[int], None
     return tree.size
 
 
-def copy_outside(connection: Connection[Any], outside: Outside) -> None:
-    """Copy the log's checkpoints to a location outside that has none of its branch.
+def copy_checkpoints(connection: Connection[Any], copies: CheckpointCopies) -> None:
+    """Copy the checkpoints of the log's branch to a location that has none of them.
 
-    Raises SealRefused, OutsideUnavailable.
+    Raises SealRefused, CopiesUnavailable, StoreUnavailable.
     """
     branch, _, newest = _newest(connection)
     if newest:
-        _keep_outside(connection, outside, branch, {})
+        _store_copies(connection, copies, branch, {})
 
 
-def _keep_outside(connection: Connection[Any], outside: Outside, branch: int, ends: Mapping[int, int]) -> None:
-    rows = rows_of(connection, _SELECT_NOT_OUTSIDE, branch, ends.get(branch, 0))
-    if rows:  # a copy outside of events that a failover loses would stop the intake
+def _store_copies(connection: Connection[Any], copies: CheckpointCopies, branch: int, ends: Mapping[int, int]) -> None:
+    """Copy the checkpoints of the branch that are larger than its largest copy in `ends`."""
+    rows = rows_of(connection, _SELECT_NOT_COPIED, branch, ends.get(branch, 0))
+    if rows:  # if a failover lost events of which a copy exists, the intake would stop
         wait_for_standby(connection)
     if branch and branch not in ends:
         for (note,) in rows_of(connection, _SELECT_CONTINUATION, branch):
-            outside.keep(0, note, branch=branch)
-            if outside.note(0, branch=branch) != note:
-                raise SealRefused(f"Somebody else has continued this log as branch {branch}, kept at {outside.url}.")
+            copies.keep(0, note, branch=branch)
+            if copies.note(0, branch=branch) != note:
+                raise SealRefused(f"Somebody else has continued this log as branch {branch}, kept at {copies.url}.")
     for size, note in rows:
-        outside.keep(size, note, branch=branch)
+        copies.keep(size, note, branch=branch)
 
 
 def _newest(connection: Connection[Any]) -> tuple[int, int, str]:
@@ -476,5 +481,5 @@ def _read(note: str, keys: Sequence[str]) -> Checkpoint:
         return read_signed(note, keys)
     except Invalid as error:
         raise SealRefused(
-            f"The newest checkpoint cannot be continued: {error}. Is it the right sealing key?"
+            f"A checkpoint of the log is not accepted: {error}. Check that the sealing key is the log's."
         ) from error

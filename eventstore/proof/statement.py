@@ -31,10 +31,10 @@ RESERVED = ("signed_at", "checkpoint", "verifier_key", "signature")
 
 ANSWER_TIMEOUT_S = 10.0
 """Longest wait for the sealer, in seconds. Then StoreUnavailable is raised."""
-_LOOK_EVERY_S = 0.1
+_POLL_S = 0.1
 
-KEPT = timedelta(minutes=10)
-"""Longest age of a request. Older ones are refused and deleted."""
+MAX_AGE = timedelta(minutes=10)
+"""Age up to which requests are signed. Older ones are refused and deleted."""
 
 _STATEMENT = "statement"
 _INSERT = "INSERT INTO statement_requests (id, body, requested_at, mac) VALUES (%s, %s, %s, %s)"
@@ -55,7 +55,7 @@ _FORGET = "DELETE FROM statement_requests WHERE requested_at < clock_timestamp()
 
 
 class WaitingStatement(msgspec.Struct, frozen=True):
-    """Request for a signature."""
+    """Request for the signature of a statement. `body` is JSON, and `mac` is the api's over the other fields."""
 
     id: UUID
     body: str
@@ -68,9 +68,10 @@ class StatementRefused(LedgerError):
 
 
 def sign_statement(body: Mapping[str, Any], key: LogKey, checkpoint: str, *, at: datetime) -> dict[str, Any]:
-    """Return the body with `signed_at`, `checkpoint` (a signed note), `verifier_key` and `signature`.
+    """Return the body with the members `signed_at`, `checkpoint` (a signed note), `verifier_key` and `signature`.
 
-    Raises ValueError if the body is no JSON object, contains a float (decimals are text) or one of these names.
+    Raises ValueError if the body is not a JSON object, has a member with one of these names, or contains a float:
+    decimals must be text.
     """
     plain = msgspec.to_builtins(body, str_keys=True)
     if not isinstance(plain, dict) or any(name in plain for name in RESERVED):
@@ -109,11 +110,11 @@ async def signed_statement(
         raise ValueError("A statement must have no floats and none of the members that signing adds.")
     request = uuid4()
     deadline = time.monotonic() + within_s
-    await asyncio.to_thread(_ask, ledger, authority, request, msgspec.json.encode(body).decode())
+    await asyncio.to_thread(_store_request, ledger, authority, request, msgspec.json.encode(body).decode())
     while True:
-        await asyncio.sleep(_LOOK_EVERY_S)
+        await asyncio.sleep(_POLL_S)
         is_last = time.monotonic() > deadline
-        answer = await asyncio.to_thread(_take, ledger, request, is_last=is_last)
+        answer = await asyncio.to_thread(_take_answer, ledger, request, is_last=is_last)
         if answer is not None and answer[0] is not None:
             return dict(msgspec.json.decode(answer[0]))
         if answer is not None and answer[1] is not None:
@@ -142,7 +143,7 @@ def sign_waiting(
     """
     for request in waiting:
         is_authentic = authority.is_mac(request.mac, _STATEMENT, str(request.id), request.body, request.requested_at)
-        if not is_authentic or abs(at - request.requested_at) > KEPT:
+        if not is_authentic or abs(at - request.requested_at) > MAX_AGE:
             connection.execute(_UPDATE, (None, "The request must have a MAC of the api.", request.id))
             continue
         try:
@@ -150,24 +151,24 @@ def sign_waiting(
             signed = msgspec.json.encode(sign_statement(body, key, checkpoint, at=at)).decode()
             connection.execute(_UPDATE, (signed, None, request.id))
         except (ValueError, TypeError) as error:
-            connection.execute(_UPDATE, (None, f"This cannot be signed: {error}", request.id))
-    connection.execute(_FORGET, (KEPT,))
+            connection.execute(_UPDATE, (None, f"The statement cannot be signed: {error}", request.id))
+    connection.execute(_FORGET, (MAX_AGE,))
 
 
 def refuse_waiting(connection: Connection[Any], waiting: Sequence[WaitingStatement], reason: str) -> None:
-    """Refuse these requests for a reason."""
+    """Store the reason of a refusal with each of these requests."""
     for request in waiting:
         connection.execute(_UPDATE, (None, reason, request.id))
 
 
-def _ask(ledger: Ledger, authority: AuthorityKey, request: UUID, body: str) -> None:
+def _store_request(ledger: Ledger, authority: AuthorityKey, request: UUID, body: str) -> None:
     at = now()
     mac = authority.mac(_STATEMENT, str(request), body, at)
     with ledger.connection() as connection:
         connection.execute(_INSERT, (request, body, at, mac))
 
 
-def _take(ledger: Ledger, request: UUID, *, is_last: bool) -> tuple[str | None, str | None] | None:
+def _take_answer(ledger: Ledger, request: UUID, *, is_last: bool) -> tuple[str | None, str | None] | None:
     with ledger.connection() as connection:
         return next(iter(rows_of(connection, _TAKE, request, is_last)), None)
 

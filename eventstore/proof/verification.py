@@ -18,26 +18,26 @@ from eventstore.log.rows import rows_of, value_of
 from eventstore.proof.checkpoints import read_signed
 from eventstore.proof.merkle import TILE, Tree, TreeDamaged, range_root, split
 from eventstore.proof.sealing import CHUNK, read_leaves, tile_reader, tree_size
-from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of
-from redaction.shown import counted
+from eventstore.proof.verifier import Checkpoint, Invalid, RecordedLoss, loss_of
+from redaction.text import counted
 
 NEWEST_EVENTS = 6 * CHUNK
-"""Number of events to hash unless all are to be."""
-MAX_NAMED = 5
-"""Most positions that are named. Further ones are counted."""
+"""Events that are hashed again, the newest ones, unless a full verification is requested."""
+MAX_LISTED = 5
+"""Most positions that problems list. Further ones are counted."""
 
 _SELECT_TILES = "SELECT index, hashes FROM log_tiles WHERE level = 0 AND index >= %s AND index < %s"
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """Signed note, and its source in words."""
+class CheckpointNote(msgspec.Struct, frozen=True):
+    """Text of a signed checkpoint, and where it is from, as a phrase for sentences."""
 
     source: str
     note: str
 
 
 class Verified(msgspec.Struct, kw_only=True):
-    """Result of a verification; each problem is a sentence."""
+    """Result of a verification. `problems` are sentences that begin with a word in capitals for the kind of problem."""
 
     head: int
     """Number of events in the log, by its last position."""
@@ -47,12 +47,12 @@ class Verified(msgspec.Struct, kw_only=True):
     checkpoints: int = 0
     """Number of checkpoints that agree with the log."""
     continued: list[str] = []
-    """Losses that were recorded openly, a sentence each."""
+    """Sentence on each recorded loss of signed events."""
     problems: list[str] = []
 
 
 class _Changes:
-    """Differences between log, stored tree and checkpoints. The first positions are named, all are counted."""
+    """Differences between log, stored tree and checkpoints. All are counted, the first MAX_LISTED are listed."""
 
     def __init__(self) -> None:
         self.altered: list[tuple[int, bytes, bytes]] = []
@@ -60,40 +60,40 @@ class _Changes:
         self.altered_count = 0
         self.missing: list[int] = []
         self.missing_count = 0
-        self.disagreeing: list[tuple[Checkpoint, str]] = []
+        self.contradicted: list[tuple[Checkpoint, str]] = []
 
     def miss(self, first: int, last: int) -> None:
         """Record that positions from the first to the last have no event."""
         self.missing_count += max(0, last + 1 - first)
-        self.missing += range(first, min(last, first + MAX_NAMED - len(self.missing) - 1) + 1)
+        self.missing += range(first, min(last, first + MAX_LISTED - len(self.missing) - 1) + 1)
 
     def alter(self, position: int, stored: bytes, recomputed: bytes) -> None:
         self.altered_count += 1
-        if len(self.altered) < MAX_NAMED:
+        if len(self.altered) < MAX_LISTED:
             self.altered.append((position, stored, recomputed))
 
 
 def verify_events(
     connection: Connection[Any],
     keys: Sequence[str],
-    kept: Iterable[Kept],
+    notes: Iterable[CheckpointNote],
     *,
-    whole: bool,
+    is_full: bool,
     progress: Callable[[int], None] = lambda position: None,
 ) -> Verified:
-    """Verify the log in the connection's transaction, a snapshot, with note verifier keys.
+    """Compare the log with all known checkpoints, in the connection's transaction, which must be a snapshot.
 
-    `kept` are checkpoints from all sources. Without `whole` only the newest events are hashed again; roots of
-    older ones come from the stored tree.
+    `keys` are verifier keys, `notes` checkpoints from all sources. Without `is_full` only the newest events are hashed
+    again. The hashes of older ones are taken from the stored tree.
     """
     head = log_head(connection)
     count = value_of(connection, "SELECT count(*) FROM events")
     verified = Verified(head=head)
-    checkpoints = _without_lost(_checkpoints(kept, keys, verified.problems), verified.continued)
+    checkpoints = _without_lost(_checkpoints(notes, keys, verified.problems), verified.continued)
     if not checkpoints and head:
         verified.problems.append("UNANCHORED  there is no checkpoint that the key has signed: nothing can be proved")
     changes = _Changes()
-    start = 0 if whole else max(0, min(head, tree_size(connection)) - NEWEST_EVENTS) // CHUNK * CHUNK
+    start = 0 if is_full else max(0, min(head, tree_size(connection)) - NEWEST_EVENTS) // CHUNK * CHUNK
     read = tile_reader(connection)
     older = [size for size in checkpoints if size <= start]
     tree: Tree | None
@@ -142,8 +142,8 @@ def _hash_range(
             tree = None
             changes.miss(following, position - 1)
         following = position + 1
-        if (known := stored.get(position)) and known != leaf:
-            changes.alter(position, known, leaf)
+        if (stored_leaf := stored.get(position)) and stored_leaf != leaf:
+            changes.alter(position, stored_leaf, leaf)
         if tree is not None:
             tree.add(leaf)
             compared = position
@@ -151,28 +151,28 @@ def _hash_range(
                 _compare(tree.root(), checkpoints[position], changes, verified)
     changes.miss(following, high)
     for size in sorted(size for size in checkpoints if compared < size <= high):
-        changes.disagreeing += checkpoints[size]
+        changes.contradicted += checkpoints[size]
     return tree if following == high + 1 else None
 
 
 def _stored_leaves(connection: Connection[Any], low: int, high: int) -> dict[int, bytes]:
-    """Return hashes of the stored tree by position."""
+    """Return the leaves of the stored tree, by position, for at least the positions after `low` up to `high`."""
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         tiles = cursor.execute(_SELECT_TILES, (low // TILE, -(-high // TILE))).fetchall()
     return dict(leaf for index, hashes in tiles for leaf in enumerate(split(hashes), index * TILE + 1))
 
 
-def wrong_rows(connection: Connection[Any], keys: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence for each checkpoint whose columns differ from its note: the sealer reads the columns."""
+def altered_rows(connection: Connection[Any], keys: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence for each checkpoint whose columns, which the sealer reads, differ from its note."""
     query = "SELECT size, branch, continues, lost, note FROM log_checkpoints ORDER BY branch, size"
     for size, branch, continues, lost, note in rows_of(connection, query):
         try:
             checkpoint = read_signed(note, keys)
         except Invalid:
             continue  # reported with the other unsigned checkpoints
-        loss = (checkpoint.continued.kept, checkpoint.continued.lost) if checkpoint.continued else (None, None)
+        loss = (checkpoint.loss.last_kept, checkpoint.loss.last_lost) if checkpoint.loss else (None, None)
         if (checkpoint.size, checkpoint.branch, *loss) != (size, branch, continues, lost):
-            yield f"WARNED  the row of the checkpoint of {counted(checkpoint.size, 'event')} is not what its note says"
+            yield f"WARNED  the row of the checkpoint of {counted(checkpoint.size, 'event')} differs from its note"
 
 
 def gaps(connection: Connection[Any]) -> Iterator[str]:
@@ -191,16 +191,16 @@ def _compare(root: bytes, checkpoints: Sequence[tuple[Checkpoint, str]], changes
             verified.checkpoints += 1
             verified.anchored = max(verified.anchored, checkpoint.size)
         else:
-            changes.disagreeing.append((checkpoint, source))
+            changes.contradicted.append((checkpoint, source))
 
 
 def _checkpoints(
-    kept: Iterable[Kept], keys: Sequence[str], problems: list[str]
+    notes: Iterable[CheckpointNote], keys: Sequence[str], problems: list[str]
 ) -> dict[int, list[tuple[Checkpoint, str]]]:
     """Return the checkpoints that one of the keys has signed, by size; add others to `problems`."""
     by_size: dict[int, list[tuple[Checkpoint, str]]] = defaultdict(list)
     read: dict[str, Checkpoint] = {}
-    for copy in kept:
+    for copy in notes:
         try:
             if copy.note not in read:
                 read[copy.note] = read_signed(copy.note, keys)
@@ -214,52 +214,51 @@ def _checkpoints(
 def _without_lost(
     checkpoints: dict[int, list[tuple[Checkpoint, str]]], losses: list[str]
 ) -> dict[int, list[tuple[Checkpoint, str]]]:
-    """Return the checkpoints except those of lost events; add a sentence for each loss to `losses`."""
-    continued = sorted({c.continued for kept in checkpoints.values() for c, _ in kept if c.continued})
-    left: dict[int, list[tuple[Checkpoint, str]]] = {}
-    lost: dict[Continued, set[str]] = {loss: set() for loss in continued}
-    for size, kept in checkpoints.items():
-        for checkpoint, source in kept:
-            if lost_by := loss_of(checkpoint, continued):
-                lost[lost_by].add(f"{counted(size, 'event')} ({source})")
+    """Return the checkpoints except those that cover lost events. Add a sentence on each recorded loss to `losses`."""
+    recorded = sorted({c.loss for same_size in checkpoints.values() for c, _ in same_size if c.loss})
+    remaining: dict[int, list[tuple[Checkpoint, str]]] = {}
+    lost: dict[RecordedLoss, set[str]] = {loss: set() for loss in recorded}
+    for size, same_size in checkpoints.items():
+        for checkpoint, source in same_size:
+            if loss_or_none := loss_of(checkpoint, recorded):
+                lost[loss_or_none].add(f"{counted(size, 'event')} ({source})")
             else:
-                left.setdefault(size, []).append((checkpoint, source))
-    for loss in continued:
+                remaining.setdefault(size, []).append((checkpoint, source))
+    for loss in recorded:
         sources = sorted(lost[loss])
-        more = f" and {len(sources) - MAX_NAMED} more" if len(sources) > MAX_NAMED else ""
-        lost_ones = f"; checkpoints of lost events: {', '.join(sources[:MAX_NAMED])}{more}" if sources else ""
-        losses.append(f"CONTINUED  {loss}{lost_ones}")
-    return left
+        more = f" and {len(sources) - MAX_LISTED} more" if len(sources) > MAX_LISTED else ""
+        lost_checkpoints = f"; checkpoints of lost events: {', '.join(sources[:MAX_LISTED])}{more}" if sources else ""
+        losses.append(f"CONTINUED  {loss}{lost_checkpoints}")
+    return remaining
 
 
 def _sentences(connection: Connection[Any], changes: _Changes, count: int, head: int) -> Iterator[str]:
-    disagreeing = sorted(changes.disagreeing, key=lambda pair: pair[0].size)
+    contradicted = sorted(changes.contradicted, key=lambda pair: pair[0].size)
     for position in changes.missing:
-        yield f"MISSING  position {position}: there is no event; {_first_after(disagreeing, position)}"
-    if changes.missing_count > MAX_NAMED:
+        yield f"MISSING  position {position}: there is no event; {_first_after(contradicted, position)}"
+    if changes.missing_count > MAX_LISTED:
         yield f"MISSING  {counted(changes.missing_count, 'event')} in all"
     if count > head:
         yield f"DOUBLED  the log has {counted(count, 'event')} and its last position is {head}"
     for position, stored, recomputed in changes.altered:
-        name = "ALTERED" if any(kept.size >= position for kept, _ in disagreeing) else "UNSURE"
+        name = "ALTERED" if any(checkpoint.size >= position for checkpoint, _ in contradicted) else "UNSURE"
         yield (
             f"{name}  position {position} ({_stream_at(connection, position)}): stored leaf {stored.hex()[:12]}…"
-            f" recomputed {recomputed.hex()[:12]}…; {_first_after(disagreeing, position)}"
+            f" recomputed {recomputed.hex()[:12]}…; {_first_after(contradicted, position)}"
         )
-    if changes.altered_count > MAX_NAMED:
+    if changes.altered_count > MAX_LISTED:
         yield f"ALTERED  {counted(changes.altered_count, 'event')} in all"
-    named = min([position for position, *_ in changes.altered] + changes.missing, default=head + 1)
-    if disagreeing and disagreeing[0][0].size < named:
-        checkpoint, source = disagreeing[0]
+    first_listed = min([position for position, *_ in changes.altered] + changes.missing, default=head + 1)
+    if contradicted and contradicted[0][0].size < first_listed:
+        checkpoint, source = contradicted[0]
         yield (
             f"REWRITTEN  the log does not lead to the checkpoint of {counted(checkpoint.size, 'event')} of"
-            f" {checkpoint.time}"
-            f" ({source}), the first that disagrees"
+            f" {checkpoint.time} ({source}), the first that disagrees"
         )
 
 
-def _first_after(disagreeing: Sequence[tuple[Checkpoint, str]], position: int) -> str:
-    for checkpoint, source in disagreeing:
+def _first_after(contradicted: Sequence[tuple[Checkpoint, str]], position: int) -> str:
+    for checkpoint, source in contradicted:
         if checkpoint.size >= position:
             size = counted(checkpoint.size, "event")
             return f"first checkpoint that disagrees: {size} of {checkpoint.time} ({source})"
@@ -309,8 +308,8 @@ WHERE number <= CASE WHEN numbered.state IN ('matching', '') THEN 1 ELSE %(most)
 ORDER BY numbered.position, number
 """  # noqa: S608 - constants
 
-_ON_ANSWERS = {
-    "altered": "WARNED  position {position} ({stream}): the remembered answer is not the one that was given",
+_ANSWER_WARNINGS = {
+    "altered": "WARNED  position {position} ({stream}): the remembered answer is not the one that was sent",
     "missing": "WARNED  position {position} ({stream}): the remembered answer is missing and was not erased",
     "not erased": "WARNED  position {position} ({stream}): the person was erased but the answer is still there",
     "without event": "WARNED  a remembered answer has no event",
@@ -328,13 +327,13 @@ def verify_answers(connection: Connection[Any]) -> VerifiedAnswers:
     """Compare all remembered answers with the log, in the connection's transaction."""
     verified = VerifiedAnswers()
     counts: dict[str, int] = {}
-    rows = rows_of(connection, _COMPARE_ANSWERS, most=MAX_NAMED, erasures=[*ERASURES])
+    rows = rows_of(connection, _COMPARE_ANSWERS, most=MAX_LISTED, erasures=[*ERASURES])
     for state, times, position, stream in rows:
         counts[state] = times
-        if state in _ON_ANSWERS:
-            verified.problems.append(_ON_ANSWERS[state].format(position=position, stream=stream))
-    for state in _ON_ANSWERS:
-        if counts.get(state, 0) > MAX_NAMED:
+        if state in _ANSWER_WARNINGS:
+            verified.problems.append(_ANSWER_WARNINGS[state].format(position=position, stream=stream))
+    for state in _ANSWER_WARNINGS:
+        if counts.get(state, 0) > MAX_LISTED:
             verified.problems.append(f"WARNED  {counted(counts[state], 'answer is', 'answers are')} {state} in all")
     verified.matching = counts.get("matching", 0)
     return verified

@@ -2,14 +2,13 @@
 
     importledger-verify PROOF.zip|CERTIFICATE.json --key VKEY [--against CHECKPOINT]...
 
-Auditors get it as a distribution of its own (`deploy/verifier/`), never with the proof that it checks.
-A proof holds the events of one account and their inclusion in the log's Merkle tree (RFC 6962). It also holds signed
-checkpoints of that tree (C2SP tlog-checkpoint, Ed25519), and the consistency of older ones with the newest.
-The exit code is 0 if everything holds and the key was given, or 1 with a sentence for each problem. A key in the file
-itself proves nothing. The ledger also computes its tree with this file.
-A certificate is a JSON object that the ledger has signed. It names the newest checkpoint of that moment.
-A leaf is one row of the log: the number of columns (2 bytes), then for each column its length (4 bytes, -1 for
-none) and its bytes. Numbers are big-endian; times are microseconds since 2000-01-01 UTC; texts are UTF-8.
+Auditors get this program separately (`deploy/verifier/`), never with the proof that it checks. A proof holds the events
+of one account and their inclusion in the log's Merkle tree (RFC 6962). It also holds signed checkpoints of that tree
+(C2SP tlog-checkpoint, Ed25519), and the consistency of older ones with the newest. A certificate is a JSON object that
+the ledger has signed. It names the newest checkpoint of that moment. The exit code is 0 if the key was given and there
+is no problem, or 1 with a sentence for each. A key in the file itself proves nothing. A leaf is one row of the log: the
+number of columns (2 bytes), then for each column its length (4 bytes, -1 for none) and its bytes. Numbers are
+big-endian; times are microseconds since 2000-01-01 UTC; texts are UTF-8. The ledger hashes its leaves with this file.
 """
 
 import argparse
@@ -33,8 +32,8 @@ MAX_MEMBERS, MAX_MEMBER_BYTES, MAX_BYTES = 10_000, 64_000_000, 512_000_000
 """Most files of a proof, most bytes of one and of all, as the zip declares them. Larger proofs are not read."""
 MAX_VALUES = 2_000_000
 """Most values in a JSON text: each may take a hundred bytes of memory. Texts with more are not read."""
-MAX_SHOWN, MAX_PROBLEMS, MAX_SENTENCE = 10, 500, 1_000
-"""Most numbers in a sentence, most problems that are printed, and most characters of one."""
+MAX_LISTED, MAX_PROBLEMS, MAX_SENTENCE = 10, 500, 1_000
+"""Most numbers in a sentence, most problems that are printed, and most characters of a printed line."""
 COLUMNS = (
     *("position", "stream", "version", "topic", "recorded_at", "supplier"),
     *("caused_by", "command_id", "code_version", "state"),
@@ -46,26 +45,27 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - runs on Pyth
 
 
 class Invalid(Exception):
-    """Something does not hold; the message says what."""
+    """A proof, checkpoint, certificate or key failed a check. The message is the reason."""
 
 
-class Continued(NamedTuple):
-    """Loss that the first checkpoint of a branch records: signed events after `kept` up to `lost` are lost."""
+class RecordedLoss(NamedTuple):
+    """Loss of signed events after position `last_kept` up to `last_lost`, as a branch's first checkpoint records it."""
 
     branch: int
-    kept: int
-    lost: int
+    last_kept: int
+    last_lost: int
     reason: str
     time: str
 
     def __str__(self) -> str:
-        return f"since {self.time} the log continues from {self.kept}, lost {self.kept + 1}–{self.lost}: {self.reason}"
+        lost = f"lost {self.last_kept + 1}–{self.last_lost}"
+        return f"since {self.time} the log continues from {self.last_kept}, {lost}: {self.reason}"
 
 
 class Checkpoint(NamedTuple):
-    """A signed statement: the tree of the first `size` events has this root. `time` is the log's own, as text.
+    """Signed statement that the tree of the first `size` events has this root. `time` is the log's own, as text.
 
-    `branch` is how often the log had lost its end and was continued openly.
+    `branch` counts the recorded losses of signed events so far. The first checkpoint after a loss has the `loss`.
     """
 
     origin: str
@@ -73,19 +73,19 @@ class Checkpoint(NamedTuple):
     root: bytes
     time: str
     branch: int = 0
-    continued: "Continued | None" = None
+    loss: "RecordedLoss | None" = None
 
 
 @contextmanager
-def _noted(wrong: "list[str]", place: str) -> "Iterator[None]":
-    """Add an Invalid error to the sentences, and continue."""
+def _collecting(problems: "list[str]", name: str) -> "Iterator[None]":
+    """Catch an Invalid error of the block, and add it to `problems` after the name of what was checked."""
     try:
         yield
     except Invalid as error:
-        wrong.append(f"{place}: {error}")
+        problems.append(f"{name}: {error}")
 
 
-# --- The tree: RFC 6962, section 2.1
+# --- The tree: RFC 6962, section 2.1. `leaf_hash` is of a leaf's bytes, `node_hash` of the hashes of two child nodes
 
 
 def leaf_hash(leaf: bytes) -> bytes:
@@ -97,7 +97,7 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 
 
 def leaf_of(event: "dict[str, Any]") -> bytes:
-    """Return the leaf of an event as a proof holds it: a JSON object with the columns of its row. Raises Invalid."""
+    """Return the bytes of an event's leaf (see the top of this file), from its object in a proof. Raises Invalid."""
     parts = [struct.pack(">h", len(COLUMNS))]
     try:
         for name in COLUMNS:
@@ -115,32 +115,35 @@ def leaf_of(event: "dict[str, Any]") -> bytes:
     return b"".join(parts)
 
 
-def _climb(place: int, last: int, proof: Sequence[bytes]) -> "Iterator[tuple[bool, bytes]]":
-    """Yield each node of a proof and whether it is on the left, from a place up to the root. Raises Invalid."""
+def _siblings(index: int, last: int, proof: Sequence[bytes]) -> "Iterator[tuple[bool, bytes]]":
+    """Yield (is left, hash) of each sibling on the path from a node to the root. Raises Invalid for a wrong length.
+
+    `index` is the index of the node on its level of the tree, and `last` that of the level's last node, both from 0.
+    """
     for node in proof:
         if last == 0:
             raise Invalid("the proof is too long")
-        is_left = bool(place & 1) or place == last
+        is_left = bool(index & 1) or index == last
         yield is_left, node
-        while is_left and place and not place & 1:
-            place, last = place >> 1, last >> 1
-        place, last = place >> 1, last >> 1
+        while is_left and index and not index & 1:  # no sibling on these levels: the node is the last, on the left
+            index, last = index >> 1, last >> 1
+        index, last = index >> 1, last >> 1
     if last:
         raise Invalid("the proof is too short")
 
 
 def root_of_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes]) -> bytes:
-    """Return the root of a proof, from a leaf's hash and its index from 0 (RFC 9162, 2.1.3.2). Raises Invalid."""
+    """Return the root that a proof gives for a leaf's hash at an index from 0 (RFC 9162, 2.1.3.2). Raises Invalid."""
     if not 0 <= index < size:
         raise Invalid(f"there is no leaf {index} in a tree of {size}")
     root = leaf
-    for is_left, node in _climb(index, size - 1, proof):
+    for is_left, node in _siblings(index, size - 1, proof):
         root = node_hash(node, root) if is_left else node_hash(root, node)
     return root
 
 
 def check_consistency(old: int, old_root: bytes, new: int, new_root: bytes, proof: Sequence[bytes]) -> None:
-    """Raise Invalid unless the old tree is the beginning of the new tree (RFC 9162, 2.1.4.2)."""
+    """Raise Invalid unless the tree of `old` events is the beginning of the tree of `new` (RFC 9162, 2.1.4.2)."""
     if old == new:
         if old_root != new_root or proof:
             raise Invalid(f"two trees of {old} events have different roots")
@@ -148,11 +151,11 @@ def check_consistency(old: int, old_root: bytes, new: int, new_root: bytes, proo
     if not 0 < old < new or not proof:
         raise Invalid(f"no proof leads from {old} to {new}")
     nodes = list(proof) if old & (old - 1) else [old_root, *proof]
-    place, last = old - 1, new - 1
-    while place & 1:
-        place, last = place >> 1, last >> 1
+    index, last = old - 1, new - 1
+    while index & 1:
+        index, last = index >> 1, last >> 1
     first = second = nodes[0]
-    for is_left, node in _climb(place, last, nodes[1:]):
+    for is_left, node in _siblings(index, last, nodes[1:]):
         first = node_hash(node, first) if is_left else first
         second = node_hash(node, second) if is_left else node_hash(second, node)
     if first != old_root or second != new_root:
@@ -172,7 +175,7 @@ def read_checkpoint(note: str, key: str, *, verify: Any = None) -> Checkpoint:
     except (IndexError, ValueError) as error:
         raise Invalid("this is no signed checkpoint") from error
     time = next((line[5:] for line in lines[3:] if line.startswith("time ")), "")
-    branch, continued = _branch(lines[3:], time)
+    branch, loss = _branch(lines[3:], time)
     for line in signatures.splitlines():
         signer, _, encoded = line.removeprefix("— ").rpartition(" ")
         try:
@@ -182,33 +185,33 @@ def read_checkpoint(note: str, key: str, *, verify: Any = None) -> Checkpoint:
         if signer == name and signature[:4] == key_id:
             if not (verify or ed25519_verify)(public, (text + "\n").encode(), signature[4:]) or origin != name:
                 raise Invalid(f"the signature of the checkpoint of {size} events is wrong")
-            return Checkpoint(origin, size, root, time, branch, continued)
+            return Checkpoint(origin, size, root, time, branch, loss)
     raise Invalid(f"the checkpoint of {lines[1]} events is not signed by the log's key {name}")
 
 
 _CONTINUES = re.compile(r"continues from (\d{1,18}), lost (\d{1,18})–(\d{1,18}): (.+)")
 
 
-def _branch(lines: Sequence[str], time: str) -> "tuple[int, Continued | None]":
-    """Return the branch of a checkpoint, and its loss if it is the first of the branch. Raises Invalid."""
-    named = [line[7:] for line in lines if line.startswith("branch ")]
-    if not named:
+def _branch(lines: Sequence[str], time: str) -> "tuple[int, RecordedLoss | None]":
+    """Return the branch of a checkpoint, and the recorded loss if it is the first of the branch. Raises Invalid."""
+    branches = [line[7:] for line in lines if line.startswith("branch ")]
+    if not branches:
         return 0, None
-    if len(named) > 1 or not re.fullmatch("[1-9][0-9]{0,8}", named[0]):
+    if len(branches) > 1 or not re.fullmatch("[1-9][0-9]{0,8}", branches[0]):
         raise Invalid("this is no checkpoint: its branch cannot be read")
-    match = next(filter(None, map(_CONTINUES.fullmatch, lines)), None)
+    branch, match = int(branches[0]), next(filter(None, map(_CONTINUES.fullmatch, lines)), None)
     if match is None:
-        return int(named[0]), None
-    kept, first, lost = map(int, match.group(1, 2, 3))
-    if first != kept + 1 or lost < first:
-        raise Invalid("this is no checkpoint: what it continues from cannot be read")
-    return int(named[0]), Continued(int(named[0]), kept, lost, match[4], time)
+        return branch, None
+    last_kept, first_lost, last_lost = map(int, match.group(1, 2, 3))
+    if first_lost != last_kept + 1 or last_lost < first_lost:
+        raise Invalid("this is no checkpoint: its line about a loss cannot be read")
+    return branch, RecordedLoss(branch, last_kept, last_lost, match[4], time)
 
 
-def loss_of(checkpoint: Checkpoint, continued: "Sequence[Continued]") -> "Continued | None":
-    """Return the open loss that covers a checkpoint, or None."""
-    later = (loss for loss in continued if loss.branch > checkpoint.branch)
-    return next((loss for loss in later if loss.kept < checkpoint.size <= loss.lost), None)
+def loss_of(checkpoint: Checkpoint, losses: "Sequence[RecordedLoss]") -> "RecordedLoss | None":
+    """Return the recorded loss of events that a checkpoint has signed, or None."""
+    later = (loss for loss in losses if loss.branch > checkpoint.branch)
+    return next((loss for loss in later if loss.last_kept < checkpoint.size <= loss.last_lost), None)
 
 
 def read_key(key: str) -> "tuple[str, bytes, bytes]":
@@ -280,7 +283,7 @@ def ed25519_verify(public: bytes, message: bytes, signature: bytes) -> bool:
 # --- A certificate: a signed statement
 
 STATEMENT = b"importledger statement\n"
-"""Begin of the signed text of a statement, so that the signature is valid for nothing else."""
+"""First line of a statement's signed text, so that the signature is not valid for anything else."""
 
 
 def statement_text(statement: "dict[str, Any]") -> bytes:
@@ -289,17 +292,17 @@ def statement_text(statement: "dict[str, Any]") -> bytes:
     return STATEMENT + json.dumps(signed, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _once(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
-    """Return the members of an object. Raises Invalid for a repeated one, which readers may read differently."""
+def _distinct_members(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
+    """Return the members of a JSON object. Raises Invalid for a repeated one: readers may use different ones of two."""
     if len(dict(pairs)) != len(pairs):
         raise Invalid("a member of an object must not be repeated")
     return dict(pairs)
 
 
 def read_statement(text: str) -> "dict[str, Any]":
-    """Return the members of a statement, none of them repeated. Raises Invalid."""
+    """Return the members of a statement. Raises Invalid if a member is repeated or a required one is missing."""
     try:
-        statement = json.loads(_refuse_many(text), object_pairs_hook=_once)
+        statement = json.loads(_refuse_many_values(text), object_pairs_hook=_distinct_members)
     except (ValueError, RecursionError) as error:
         raise Invalid("this is no certificate: it is not JSON") from error
     members = dict(statement) if isinstance(statement, dict) else {}
@@ -309,7 +312,7 @@ def read_statement(text: str) -> "dict[str, Any]":
 
 
 def check_statement(text: str, key: "str | None", *, verify: Any = None) -> "tuple[dict[str, Any], Checkpoint]":
-    """Return the statement and its checkpoint if the key, or else its own key, has signed both. Raises Invalid."""
+    """Return the statement and its checkpoint. Raises Invalid unless the key has signed both (None: its own key)."""
     statement = read_statement(text)
     key = key or str(statement["verifier_key"])
     name, key_id, public = read_key(key)
@@ -331,34 +334,30 @@ def _check_certificate(file: Path, key: "str | None", against: Sequence[str]) ->
     content = file.read_bytes()
     if content.startswith(b"PK"):
         raise Invalid(f"{file} must be a whole zip file: it is damaged or its end is missing. Get it again")
-    statement, named = check_statement(content.decode(), key)
-    holds = [
-        f"certificate, {statement.get('signed_at')}: signed by {named.origin}",
-        f"checkpoint of {named.size} events, {named.time}: signed by {named.origin}",
-    ]
-    wrong: list[str] = []
+    statement, newest = check_statement(content.decode(), key)
+    confirmed, problems = [f"certificate, {statement.get('signed_at')}: signed by {newest.origin}"], list[str]()
+    confirmed.append(f"checkpoint of {newest.size} events, {newest.time}: signed by {newest.origin}")
     for note in against:
-        with _noted(wrong, "checkpoint (kept by you)"):
-            kept = read_checkpoint(note, key or statement["verifier_key"])
-            if kept.size != named.size:
-                raise Invalid(f"the certificate says nothing about {kept.size} events; `importledger verify` does")
-            check_consistency(kept.size, kept.root, named.size, named.root, [])
-            holds.append(f"checkpoint of {kept.size} events (kept by you): the same")
-    return holds, wrong
+        with _collecting(problems, "checkpoint (kept by you)"):
+            old = read_checkpoint(note, key or statement["verifier_key"])
+            if old.size != newest.size:
+                raise Invalid(f"the certificate says nothing about {old.size} events; `importledger verify` does")
+            check_consistency(old.size, old.root, newest.size, newest.root, [])
+            confirmed.append(f"checkpoint of {old.size} events (kept by you): the same")
+    return confirmed, problems
 
 
 def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> "tuple[list[str], list[str]]":
-    """Return sentences on what holds and on what does not. Raises Invalid if nothing can be checked."""
-    holds: list[str] = []
-    wrong: list[str] = []
+    """Return sentences on what was confirmed, and on problems. Raises Invalid if nothing can be checked."""
+    confirmed, problems = list[str](), list[str]()
     _refuse_large(proof)
     try:
         names = [name for name in proof.namelist() if not name.startswith("payloads/")]
-        texts = {name: _refuse_many(proof.read(name).decode()) for name in names}
-        index = json.loads(texts["proof.json"], object_pairs_hook=_once)
+        texts = {name: _refuse_many_values(proof.read(name).decode()) for name in names}
+        index = json.loads(texts["proof.json"], object_pairs_hook=_distinct_members)
         notes = {int(size): texts.pop(name) for size, name in index["checkpoints"].items()}  # each once
         lines = texts["events.ndjson"].split("\n")  # texts may hold other line ends
-        events = [json.loads(line, object_pairs_hook=_once) for line in lines if line]
+        events = [json.loads(line, object_pairs_hook=_distinct_members) for line in lines if line]
         inclusion = {int(p): [base64.b64decode(n) for n in nodes] for p, nodes in index["inclusion"].items()}
         consistency = {int(s): [base64.b64decode(n) for n in nodes] for s, nodes in index["consistency"].items()}
         newest_size, key = index["size"], key or texts["log.vkey"]
@@ -366,38 +365,38 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
         raise Invalid(f"this is no proof: {_reason(error)}") from error
     newest = read_checkpoint(notes[newest_size], key)
     known = {"README.txt", "log.vkey", "proof.json", "events.ndjson", *index["checkpoints"].values()}
-    wrong += [f"{name} does not belong to the proof" for name in names if name not in known]
-    holds.append(f"checkpoint of {newest.size} events, {newest.time}: signed by {newest.origin}")
+    problems += [f"{name} does not belong to the proof" for name in names if name not in known]
+    confirmed.append(f"checkpoint of {newest.size} events, {newest.time}: signed by {newest.origin}")
     for event in events:
         position = event.get("position", 0)
-        place = f"event {event.get('version')} of {event.get('stream')} at position {position}"
-        with _noted(wrong, place):
+        name = f"event {event.get('version')} of {event.get('stream')} at position {position}"
+        with _collecting(problems, name):
             if more := sorted(set(event).difference(COLUMNS)):
                 raise Invalid(f"{', '.join(more)} does not belong to it")
             root = root_of_inclusion(leaf_hash(leaf_of(event)), position - 1, newest.size, inclusion.get(position, []))
             if root != newest.root:
                 raise Invalid("it differs from the event in the tree")
-            holds.append(f"{place}: included")
-    wrong += _left_out(events, inclusion)
+            confirmed.append(f"{name}: included")
+    problems += _missing_events(events, inclusion)
     checkpoints: list[tuple[str, Checkpoint]] = []
-    given = [("", note) for note in notes.values()] + [(" (kept by you)", text) for text in against]
-    for kept, note in given:
-        with _noted(wrong, f"checkpoint{kept}"):
-            checkpoints.append((kept, read_checkpoint(note, key)))
-    of_log = [old for kept, old in checkpoints if not kept and old.branch <= newest.branch and old.size <= newest.size]
-    continued = [old.continued for old in of_log if old.continued]
-    holds += [f"checkpoint: {loss}" for loss in continued]
-    for kept, old in checkpoints:
-        with _noted(wrong, f"checkpoint{kept}"):
-            if loss := loss_of(old, continued):
-                holds.append(f"checkpoint of {old.size} events{kept}: {loss}")
+    sources = [("", note) for note in notes.values()] + [(" (kept by you)", note) for note in against]
+    for source, note in sources:
+        with _collecting(problems, f"checkpoint{source}"):
+            checkpoints.append((source, read_checkpoint(note, key)))
+    in_proof = [old for source, old in checkpoints if not source and old.branch <= newest.branch]
+    losses = [old.loss for old in in_proof if old.loss and old.size <= newest.size]
+    confirmed += [f"checkpoint: {loss}" for loss in losses]
+    for source, old in checkpoints:
+        with _collecting(problems, f"checkpoint{source}"):
+            if loss := loss_of(old, losses):
+                confirmed.append(f"checkpoint of {old.size} events{source}: {loss}")
                 continue
             if old.size not in consistency and old.size != newest.size:
                 raise Invalid(f"the proof says nothing about {old.size} events; ask for one with --against")
             check_consistency(old.size, old.root, newest.size, newest.root, consistency.get(old.size, []))
-            holds.append(f"checkpoint of {old.size} events{kept}: the beginning of the tree of {newest.size}")
-    _check_payloads(proof, events, holds, wrong)
-    return holds, wrong
+            confirmed.append(f"checkpoint of {old.size} events{source}: the beginning of the tree of {newest.size}")
+    _check_payloads(proof, events, confirmed, problems)
+    return confirmed, problems
 
 
 def _refuse_large(proof: zipfile.ZipFile) -> None:
@@ -413,15 +412,15 @@ def _refuse_large(proof: zipfile.ZipFile) -> None:
         raise Invalid(f"a proof must not be larger than {MAX_BYTES} bytes, and a file in it than {MAX_MEMBER_BYTES}")
 
 
-def _refuse_many(text: str) -> str:
+def _refuse_many_values(text: str) -> str:
     """Return the text. Raises Invalid for one whose JSON would need too much memory."""
     if sum(map(text.count, "[{,\n")) > MAX_VALUES:
         raise Invalid(f"a file must not have more than {MAX_VALUES} values")
     return text
 
 
-def _left_out(events: "list[dict[str, Any]]", inclusion: "dict[int, Any]") -> "Iterator[str]":
-    """Yield a sentence on each missing event: any, those before the last of a stream, those of the index."""
+def _missing_events(events: "list[dict[str, Any]]", inclusion: "dict[int, Any]") -> "Iterator[str]":
+    """Yield a sentence on missing events: any at all, earlier ones of a stream in the proof, and those of the index."""
     if not events:
         yield "a proof must hold at least one event"
     versions: dict[str, set[int]] = {}
@@ -431,23 +430,23 @@ def _left_out(events: "list[dict[str, Any]]", inclusion: "dict[int, Any]") -> "I
         versions.setdefault(event["stream"], set()).add(event["version"])
     for stream, present in sorted(versions.items()):
         if number := max(present) - len(present):
-            gaps = itertools.islice((n for n in range(1, max(present)) if n not in present), MAX_SHOWN)
-            more = f" and {number - MAX_SHOWN} more" if number > MAX_SHOWN else ""
+            gaps = itertools.islice((n for n in range(1, max(present)) if n not in present), MAX_LISTED)
+            more = f" and {number - MAX_LISTED} more" if number > MAX_LISTED else ""
             yield f"{stream}: the events {list(gaps)}{more} were left out"
     if missing := sorted(set(inclusion) - {event.get("position") for event in events}):
-        more = f" and {len(missing) - MAX_SHOWN} more" if len(missing) > MAX_SHOWN else ""
-        yield f"the events at positions {', '.join(map(str, missing[:MAX_SHOWN]))}{more} were left out"
+        more = f" and {len(missing) - MAX_LISTED} more" if len(missing) > MAX_LISTED else ""
+        yield f"the events at positions {', '.join(map(str, missing[:MAX_LISTED]))}{more} were left out"
 
 
-def _check_payloads(proof: zipfile.ZipFile, events: "list[Any]", holds: "list[str]", wrong: "list[str]") -> None:
+def _check_payloads(proof: zipfile.ZipFile, events: "list[Any]", confirmed: "list[str]", problems: "list[str]") -> None:
     payloads = set(re.findall('"payload_sha256":"([0-9a-f]{64})"', " ".join(event["state"] for event in events)))
     for digest in (name[len("payloads/") :] for name in proof.namelist() if name.startswith("payloads/")):
         is_right = digest in payloads and hashlib.sha256(proof.read(f"payloads/{digest}")).hexdigest() == digest
-        (holds if is_right else wrong).append(f"payload {digest}: {'matches' if is_right else 'does not match'}")
+        (confirmed if is_right else problems).append(f"payload {digest}: {'matches' if is_right else 'does not match'}")
 
 
 def _reason(error: Exception) -> str:
-    """Return the sentence of an error, without the bytes of the file that it may quote."""
+    """Return the message of an error, without bytes of the file that the error may quote."""
     if isinstance(error, UnicodeDecodeError):
         return "it is not UTF-8"
     if isinstance(error, OSError) and error.strerror:
@@ -463,35 +462,36 @@ def run() -> int:
     parser.add_argument("--against", action="append", default=[], help="a checkpoint that you have kept")
     arguments = parser.parse_args()
     try:
-        key = given_key(arguments.key) if arguments.key is not None else None
+        key = key_argument(arguments.key) if arguments.key is not None else None
         against = [Path(name).read_text("utf-8") for name in arguments.against]
         if zipfile.is_zipfile(arguments.proof):
             with zipfile.ZipFile(arguments.proof) as proof:
-                holds, wrong = check(proof, key, against)
+                confirmed, problems = check(proof, key, against)
         else:
-            holds, wrong = _check_certificate(Path(arguments.proof), key, against)
-    except Exception as error:  # any error in a foreign file
-        print(f"NOT PROVED: {_shown(_reason(error))}", file=sys.stderr)
+            confirmed, problems = _check_certificate(Path(arguments.proof), key, against)
+    except Exception as error:  # a file of unknown origin may cause any error
+        print(f"NOT PROVED: {_printable(_reason(error))}", file=sys.stderr)
         return 1
-    for sentence in holds:
-        print(_shown(sentence))
+    for sentence in confirmed:
+        print(_printable(sentence))
     if key is None:
-        wrong.insert(0, "unknown signer: pass the key that the operator gave you with --key; the file's proves nothing")
-    for sentence in [*wrong[:MAX_PROBLEMS], *([f"{len(wrong)} problems in all"] if len(wrong) > MAX_PROBLEMS else [])]:
-        print(f"NOT PROVED: {_shown(sentence)}", file=sys.stderr)
-    return 1 if wrong else 0
+        problems.insert(0, "unknown signer: pass the operator's key with --key; the key in the file proves nothing")
+    more = [f"{len(problems)} problems in all"] if len(problems) > MAX_PROBLEMS else []
+    for sentence in problems[:MAX_PROBLEMS] + more:
+        print(f"NOT PROVED: {_printable(sentence)}", file=sys.stderr)
+    return 1 if problems else 0
 
 
-def given_key(given: str) -> str:
+def key_argument(argument: str) -> str:
     """Return the verifier key: the last word of the argument, or of the file of that name. Raises Invalid."""
-    words = (Path(given).read_text("utf-8") if Path(given).is_file() else given).split()
+    words = (Path(argument).read_text("utf-8") if Path(argument).is_file() else argument).split()
     if not words or "+" not in words[-1]:
-        raise Invalid(f"--key must be a verifier key (NAME+HASH+KEY) or a file that holds one; {given} is neither")
+        raise Invalid(f"--key must be a verifier key (NAME+HASH+KEY) or a file that holds one; {argument} is neither")
     return words[-1]
 
 
-def _shown(sentence: str) -> str:
-    """Return the text, cut, with control characters escaped: the file was made by somebody else."""
+def _printable(sentence: str) -> str:
+    """Return the first MAX_SENTENCE characters with control characters escaped, since the file may hold any text."""
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in sentence[:MAX_SENTENCE])
 
 

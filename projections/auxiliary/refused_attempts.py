@@ -13,10 +13,10 @@ from psycopg import AsyncConnection, Connection
 
 from eventstore.log.rows import fetch_structs, rows_of
 
-KEPT_FOR = timedelta(days=90)
+RETENTION = timedelta(days=90)
 MAX_OF_SUPPLIER = 1_000_000
 """Attempts of a supplier that are kept. Older ones are deleted."""
-MAX_SHOWN = 100
+PAGE = 100
 """Attempts per page."""
 MAX_PROBLEMS = 50
 """Problems of an attempt that are stored. Further ones are left out."""
@@ -94,7 +94,7 @@ def write_attempts(connection: Connection[Any], attempts: Mapping[UUID, Attempt]
 
 def delete_old_attempts(connection: Connection[Any], at: datetime, *, limit: int = MAX_OF_SUPPLIER) -> int:
     """Delete attempts older than 90 days, and all but the `limit` newest of each supplier; return how many."""
-    deleted = connection.execute(_DELETE_OLD, (at - KEPT_FOR,)).rowcount
+    deleted = connection.execute(_DELETE_OLD, (at - RETENTION,)).rowcount
     suppliers = [row[0] for row in rows_of(connection, _SELECT_SUPPLIERS)]
     for supplier in suppliers:
         deleted += connection.execute(_DELETE_SURPLUS, {"supplier": supplier, "limit": limit}).rowcount
@@ -107,11 +107,11 @@ async def refused_attempts(
     suppliers: Collection[str] | None,
     *,
     before: int = 10**18,
-    limit: int = MAX_SHOWN,
+    limit: int = PAGE,
 ) -> list[Attempt]:
     """Return refused attempts of an external account number, the newest first: of these suppliers, or of all for None.
 
     `before` is the number of the last attempt of the previous page.
     """
-    named = {"external": external, "before": before, "suppliers": None if suppliers is None else [*suppliers]}
-    return await fetch_structs(connection, Attempt, _SELECT, **named, limit=limit)
+    parameters = {"external": external, "before": before, "suppliers": None if suppliers is None else [*suppliers]}
+    return await fetch_structs(connection, Attempt, _SELECT, **parameters, limit=limit)

@@ -19,9 +19,9 @@ from eventstore.log.rows import fetch_rows, fetch_struct
 
 SESSION_LASTS = timedelta(hours=8)
 LINK_LASTS = timedelta(minutes=15)
-FAILURES_KEPT = timedelta(days=1)
+FAILURE_RETENTION = timedelta(days=1)
 CLOCKS_APART = timedelta(minutes=1)
-"""Largest difference between the clocks of two processes. A failure with a later time is forged and ignored."""
+"""Difference allowed between the clocks of two processes. A failure that is further in the future is ignored."""
 
 
 def new_token() -> str:
@@ -83,7 +83,7 @@ _DELETE_LINK = "DELETE FROM sign_in_links WHERE token_sha256 = %s AND expires_at
 _DELETE_LINKS = "DELETE FROM sign_in_links WHERE user_id = %s"
 _DELETE_OLD_LINKS = "DELETE FROM sign_in_links WHERE expires_at <= %s"
 
-_LOCK_NAMES = "SELECT pg_advisory_xact_lock(name) FROM (SELECT unnest(%s::bigint[]) AS name ORDER BY name) AS names"
+_LOCK_FAILURES = "SELECT pg_advisory_xact_lock(name) FROM (SELECT unnest(%s::bigint[]) AS name ORDER BY name) AS names"
 _SELECT_FAILURES = """
 SELECT who_sha256, failures, last_at FROM failed_sign_ins WHERE who_sha256 = ANY(%s) AND last_at BETWEEN %s AND %s
 """
@@ -93,7 +93,7 @@ ON CONFLICT (who_sha256) DO UPDATE
 SET failures = CASE WHEN f.last_at BETWEEN %(since)s AND %(upto)s THEN f.failures + 1 ELSE 1 END,
     last_at = excluded.last_at
 """
-_GIVE_BACK = """
+_UNDO_TRY = """
 UPDATE failed_sign_ins SET failures = greatest(failures - 1, 0),
     last_at = CASE WHEN last_at = %(at)s THEN %(former)s ELSE last_at END
 WHERE who_sha256 = %(who)s
@@ -104,9 +104,9 @@ _DELETE_FAILURES = "DELETE FROM failed_sign_ins WHERE who_sha256 = %s OR last_at
 async def open_session(
     connection: AsyncConnection[Any], authority: AuthorityKey, token: str, at: datetime
 ) -> OpenSession | None:
-    """Return the session of the token; None if it has ended, or its user may no longer sign in.
+    """Return the session of the token; None if it has ended or its user may no longer sign in.
 
-    Returns None as well if the session's MAC is not of this key: its row is forged.
+    Also returns None if the MAC of the session's row was not made with this key: the row is then forged.
     """
     opened = await fetch_struct(connection, OpenSession, _SELECT_SESSION, token_sha256(token), at)
     if opened is None:
@@ -161,43 +161,43 @@ class Failures(msgspec.Struct, frozen=True):
     last_at: datetime
 
 
-def who_sha256(who: str) -> bytes:
-    """Return the digest under which failures are counted, so that the table names nobody."""
-    return hashlib.sha256(who.encode()).digest()
+def name_sha256(name: str) -> bytes:
+    """Return the digest of a user's or client's name, under which failures are counted: the table holds no names."""
+    return hashlib.sha256(name.encode()).digest()
 
 
 async def count_try(
     connection: AsyncConnection[Any],
-    who: Sequence[str],
+    names: Sequence[str],
     at: datetime,
     is_free: Callable[[Mapping[str, Failures]], bool],
 ) -> dict[str, Failures]:
-    """Count an attempt for each name if `is_free` allows it; return the failures of the last day by name.
+    """Count an attempt for each name if `is_free` allows it; return the earlier failures of the last day by name.
 
     The attempt is counted before the password is checked, in one transaction: concurrent attempts therefore count.
     Refused attempts are not counted.
     """
-    names = {who_sha256(name): name for name in who}
-    digests, since, upto = sorted(names), at - FAILURES_KEPT, at + CLOCKS_APART
+    by_digest = {name_sha256(name): name for name in names}
+    digests, since, upto = sorted(by_digest), at - FAILURE_RETENTION, at + CLOCKS_APART
     locks = [int.from_bytes(digest[:8], signed=True) for digest in digests]
     async with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
-        await cursor.execute(_LOCK_NAMES, (locks,))
+        await cursor.execute(_LOCK_FAILURES, (locks,))
         rows = await (await cursor.execute(_SELECT_FAILURES, (digests, since, upto))).fetchall()
-        known = {names[bytes(digest)]: Failures(number, last_at) for digest, number, last_at in rows if number}
-        if is_free(known):
+        failures = {by_digest[bytes(digest)]: Failures(number, last_at) for digest, number, last_at in rows if number}
+        if is_free(failures):
             await cursor.execute(_COUNT_TRIES, {"who": digests, "at": at, "since": since, "upto": upto})
-    return known
+    return failures
 
 
-async def give_back(
-    connection: AsyncConnection[Any], who: Sequence[str], at: datetime, known: Mapping[str, Failures]
+async def undo_try(
+    connection: AsyncConnection[Any], names: Sequence[str], at: datetime, failures: Mapping[str, Failures]
 ) -> None:
-    """Undo the count of an attempt whose password was right; `known` are the failures before it."""
-    for name in sorted(who, key=who_sha256):
-        former = known[name].last_at if name in known else at
-        await connection.execute(_GIVE_BACK, {"who": who_sha256(name), "at": at, "former": former})
+    """Undo the count of an attempt whose password was right. `failures` are those that `count_try` returned for it."""
+    for name in sorted(names, key=name_sha256):
+        former = failures[name].last_at if name in failures else at
+        await connection.execute(_UNDO_TRY, {"who": name_sha256(name), "at": at, "former": former})
 
 
-def forget_failures(connection: Connection[Any], who: str, at: datetime) -> None:
+def forget_failures(connection: Connection[Any], name: str, at: datetime) -> None:
     """Delete the failures of a name after a success, and those older than a day."""
-    connection.execute(_DELETE_FAILURES, (who_sha256(who), at - FAILURES_KEPT))
+    connection.execute(_DELETE_FAILURES, (name_sha256(name), at - FAILURE_RETENTION))

@@ -15,7 +15,7 @@ from psycopg import AsyncConnection, Connection
 from eventstore.errors import StoreUnavailable
 from eventstore.log.ledger import Ledger
 from eventstore.log.rows import fetch_structs, structs_of
-from redaction.shown import cleaned
+from redaction.text import cleaned
 from telemetry.supervision import Trouble, supervision
 
 REPEATED_EVERY_S = 5.0
@@ -49,7 +49,7 @@ class ReportedTrouble(msgspec.Struct, frozen=True, kw_only=True):
     """True after two seconds: the next attempt usually ends a shorter failure."""
 
 
-def keep_reported(ledger: Ledger, process: str) -> None:
+def start_reporting(ledger: Ledger, process: str) -> None:
     """Start a thread that reports the troubles of this process until it ends."""
 
     def report() -> None:

@@ -49,7 +49,7 @@ def delete_reasons_of_user(connection: Connection[Any], user_id: str) -> None:
 
 
 async def reasons_of(connection: AsyncConnection[Any], ids: Collection[str]) -> dict[str, TypedReason]:
-    """Return reasons by id. Erased ones are missing."""
+    """Return the reasons with these ids, by id. Erased ones are missing."""
     rows = await fetch_structs(connection, TypedReason, _SELECT, list(ids))
     return {row.reason: row for row in rows}
 
@@ -60,7 +60,7 @@ def is_reason_id(text: str) -> bool:
 
 
 async def texts_of(connection: AsyncConnection[Any], reasons: Collection[str]) -> dict[str, str]:
-    """Return the text of each reason: itself unless it is an id, "" for an id whose reason was erased."""
+    """Return texts by reason: the stored text of an id, "" if it was erased; any other reason is its own text."""
     ids = [reason for reason in reasons if is_reason_id(reason)]
     texts = {reason: "" if reason in ids else reason for reason in reasons}
     return texts | {reason: row.content for reason, row in (await reasons_of(connection, ids) if ids else {}).items()}

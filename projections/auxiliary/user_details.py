@@ -37,7 +37,7 @@ class UserDetails(msgspec.Struct, frozen=True, kw_only=True):
             return msgspec.structs.replace(self, password_hash="", openid=None, password_number=0)
         return self if self.password_number >= self.passwords_set else msgspec.structs.replace(self, password_hash="")
 
-    def vouched_for(self, authority: AuthorityKey) -> "UserDetails":
+    def with_mac(self, authority: AuthorityKey) -> "UserDetails":
         """Return the details with the MAC of their password and OpenID subject."""
         return msgspec.structs.replace(self, mac=authority.mac(_DETAILS, *self._covered))
 
@@ -46,8 +46,8 @@ class UserDetails(msgspec.Struct, frozen=True, kw_only=True):
         return self.user_id, self.openid, self.password_hash, str(self.password_number)
 
     @property
-    def shown(self) -> str:
-        """Name of the user on pages."""
+    def display_name(self) -> str:
+        """Name of the user on pages: the name, or the e-mail address without one."""
         return self.name or self.email
 
 
@@ -91,7 +91,7 @@ async def renew_password_hash(
     connection: AsyncConnection[Any], authority: AuthorityKey, details: UserDetails, password_hash: str
 ) -> None:
     """Store another hash of the same password, unless another password was set meanwhile."""
-    new = msgspec.structs.replace(details, password_hash=password_hash).vouched_for(authority)
+    new = msgspec.structs.replace(details, password_hash=password_hash).with_mac(authority)
     await connection.execute(_RENEW_HASH, (password_hash, new.mac, details.user_id, details.mac))
 
 
@@ -110,7 +110,7 @@ def _set(connection: Connection[Any], authority: AuthorityKey, user_id: str, at:
         if "password_hash" in values:
             number = max(new.password_number, new.passwords_set) + 1
             new = msgspec.structs.replace(new, password_number=number)
-        connection.execute(_SET, msgspec.structs.asdict(new.vouched_for(authority)) | {"at": at})
+        connection.execute(_SET, msgspec.structs.asdict(new.with_mac(authority)) | {"at": at})
 
 
 def delete_user_details(connection: Connection[Any], user_id: str) -> None:

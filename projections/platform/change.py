@@ -16,7 +16,7 @@ from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.events import Recorded
 from eventstore.log import locks
 from eventstore.log.copy_format import BIGINT, copy_written, text
-from eventstore.log.ledger import Beside
+from eventstore.log.ledger import WriteRows
 from projections.platform.rows import erased_row, rows_of, rows_under
 from projections.platform.tables import (
     ACCOUNT_TABLE,
@@ -150,12 +150,12 @@ def copy_platform_rows(connection: Connection[Any], schema: str, rows: PlatformR
             copy_written(cursor, schema, table, _COLUMNS[table], written)
 
 
-def copying(rows: PlatformRows) -> Beside:
+def copying(rows: PlatformRows) -> WriteRows:
     """Return a function that writes these rows in the transaction of `Ledger.execute_many`."""
     return lambda connection, events: apply_change(connection, PlatformChange(copied=rows))
 
 
-def changing(change: Callable[[Recorded], PlatformChange]) -> Beside:
+def changing(change: Callable[[Recorded], PlatformChange]) -> WriteRows:
     """Return a function that writes the changes of events in their transaction, with one COPY per table."""
 
     def write(connection: Connection[Any], events: Sequence[Recorded]) -> None:
@@ -164,6 +164,6 @@ def changing(change: Callable[[Recorded], PlatformChange]) -> Beside:
         for each in changes:
             for table, rows in each.copied.items():
                 copied.setdefault(table, []).extend(rows)
-        apply_change(connection, PlatformChange([place for each in changes for place in each.deleted], copied))
+        apply_change(connection, PlatformChange([deletion for each in changes for deletion in each.deleted], copied))
 
     return write

@@ -93,9 +93,10 @@ def object_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
 def _compiled(
     name: str, frame: str, fields: Sequence[inspect.Field], encode: Callable[[Any], bytes]
 ) -> Callable[[Any], bytes]:
-    """Compile a function of `name` that returns the frame, which calls `encode` on the written form of the object `w`.
+    """Compile `lambda name: frame`. `{}` in the frame is replaced by the expression that copies the object `w`.
 
-    The source consists of names of fields in `schemas/` only.
+    The copy has datetimes in UTC. The frame passes it to `encode`. The source
+    consists of names of fields in `schemas/` only.
     """
     kinds: dict[str, Any] = {"utc": _UTC, "encode": encode}
     source = f"lambda {name}: " + frame.format(_written("w", fields, kinds))
@@ -103,35 +104,35 @@ def _compiled(
     return compiled
 
 
-def _written(place: str, fields: Sequence[inspect.Field], kinds: dict[str, Any]) -> str:
-    """Return the expression for an object with these fields of the object at `place`, with datetimes in UTC."""
+def _written(source: str, fields: Sequence[inspect.Field], kinds: dict[str, Any]) -> str:
+    """Return the expression that copies these fields of the object `source` into a new one, with datetimes in UTC."""
     kind = f"kind{len(kinds)}"
     kinds[kind] = msgspec.defstruct("Written", [(field.name, Any) for field in fields], module=__name__, gc=False)
-    return f"{kind}({', '.join(_value(f'{place}.{field.name}', field.type, kinds) for field in fields)})"
+    return f"{kind}({', '.join(_value(f'{source}.{field.name}', field.type, kinds) for field in fields)})"
 
 
-def _value(place: str, node: inspect.Type, kinds: dict[str, Any]) -> str:
+def _value(source: str, node: inspect.Type, kinds: dict[str, Any]) -> str:
     match without_null(node):
         case inspect.DateTimeType():
-            return f"utc[{place}]"
+            return f"utc[{source}]"
         case inspect.VarTupleType(item_type=inspect.StructType() as item):
             inner = f"w{len(kinds)}"
-            return f"[{_written(inner, item.fields, kinds)} for {inner} in {place}]"
+            return f"[{_written(inner, item.fields, kinds)} for {inner} in {source}]"
         case inspect.StructType() as item if has_moments(item):
             raise NotImplementedError("moments in an object inside another")
         case _:
-            return place
+            return source
 
 
 class _Instants(dict[Any, Any]):
     """Cache of datetimes in UTC by their text: the same dates are often repeated."""
 
     def __missing__(self, sent: Any) -> Any:
-        if len(self) >= _MOST_REMEMBERED:
+        if len(self) >= _MAX_CACHED:
             self.clear()
         in_utc = self[sent] = instant(sent).astimezone(UTC) if isinstance(sent, datetime) else sent
         return in_utc
 
 
-_MOST_REMEMBERED = 20_000
+_MAX_CACHED = 20_000
 _UTC = _Instants()

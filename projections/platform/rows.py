@@ -20,7 +20,7 @@ from eventstore.log.copy_format import (
     NULL,
     NUMERIC,
     SIZE,
-    remembered,
+    cached_values,
     text,
     texts,
 )
@@ -41,7 +41,10 @@ WrittenRows = dict[str, list[bytes]]
 
 
 class UndatedRows(msgspec.Struct, frozen=True):
-    """Rows of an account whose time of creation is not known yet. The first row needs it."""
+    """Rows of an account before its time of creation is known, which is a column of the first row.
+
+    `begin` and `end` are that row's bytes before and after the time; `below` are the other rows.
+    """
 
     begin: bytes
     end: bytes
@@ -65,8 +68,8 @@ def rows_of(account: Account, account_number: str, created_at: datetime) -> Writ
 
 def rows_under(root: Table, value: Wire, key: Sequence[bytes], at: datetime) -> WrittenRows:
     """Return the rows of a record or market object and of its children; `key` has the values of its key columns."""
-    writer, place = _WRITERS[root.name], b"".join(key)
-    return {root.name: [writer.own(root.head + place + _INSTANT[at], value)], **writer.below(value, place)}
+    writer, prefix = _WRITERS[root.name], b"".join(key)
+    return {root.name: [writer.own(root.head + prefix + _INSTANT[at], value)], **writer.below(value, prefix)}
 
 
 def erased_row(account_number: str, supplier: str, external: str, erased_at: datetime) -> bytes:
@@ -87,7 +90,7 @@ class _Writer(msgspec.Struct, frozen=True):
     below: Callable[[Any, bytes], WrittenRows]
 
 
-_INSTANT = remembered("timestamptz", instant)
+_INSTANT = cached_values("timestamptz", instant)
 _NAMES: dict[str, Any] = {
     "UNSET": UNSET,
     "SIZE": SIZE,

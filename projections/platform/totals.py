@@ -16,7 +16,7 @@ from eventstore.log.rows import rows_of
 from projections.platform.json_columns import without_null
 from projections.platform.tables import ACCOUNT_TABLE, Table, sql_type_of, table_columns
 from schemas.account import Account
-from schemas.reading.problems import MAX_PROBLEMS, cut
+from schemas.reading.problems import MAX_PROBLEMS, truncated
 from schemas.reading.work import MAX_WALK_S, Work
 from schemas.sentence import Sentence
 
@@ -47,8 +47,8 @@ SUMS = {
 """Paths whose values are summed, by the name of the sum."""
 
 
-class Place(msgspec.Struct, frozen=True):
-    """A path on the wire, and the column that stores it. For the rows of an array of objects, `expression` is "".
+class PathColumn(msgspec.Struct, frozen=True):
+    """Path on the wire, and the column that stores it. For the rows of an array of objects, `expression` is "".
 
     `source` is the name of its `Source`, `stored` the column as shown to people, `expression` its SQL.
     """
@@ -79,25 +79,25 @@ _FOLDED_ROWS = """(
 )"""
 
 
-def _table_places(table: Table, node: inspect.StructType, above: str) -> Iterator[Place]:
-    """Yield the places of a table's columns and of its children; add their sources to SOURCES."""
+def _table_paths(table: Table, node: inspect.StructType, above: str) -> Iterator[PathColumn]:
+    """Yield the paths of a table's columns and of its children; add their sources to SOURCES."""
     types, stored = dict(table_columns(table)), f"platform.{table.name}"
     children = {child.field: child for child in table.children}
     ordinal, parent = "t.ordinal" if table.field else "0", f"t.{table.parent}_ordinal" if table.parent else "0"
     SOURCES[table.name] = Source(table.name, f'platform."{table.name}"', ordinal, parent)
     if above:
-        yield Place(above, table.name, stored, "")
+        yield PathColumn(above, table.name, stored, "")
     for field in node.fields:
         path = f"{above}.{field.name}" if above else field.name
         kind = without_null(field.type)
         column, sql_type = f't."{field.name}"', types.get(field.name, "")
         if field.name in children:
-            yield from _table_places(children[field.name], _items(kind), path)
+            yield from _table_paths(children[field.name], _items(kind), path)
         elif isinstance(kind, inspect.VarTupleType) and isinstance(kind.item_type, inspect.StructType):
             own = "ordinal" if table.field else "0"
-            above_it = _ITEMS.format(own=own, column=field.name, table=table.name)
+            items_query = _ITEMS.format(own=own, column=field.name, table=table.name)
             name, at = _TABLE_OF_PATH.get(path, path), f"{stored}.{field.name}"
-            yield from _folded_places(name, kind.item_type, path, at, above_it, sql_type)
+            yield from _list_paths(name, kind.item_type, path, at, items_query, sql_type)
         elif isinstance(kind, inspect.StructType):
             for inner in kind.fields:
                 own = f"{field.name}_{inner.name}"
@@ -106,27 +106,27 @@ def _table_places(table: Table, node: inspect.StructType, above: str) -> Iterato
                 else:
                     inner_type = sql_type_of(inner.name, without_null(inner.type))
                     value, at = _member(column, inner.name, inner_type), f"{stored}.{field.name}.{inner.name}"
-                yield Place(f"{path}.{inner.name}", table.name, at, inner_type, value, inner.default)
+                yield PathColumn(f"{path}.{inner.name}", table.name, at, inner_type, value, inner.default)
         elif path != "import_supplier":
-            yield Place(path, table.name, f"{stored}.{field.name}", sql_type, column, field.default)
+            yield PathColumn(path, table.name, f"{stored}.{field.name}", sql_type, column, field.default)
 
 
-def _folded_places(
+def _list_paths(
     name: str, node: inspect.StructType, path: str, stored: str, above: str, column_type: str
-) -> Iterator[Place]:
-    """Yield the places of a list that is a column, and of the lists in its objects; add their sources to SOURCES."""
+) -> Iterator[PathColumn]:
+    """Yield the paths of a list that is a column, and of the lists in its objects; add their sources to SOURCES."""
     rows = _FOLDED_ROWS.format(above=above, each=f"{column_type}_array_elements")
     SOURCES[name] = Source(name, rows, "t.ordinal", "t.parent")
-    yield Place(path, name, stored, "")
+    yield PathColumn(path, name, stored, "")
     for field in node.fields:
         kind, at = without_null(field.type), f"{stored}.{field.name}"
         if isinstance(kind, inspect.VarTupleType) and isinstance(kind.item_type, inspect.StructType):
             below, inner_path = _ITEMS_BELOW.format(name=field.name, rows=rows), f"{path}.{field.name}"
-            yield from _folded_places(inner_path, kind.item_type, inner_path, at, below, column_type)
+            yield from _list_paths(inner_path, kind.item_type, inner_path, at, below, column_type)
         else:
             sql_type = sql_type_of(field.name, kind)
             value = _member("t.v", field.name, sql_type)
-            yield Place(f"{path}.{field.name}", name, at, sql_type, value, field.default)
+            yield PathColumn(f"{path}.{field.name}", name, at, sql_type, value, field.default)
 
 
 def _member(value: str, name: str, sql_type: str) -> str:
@@ -157,7 +157,7 @@ def _account_node() -> inspect.StructType:
 _TRANSACTIONS = "ledgers.current_statement_transactions"
 _TABLE_OF_PATH = {_TRANSACTIONS: "transaction"}
 """Names of lists whose count has another name than their path."""
-PLACES: tuple[Place, ...] = tuple(_table_places(ACCOUNT_TABLE, _account_node(), ""))
+PATH_COLUMNS: tuple[PathColumn, ...] = tuple(_table_paths(ACCOUNT_TABLE, _account_node(), ""))
 
 
 class LedgerTotal(msgspec.Struct, frozen=True):
@@ -169,13 +169,13 @@ class LedgerTotal(msgspec.Struct, frozen=True):
     transactions: int = 0
     transaction_sum: Decimal = Decimal(0)
 
-    def merge(self, other: "LedgerTotal") -> "LedgerTotal":
+    def merge(self, added: "LedgerTotal") -> "LedgerTotal":
         return LedgerTotal(
-            self.ledgers + other.ledgers,
-            self.balances + other.balances,
-            EXACT.add(self.balance_sum, other.balance_sum),
-            self.transactions + other.transactions,
-            EXACT.add(self.transaction_sum, other.transaction_sum),
+            self.ledgers + added.ledgers,
+            self.balances + added.balances,
+            EXACT.add(self.balance_sum, added.balance_sum),
+            self.transactions + added.transactions,
+            EXACT.add(self.transaction_sum, added.transaction_sum),
         )
 
     def record(self) -> dict[str, Any]:
@@ -191,8 +191,8 @@ class PathTotal(msgspec.Struct, frozen=True, array_like=True):
     count: int = 0
     digest: int = 0
 
-    def merge(self, other: "PathTotal") -> "PathTotal":
-        return PathTotal(self.count + other.count, (self.digest + other.digest) % MODULUS)
+    def merge(self, added: "PathTotal") -> "PathTotal":
+        return PathTotal(self.count + added.count, (self.digest + added.digest) % MODULUS)
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,14 +206,14 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     ledgers: dict[str, LedgerTotal] = {}
     """By ledger code."""
 
-    def merge(self, other: "Totals") -> "Totals":
+    def merge(self, added: "Totals") -> "Totals":
         """Return the sum of both."""
         return Totals(
-            accounts=self.accounts + other.accounts,
-            erased=self.erased + other.erased,
-            paths=_merged(self.paths, other.paths, PathTotal.merge),
-            sums=_merged(self.sums, other.sums, EXACT.add),
-            ledgers=_merged(self.ledgers, other.ledgers, LedgerTotal.merge),
+            accounts=self.accounts + added.accounts,
+            erased=self.erased + added.erased,
+            paths=_merged(self.paths, added.paths, PathTotal.merge),
+            sums=_merged(self.sums, added.sums, EXACT.add),
+            ledgers=_merged(self.ledgers, added.ledgers, LedgerTotal.merge),
         )
 
     def record(self) -> dict[str, Any]:
@@ -227,9 +227,9 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
             "sums": {name: decimal_text(self.sums.get(name)) for name in SUMS},
             "by_ledger": {code: ledger.record() for code, ledger in sorted(self.ledgers.items())},
             "paths": {
-                place.path: {"count": total.count, "digest": f"{total.digest:016x}", "stored": place.stored}
-                for place in sorted(PLACES, key=lambda place: place.path)
-                for total in [self.paths.get(place.path, nothing)]
+                path_column.path: {"count": total.count, "digest": f"{total.digest:016x}", "stored": path_column.stored}
+                for path_column in sorted(PATH_COLUMNS, key=lambda path_column: path_column.path)
+                for total in [self.paths.get(path_column.path, nothing)]
                 if total.count
             },
             "erased": self.erased,
@@ -239,11 +239,11 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 T = TypeVar("T")
 
 
-def _merged(first: Mapping[str, T], other: Mapping[str, T], both: Callable[[T, T], T]) -> dict[str, T]:
-    return {**first, **{name: both(first[name], value) if name in first else value for name, value in other.items()}}
+def _merged(first: Mapping[str, T], added: Mapping[str, T], both: Callable[[T, T], T]) -> dict[str, T]:
+    return {**first, **{name: both(first[name], value) if name in first else value for name, value in added.items()}}
 
 
-_PATH_OF_SOURCE = {place.source: place.path for place in PLACES if not place.expression}
+_PATH_OF_SOURCE = {path_column.source: path_column.path for path_column in PATH_COLUMNS if not path_column.expression}
 
 
 def decimal_text(value: Decimal | None) -> str:
@@ -261,14 +261,14 @@ def unequal_totals(
     TooMuchWork.
     """
     work, number = Work(MAX_WALK_S), 0
-    for place, source, platform in _compared(manifest, totals, drops_unknown):
-        work.go_on()
+    for steps, source, platform in _compared(manifest, totals, drops_unknown):
+        work.check_time()
         if source != platform:
             number += 1
-            yield place, _differ(_text_of(source), _text_of(platform)) if number <= MAX_PROBLEMS else _ALSO
-    for name, sentence in LEFT_OUT.items():
-        if isinstance(left_out := manifest.get(name), list):
-            for number in range(len(left_out)):
+            yield steps, _differ(_text_of(source), _text_of(platform)) if number <= MAX_PROBLEMS else _ALSO
+    for name, sentence in UNUSED_CONTENT.items():
+        if isinstance(unused := manifest.get(name), list):
+            for number in range(len(unused)):
                 yield (name, str(number)), sentence
 
 
@@ -284,19 +284,19 @@ def _compared(
     for code in sorted({*ledgers, *stored}):
         for name in _LEDGER_NAMES:
             yield ("by_ledger", code, name), _dict(ledgers, code).get(name), stored.get(code, {}).get(name)
-    paths, there = _dict(manifest, "paths"), totals["paths"]
-    for path in sorted({*paths, *there}):
-        if path not in there and path not in CONTRACT and drops_unknown:
+    paths, stored_paths = _dict(manifest, "paths"), totals["paths"]
+    for path in sorted({*paths, *stored_paths}):
+        if path not in stored_paths and path not in CONTRACT and drops_unknown:
             continue
         for name in ("count", "digest"):
-            source, platform = _dict(paths, path).get(name), there.get(path, {}).get(name)
+            source, platform = _dict(paths, path).get(name), stored_paths.get(path, {}).get(name)
             if source != platform or name == "digest":
                 yield ("paths", *path.split(".")), source, platform
                 break
 
 
 _LEDGER_NAMES = LedgerTotal.__struct_fields__
-LEFT_OUT = {
+UNUSED_CONTENT = {
     "columns_nowhere": Sentence(
         "A column of the source is in no account, and its mapping does not ignore it.",
         "Eine Spalte des Altsystems steht in keinem Konto, und die Zuordnung lässt sie nicht ausdrücklich weg.",
@@ -313,19 +313,19 @@ LEFT_OUT = {
 """Members of a manifest that list content of the source that is in no account, with their sentences."""
 COMMON = ("import_supplier", "accounts", *_COUNTED, "balances", "sums", "by_ledger", "paths")
 """Members that manifests and totals have in common."""
-CONTRACT = frozenset(place.path for place in PLACES)
+CONTRACT = frozenset(path_column.path for path_column in PATH_COLUMNS)
 
 
 def _differ(source: str, platform: str) -> Sentence:
     return Sentence(
-        "The source says {source}, the platform says {platform}.",
-        "Laut Altsystem {source}, laut Plattform {platform}.",
+        "Source and platform must have the same value: {source} in the source, {platform} in the platform.",
+        "Altsystem und Plattform müssen denselben Wert haben: {source} im Altsystem, {platform} in der Plattform.",
         source=source,
         platform=platform,
     )
 
 
-_ALSO = Sentence("Here they differ as well.", "Auch hier stimmen sie nicht überein.")
+_ALSO = Sentence("Source and platform differ here as well.", "Altsystem und Plattform weichen auch hier ab.")
 _MAX_VALUE = 200
 """Most characters of a value in a sentence. Longer values are cut."""
 
@@ -333,7 +333,7 @@ _MAX_VALUE = 200
 def _text_of(value: Any) -> str:
     if value is None:
         return Sentence("nothing", "nichts")
-    return cut(value if isinstance(value, str) else msgspec.json.encode(value).decode(), _MAX_VALUE)
+    return truncated(value if isinstance(value, str) else msgspec.json.encode(value).decode(), _MAX_VALUE)
 
 
 def _dict(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -343,16 +343,16 @@ def _dict(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def account_totals(connection: Connection[Any], accounts: Sequence[tuple[str, str]]) -> Totals:
     """Return the totals of these accounts, given as (account number, external number)."""
-    wanted = {"numbers": [number for number, _ in accounts], "externals": [external for _, external in accounts]}
-    [(there, erased)] = rows_of(connection, _SELECT_ACCOUNTS, **wanted)
+    parameters = {"numbers": [number for number, _ in accounts], "externals": [external for _, external in accounts]}
+    [(stored_accounts, erased)] = rows_of(connection, _SELECT_ACCOUNTS, **parameters)
     paths: dict[str, PathTotal] = {}
     for source, statement in _STATEMENTS.items():
-        [row] = rows_of(connection, statement, **wanted)
+        [row] = rows_of(connection, statement, **parameters)
         paths |= _paths_of(source, row)
-    [sums] = rows_of(connection, _SELECT_SUMS, **wanted)
-    ledgers = rows_of(connection, _SELECT_LEDGERS, **wanted)
+    [sums] = rows_of(connection, _SELECT_SUMS, **parameters)
+    ledgers = rows_of(connection, _SELECT_LEDGERS, **parameters)
     return Totals(
-        accounts=there,
+        accounts=stored_accounts,
         erased=erased,
         paths=paths,
         sums={name: amount for name, amount in zip(SUMS, sums, strict=True) if amount is not None},
@@ -361,9 +361,11 @@ def account_totals(connection: Connection[Any], accounts: Sequence[tuple[str, st
 
 
 def _paths_of(source: str, row: Sequence[Any]) -> dict[str, PathTotal]:
-    places = (place for place in PLACES if place.source == source)
-    counted = zip(places, row[::2], row[1::2], strict=True)
-    return {place.path: PathTotal(count, int(digest) % MODULUS) for place, count, digest in counted if count}
+    path_columns = (path_column for path_column in PATH_COLUMNS if path_column.source == source)
+    counted = zip(path_columns, row[::2], row[1::2], strict=True)
+    return {
+        path_column.path: PathTotal(count, int(digest) % MODULUS) for path_column, count, digest in counted if count
+    }
 
 
 _VALUES = {
@@ -379,35 +381,35 @@ _VALUES = {
 """Templates that write a value as text for its digest, by the column's type."""
 
 
-def _filled(place: Place) -> str:
+def _filled(path_column: PathColumn) -> str:
     """Return the SQL condition that the column is neither empty nor the field's default."""
-    column = place.expression
-    match place.sql_type:
+    column = path_column.expression
+    match path_column.sql_type:
         case "":
             return "true"
         case "text":
-            default = place.default if isinstance(place.default, str) else ""
+            default = path_column.default if isinstance(path_column.default, str) else ""
             return f"{column} <> ''" + (f" AND {column} <> '{default}'" if default.isidentifier() else "")
         case "text[]":
             return f"cardinality({column}) > 0"
         case "json":
             return f"""btrim({column}::text) NOT IN ('null', '""', '[]', '{{}}')"""
-        case "boolean" if isinstance(place.default, bool):
-            return f"{column} <> {str(place.default).lower()}"
-        case "bigint" if isinstance(place.default, int):
-            return f"{column} <> {int(place.default)}"
+        case "boolean" if isinstance(path_column.default, bool):
+            return f"{column} <> {str(path_column.default).lower()}"
+        case "bigint" if isinstance(path_column.default, int):
+            return f"{column} <> {int(path_column.default)}"
         case _:
             return f"{column} IS NOT NULL"
 
 
 def _statement(source: Source) -> bytes:
-    """Return the query for one row with (count, sum of digests) for each `Place` of the source."""
+    """Return the query for one row with (count, sum of digests) for each `PathColumn` of the source."""
     sums = []
-    for place in (place for place in PLACES if place.source == source.name):
-        value = _VALUES[place.sql_type].format(c=place.expression) if place.expression else "''"
+    for path_column in (path_column for path_column in PATH_COLUMNS if path_column.source == source.name):
+        value = _VALUES[path_column.sql_type].format(c=path_column.expression) if path_column.expression else "''"
         text = f"s.external || E'\\x1f' || {source.ordinal} || E'\\x1f' || {source.parent} || E'\\x1f' || {value}"
         digest = f"('x' || encode(substr(sha256(convert_to({text}, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint"
-        filled = _filled(place)
+        filled = _filled(path_column)
         sums.append(f"count(*) FILTER (WHERE {filled}), coalesce(sum({digest}) FILTER (WHERE {filled}), 0)")
     return f"""
 SELECT {", ".join(sums)}
@@ -433,5 +435,8 @@ FROM platform.service_account
 WHERE account_number = ANY(%(numbers)s)
 """
 _SUM = "(SELECT sum({}) FROM {} AS t WHERE account_number = ANY(%(numbers)s))"
-_SUMMED = {place.path: _SUM.format(place.expression, SOURCES[place.source].rows) for place in PLACES}
+_SUMMED = {
+    path_column.path: _SUM.format(path_column.expression, SOURCES[path_column.source].rows)
+    for path_column in PATH_COLUMNS
+}
 _SELECT_SUMS = f"SELECT {', '.join(_SUMMED[path] for path in SUMS.values())}".encode()

@@ -22,13 +22,13 @@ class AccountTable(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
-    next_after: "RowPlace | None"
+    next_after: "RowKey | None"
     """Row after which the next page begins; None after the last row."""
 
 
-RowPlace = tuple[str | int, ...]
-"""Key of a row within its account: reference, ordinal, or both."""
-RecordPlace = tuple[datetime, str]
+RowKey = tuple[str | int, ...]
+"""Sort key of a row within its account and table: reference, ordinal, or both."""
+RecordSortKey = tuple[datetime, str]
 """Sort key of the list of records: time of arrival and stream."""
 
 
@@ -42,7 +42,7 @@ class AttachedRecord(msgspec.Struct, frozen=True, kw_only=True):
     modified_at: datetime
 
     @property
-    def place(self) -> RecordPlace:
+    def sort_key(self) -> RecordSortKey:
         """Sort key of this record. The next page begins after the last one."""
         return self.created_at, self.stream
 
@@ -78,7 +78,7 @@ LIMIT 1
 async def platform_records(
     connection: AsyncConnection[Any],
     account_number: str,
-    after: tuple[str, RowPlace] | None = None,
+    after: tuple[str, RowKey] | None = None,
     *,
     limit: int = PAGE,
 ) -> list[AccountTable]:
@@ -89,44 +89,44 @@ async def platform_records(
     tables = []
     async with connection.cursor(row_factory=dict_row) as cursor:
         for table in TABLES:
-            place = after[1] if after and after[0] == table.name else ()
-            query, parameters = _select(table, account_number, place, limit + 1)
+            sort_key = after[1] if after and after[0] == table.name else ()
+            query, parameters = _select(table, account_number, sort_key, limit + 1)
             rows = await (await cursor.execute(query, parameters)).fetchall()
             if rows:
-                tables.append(_shown(table, rows, limit))
+                tables.append(_table_page(table, rows, limit))
     return tables
 
 
-def _select(table: Table, account_number: str, place: RowPlace, limit: int) -> tuple[Composed, list[Any]]:
-    """Return the query for a page of the table's rows of an account. Raises ValueError."""
-    names, types = primary_key(table)[1:], dict(table_columns(table))
-    kinds = [int if types[name] == "integer" else str for name in names]
-    if place and [type(one) for one in place] != kinds:
-        raise ValueError("no page ends there")
+def _select(table: Table, account_number: str, sort_key: RowKey, limit: int) -> tuple[Composed, list[Any]]:
+    """Return the query for the page after a row, () for the first page. Raises ValueError for an invalid row."""
+    key_columns, types = primary_key(table)[1:], dict(table_columns(table))
+    kinds = [int if types[name] == "integer" else str for name in key_columns]
+    if sort_key and [type(value) for value in sort_key] != kinds:
+        raise ValueError("no page ends at this row")
     begins: Composable = SQL("")
-    if place:
+    if sort_key:
         begins = SQL(" AND ({}) > ({})").format(
-            SQL(", ").join(map(Identifier, names)),
-            SQL(", ").join(SQL("%s::{}").format(SQL(types[name])) for name in names),
+            SQL(", ").join(map(Identifier, key_columns)),
+            SQL(", ").join(SQL("%s::{}").format(SQL(types[name])) for name in key_columns),
         )
     query = SQL("SELECT * FROM {table} WHERE account_number = %s{begins} ORDER BY {order} LIMIT %s").format(
         table=Identifier("platform", table.name),
         begins=begins,
         order=SQL(", ").join(map(Identifier, primary_key(table))),
     )
-    return query, [account_number, *place, limit]
+    return query, [account_number, *sort_key, limit]
 
 
-def _shown(table: Table, rows: Sequence[dict[str, Any]], limit: int) -> AccountTable:
+def _table_page(table: Table, rows: Sequence[dict[str, Any]], limit: int) -> AccountTable:
     """Return the rows with columns in their declared order, without columns that are empty in all rows."""
     names = [name for name, _ in table_columns(table) if name != "account_number"]
     filled = tuple(name for name in names if any(row.get(name) not in (None, "", [], {}) for row in rows))
-    kept = rows[:limit]
+    page = rows[:limit]
     return AccountTable(
         table=table.name,
         columns=filled,
-        rows=tuple(tuple(row[name] for name in filled) for row in kept),
-        next_after=tuple(kept[-1][name] for name in primary_key(table)[1:]) if len(rows) > limit else None,
+        rows=tuple(tuple(row[name] for name in filled) for row in page),
+        next_after=tuple(page[-1][name] for name in primary_key(table)[1:]) if len(rows) > limit else None,
     )
 
 
@@ -135,13 +135,13 @@ async def attached_records(
     supplier: str,
     external: str,
     *,
-    after: RecordPlace | None = None,
+    after: RecordSortKey | None = None,
     limit: int = PAGE,
 ) -> list[AttachedRecord]:
     """Read the account's records in order of arrival, after a sort key; at most `limit`."""
     at, stream = after or (None, "")
-    wanted = {"supplier": supplier, "external": external, "at": at, "after": stream, "limit": limit}
-    return await fetch_structs(connection, AttachedRecord, _SELECT_RECORDS, **wanted)
+    parameters = {"supplier": supplier, "external": external, "at": at, "after": stream, "limit": limit}
+    return await fetch_structs(connection, AttachedRecord, _SELECT_RECORDS, **parameters)
 
 
 async def seal_over(connection: AsyncConnection[Any], position: int) -> Seal | None:

@@ -25,7 +25,7 @@ from schemas.sentence import Sentence
 from schemas.status import ImportStatus
 
 MAX_AS_OF = 40
-"""Most characters of a moment as text. Longer ones are refused."""
+"""Characters of a time as text. Longer texts are refused."""
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MINUTE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}")
 """A time of browsers, which leave out seconds that are zero."""
@@ -41,7 +41,7 @@ class AsOf(msgspec.Struct, frozen=True):
     def of(cls, text: str, *, is_end: bool = True) -> "AsOf":
         """Parse a position, a time in ISO 8601, or a day: its end, or its beginning without `is_end`.
 
-        Raises ValueError. Days, and times without zone, are in German market time.
+        Days, and times without zone, are in German market time. Raises ValueError.
         """
         if text.isascii() and text.isdigit() and len(text) < 19:
             return cls(position=int(text))
@@ -207,22 +207,22 @@ async def history_page(
     The index is None at the end.
     """
     upto = after + _ROWS_AT_ONCE
-    parameters = {"streams": _streams(supplier, external, []), "places": positions[after:upto]}
-    events = [one async for one in _streamed(connection, _SELECT_AT_PLACES, parameters)]
-    return [history_entry(one) for one in reversed(events)], upto if upto < len(positions) else None
+    parameters = {"streams": _streams(supplier, external, []), "positions": positions[after:upto]}
+    events = [event async for event in _streamed(connection, _SELECT_AT_POSITIONS, parameters)]
+    return [history_entry(event) for event in reversed(events)], upto if upto < len(positions) else None
 
 
 class TimeLine(msgspec.Struct, frozen=True, kw_only=True):
     """A page of an account's events, the newest first."""
 
     events: list[Recorded]
-    last_then: int
+    last_as_of: int
     """Position of the last event up to the requested moment; 0 for none."""
     next_before: int
     """Position before which the next page begins; 0 after the last page."""
 
 
-_SELECT_PLACES: LiteralString = f"""
+_SELECT_TIME_LINE: LiteralString = f"""
 WITH mine AS MATERIALIZED (
     SELECT position, {_AS_OF} AS is_known
     FROM events
@@ -232,8 +232,8 @@ SELECT coalesce(max(position) FILTER (WHERE is_known), 0),
        ARRAY(SELECT position FROM mine WHERE is_known AND position < %(before)s ORDER BY position DESC LIMIT %(limit)s)
 FROM mine
 """  # noqa: S608 - constants
-_SELECT_AT_PLACES: LiteralString = f"""{SELECT_EVENTS}
-WHERE position = ANY(%(places)s)
+_SELECT_AT_POSITIONS: LiteralString = f"""{SELECT_EVENTS}
+WHERE position = ANY(%(positions)s)
 ORDER BY position DESC
 """
 _SELECT_NEWEST_OF_IMPORT: LiteralString = f"""{SELECT_EVENTS}
@@ -259,11 +259,11 @@ async def account_time_line(
     """
     parameters: dict[str, Any] = {"upto": upto, "before": before, "limit": limit + 1}
     parameters |= {"streams": _streams(supplier, external, []), "supplier": supplier, "external": external}
-    [(last_then, places)] = await fetch_rows(connection, _SELECT_PLACES, **parameters)
-    parameters |= {"places": places[:limit]}
-    events = [one async for one in _streamed(connection, _SELECT_AT_PLACES, parameters)]
-    next_before = places[limit - 1] if len(places) > limit else 0
-    return TimeLine(events=events, last_then=last_then, next_before=next_before)
+    [(last_as_of, page_positions)] = await fetch_rows(connection, _SELECT_TIME_LINE, **parameters)
+    parameters |= {"positions": page_positions[:limit]}
+    events = [event async for event in _streamed(connection, _SELECT_AT_POSITIONS, parameters)]
+    next_before = page_positions[limit - 1] if len(page_positions) > limit else 0
+    return TimeLine(events=events, last_as_of=last_as_of, next_before=next_before)
 
 
 async def newest_of_import(
@@ -271,10 +271,10 @@ async def newest_of_import(
 ) -> list[Recorded]:
     """Read the first event of the import and its `limit` newest ones, oldest first."""
     parameters = {"upto": upto, "streams": [import_process.stream_of(supplier, external)], "limit": limit}
-    events = [one async for one in _streamed(connection, _SELECT_NEWEST_OF_IMPORT, parameters)][::-1]
+    events = [event async for event in _streamed(connection, _SELECT_NEWEST_OF_IMPORT, parameters)][::-1]
     if not events or events[0].version == 1:
         return events
-    return [one async for one in _streamed(connection, _SELECT_FIRST_OF_IMPORT, parameters)] + events
+    return [event async for event in _streamed(connection, _SELECT_FIRST_OF_IMPORT, parameters)] + events
 
 
 async def import_history(
@@ -294,7 +294,7 @@ async def is_imported(connection: AsyncConnection[Any], supplier: str, external:
     return await (await connection.execute(f"{_SELECT_EVENTS} LIMIT 1", parameters)).fetchone() is not None
 
 
-async def status_then(
+async def status_as_of(
     connection: AsyncConnection[Any], supplier: str, external: str, upto: int | None
 ) -> ImportStatus | None:
     """Return the v2 status record up to a position; None if there was no import."""
@@ -330,7 +330,7 @@ async def _streamed(
         await cursor.execute(_SELECT_KEYS, (parameters["streams"],))
         keys = _keys(await cursor.fetchall())
         async for row in cursor.stream(query, parameters, size=_ROWS_AT_ONCE):
-            yield _opened(recorded_of(row), keys)
+            yield _decrypted(recorded_of(row), keys)
 
 
 def read_account_history(
@@ -346,14 +346,14 @@ def read_history(connection: Connection[Any], streams: list[str], upto: int | No
     with connection.cursor(binary=True, row_factory=dict_row) as cursor:
         events = [recorded_of(row) for row in cursor.execute(_SELECT_EVENTS, parameters)]
         keys = _keys(cursor.execute(_SELECT_KEYS, ([*{_subject_of(event) for event in events}],)).fetchall())
-    return [_opened(event, keys) for event in events]
+    return [_decrypted(event, keys) for event in events]
 
 
 def _keys(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {row["stream"]: row["key"] for row in rows}
 
 
-def _opened(recorded: Recorded, keys: dict[str, Any]) -> Recorded:
+def _decrypted(recorded: Recorded, keys: dict[str, Any]) -> Recorded:
     """Return the event with decrypted texts of importers, if the person's key exists."""
     event = decrypted(recorded.event, recorded.stream, keys.get(_subject_of(recorded)))
     return msgspec.structs.replace(recorded, event=event)

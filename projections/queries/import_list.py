@@ -13,7 +13,7 @@ from psycopg import AsyncConnection
 
 from eventstore.aggregates.import_process import stream_of
 from eventstore.log.rows import fetch_rows, fetch_structs
-from projections.views.account_search import MAX_FOUND, found_accounts
+from projections.views.account_search import MAX_FOUND, search_accounts
 from projections.views.import_status import STATUS_CONDITIONS
 from schemas.base import instant
 
@@ -23,15 +23,15 @@ MAX_CANDIDATES = 20_000
 MAX_FAILED = 2_000
 """Candidates per page of a filter by problem, each of which needs a lookup."""
 END = 10**18
-"""Position after all others."""
+"""Upper bound of positions: greater than every position of the log."""
 _SKEW = timedelta(minutes=5)
 """Greatest difference of the appending servers' clocks. Positions of a day are searched with this margin."""
 _FIRST_DAY, _LAST_DAY = date.min + timedelta(days=1), date.max - timedelta(days=1)
 """First and last day that have a day before and after them."""
 
 
-class Narrowed(msgspec.Struct, frozen=True, kw_only=True):
-    """Filter of a list. "" and None do not filter. `day` is in German market time."""
+class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Filter of a list of imports. Fields that are "" or None do not filter. `day` is in German market time."""
 
     suppliers: tuple[str, ...]
     """Suppliers that the reader may see, or the requested one."""
@@ -42,7 +42,7 @@ class Narrowed(msgspec.Struct, frozen=True, kw_only=True):
     path: str = ""
     """Path of a problem, with [] for any item of an array. Only with the code of a problem."""
     is_fixed: bool | None = None
-    """True if it was processed after it failed for the problem, False if not, None for both."""
+    """True for imports that were processed after they failed for the problem, False for others, None for both."""
     run: str = ""
     day: date | None = None
     text: str = ""
@@ -57,7 +57,7 @@ class Narrowed(msgspec.Struct, frozen=True, kw_only=True):
         return self.status != "PROCESSED"
 
     @property
-    def settled(self) -> "Narrowed | None":
+    def settled(self) -> "ListFilter | None":
         """Return the filter with the `is_fixed` that follows from its status; None if no import can match."""
         if not self.code or not self.status:
             return self
@@ -90,7 +90,7 @@ class ListedRow(msgspec.Struct, frozen=True, kw_only=True):
     error_path: str = ""
     """Path of the problem that the filter names, with [] for any item of an array."""
     attempt: int | None
-    place: int
+    sort_key: int
     """Sort key of the list. The next page begins after the last one."""
 
 
@@ -107,7 +107,7 @@ _COLUMNS: LiteralString = (
 )
 
 _SELECT_IN_ORDER: LiteralString = f"""
-SELECT {_COLUMNS}, s.created_position AS place
+SELECT {_COLUMNS}, s.created_position AS sort_key
 FROM unnest(%(suppliers)s::text[]) AS mine (code), LATERAL (
     SELECT *
     FROM import_status AS t
@@ -118,7 +118,7 @@ FROM unnest(%(suppliers)s::text[]) AS mine (code), LATERAL (
 """Newest imports of each supplier."""
 
 _SELECT_FAILED: LiteralString = f"""
-SELECT {_COLUMNS}, f.position AS place
+SELECT {_COLUMNS}, f.position AS sort_key
 FROM unnest(%(suppliers)s::text[]) AS mine (code), LATERAL (
     SELECT DISTINCT ON (position) supplier, external_account_number, position
     FROM import_failure
@@ -130,7 +130,7 @@ JOIN import_status AS s USING (supplier, external_account_number)"""  # noqa: S6
 """Imports whose last failure had a problem with the code, at a path or at any."""
 
 _SELECT_OF_RUN: LiteralString = f"""
-SELECT {_COLUMNS}, a.position AS place
+SELECT {_COLUMNS}, a.position AS sort_key
 FROM unnest(%(suppliers)s::text[]) AS mine (code), LATERAL (
     SELECT supplier, external_account_number, position
     FROM import_run_account
@@ -140,7 +140,7 @@ FROM unnest(%(suppliers)s::text[]) AS mine (code), LATERAL (
 ) AS a
 JOIN import_status AS s USING (supplier, external_account_number)"""  # noqa: S608 - constants
 
-_IS_WANTED: LiteralString = """
+_MATCHES: LiteralString = """
 WHERE (%(status)s = '' OR status = %(status)s)
   AND (%(begins_at)s::timestamptz IS NULL OR (created_at >= %(begins_at)s AND created_at < %(ends_at)s))
   AND (%(code)s = '' OR (error_code = %(code)s AND %(path)s = '' AND %(fixed)s::boolean IS NULL) OR EXISTS (
@@ -177,23 +177,23 @@ GROUP BY 1, 2
 
 
 async def list_imports(
-    connection: AsyncConnection[Any], narrowed: Narrowed, *, after: str = "", limit: int = PAGE
+    connection: AsyncConnection[Any], list_filter: ListFilter, *, after: str = "", limit: int = PAGE
 ) -> ListPage:
     """Read a page of matching imports, newest first; with a text, the best matches first.
 
     If the filter names a problem, the rows have its code and path. `after` is `next_after` of the page before. Raises
     ValueError for any other text.
     """
-    page = await _page(connection, narrowed, after, limit)
-    if not (narrowed.code and narrowed.is_problem and page.imports):
+    page = await _page(connection, list_filter, after, limit)
+    if not (list_filter.code and list_filter.is_problem and page.imports):
         return page
     streams = [stream_of(row.supplier, row.external_account_number) for row in page.imports]
-    asked = {"streams": streams, "code": narrowed.code, "path": narrowed.path}
-    found = await fetch_rows(connection, _SELECT_PROBLEMS, **asked)
+    parameters = {"streams": streams, "code": list_filter.code, "path": list_filter.path}
+    found = await fetch_rows(connection, _SELECT_PROBLEMS, **parameters)
     paths = {(supplier, external): path for supplier, external, path in found}
     rows = [
         msgspec.structs.replace(
-            row, error_code=narrowed.code, error_path=paths[row.supplier, row.external_account_number]
+            row, error_code=list_filter.code, error_path=paths[row.supplier, row.external_account_number]
         )
         if (row.supplier, row.external_account_number) in paths
         else row
@@ -202,88 +202,90 @@ async def list_imports(
     return ListPage(rows, page.next_after)
 
 
-async def _page(connection: AsyncConnection[Any], narrowed: Narrowed, after: str, limit: int) -> ListPage:
-    before, last = (END, "") if narrowed.text else _place(after)
-    settled = narrowed.settled
+async def _page(connection: AsyncConnection[Any], list_filter: ListFilter, after: str, limit: int) -> ListPage:
+    before, last = (END, "") if list_filter.text else _parse_after(after)
+    settled = list_filter.settled
     if settled is None:
         return ListPage([], "")
-    narrowed = settled
-    if narrowed.text:
-        return await _found(connection, narrowed, after, min(limit, MAX_FOUND))
-    most = MAX_FAILED if narrowed.code and narrowed.is_problem else MAX_CANDIDATES
-    candidates = limit + 1 if narrowed.is_indexed else max(limit + 1, most // max(1, len(narrowed.suppliers)))
-    parameters = await _parameters(connection, narrowed)
+    list_filter = settled
+    if list_filter.text:
+        return await _search(connection, list_filter, after, min(limit, MAX_FOUND))
+    max_candidates = MAX_FAILED if list_filter.code and list_filter.is_problem else MAX_CANDIDATES
+    candidates = (
+        limit + 1 if list_filter.is_indexed else max(limit + 1, max_candidates // max(1, len(list_filter.suppliers)))
+    )
+    parameters = await _parameters(connection, list_filter)
     before = min(before, parameters["end"])
     parameters |= {"before": before, "last": last, "candidates": candidates, "limit": limit + 1}
-    query = _query_of(narrowed)
+    query = _query_of(list_filter)
     rows = await fetch_structs(connection, ListedRow, _page_of(query), **parameters)
     listed = rows[:limit]
     if len(rows) > limit:
-        return ListPage(listed, _after(listed[-1], narrowed))
-    if narrowed.is_indexed:
+        return ListPage(listed, _after(listed[-1], list_filter))
+    if list_filter.is_indexed:
         return ListPage(listed, "")
-    looked_upto = await _looked_upto(connection, query, parameters, candidates)
-    if not looked_upto:
+    examined_upto = await _examined_upto(connection, query, parameters, candidates)
+    if not examined_upto:
         return ListPage(listed, "")
-    certain = [
-        row for row in listed if row.place > looked_upto
+    complete = [
+        row for row in listed if row.sort_key > examined_upto
     ]  # some candidates with the last sort key may be missing
-    return ListPage(certain, f"{looked_upto + 1 if looked_upto + 1 < before else looked_upto}")
+    return ListPage(complete, f"{examined_upto + 1 if examined_upto + 1 < before else examined_upto}")
 
 
-def _query_of(narrowed: Narrowed) -> LiteralString:
+def _query_of(list_filter: ListFilter) -> LiteralString:
     """Return the query with the best index for the filter."""
-    if narrowed.run:
+    if list_filter.run:
         return _SELECT_OF_RUN
-    if narrowed.code and narrowed.is_problem:
+    if list_filter.code and list_filter.is_problem:
         at: LiteralString = ""
-        if narrowed.path:
+        if list_filter.path:
             fixed: dict[bool | None, LiteralString] = {None: "", True: " AND fixed_at IS NOT NULL"}
-            at = " AND path = %(path)s" + fixed.get(narrowed.is_fixed, " AND fixed_at IS NULL")
+            at = " AND path = %(path)s" + fixed.get(list_filter.is_fixed, " AND fixed_at IS NULL")
         return _SELECT_FAILED.replace("{led}", at)
     led: LiteralString = ""
-    if narrowed.status and narrowed.status != "PROCESSED":
-        led = STATUS_CONDITIONS[narrowed.status]
-    if narrowed.code:
+    if list_filter.status and list_filter.status != "PROCESSED":
+        led = STATUS_CONDITIONS[list_filter.status]
+    if list_filter.code:
         led += " AND error_code = %(code)s"
     return _SELECT_IN_ORDER.replace("{led}", led)
 
 
 def _page_of(query: LiteralString) -> LiteralString:
     return (
-        f"SELECT * FROM ({query}) AS c {_IS_WANTED}"  # noqa: S608 - constants
-        " ORDER BY place DESC, external_account_number DESC LIMIT %(limit)s"
+        f"SELECT * FROM ({query}) AS c {_MATCHES}"  # noqa: S608 - constants
+        " ORDER BY sort_key DESC, external_account_number DESC LIMIT %(limit)s"
     )
 
 
-async def _looked_upto(
+async def _examined_upto(
     connection: AsyncConnection[Any], query: LiteralString, parameters: dict[str, Any], candidates: int
 ) -> int:
     """Return the sort key down to which the candidates of all suppliers were examined; 0 if all were."""
     counting = (
-        f"SELECT coalesce(max(least), 0) FROM (SELECT supplier, min(place) AS least, count(*) AS number"  # noqa: S608
+        f"SELECT coalesce(max(least), 0) FROM (SELECT supplier, min(sort_key) AS least, count(*) AS number"  # noqa: S608
         f" FROM ({query}) AS c GROUP BY supplier) AS looked WHERE number >= %(candidates)s"
     )
     [(number,)] = await fetch_rows(connection, counting, **parameters)
     return int(number)
 
 
-async def _parameters(connection: AsyncConnection[Any], narrowed: Narrowed) -> dict[str, Any]:
+async def _parameters(connection: AsyncConnection[Any], list_filter: ListFilter) -> dict[str, Any]:
     begins_at = ends_at = None
     first, end = 0, END
-    if narrowed.day is not None:
-        day = min(max(narrowed.day, _FIRST_DAY), _LAST_DAY)
+    if list_filter.day is not None:
+        day = min(max(list_filter.day, _FIRST_DAY), _LAST_DAY)
         begins_at = instant(datetime.combine(day, time()))
         ends_at = instant(datetime.combine(day + timedelta(days=1), time()))
         first = await _first_since(connection, begins_at - _SKEW)
         end = await _first_since(connection, ends_at + _SKEW)
     return {
-        "suppliers": list(narrowed.suppliers),
-        "status": narrowed.status,
-        "code": narrowed.code,
-        "path": narrowed.path,
-        "fixed": narrowed.is_fixed,
-        "run": narrowed.run,
+        "suppliers": list(list_filter.suppliers),
+        "status": list_filter.status,
+        "code": list_filter.code,
+        "path": list_filter.path,
+        "fixed": list_filter.is_fixed,
+        "run": list_filter.run,
         "begins_at": begins_at,
         "ends_at": ends_at,
         "first": first,
@@ -296,40 +298,40 @@ async def _first_since(connection: AsyncConnection[Any], at: datetime) -> int:
     return int(rows[0][0]) if rows and rows[0][0] is not None else 1
 
 
-async def _found(connection: AsyncConnection[Any], narrowed: Narrowed, after: str, limit: int) -> ListPage:
+async def _search(connection: AsyncConnection[Any], list_filter: ListFilter, after: str, limit: int) -> ListPage:
     """Return the matches of a text that also match the rest of the filter. The page may be short."""
-    page = await found_accounts(connection, narrowed.text, narrowed.suppliers, after=after, limit=limit)
-    named = [(found.import_supplier, found.external_account_number) for found in page.accounts]
-    parameters = await _parameters(connection, narrowed)
-    query = f"SELECT * FROM ({_SELECT_OF_NAMES}) AS c {_IS_WANTED} AND {_IS_OF_RUN}"  # noqa: S608 - constants
-    parameters |= {"names": [supplier for supplier, _ in named], "externals": [external for _, external in named]}
+    page = await search_accounts(connection, list_filter.text, list_filter.suppliers, after=after, limit=limit)
+    names = [(account.import_supplier, account.external_account_number) for account in page.accounts]
+    parameters = await _parameters(connection, list_filter)
+    query = f"SELECT * FROM ({_SELECT_BY_NAME}) AS c {_MATCHES} AND {_IS_OF_RUN}"  # noqa: S608 - constants
+    parameters |= {"names": [supplier for supplier, _ in names], "externals": [external for _, external in names]}
     rows = await fetch_structs(connection, ListedRow, query, **parameters)
     by_name = {(row.supplier, row.external_account_number): row for row in rows}
-    return ListPage([by_name[name] for name in named if name in by_name], page.next_after)
+    return ListPage([by_name[name] for name in names if name in by_name], page.next_after)
 
 
-_SELECT_OF_NAMES: LiteralString = f"""
-SELECT {_COLUMNS}, s.created_position AS place
+_SELECT_BY_NAME: LiteralString = f"""
+SELECT {_COLUMNS}, s.created_position AS sort_key
 FROM unnest(%(names)s::text[], %(externals)s::text[]) AS named (supplier, external_account_number)
 JOIN import_status AS s USING (supplier, external_account_number)"""  # noqa: S608 - constants
 
 
-async def imports_named(connection: AsyncConnection[Any], names: Sequence[tuple[str, str]]) -> list[ListedRow]:
+async def imports_by_name(connection: AsyncConnection[Any], names: Sequence[tuple[str, str]]) -> list[ListedRow]:
     """Read the imports with these (supplier, external account number), if they exist."""
     parameters = {"names": [supplier for supplier, _ in names], "externals": [external for _, external in names]}
-    return await fetch_structs(connection, ListedRow, _SELECT_OF_NAMES, **parameters)
+    return await fetch_structs(connection, ListedRow, _SELECT_BY_NAME, **parameters)
 
 
-def _place(after: str) -> tuple[int, str]:
+def _parse_after(after: str) -> tuple[int, str]:
     """Parse the position and external number after which a page begins. Raises ValueError."""
     if not after:
         return END, ""
-    place, _, last = after.partition("~")
-    if not (place.isascii() and place.isdigit() and len(place) < 19) or "\0" in last:
-        raise ValueError("no page ends there")
-    return int(place), last
+    sort_key, _, last = after.partition("~")
+    if not (sort_key.isascii() and sort_key.isdigit() and len(sort_key) < 19) or "\0" in last:
+        raise ValueError("this is not the start of a page")
+    return int(sort_key), last
 
 
-def _after(row: ListedRow, narrowed: Narrowed) -> str:
+def _after(row: ListedRow, list_filter: ListFilter) -> str:
     """Return `next_after` of a page that ends with the row. Only accounts of a run may share a position."""
-    return f"{row.place}~{row.external_account_number}" if narrowed.run else f"{row.place}"
+    return f"{row.sort_key}~{row.external_account_number}" if list_filter.run else f"{row.sort_key}"

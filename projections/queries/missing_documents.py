@@ -16,7 +16,7 @@ from schemas.submission import stored_account
 
 CODE = "path_does_not_exist_in_file_store"
 
-_PLACE = re.compile(rf"{CODE}@statements\.(\d{{1,5}})\.statement_path")
+_INDEX_IN_PROBLEM = re.compile(rf"{CODE}@statements\.(\d{{1,5}})\.statement_path")
 
 
 def misses_documents(status: ImportStatus) -> bool:
@@ -24,7 +24,7 @@ def misses_documents(status: ImportStatus) -> bool:
     return status.latest_error is not None and CODE in status.latest_error.detail
 
 
-def naming_documents(
+def with_missing_documents(
     ledger: Ledger, supplier: str, statuses: Mapping[str, AnyImportStatus]
 ) -> dict[str, AnyImportStatus]:
     """Return the statuses by external account number, with the missing documents in `latest_error.detail`.
@@ -37,8 +37,8 @@ def naming_documents(
     if not streams:
         return dict(statuses)
     bodies = staged_bodies(ledger, list(streams))
-    named = {streams[stream]: _naming(statuses[streams[stream]], body) for stream, body in bodies}
-    return {**statuses, **named}
+    with_paths = {streams[stream]: _naming(statuses[streams[stream]], body) for stream, body in bodies}
+    return {**statuses, **with_paths}
 
 
 def staged_bodies(ledger: Ledger, streams: list[str]) -> Iterator[tuple[str, bytes]]:
@@ -61,7 +61,7 @@ def _naming(status: AnyImportStatus, body: bytes) -> AnyImportStatus:
     error = status.latest_error
     assert error is not None
     paths = document_paths(body)
-    numbers = [int(number) for number in _PLACE.findall(error.detail)]
+    numbers = [int(number) for number in _INDEX_IN_PROBLEM.findall(error.detail)]
     missing = [paths[number] for number in numbers if number < len(paths)]
     if not missing:
         return status

@@ -16,12 +16,12 @@ from eventstore.log import locks
 from eventstore.log.recorder import CODE_VERSION
 from eventstore.log.rows import fetch_rows, fetch_struct, rows_of
 from projections.platform.totals import Totals, account_totals
-from projections.views.import_run import RunPlace, run_accounts
+from projections.views.import_run import RunSortKey, run_accounts
 from projections.views.import_status import SELECT_IMPORTS_WAIT
 from schemas.sentence import Sentence
 
 LEASE = timedelta(minutes=2)
-"""Longest time for one portion. Another worker takes the job over afterwards."""
+"""Longest time for one portion. Afterwards another worker may claim the job."""
 PORTION = 500
 """Accounts per query."""
 PORTION_TIMEOUT = "60s"
@@ -30,8 +30,8 @@ MAX_ATTEMPTS = 5
 """Attempts without progress. The job fails after the last."""
 MAX_OPEN = 3
 """Jobs of a supplier at a time. Another request is refused."""
-UNASKED = timedelta(minutes=15)
-"""A job without a request in this time is deleted."""
+ABANDONED_AFTER = timedelta(minutes=15)
+"""Time without a request after which a job is deleted."""
 FRESH = timedelta(minutes=1)
 """Time in which a result can be read again if its run has no new events."""
 QUIET_S = 10.0
@@ -63,14 +63,14 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sum(msgspec.Struct, frozen=True, kw_only=True):
-    """A job of a worker: the totals of the accounts up to a sort key (`place`)."""
+    """Job of a worker, with the totals of the accounts up to `sort_key`."""
 
     supplier: str
     run: str
     job: str
     accounts_done: int
     totals: Totals
-    place: RunPlace
+    sort_key: RunSortKey
 
 
 def remaining_s(done: int, total: int, seconds: float) -> float | None:
@@ -80,7 +80,7 @@ def remaining_s(done: int, total: int, seconds: float) -> float | None:
     return round((total - done) * seconds / done, 1) if done > 0 and seconds > 0 else None
 
 
-_IS_TAKEN = """(r.worker <> 0 AND r.lease_until > clock_timestamp() AND EXISTS (
+_IS_CLAIMED = """(r.worker <> 0 AND r.lease_until > clock_timestamp() AND EXISTS (
     SELECT FROM pg_locks
     WHERE locktype = 'advisory' AND classid = %(lock_class)s::bigint::oid AND objid::bigint = r.worker AND granted
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())))"""
@@ -123,16 +123,16 @@ async def request(
     `reached` is the position of the run's last event, `accounts` the approximate number of accounts. A result is
     returned once, and again for a minute if the position is the same.
     """
-    wanted: Mapping[str, Any] = {
+    parameters: Mapping[str, Any] = {
         "supplier": supplier, "run": run, "job": secrets.token_hex(8), "reached": reached, "accounts": accounts,
         "fresh": FRESH, "most": MAX_OPEN,
     }  # fmt: skip
     for _ in range(2):
-        if (job := await fetch_struct(connection, Reconciliation, _SELECT_REQUESTED, **wanted)) is not None:
+        if (job := await fetch_struct(connection, Reconciliation, _SELECT_REQUESTED, **parameters)) is not None:
             return job
-        await connection.execute(_DELETE_UNUSABLE.encode(), wanted)
-        await connection.execute(_INSERT, wanted)
-    job = await fetch_struct(connection, Reconciliation, _SELECT_REQUESTED, **wanted)
+        await connection.execute(_DELETE_UNUSABLE.encode(), parameters)
+        await connection.execute(_INSERT, parameters)
+    job = await fetch_struct(connection, Reconciliation, _SELECT_REQUESTED, **parameters)
     if job is None:
         raise TooManyReconciliations
     return job
@@ -148,8 +148,8 @@ async def cancel(connection: AsyncConnection[Any], supplier: str, run: str) -> R
     return await fetch_struct(connection, Reconciliation, _CANCEL, supplier, run)
 
 
-async def why_quiet(connection: AsyncConnection[Any]) -> Sentence | None:
-    """Return why no job makes progress, if the database shows the reason."""
+async def reason_no_progress(connection: AsyncConnection[Any]) -> Sentence | None:
+    """Return the reason why jobs make no progress; None if the database does not show one."""
     [(workers, relays)] = await fetch_rows(connection, _SELECT_HOLDERS, **_OF_LOCKS, relay=locks.RELAY)
     [(imports_wait,)] = await fetch_rows(connection, SELECT_IMPORTS_WAIT)
     if not workers:
@@ -169,22 +169,23 @@ _NO_RELAY = Sentence(
 )
 _IMPORTS_WAIT = Sentence("Imports are waiting. They have priority.", "Importe warten. Sie haben Vorrang.")
 
-_DELETE_UNASKED = "DELETE FROM reconciliations WHERE requested_at < clock_timestamp() - %s"
+_DELETE_ABANDONED = "DELETE FROM reconciliations WHERE requested_at < clock_timestamp() - %s"
 _END_FAILED = f"""
 UPDATE reconciliations AS r
-SET ended_at = clock_timestamp(), error = CASE error WHEN '' THEN 'each worker that took it has died' ELSE error END
-WHERE ended_at IS NULL AND attempt >= %(attempts)s AND NOT {_IS_TAKEN}
+SET ended_at = clock_timestamp(),
+    error = coalesce(nullif(error, ''), 'every worker that ran the job has stopped before its end')
+WHERE ended_at IS NULL AND attempt >= %(attempts)s AND NOT {_IS_CLAIMED}
 """  # noqa: S608 - constants
 _SELECT_WAITING = f"""
-SELECT job FROM reconciliations AS r WHERE ended_at IS NULL AND NOT {_IS_TAKEN} ORDER BY worked_at
+SELECT job FROM reconciliations AS r WHERE ended_at IS NULL AND NOT {_IS_CLAIMED} ORDER BY worked_at
 """  # noqa: S608 - constants
 _SELECT_OTHER = f"""
-SELECT FROM reconciliations AS r WHERE job <> %(job)s AND ended_at IS NULL AND NOT {_IS_TAKEN} LIMIT 1
+SELECT FROM reconciliations AS r WHERE job <> %(job)s AND ended_at IS NULL AND NOT {_IS_CLAIMED} LIMIT 1
 """
-_TAKE = f"""
+_CLAIM = f"""
 UPDATE reconciliations AS r
 SET worker = %(worker)s, attempt = attempt + 1, lease_until = clock_timestamp() + %(lease)s
-WHERE job = %(job)s AND ended_at IS NULL AND NOT {_IS_TAKEN}
+WHERE job = %(job)s AND ended_at IS NULL AND NOT {_IS_CLAIMED}
 RETURNING supplier, run, accounts_done, totals, after_place, code_version
 """  # noqa: S608 - constants
 _OF_MINE = "WHERE job = %(job)s AND worker = %(worker)s AND ended_at IS NULL"
@@ -195,37 +196,43 @@ SET accounts_done = %(done)s, totals = %(totals)s, after_place = %(place)s, code
     ended_at = CASE WHEN %(has_ended)s THEN clock_timestamp() END
 {_OF_MINE}
 """  # noqa: S608 - constants
-_GIVE_BACK = f"UPDATE reconciliations SET worker = 0, error = %(error)s {_OF_MINE}"  # noqa: S608 - constants
+_RELEASE = f"UPDATE reconciliations SET worker = 0, error = %(error)s {_OF_MINE}"  # noqa: S608 - constants
 
 
 def waiting_jobs(connection: Connection[Any]) -> list[str]:
-    """Return the jobs that a worker may take. Jobs without requests are deleted, and failed jobs are ended before."""
-    connection.execute(_DELETE_UNASKED, (UNASKED,))
+    """Return the jobs that no worker runs, the least recently worked on first.
+
+    Deletes abandoned jobs before, and ends jobs after MAX_ATTEMPTS with an error.
+    """
+    connection.execute(_DELETE_ABANDONED, (ABANDONED_AFTER,))
     connection.execute(_END_FAILED.encode(), _OF_LOCKS | {"attempts": MAX_ATTEMPTS})
     return [str(job) for (job,) in rows_of(connection, _SELECT_WAITING, **_OF_LOCKS)]
 
 
-def other_waits(connection: Connection[Any], job: str) -> bool:
-    """Return whether a worker may take another job."""
+def has_other_waiting(connection: Connection[Any], job: str) -> bool:
+    """Return whether another job than this one waits for a worker."""
     return connection.execute(_SELECT_OTHER.encode(), _OF_LOCKS | {"job": job}).fetchone() is not None
 
 
-def take(connection: Connection[Any], job: str, worker: int) -> Sum | None:
-    """Take a job, with the totals so far; None if it cannot be taken. Totals of another release are computed again."""
-    wanted = _OF_LOCKS | {"job": job, "worker": worker, "lease": LEASE}
-    rows = rows_of(connection, _TAKE, **wanted)
+def claim(connection: Connection[Any], job: str, worker: int) -> Sum | None:
+    """Claim a job for a worker, and return it with its totals so far; None if it has ended or another worker has it.
+
+    Totals that another release has computed are dropped: the job starts again.
+    """
+    parameters = _OF_LOCKS | {"job": job, "worker": worker, "lease": LEASE}
+    rows = rows_of(connection, _CLAIM, **parameters)
     if not rows:
         return None
-    [(supplier, run, done, totals, place, code_version)] = rows
+    [(supplier, run, done, totals, sort_key, code_version)] = rows
     if code_version != CODE_VERSION:
-        return Sum(supplier=supplier, run=run, job=job, accounts_done=0, totals=Totals(), place=(-1, ""))
+        return Sum(supplier=supplier, run=run, job=job, accounts_done=0, totals=Totals(), sort_key=(-1, ""))
     return Sum(
         supplier=supplier,
         run=run,
         job=job,
         accounts_done=done,
         totals=msgspec.json.decode(totals, type=Totals),
-        place=msgspec.json.decode(place, type=RunPlace),
+        sort_key=msgspec.json.decode(sort_key, type=RunSortKey),
     )
 
 
@@ -233,30 +240,30 @@ def add_portion(connection: Connection[Any], before: Sum, worker: int) -> Sum | 
     """Add the next portion and save the totals; None after the last, or if the worker lost the job."""
     with connection.transaction():
         connection.execute(f"SET LOCAL statement_timeout = '{PORTION_TIMEOUT}'")
-        portion, count, place = run_portion(connection, before.supplier, before.run, before.place)
+        portion, count, sort_key = run_portion(connection, before.supplier, before.run, before.sort_key)
         after = msgspec.structs.replace(
             before,
             accounts_done=before.accounts_done + count,
             totals=before.totals.merge(portion),
-            place=place or before.place,
+            sort_key=sort_key or before.sort_key,
         )
         saved = {
             "job": before.job, "worker": worker, "lease": LEASE, "done": after.accounts_done,
-            "totals": msgspec.json.encode(after.totals).decode(), "place": msgspec.json.encode(after.place).decode(),
-            "code_version": CODE_VERSION, "has_ended": place is None,
+            "totals": msgspec.json.encode(after.totals).decode(), "place": msgspec.json.encode(after.sort_key).decode(),
+            "code_version": CODE_VERSION, "has_ended": sort_key is None,
         }  # fmt: skip
         is_mine = connection.execute(_SAVE.encode(), saved).rowcount == 1
-    return after if is_mine and place is not None else None
+    return after if is_mine and sort_key is not None else None
 
 
 def run_portion(
-    connection: Connection[Any], supplier: str, run: str, after: RunPlace
-) -> tuple[Totals, int, RunPlace | None]:
+    connection: Connection[Any], supplier: str, run: str, after: RunSortKey
+) -> tuple[Totals, int, RunSortKey | None]:
     """Return the totals of the next accounts of a run, their number, and the sort key of the last; None at the end."""
     count, accounts, end = run_accounts(connection, supplier, run, after, PORTION)
     return account_totals(connection, accounts) if accounts else Totals(), count, end
 
 
-def leave_to_others(connection: Connection[Any], job: str, worker: int, error: str = "") -> None:
-    """Release the job for another worker. Callers read the error if all attempts fail."""
-    connection.execute(_GIVE_BACK.encode(), {"job": job, "worker": worker, "error": error[:1000]})
+def release(connection: Connection[Any], job: str, worker: int, error: str = "") -> None:
+    """Release a claimed job for other workers. The error is the job's result if no later attempt succeeds."""
+    connection.execute(_RELEASE.encode(), {"job": job, "worker": worker, "error": error[:1000]})

@@ -13,7 +13,7 @@ from projections.views.throughput import RATE_MINUTES, late_counts
 
 ORDER = ["ongoing", "paused", "complete"]
 """Statuses of suppliers in the order of the list."""
-StandingPlace = tuple[int, str]
+SupplierSortKey = tuple[int, str]
 """Sort key of suppliers: rank of their status, and code."""
 FAILED = ("ERRORED", "DRY_RUN_ERRORED")
 
@@ -32,7 +32,7 @@ class SupplierStanding(msgspec.Struct, frozen=True, kw_only=True):
     """Time of the oldest waiting import."""
 
     @property
-    def place(self) -> StandingPlace:
+    def sort_key(self) -> SupplierSortKey:
         """Sort key of this supplier. The next page begins after the last one."""
         return (ORDER.index(self.status) + 1 if self.status in ORDER else 9), self.code
 
@@ -107,13 +107,13 @@ async def supplier_standings(
     reach: Sequence[str] | None,
     at: datetime,
     *,
-    after: StandingPlace | None = None,
+    after: SupplierSortKey | None = None,
     limit: int | None = None,
 ) -> list[SupplierStanding]:
     """Read all suppliers, or those in `reach`: ongoing ones first, then by code; at most `limit`, after a sort key."""
     rank, code = after or (None, "")
-    wanted = {"reach": None if reach is None else list(reach), "order": ORDER, "rank": rank, "code": code}
-    suppliers = await fetch_rows(connection, _SELECT_PAGE, **(wanted | {"limit": limit}))
+    parameters = {"reach": None if reach is None else list(reach), "order": ORDER, "rank": rank, "code": code}
+    suppliers = await fetch_rows(connection, _SELECT_PAGE, **(parameters | {"limit": limit}))
     codes = [code for code, _, _ in suppliers]
     late = await late_counts(connection, codes, at)
     counts: dict[str, dict[str, int]] = {}

@@ -188,12 +188,12 @@ def read_vitals(
 
     `with_work`: also the work in hand and the growth of the log.
     """
-    overview, asking = Vitals(), _Asking(connection, projections)
+    overview, reader = Vitals(), _Reader(connection, projections)
     for name, part in PARTS.items():
         if (name == "sizes" and not with_sizes) or (name in ("growth", "work") and not with_work):
             continue
         try:
-            part(asking, overview)
+            part(reader, overview)
         except (psycopg.errors.QueryCanceled, psycopg.errors.UndefinedTable, psycopg.errors.LockNotAvailable):
             continue
     return overview
@@ -202,12 +202,12 @@ def read_vitals(
 def read_part(connection: Connection[Any], projections: tuple[str, ...], name: str) -> Vitals:
     """Read one of `PARTS`; all other numbers are missing. Raises psycopg.Error if it cannot be read."""
     overview = Vitals()
-    PARTS[name](_Asking(connection, projections), overview)
+    PARTS[name](_Reader(connection, projections), overview)
     return overview
 
 
-class _Asking:
-    """A connection in autocommit, and the names of the projections."""
+class _Reader:
+    """Reader of rows on a connection in autocommit, with the names of the projections."""
 
     def __init__(self, connection: Connection[Any], projections: tuple[str, ...]) -> None:
         self.connection = connection
@@ -217,65 +217,65 @@ class _Asking:
         return rows_of(self.connection, query, **parameters)
 
 
-def _events(asking: _Asking, overview: Vitals) -> None:
-    [(overview.at, overview.head)] = asking.rows(f"SELECT clock_timestamp(), head FROM ({SELECT_HEAD}) AS log")  # noqa: S608 - constants
-    overview.is_intake_stopped = intake_stop(asking.connection) is not None
-    names, signed = list(asking.projections), signed_size(asking.connection)
-    rows = asking.rows(_LAGS, following=list(FOLLOWING), projections=names, signed=signed)
+def _events(reader: _Reader, overview: Vitals) -> None:
+    [(overview.at, overview.head)] = reader.rows(f"SELECT clock_timestamp(), head FROM ({SELECT_HEAD}) AS log")  # noqa: S608 - constants
+    overview.is_intake_stopped = intake_stop(reader.connection) is not None
+    names, signed = list(reader.projections), signed_size(reader.connection)
+    rows = reader.rows(_LAGS, following=list(FOLLOWING), projections=names, signed=signed)
     for name, kind, events, seconds in rows:
-        of = overview.lags if kind == "follower" else overview.projection_lags
-        of[name] = Lag(events, max(0.0, seconds))
+        lags = overview.lags if kind == "follower" else overview.projection_lags
+        lags[name] = Lag(events, max(0.0, seconds))
     behind = overview.projection_lags.values()
     overview.lags["projector"] = max(behind, key=lambda lag: (lag.seconds, lag.events), default=Lag(0, 0.0))
 
 
-def _imports(asking: _Asking, overview: Vitals) -> None:
-    overview.imports = asking.rows(
+def _imports(reader: _Reader, overview: Vitals) -> None:
+    overview.imports = reader.rows(
         "SELECT supplier, status, number FROM import_progress WHERE number > 0 ORDER BY 1, 2"
     )
-    [(overview.oldest_pending_s,)] = asking.rows(_OLDEST_PENDING)
-    overview.parked = {str(name): int(count) for name, count in asking.rows(_PARKED)}
-    [(overview.waiting_mails,)] = asking.rows("SELECT count(*) FROM customer_mail WHERE status = 'REQUESTED'")
+    [(overview.oldest_pending_s,)] = reader.rows(_OLDEST_PENDING)
+    overview.parked = {str(name): int(count) for name, count in reader.rows(_PARKED)}
+    [(overview.waiting_mails,)] = reader.rows("SELECT count(*) FROM customer_mail WHERE status = 'REQUESTED'")
 
 
-def _locks(asking: _Asking, overview: Vitals) -> None:
-    held = set(asking.rows(_HOLDERS, workers=locks.WORKERS))
+def _locks(reader: _Reader, overview: Vitals) -> None:
+    held = set(reader.rows(_HOLDERS, workers=locks.WORKERS))
     overview.workers = sorted(number for is_worker, number in held if is_worker)
     leaders = {name: int((False, number) in held) for number, name in _LEADERS.items()}
     overview.holders = leaders | {"worker": len(overview.workers)}
-    [(waiters, wait_s)] = asking.rows(_LOCKS, log=locks.LOG)
-    overview.troubles = dict(Counter(one.name for one in reported_troubles(asking.connection)))
+    [(waiters, wait_s)] = reader.rows(_LOCKS, log=locks.LOG)
+    overview.troubles = dict(Counter(trouble.name for trouble in reported_troubles(reader.connection)))
     overview.log_lock_waiters, overview.log_lock_wait_s = waiters, max(0.0, wait_s)
 
 
-def _server(asking: _Asking, overview: Vitals) -> None:
-    [row] = asking.rows(_SERVER)
+def _server(reader: _Reader, overview: Vitals) -> None:
+    [row] = reader.rows(_SERVER)
     overview.connections, overview.max_connections, overview.wal_bytes = row[:3]
     overview.kept_wal_bytes, overview.synchronous_standbys, overview.transaction_age = row[3:]
 
 
-def _keys(asking: _Asking, overview: Vitals) -> None:
-    [(overview.keys, overview.oldest_key_s)] = asking.rows(_KEYS)
+def _keys(reader: _Reader, overview: Vitals) -> None:
+    [(overview.keys, overview.oldest_key_s)] = reader.rows(_KEYS)
 
 
-def _sizes(asking: _Asking, overview: Vitals) -> None:
-    [(overview.database_bytes,)] = asking.rows("SELECT pg_database_size(current_database())")
-    overview.table_bytes = {str(name): int(size) for name, size in asking.rows(_SIZES)}
-    overview.dead_rows = {str(name): int(count) for name, count in asking.rows(_DEAD)}
+def _sizes(reader: _Reader, overview: Vitals) -> None:
+    [(overview.database_bytes,)] = reader.rows("SELECT pg_database_size(current_database())")
+    overview.table_bytes = {str(name): int(size) for name, size in reader.rows(_SIZES)}
+    overview.dead_rows = {str(name): int(count) for name, count in reader.rows(_DEAD)}
 
 
-def _growth(asking: _Asking, overview: Vitals) -> None:
-    [(before, log_bytes, overview.postgres, head)] = asking.rows(_GROWTH)
+def _growth(reader: _Reader, overview: Vitals) -> None:
+    [(before, log_bytes, overview.postgres, head)] = reader.rows(_GROWTH)
     overview.day_events = max(0, head - before)
     overview.day_bytes = log_bytes * overview.day_events // head if head else 0
 
 
-def _work(asking: _Asking, overview: Vitals) -> None:
-    overview.jobs = structs_of(asking.connection, RunningJob, _JOBS)
-    overview.in_hand = asking.rows(_IN_HAND)
+def _work(reader: _Reader, overview: Vitals) -> None:
+    overview.jobs = structs_of(reader.connection, RunningJob, _JOBS)
+    overview.in_hand = reader.rows(_IN_HAND)
 
 
-PARTS: dict[str, Callable[[_Asking, Vitals], None]] = {
+PARTS: dict[str, Callable[[_Reader, Vitals], None]] = {
     "events": _events,
     "imports": _imports,
     "locks": _locks,

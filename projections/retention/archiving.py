@@ -26,13 +26,13 @@ from eventstore.aggregates.supplier import ArchiveSupplier, AttachArchive, Suppl
 from eventstore.errors import OperatorError
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
-from eventstore.log.payloads import MAX_OPEN_BYTES, archive_of, in_pieces, is_readable, read_payload
+from eventstore.log.payloads import MAX_OPEN_BYTES, archive_of, in_batches, is_readable, read_payload
 from eventstore.log.rows import rows_of, value_of
 from eventstore.proof.archive import Archive, ArchiveDamaged, Contents, StoredPayload, write_archive
 from eventstore.proof.checkpoints import LogKey
 from eventstore.proof.verifier import Checkpoint
 from projections.versions.build import Progress
-from redaction.shown import counted
+from redaction.text import counted
 from system.object_store import open_store
 
 _TIMEOUT_S = 3_600.0
@@ -74,11 +74,11 @@ _SELECT_KEYS = "SELECT stream, key FROM payload_keys WHERE stream = ANY(%b)"
 
 
 class NotArchivable(OperatorError):
-    """The supplier cannot be archived, or its archive cannot be used; the message has the reason and the remedy."""
+    """The supplier cannot be archived, or its archive cannot be read. The message has the reason and the remedy."""
 
 
 class Checked(msgspec.Struct):
-    """Result of checking an archive: payloads that could be decrypted, and payloads of erased persons."""
+    """Result of checking an archive: number of payloads that were decrypted, and of payloads of erased persons."""
 
     contents: Contents
     opened: int = 0
@@ -115,44 +115,46 @@ def archive_supplier(
 
     Both connections must be the administrator's; `sealed` is the log's newest checkpoint. Safe to repeat: an archive in
     the log is not written again. A supplier has one archive at a time, of all its payloads. The caller must hold
-    `archiving_alone`. Raises NotArchivable, ArchiveDamaged.
+    `archive_lock`. Raises NotArchivable, ArchiveDamaged.
     """
-    known = archive_of(connection, code)
-    if known is not None and known.url.rsplit("/", 1)[0] != url.rstrip("/"):
-        raise NotArchivable(f"{code} is archived in {known.url}, and has one archive at a time{_ATTACH.format(code)}")
-    if known is None:
-        _refuse_without_room(connection, code, url, sealed[0].size)
-        known = _written(connection, code, url, sealed, key, at=at, progress=progress)
-        with read_back(known, [key.verifier]) as archive:
-            archive.check()
-        command = ArchiveSupplier(**msgspec.structs.asdict(known))
-        ledger.execute(stream_of(code), command, at=at, by=by)
-    with read_back(known, [key.verifier]) as archive:
-        detached = detach(connection, archive)
-    if later := value_of(connection, _COUNT_LATER, code, known.position):
+    archived = archive_of(connection, code)
+    if archived is not None and archived.url.rsplit("/", 1)[0] != url.rstrip("/"):
         raise NotArchivable(
-            f"{code} is archived in {known.url}; {counted(later, 'payload')} came after it, and it has one archive"
+            f"{code} is archived in {archived.url}, and has one archive at a time{_ATTACH.format(code)}"
+        )
+    if archived is None:
+        _refuse_without_space(connection, code, url, sealed[0].size)
+        archived = _written(connection, code, url, sealed, key, at=at, progress=progress)
+        with downloaded_archive(archived, [key.verifier]) as archive:
+            archive.check()
+        command = ArchiveSupplier(**msgspec.structs.asdict(archived))
+        ledger.execute(stream_of(code), command, at=at, by=by)
+    with downloaded_archive(archived, [key.verifier]) as archive:
+        detached = detach(connection, archive)
+    if later := value_of(connection, _COUNT_LATER, code, archived.position):
+        raise NotArchivable(
+            f"{code} is archived in {archived.url}; {counted(later, 'payload')} came after it, and it has one archive"
             " at a time" + _ATTACH.format(code)
         )
-    return known, detached
+    return archived, detached
 
 
-def _refuse_without_room(connection: Connection[Any], code: str, url: str, position: int) -> None:
+def _refuse_without_space(connection: Connection[Any], code: str, url: str, position: int) -> None:
     """Raise NotArchivable if the archive does not fit on this machine, as a temporary file and at its destination."""
     [(events, event_bytes)] = rows_of(connection, _SELECT_EVENT_BYTES, code, position)
     payload_bytes = value_of(connection, _SELECT_PAYLOAD_BYTES, code, position)
     needed = int(payload_bytes + event_bytes) + events * (position.bit_length() * 64 + 800) + 16_000_000
-    places = [Path(tempfile.gettempdir())]
+    folders = [Path(tempfile.gettempdir())]
     if url.startswith("file:"):
         folder = Path(unquote(urlsplit(url).path))
-        places.append(next(above for above in (folder, *folder.parents) if above.exists()))
-    for place in places:
-        needed_here = needed * sum(other.stat().st_dev == place.stat().st_dev for other in places)
-        free = shutil.disk_usage(place).free
-        if free < needed_here:
+        folders.append(next(above for above in (folder, *folder.parents) if above.exists()))
+    for folder in folders:
+        needed_bytes = needed * sum(other.stat().st_dev == folder.stat().st_dev for other in folders)
+        free = shutil.disk_usage(folder).free
+        if free < needed_bytes:
             raise NotArchivable(
-                f"The archive of {code} takes about {needed_here / 1e6:,.0f} MB below {place}, which has "
-                f"{free / 1e6:,.0f} MB left. TMPDIR names another place for what is temporary."
+                f"The archive of {code} takes about {needed_bytes / 1e6:,.0f} MB below {folder}, which has "
+                f"{free / 1e6:,.0f} MB left. Set TMPDIR to a larger folder for temporary files."
             )
 
 
@@ -173,8 +175,8 @@ WHERE stream IN (SELECT stream FROM events WHERE supplier = %s AND position > %s
 
 
 @contextmanager
-def archiving_alone(connection: Connection[Any], code: str) -> Iterator[None]:
-    """Hold the lock on the supplier's archive. Raises NotArchivable if another process holds it."""
+def archive_lock(connection: Connection[Any], code: str) -> Iterator[None]:
+    """Hold the lock on the supplier's archive during the block. Raises NotArchivable if another process holds it."""
     key = locks.ARCHIVES, code
     if not value_of(connection, "SELECT pg_try_advisory_lock(%s, hashtext(%s))", *key):
         raise NotArchivable(f"{code} is being archived, or its archive attached, by another process.")
@@ -208,25 +210,27 @@ def _written(
                 Path(unquote(urlsplit(url).path)).mkdir(parents=True, exist_ok=True, mode=0o700)
             obstore.put(open_store(url, timeout_s=_TIMEOUT_S), name, file)
         except (BaseError, OSError, ValueError) as error:
-            raise NotArchivable(f"Nothing can be written to {url}: {type(error).__name__}.") from error
+            raise NotArchivable(f"The archive cannot be written to {url}: {type(error).__name__}.") from error
     return SupplierArchived(
         url=f"{url.rstrip('/')}/{name}", sha256=digest, position=contents.position, payloads=contents.payloads
     )
 
 
 @contextmanager
-def read_back(archived: SupplierArchived, keys: Sequence[str]) -> Iterator[Archive]:
-    """Download the archive, which must be the file named in the log.
+def downloaded_archive(archived: SupplierArchived, keys: Sequence[str]) -> Iterator[Archive]:
+    """Download the archive to a temporary file, compare it with the digest in the log, and yield it opened.
 
-    Raises NotArchivable if it cannot be read, ArchiveDamaged if it is another file.
+    Raises NotArchivable if it cannot be read, ArchiveDamaged if it is another file or was altered.
     """
-    place, name = archived.url.rsplit("/", 1)
+    location, name = archived.url.rsplit("/", 1)
     digest = hashlib.sha256()
     with tempfile.TemporaryDirectory(prefix="importledger-archive-") as folder:
         file = Path(folder) / name
         try:
             with file.open("wb") as output:
-                for piece in obstore.get(open_store(place, timeout_s=_TIMEOUT_S), name).stream(min_chunk_size=1 << 20):
+                for piece in obstore.get(open_store(location, timeout_s=_TIMEOUT_S), name).stream(
+                    min_chunk_size=1 << 20
+                ):
                     output.write(piece)
                     digest.update(piece)
         except (BaseError, OSError, ValueError) as error:
@@ -249,7 +253,7 @@ def check_archive(connection: Connection[Any], archive: Archive) -> Checked:
     Other payloads count as erased. Raises ArchiveDamaged."""
     archive.check()
     checked = Checked(archive.contents)
-    for batch in in_pieces(archive.payloads(), _stored_bytes, MAX_OPEN_BYTES):
+    for batch in in_batches(archive.payloads(), _stored_bytes, MAX_OPEN_BYTES):
         subjects = list({line.subject or line.stream for line, _ in batch})
         with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
             keys: dict[str, bytes | None] = dict(cursor.execute(_SELECT_KEYS, (subjects,)).fetchall())
@@ -276,10 +280,10 @@ def detach(connection: Connection[Any], archive: Archive) -> int:
     return deleted
 
 
-def put_back(connection: Connection[Any], archive: Archive) -> int:
+def restore_payloads(connection: Connection[Any], archive: Archive) -> int:
     """Insert the archive's payloads into the database, except those of erased persons; return their number."""
     inserted = 0
-    for batch in in_pieces(archive.payloads(), _stored_bytes, MAX_OPEN_BYTES):
+    for batch in in_batches(archive.payloads(), _stored_bytes, MAX_OPEN_BYTES):
         with connection.transaction():
             # The lock of erasures: no payload of a person comes back during or after the erasure.
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
@@ -291,24 +295,24 @@ def attach_archive(
     connection: Connection[Any], ledger: Ledger, code: str, archive: Archive, *, at: datetime, by: str
 ) -> int:
     """Insert the archive's payloads into the database, and record that in the log. Safe to repeat."""
-    inserted = put_back(connection, archive)
+    inserted = restore_payloads(connection, archive)
     ledger.execute(stream_of(code), AttachArchive(), at=at, by=by)
     return inserted
 
 
 @contextmanager
-def all_put_back(connection: Connection[Any], keys: Sequence[str]) -> Iterator[None]:
-    """Insert the payloads of all archives until the end of the block, for a restore, which rebuilds all views."""
+def attached_archives(connection: Connection[Any], keys: Sequence[str]) -> Iterator[None]:
+    """Insert the payloads of all archives for the duration of the block: a restore needs them to rebuild all views."""
     streams = rows_of(connection, "SELECT DISTINCT stream FROM events WHERE topic = 'supplier_archived.v1'")
     codes = [stream.split("/", 1)[1] for (stream,) in streams]
     with ExitStack() as stack:
         archives = [
-            stack.enter_context(read_back(archived, keys))
+            stack.enter_context(downloaded_archive(archived, keys))
             for code in codes
             if (archived := archive_of(connection, code))
         ]
         for archive in archives:
-            put_back(connection, archive)
+            restore_payloads(connection, archive)
         yield
         for archive in archives:
             detach(connection, archive)

@@ -27,7 +27,7 @@ from projections.auxiliary.typed_reasons import DELETE_REASONS
 from projections.platform.change import apply_change, platform_change
 from projections.queries.history import account_streams
 from projections.versions.projection import Projection
-from projections.versions.reading import be_alone
+from projections.versions.reading import block_payload_writers
 from projections.versions.versions import versions
 
 _ERASE = (
@@ -55,21 +55,21 @@ def erase(ledger: Ledger, supplier: str, external: str, *, reason: str, at: date
     """
     subject = stream_of(supplier, external)
 
-    def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
-        _be_alone(connection)
+    def write_rows(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+        _block_writers(connection)
         streams = sorted(account_streams(connection, supplier, external))
         connection.execute(DELETE_ATTEMPTS.encode(), {"supplier": supplier, "external": external})
         _forget(connection, streams, subject, at, events, None)
 
     try:
-        return ledger.execute(subject, EraseSubject(reason=reason), at=at, by=by, beside=beside)
+        return ledger.execute(subject, EraseSubject(reason=reason), at=at, by=by, write_rows=write_rows)
     except StreamUnreadable:
         events = [recorded.event for recorded in ledger.history(subject)]
     if any(isinstance(event, SubjectErased) for event in events):
         return None
     number = next((event.account_number for event in reversed(events) if isinstance(event, ImportProcessed)), "")
     erasure = SubjectErased(erased_at=at, account_number=number, reason=reason)
-    return ledger.append_undecided(subject, erasure, at=at, by=by, beside=beside)
+    return ledger.append_undecided(subject, erasure, at=at, by=by, write_rows=write_rows)
 
 
 def erase_contacts(ledger: Ledger, stream: str, *, reason: str, at: datetime, by: str) -> Recorded | None:
@@ -81,7 +81,7 @@ def erase_contacts(ledger: Ledger, stream: str, *, reason: str, at: datetime, by
     history = ledger.history(stream)
     if not history:
         raise IllegalTransition("unknown", EraseContacts.__name__)
-    imported = next((one.event for one in history if isinstance(one.event, ParticipantImported)), None)
+    imported = next((recorded.event for recorded in history if isinstance(recorded.event, ParticipantImported)), None)
     body = _without_contacts(ledger, stream, imported)
     payload = Payload.of(body, has_person=False)
     command = EraseContacts(
@@ -90,19 +90,19 @@ def erase_contacts(ledger: Ledger, stream: str, *, reason: str, at: datetime, by
         reason=reason,
     )
 
-    def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
-        _be_alone(connection)
+    def write_rows(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+        _block_writers(connection)
         _forget(connection, [stream], stream, at, events, body)
 
     try:
-        return ledger.execute(stream, command, at=at, by=by, payload=payload, beside=beside)
+        return ledger.execute(stream, command, at=at, by=by, payload=payload, write_rows=write_rows)
     except StreamUnreadable:
-        if any(isinstance(one.event, ContactsErased) for one in history):
+        if any(isinstance(recorded.event, ContactsErased) for recorded in history):
             return None
     erasure = ContactsErased(
         payload_sha256=command.payload_sha256, imported_at=command.imported_at, erased_at=at, reason=reason
     )
-    return ledger.append_undecided(stream, erasure, at=at, by=by, payload=payload, beside=beside)
+    return ledger.append_undecided(stream, erasure, at=at, by=by, payload=payload, write_rows=write_rows)
 
 
 def _without_contacts(ledger: Ledger, stream: str, imported: ParticipantImported | None) -> bytes:
@@ -116,14 +116,14 @@ def _without_contacts(ledger: Ledger, stream: str, imported: ParticipantImported
     return msgspec.json.encode(record)
 
 
-def _be_alone(connection: Connection[Any]) -> None:
-    """Wait for writers of personal data, and make new ones wait until the transaction ends.
+def _block_writers(connection: Connection[Any]) -> None:
+    """Wait for running writers of personal data, and block new ones until the transaction ends.
 
     They then find the person erased. The transaction fails if running writers take longer than a minute.
     """
     connection.execute("SET LOCAL statement_timeout = 0")
     connection.execute("SET LOCAL lock_timeout = '60s'")
-    be_alone(connection)
+    block_payload_writers(connection)
     connection.execute("SET LOCAL lock_timeout = '5s'")
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
 
@@ -134,22 +134,22 @@ def _forget(
     subject: str,
     at: datetime,
     events: Sequence[Recorded],
-    left: bytes | None,
+    remaining: bytes | None,
 ) -> None:
     """Delete the data of these streams outside of the log, then the person's data in each version of each projection.
 
-    `events` are the erasures; `left` is the participant's record without contacts, None for an import.
+    `events` are the erasures; `remaining` is the participant's record without contacts, None for an import.
     """
     for statement in _ERASE:
         connection.execute(statement.encode(), {"streams": streams, "subject": subject, "at": at})
     for erasure in events:
-        if (change := platform_change(erasure, left)) is not None:
+        if (change := platform_change(erasure, remaining)) is not None:
             apply_change(connection, change)
-        for projection, schema in _places(connection):
+        for projection, schema in _schemas(connection):
             projection.forget_person(connection, schema, erasure)
 
 
-def _places(connection: Connection[Any]) -> Iterator[tuple[Projection, str]]:
+def _schemas(connection: Connection[Any]) -> Iterator[tuple[Projection, str]]:
     """Yield each version of each projection with the schema of its tables, if these exist.
 
     Without the live versions of inline projections: the change of the event, or the append, erases from them.

@@ -15,8 +15,8 @@ import psycopg
 from psycopg import Connection
 from psycopg.sql import SQL, Identifier
 
-from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces
-from projections.versions.projection import Projection, keep_off_statistics
+from eventstore.log.payloads import MAX_OPEN_BYTES, in_batches
+from projections.versions.projection import Projection, exclude_from_statistics
 from projections.versions.reading import (
     BATCH,
     LastTopics,
@@ -31,14 +31,14 @@ from projections.versions.reading import (
     wait_for_erasures,
     with_bodies,
 )
-from redaction.shown import said_by
+from redaction.text import message_of
 from system.parallel import processes
 
 SLICES_A_JOB = 12
 """Least number of slices for each worker process."""
 _SLICE_EVENTS = 15_000
 """Events per slice, roughly. Their rows should fit into the cache of Postgres."""
-_MOST_SLICES = 2_000
+_MAX_SLICES = 2_000
 _LOAD_BYTES = 50_000_000
 """Bytes of payloads after which their rows are loaded, even if the rows are few."""
 _TOO_LARGE = "54"
@@ -69,7 +69,7 @@ def _administrator(admin_url: str) -> Connection[Any]:
 def make_tables(connection: Connection[Any], projection: Projection, schema: str) -> None:
     """Create empty tables in the schema. Autovacuum is off until they are complete, since nobody reads them before."""
     projection.create(connection, schema)
-    keep_off_statistics(connection, projection, schema)
+    exclude_from_statistics(connection, projection, schema)
     for table in projection.tables:
         connection.execute(SQL("ALTER TABLE {} SET (autovacuum_enabled = off)").format(Identifier(schema, table)))
 
@@ -82,7 +82,7 @@ def build(
     *,
     upto: int,
     jobs: int = 1,
-    is_kept: bool = True,
+    is_permanent: bool = True,
     progress: Progress = lambda done: None,
 ) -> list[Poison]:
     """Fill empty tables from the log up to a position; return the streams that were parked.
@@ -97,9 +97,9 @@ def build(
             connection.execute(SQL("ANALYZE {}").format(Identifier(schema, table)))
         return parked
     workers = _Workers(admin_url, connection, jobs)
-    parts = slices(connection, max(SLICES_A_JOB * jobs, min(upto // _SLICE_EVENTS, _MOST_SLICES)), upto=upto)
+    parts = slices(connection, max(SLICES_A_JOB * jobs, min(upto // _SLICE_EVENTS, _MAX_SLICES)), upto=upto)
     parked = []
-    building = partial(build_slice, projection=projection, schema=schema, upto=upto, is_kept=is_kept)
+    building = partial(build_slice, projection=projection, schema=schema, upto=upto, is_permanent=is_permanent)
     for done, poisoned in enumerate(workers.each(building, parts), 1):
         parked += poisoned
         progress(upto * done // len(parts))
@@ -135,7 +135,7 @@ class _Workers:
         _inherited[number] = work
         try:
             with processes(self._jobs) as pool:
-                futures = [pool.submit(_alone, self._admin_url, number, item) for item in items]
+                futures = [pool.submit(_run_in_child, self._admin_url, number, item) for item in items]
                 for future in as_completed(futures):
                     yield future.result()
         finally:
@@ -149,7 +149,7 @@ _opened: dict[str, Connection[Any]] = {}
 """Connection of a forked process. All its work uses it, and it ends with the process."""
 
 
-def _alone(admin_url: str, number: int, item: Any) -> Any:
+def _run_in_child(admin_url: str, number: int, item: Any) -> Any:
     connection = _opened.get(admin_url)
     if connection is None or connection.closed:
         connection = _opened[admin_url] = _administrator(admin_url)
@@ -172,7 +172,7 @@ def apply_events(
 
     With `streams`, only events of these streams are applied. Returns the streams that were parked meanwhile.
     """
-    left = set(parked)
+    skipped = set(parked)
     poisons: list[Poison] = []
     topics, last_topics = projection.topics, LastTopics() if projection.reads_previous else None
     while after < upto:
@@ -188,8 +188,8 @@ def apply_events(
         if not batch:
             break
         after = batch[-1].position
-        for poison in apply_batch(connection, projection, schema, batch, left):
-            left.add(poison.stream)
+        for poison in apply_batch(connection, projection, schema, batch, skipped):
+            skipped.add(poison.stream)
             poisons.append(poison)
         progress(after)
     progress(upto)
@@ -202,22 +202,22 @@ def apply_batch(
     """Apply the events. An event that cannot be read or applied parks its stream, and no other."""
     poisons, good = _without_poison(read, parked)
     batch = projection.unwritten(connection, schema, good)
-    left = parked | {poison.stream for poison in poisons}
+    skipped = parked | {poison.stream for poison in poisons}
     for piece in _pieces(connection, projection, batch):
-        more, good = _without_poison(piece, left)
+        more, good = _without_poison(piece, skipped)
         more += _applied(connection, projection, schema, good)
         poisons += more
-        left |= {poison.stream for poison in more}
+        skipped |= {poison.stream for poison in more}
     return poisons
 
 
 def _pieces(
     connection: Connection[Any], projection: Projection, batch: Sequence[Seen]
 ) -> Iterable[Sequence[Seen | Poison]]:
-    """Return all events at once; if the projection reads payloads, in pieces whose payloads fit into memory."""
+    """Return the events in one list; if the projection reads payloads, in lists whose payloads fit into memory."""
     if not projection.reads_payloads:
         return (batch,)
-    return in_pieces(with_bodies(connection, batch), _open_bytes, MAX_OPEN_BYTES)
+    return in_batches(with_bodies(connection, batch), _open_bytes, MAX_OPEN_BYTES)
 
 
 def _open_bytes(seen: Seen | Poison) -> int:
@@ -240,7 +240,7 @@ def _applied(connection: Connection[Any], projection: Projection, schema: str, b
         if not _is_of_content(error):
             raise
         if len(streams) == 1:
-            return [Poison(batch[0].stream, batch[0].position, said_by(error))]
+            return [Poison(batch[0].stream, batch[0].position, message_of(error))]
     first = {*streams[: len(streams) // 2]}
     halves = [seen for seen in batch if seen.stream in first], [seen for seen in batch if seen.stream not in first]
     return [poison for half in halves for poison in _applied(connection, projection, schema, half)]
@@ -258,14 +258,14 @@ def _without_poison(batch: Sequence[Seen | Poison], parked: set[str]) -> tuple[l
     """Split a batch into the first poisoned event of each stream and the good events of other, unparked streams."""
     if not parked and Poison not in set(map(type, batch)):  # the usual case
         return [], cast("list[Seen]", batch)
-    left = set(parked)
+    skipped = set(parked)
     poisons: list[Poison] = []
     good: list[Seen] = []
     for read in batch:
-        if read.stream in left:
+        if read.stream in skipped:
             continue
         if isinstance(read, Poison):
-            left.add(read.stream)
+            skipped.add(read.stream)
             poisons.append(read)
         else:
             good.append(read)
@@ -273,12 +273,12 @@ def _without_poison(batch: Sequence[Seen | Poison], parked: set[str]) -> tuple[l
 
 
 def build_slice(
-    connection: Connection[Any], part: Slice, *, projection: Projection, schema: str, upto: int, is_kept: bool
+    connection: Connection[Any], part: Slice, *, projection: Projection, schema: str, upto: int, is_permanent: bool
 ) -> list[Poison]:
     """Load the rows of some streams from the last event of each, without persons erased in the meantime."""
     with connection.transaction():
         parked = _load_slice(connection, part, projection, schema, upto)
-        if is_kept and projection.holds_persons:
+        if is_permanent and projection.holds_persons:
             wait_for_erasures(connection)
             for erasure in read_erasures(connection, after=upto):
                 projection.forget_person(connection, schema, erasure)
@@ -303,7 +303,7 @@ def _load_slice(
                 except Exception as error:
                     if not _is_of_content(error):
                         raise
-                    poisons.append(Poison(seen.stream, seen.position, said_by(error), seen.first_position))
+                    poisons.append(Poison(seen.stream, seen.position, message_of(error), seen.first_position))
             size += sum(map(_open_bytes, good)) if projection.reads_payloads else 0
             if size > _LOAD_BYTES or sum(map(len, rows.values())) > projection.load_rows:
                 projection.load(connection, schema, rows)

@@ -16,7 +16,7 @@ from eventstore.log.rows import rows_of
 from projections.versions.build import Progress, administrator, apply_events, build, make_tables
 from projections.versions.projection import Projection
 from projections.versions.reading import Poison, wait_for_erasures
-from projections.versions.versions import ProjectionVersion, held, live_version, parked_streams
+from projections.versions.versions import ProjectionVersion, live_version, lock_live_version, parked_streams
 from projections.versions.view import View
 
 
@@ -28,7 +28,7 @@ class Difference(msgspec.Struct, frozen=True):
     before: dict[str, Any] | None
     after: dict[str, Any] | None
     event: str = ""
-    """The event that should have written the row, in words; "" if it is not known."""
+    """Phrase that names the event that should have written the row; "" if it is unknown."""
 
     @property
     def columns(self) -> list[str]:
@@ -45,7 +45,7 @@ class Difference(msgspec.Struct, frozen=True):
         position = self.after.get("position")
         event = self.event or f"the event at {position}"
         if position is None:
-            return f"{self.event} says otherwise" if self.event else ""
+            return f"{self.event} requires another row" if self.event else ""
         written = self.before["position"] if self.before else None
         if written == position:
             return f"{event} was applied, and the row was changed since"
@@ -68,8 +68,8 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def one_moment(connection: Connection[Any]) -> Iterator[None]:
-    """Read everything inside from one snapshot, and roll back everything that is written."""
+def rolled_back_snapshot(connection: Connection[Any]) -> Iterator[None]:
+    """Run the block in a transaction that reads one snapshot and is rolled back at the end."""
     with connection.transaction(force_rollback=True):
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         yield
@@ -85,18 +85,18 @@ def verify(
 ) -> Comparison:
     """Compare the live version with one built from the log, and store the result. `before` is live, `after` the log."""
     schema = f"{projection.name}_verified"
-    with one_moment(connection):
+    with rolled_back_snapshot(connection):
         live = live_version(connection, projection.name)
         upto = log_head(connection) if projection.is_inline else live.position
         connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
         make_tables(connection, projection, schema)
-        build(admin_url, connection, projection, schema, upto=upto, is_kept=False, progress=progress)
-        before = _as_of_its_position(connection, projection, upto) if projection.is_ahead else projection.home
+        build(admin_url, connection, projection, schema, upto=upto, is_permanent=False, progress=progress)
+        before = _live_rows_upto(connection, projection, upto) if projection.is_ahead else projection.home
         comparison = compare(connection, projection, before, schema, limit=limit)
-    return noted(connection, live, comparison)
+    return store_comparison(connection, live, comparison)
 
 
-def _as_of_its_position(connection: Connection[Any], projection: Projection, position: int) -> str:
+def _live_rows_upto(connection: Connection[Any], projection: Projection, position: int) -> str:
     """Create a schema of views on the live tables, without rows of streams that began after the position."""
     schema = f"{projection.name}_as_of_its_position"
     connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
@@ -110,7 +110,7 @@ def _as_of_its_position(connection: Connection[Any], projection: Projection, pos
     return schema
 
 
-def noted(connection: Connection[Any], live: ProjectionVersion, comparison: Comparison) -> Comparison:
+def store_comparison(connection: Connection[Any], live: ProjectionVersion, comparison: Comparison) -> Comparison:
     """Store a comparison of the live version with the log; return it with the number of parked streams."""
     connection.execute(
         "UPDATE projection_versions SET verified_at = clock_timestamp(), differences = %s"
@@ -127,11 +127,11 @@ def side_by_side(
 ) -> Iterator[None]:
     """Bring the live version and another to the log's end in one snapshot, which is rolled back afterwards."""
     with administrator(admin_url) as guard, guard.transaction():
-        live = held(guard, projection.name)  # keeps followers from changing its tables
-        with one_moment(connection):
+        live = lock_live_version(guard, projection.name)  # keeps followers from changing its tables
+        with rolled_back_snapshot(connection):
             upto = log_head(connection)
-            places = [(other.schema, other)] + ([] if projection.is_inline else [(projection.home, live)])
-            for schema, version in places:
+            targets = [(other.schema, other)] + ([] if projection.is_inline else [(projection.home, live)])
+            for schema, version in targets:
                 parked = parked_streams(connection, projection.name, version.version)
                 apply_events(connection, projection, schema, after=version.position, upto=upto, parked=parked)
             yield
@@ -150,30 +150,33 @@ def compare(connection: Connection[Any], projection: Projection, before: str, af
             total + number for total, number in zip((changed, added, removed), rows[0][:3], strict=True)
         )
         for *_, old, new in rows[: max(0, limit - len(first))]:
-            named = old if new is None else new
-            named_by = {column: named[column] for column in key}
-            first.append(Difference(table, named_by, old, new, _event_behind(connection, named_by, new, after)))
+            row = old if new is None else new
+            key_values = {column: row[column] for column in key}
+            first.append(Difference(table, key_values, old, new, _event_of_row(connection, key_values, new, after)))
     return Comparison(changed, added, removed, tuple(first))
 
 
-def _event_behind(
+def _event_of_row(
     connection: Connection[Any], key: Mapping[str, Any], row: Mapping[str, Any] | None, schema: str
 ) -> str:
-    """Return the event that a row of the log follows from. Rows of the platform have no position, but a stream."""
+    """Return a phrase that names the event from which a row was derived; "" if it is unknown.
+
+    Rows of the platform have no position: the last event of their stream is named.
+    """
     if row is None:
         return ""
     position, stream = row.get("position"), None
-    if position is None and (stream := _stream_behind(connection, key, schema)) is None:
+    if position is None and (stream := _stream_of_row(connection, key, schema)) is None:
         return ""
     query = SQL("SELECT position, topic FROM events WHERE {} = %s ORDER BY version DESC LIMIT 1")
-    where = Identifier("position" if stream is None else "stream")
-    rows = rows_of(connection, query.format(where), position if stream is None else stream)
-    words = f"the event at {rows[0][0]} ({rows[0][1]})" if rows else ""
-    return f"{stream}: {words}" if stream and words else words
+    column = Identifier("position" if stream is None else "stream")
+    rows = rows_of(connection, query.format(column), position if stream is None else stream)
+    event = f"the event at {rows[0][0]} ({rows[0][1]})" if rows else ""
+    return f"{stream}: {event}" if stream and event else event
 
 
-def _stream_behind(connection: Connection[Any], key: Mapping[str, Any], schema: str) -> str | None:
-    """Return the stream of a row of the platform's tables; None for other tables."""
+def _stream_of_row(connection: Connection[Any], key: Mapping[str, Any], schema: str) -> str | None:
+    """Return the stream of a row of the platform's tables, by its key; None for other tables."""
     match key:
         case {"organisation": organisation, "market_participant_code": code, "document_number": document}:
             return price_sheet.stream_of(organisation, code, document)
@@ -233,7 +236,7 @@ def _key_columns(connection: Connection[Any], schema: str, table: str) -> list[s
 
 
 class Healed(msgspec.Struct, frozen=True):
-    """Result of healing one projection."""
+    """Result of healing one projection. `says` is a phrase for operators."""
 
     name: str
     says: str
@@ -243,14 +246,14 @@ class Healed(msgspec.Struct, frozen=True):
 def heal(connection: Connection[Any], projection: Projection, streams: list[str]) -> Healed:
     """Rebuild the rows of these streams in one transaction, and resume those that were parked."""
     with connection.transaction():
-        live = held(connection, projection.name)  # first, in the same order as a switch
+        live = lock_live_version(connection, projection.name)  # first, in the same order as a switch
         if projection.holds_persons:
             wait_for_erasures(connection)
         parked = _parked(connection, live.name, live.version, streams)
         if isinstance(projection, View):
-            poisons, is_sum = _healed_beside(connection, projection, streams), False
+            poisons, is_sum = _replace_rows(connection, projection, streams), False
         else:
-            poisons, is_sum = _healed(connection, projection, live, parked, streams)
+            poisons, is_sum = _reapply(connection, projection, live, parked, streams)
         connection.execute(
             "DELETE FROM parked_streams WHERE name = %s AND version = %s AND stream = ANY(%s) AND NOT stream = ANY(%s)",
             (live.name, live.version, streams, [poison.stream for poison in poisons]),
@@ -262,7 +265,7 @@ def heal(connection: Connection[Any], projection: Projection, streams: list[str]
     return Healed(projection.name, "unchanged: it sums all accounts, and no event was missing" if is_sum else "rebuilt")
 
 
-def _healed(
+def _reapply(
     connection: Connection[Any],
     projection: Projection,
     live: ProjectionVersion,
@@ -288,34 +291,34 @@ def _healed(
     return poisons, True
 
 
-def _healed_beside(connection: Connection[Any], view: View, streams: Sequence[str]) -> list[Poison]:
+def _replace_rows(connection: Connection[Any], view: View, streams: Sequence[str]) -> list[Poison]:
     """Rebuild the rows of these streams in a temporary table, then replace those of the live table.
 
     Appends wait for the lock of the log only while the newest events are applied, not during the whole replay. Returns
     the streams that cannot be read.
     """
     upto = log_head(connection)
-    view.create(connection, _BESIDE)
-    view.index(connection, _BESIDE, view.name)
-    poisons = apply_events(connection, view, _BESIDE, after=0, upto=upto, streams=streams)
+    view.create(connection, _TEMP_SCHEMA)
+    view.index(connection, _TEMP_SCHEMA, view.name)
+    poisons = apply_events(connection, view, _TEMP_SCHEMA, after=0, upto=upto, streams=streams)
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.LOG,))
-    left = [poison.stream for poison in poisons]
+    unreadable = [poison.stream for poison in poisons]
     poisons += apply_events(
-        connection, view, _BESIDE, after=upto, upto=log_head(connection), parked=left, streams=streams
+        connection, view, _TEMP_SCHEMA, after=upto, upto=log_head(connection), parked=unreadable, streams=streams
     )
     for stream in streams:
         view.forget(connection, view.home, stream)
-    columns, beside = SQL(", ").join(map(Identifier, view.columns)), Identifier(_BESIDE, view.name)
+    columns, temp_table = SQL(", ").join(map(Identifier, view.columns)), Identifier(_TEMP_SCHEMA, view.name)
     connection.execute(
         SQL("INSERT INTO {} ({columns}) SELECT {columns} FROM {}").format(
-            Identifier(view.home, view.name), beside, columns=columns
+            Identifier(view.home, view.name), temp_table, columns=columns
         )
     )
-    connection.execute(SQL("DROP TABLE {}").format(beside))
+    connection.execute(SQL("DROP TABLE {}").format(temp_table))
     return poisons
 
 
-_BESIDE = "pg_temp"
+_TEMP_SCHEMA = "pg_temp"
 
 
 def _parked(connection: Connection[Any], name: str, version: int, streams: list[str]) -> dict[str, int]:

@@ -15,13 +15,13 @@ from psycopg.sql import SQL, Identifier
 from eventstore.log import locks
 from eventstore.log.columns import log_head
 from eventstore.log.rows import rows_of, value_of
-from eventstore.operations.fitness import NO_SCHEMA, NotJudged
+from eventstore.operations.fitness import NO_SCHEMA, NotChecked
 from eventstore.operations.migrate import migrate, patiently
 from eventstore.operations.rights import grant_rights
 from projections import PROJECTIONS
 from projections.versions.build import administrator
-from projections.versions.projection import Projection, keep_off_statistics
-from projections.versions.versions import add_version, alone, build_version, live_version, switch, versions
+from projections.versions.projection import Projection, exclude_from_statistics
+from projections.versions.versions import add_version, build_version, live_version, switch, version_lock, versions
 
 logger = structlog.get_logger()
 
@@ -38,10 +38,10 @@ def migrate_all(admin_url: str, *, service_role: str | None = None) -> list[str]
 
 
 def refuse_uninstalled(database_url: str) -> None:
-    """Raise NotJudged if a projection of this code has no tables, OperationalError if no database answers."""
+    """Raise NotChecked if a projection of this code has no tables, OperationalError if no database answers."""
     with connect(database_url, autocommit=True, connect_timeout=2) as connection:
         if connection.execute(_SELECT_UNINSTALLED, ([projection.name for projection in PROJECTIONS],)).rowcount:
-            raise NotJudged(NO_SCHEMA)
+            raise NotChecked(NO_SCHEMA)
 
 
 _SELECT_UNINSTALLED = """
@@ -53,14 +53,14 @@ WHERE NOT EXISTS (SELECT FROM projection_versions AS v WHERE v.name = wanted AND
 def install(connection: Connection[Any], projections: Sequence[Projection], service_role: str | None) -> None:
     """Create missing tables, columns, rights and rows of these projections.
 
-    The connection must be in autocommit. The service may run meanwhile: inline views are built beside it and switched
-    in. The live version gets the definition of this code. Versions retired before keep theirs, and can no longer be
-    switched in.
+    The connection must be in autocommit. The service may run meanwhile: inline views are built in tables of their own
+    and then switched to. The live version gets the definition of this code. Versions that were retired before keep
+    their old definition, and can no longer be switched to.
     """
-    _add_columns_beside(connection, projections)
+    _add_columns_online(connection, projections)
     for projection in projections:
         if projection.is_inline and not is_whole(connection, projection):
-            _build_beside(connection, projection)
+            _build_and_switch(connection, projection)
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (locks.VERSIONS,))
         for projection in projections:
@@ -69,8 +69,8 @@ def install(connection: Connection[Any], projections: Sequence[Projection], serv
             elif not versions(connection, projection.name):
                 _make_empty(connection, projection)
             for table in projection.tables:
-                place = Identifier(projection.home, table)
-                grant_rights(connection, place, projection.rights_on(table), service_role)
+                target = Identifier(projection.home, table)
+                grant_rights(connection, target, projection.rights_on(table), service_role)
 
 
 _DECLARE_LIVE = """
@@ -79,16 +79,16 @@ WHERE name = %s AND state = 'live'
 """
 
 
-def _build_beside(connection: Connection[Any], projection: Projection) -> None:
-    """Build the declared tables from the log beside the live ones and switch to them; the old version is retired."""
-    with alone(connection, projection, waits=True):
+def _build_and_switch(connection: Connection[Any], projection: Projection) -> None:
+    """Build the declared tables from the log, next to the live ones, and switch to them; the old version is retired."""
+    with version_lock(connection, projection, waits=True):
         if is_whole(connection, projection):
             return  # another `migrate` built it while this one waited
         present = versions(connection, projection.name)
         ready = [each for each in present if each.state == "ready" and each.definition == projection.definition]
         if not ready:
             if log_head(connection):
-                logger.info("projection is built beside the service", projection=projection.name)
+                logger.info("projection is built while the service runs", projection=projection.name)
             ready = [build_version("", connection, projection)]
         switch(connection, projection, ready[-1].version)
 
@@ -101,7 +101,7 @@ def _make_empty(connection: Connection[Any], projection: Projection) -> None:
     for table in projection.tables:
         connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(projection.home, table)))
     projection.create(connection, projection.home)
-    keep_off_statistics(connection, projection, projection.home)
+    exclude_from_statistics(connection, projection, projection.home)
     for table in projection.tables:
         projection.index(connection, projection.home, table)
     connection.execute("DELETE FROM parked_streams WHERE name = %s", (projection.name,))
@@ -121,7 +121,7 @@ def fits(connection: Connection[Any], projection: Projection) -> bool:
     return all(not columns or projection.fits(table, columns) for table, columns in present.items())
 
 
-def _add_columns_beside(connection: Connection[Any], projections: Sequence[Projection]) -> None:
+def _add_columns_online(connection: Connection[Any], projections: Sequence[Projection]) -> None:
     """Add columns while the service writes to the tables: writers wait no longer than the lock time-out."""
 
     def add(projection: Projection) -> None:
@@ -148,7 +148,7 @@ def _add_columns(connection: Connection[Any], projection: Projection) -> None:
     for table, name, declared in missing_columns(connection, projection):
         adding = SQL("ALTER TABLE {} ADD COLUMN {} ").format(Identifier(projection.home, table), Identifier(name))
         connection.execute(adding + SQL(declared))  # written in our own files
-    keep_off_statistics(connection, projection, projection.home)
+    exclude_from_statistics(connection, projection, projection.home)
 
 
 class ProjectionChange(msgspec.Struct, frozen=True):
@@ -179,7 +179,7 @@ def _changes(connection: Connection[Any], projection: Projection, events: int) -
     if not versions(connection, name):
         is_waited_for = projection.is_inline
         says = f"{name} is new; " + (
-            "it is built beside the service" if is_waited_for else "the relay fills it while the service runs"
+            "it is built while the service runs" if is_waited_for else "the relay fills it while the service runs"
         )
         is_complete = not (is_waited_for and events)  # processes of the old version do not write to it
         return [ProjectionChange(name, "new", says, can_be_rolled=is_complete)]

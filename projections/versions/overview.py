@@ -8,7 +8,7 @@ import msgspec
 from psycopg import AsyncConnection, Connection
 from psycopg.rows import tuple_row
 
-from eventstore.events import OF_SUPPLIERS
+from eventstore.events import SUPPLIER_PREFIXES
 from eventstore.log.columns import log_head
 from eventstore.log.rows import fetch_struct, fetch_structs
 from projections.versions.projection import Projection
@@ -63,13 +63,13 @@ def version_standings(connection: Connection[Any], projections: Sequence[Project
                 is_late = position < reached and version.state != "retired"
                 since = cursor.execute(_SELECT_SINCE, (position + 1,)).fetchone() if is_late else None
                 schema = projection.home if is_live else version.schema
-                known = [sizes.get((schema, table), -1) for table in projection.tables]
+                row_counts = [sizes.get((schema, table), -1) for table in projection.tables]
                 standing = {
                     "state": "outdated" if is_live and version.is_outdated(projection) else version.state,
                     "position": position,
                     "lag": 0 if version.state == "retired" else reached - position,
                     "lag_since": since[0] if since else None,
-                    "rows": sum(known) if all(number >= 0 for number in known) else None,
+                    "rows": sum(row_counts) if all(number >= 0 for number in row_counts) else None,
                     "parked": parked.get((version.name, version.version), 0),
                 }
                 standings.append(VersionStanding(**msgspec.structs.asdict(version) | standing))
@@ -118,6 +118,6 @@ async def parked_in(
     limit: int = PARKED_PAGE,
 ) -> list[ParkedStream]:
     """Return the parked streams of a live version after a position: all, or those of these suppliers."""
-    asked = {"name": name, "after": after, "limit": limit, "kinds": [*OF_SUPPLIERS]}
-    asked["suppliers"] = None if suppliers is None else [*suppliers]
-    return await fetch_structs(connection, ParkedStream, _SELECT_PARKED_STREAMS, **asked)
+    parameters = {"name": name, "after": after, "limit": limit, "kinds": [*SUPPLIER_PREFIXES]}
+    parameters["suppliers"] = None if suppliers is None else [*suppliers]
+    return await fetch_structs(connection, ParkedStream, _SELECT_PARKED_STREAMS, **parameters)

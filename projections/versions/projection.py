@@ -90,8 +90,11 @@ class Projection:
         """Return the events that the tables do not include yet; called before payloads are opened."""
         return batch
 
-    def put_in_order(self, connection: Connection[Any], *, is_idle: bool) -> None:
-        """Maintain the live tables; followers call it regularly, outside of a transaction."""
+    def maintain(self, connection: Connection[Any], *, is_idle: bool) -> None:
+        """Maintain the live tables. The projector calls it after each read, outside of a transaction.
+
+        `is_idle` is True if there was nothing to read.
+        """
 
     def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:
         """Delete the rows of one stream; return False if rows do not belong to single streams."""
@@ -99,7 +102,7 @@ class Projection:
 
     @property
     def holds_persons(self) -> bool:
-        """Return whether its rows have personal data from payloads; erasures are then among its events."""
+        """True if its rows have personal data from payloads; erasures are then among its events."""
         return self.reads_payloads and not self.events.isdisjoint(ERASURES.values())
 
     def forget_person(self, connection: Connection[Any], schema: str, erasure: Recorded) -> None:
@@ -119,7 +122,7 @@ def as_sql(text: str) -> SQL:
     return SQL(text)
 
 
-def keep_off_statistics(connection: Connection[Any], projection: Projection, schema: str) -> None:
+def exclude_from_statistics(connection: Connection[Any], projection: Projection, schema: str) -> None:
     """Exclude personal data from the planner statistics of the schema's tables."""
     for table in projection.tables:
         if columns := projection.unsampled_columns(table):
@@ -130,8 +133,8 @@ def keep_off_statistics(connection: Connection[Any], projection: Projection, sch
 
 def delete_rows(connection: Connection[Any], schema: str, table: str, key: Mapping[str, Any]) -> None:
     """Delete the rows of a table with these values by column."""
-    places = SQL(" AND ").join(SQL("{} = %s").format(Identifier(column)) for column in key)
-    connection.execute(SQL("DELETE FROM {} WHERE {}").format(Identifier(schema, table), places), [*key.values()])
+    conditions = SQL(" AND ").join(SQL("{} = %s").format(Identifier(column)) for column in key)
+    connection.execute(SQL("DELETE FROM {} WHERE {}").format(Identifier(schema, table), conditions), [*key.values()])
 
 
 def copy_rows(connection: Connection[Any], schema: str, rows: Rows, columns: Mapping[str, Sequence[str]]) -> None:

@@ -21,14 +21,14 @@ from eventstore.log import locks
 from eventstore.log.columns import bounded, columns_of
 from eventstore.log.payloads import PayloadId, archive_of, each_body, is_erased
 from eventstore.log.rows import rows_of
-from redaction.shown import said_by
+from redaction.text import message_of
 
 BATCH = 1_000
 """Events per read."""
 
 
 class Seen(msgspec.Struct, frozen=True, gc=False):
-    """An event as projections read it.
+    """Event as projections read it.
 
     `previous` is the topic of the event before it in its stream, if the projection needs it. `first_at` and
     `first_position` are of the stream's first event. `body` is the event's payload, None if it was erased.
@@ -103,8 +103,8 @@ JOIN events AS f ON f.stream = l.stream AND f.version = 1
 
 
 _SELECT_TOPICS = """
-SELECT w.turn, e.topic
-FROM unnest(%b::text[], %b::integer[]) WITH ORDINALITY AS w (stream, version, turn)
+SELECT w.ordinal, e.topic
+FROM unnest(%b::text[], %b::integer[]) WITH ORDINALITY AS w (stream, version, ordinal)
 JOIN events AS e ON e.stream = w.stream AND e.version = w.version
 """
 _SELECT_BOUNDS = """
@@ -142,20 +142,20 @@ class LastTopics:
         if len(self._last) > self.MOST:
             self._last.clear()
         topics: list[str | None] = []
-        asked: list[int] = []
-        for turn, row in enumerate(rows):
+        missing: list[int] = []
+        for index, row in enumerate(rows):
             stream, version = row[1], row[2]
             last_version, last_topic = self._last.get(stream, (0, None))
             is_known = last_version == version - 1
             topics.append(last_topic if is_known else None)
             if not is_known:
-                asked.append(turn)
+                missing.append(index)
             self._last[stream] = version, row[3]
-        if asked:
-            streams, versions = [rows[turn][1] for turn in asked], [rows[turn][2] - 1 for turn in asked]
+        if missing:
+            streams, versions = [rows[index][1] for index in missing], [rows[index][2] - 1 for index in missing]
             with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
                 for number, topic in cursor.execute(_SELECT_TOPICS, (streams, versions)):
-                    topics[asked[number - 1]] = topic
+                    topics[missing[number - 1]] = topic
         return topics
 
 
@@ -177,9 +177,9 @@ def read_ordered(
 
     With `last_topics`, each event gets the topic before it in its stream.
     """
-    wanted = {"after": after, "upto": upto, "topics": list(topics), "streams": streams, "limit": limit}
+    parameters = {"after": after, "upto": upto, "topics": list(topics), "streams": streams, "limit": limit}
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-        rows = cursor.execute(_SELECT_ORDERED, wanted).fetchall()
+        rows = cursor.execute(_SELECT_ORDERED, parameters).fetchall()
     previous = last_topics.before(connection, rows) if last_topics is not None else repeat(None)
     batch = Batch(_seen(row[:-2], topic) for row, topic in zip(rows, previous, strict=False))
     batch.is_cut = bool(rows) and len(rows) < rows[0][-2]
@@ -190,17 +190,17 @@ def read_last(
     connection: Connection[Any], topics: Sequence[str], part: Slice, *, upto: int, skipped: LiteralString
 ) -> Iterator[list[Seen | Poison]]:
     """Yield the last event of these topics of every stream, in batches. `skipped` is a condition on events `e`."""
-    wanted = {"topics": list(topics), "upto": upto, "after_stream": part.after, "upto_stream": part.upto}
+    parameters = {"topics": list(topics), "upto": upto, "after_stream": part.after, "upto_stream": part.upto}
     with connection.transaction(), connection.cursor("last", binary=True, row_factory=tuple_row) as cursor:
         with _in_order_of_the_index(connection):
-            cursor.execute(_select_last(skipped), wanted)
+            cursor.execute(_select_last(skipped), parameters)
         while rows := cursor.fetchmany(BATCH):
             yield [_seen(row) for row in rows]
 
 
 @contextmanager
 def _in_order_of_the_index(connection: Connection[Any]) -> Iterator[None]:
-    """Make the planner use the index on (stream, version).
+    """Disable other plans than the index on (stream, version) during the block.
 
     For a range of streams it otherwise chooses scans of the whole log, which are many times slower.
     """
@@ -212,14 +212,14 @@ def _in_order_of_the_index(connection: Connection[Any]) -> Iterator[None]:
 
 
 def slices(connection: Connection[Any], count: int, *, upto: int, least: int = BATCH) -> list[Slice]:
-    """Split the streams into about `count` ranges of similar size; into one if they had fewer than `least` events."""
+    """Split the streams into about `count` ranges of similar size; one if ranges had fewer than `least` events."""
     if count < 2 or upto < least * count:
         return [Slice()]
     rows = rows_of(connection, _SELECT_BOUNDS, percent=min(100.0, 2_000_000 / upto), upto=upto)
     sample = [row[0] for row in rows]
     bounds = [sample[len(sample) * n // count] for n in range(1, count)] if len(sample) > count else []
     different = list(dict.fromkeys(bounds))
-    return [Slice(one, other) for one, other in zip([None, *different], [*different, None], strict=True)]
+    return [Slice(lower, upper) for lower, upper in zip([None, *different], [*different, None], strict=True)]
 
 
 class PayloadsDetached(OperatorError):
@@ -241,13 +241,13 @@ def with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> Iterator[
 
     Erased payloads are None. An event whose payload cannot be read becomes `Poison`. Raises PayloadsDetached.
     """
-    named = _payloads_of(connection, batch)
-    bodies = each_body(connection, [payload for payload in named if payload[1]])
+    payload_ids = _payloads_of(connection, batch)
+    bodies = each_body(connection, [payload for payload in payload_ids if payload[1]])
     archive = cache(partial(archive_of, connection))
-    for seen, (_, digest) in zip(batch, named, strict=True):
+    for seen, (_, digest) in zip(batch, payload_ids, strict=True):
         body = next(bodies) if digest else None
         if isinstance(body, ValueError):
-            yield Poison(seen.stream, seen.position, said_by(body), seen.first_position)
+            yield Poison(seen.stream, seen.position, message_of(body), seen.first_position)
             continue
         supplier, stream = seen.recorded.supplier, seen.stream
         archived = archive(supplier) if digest and body is None and supplier else None
@@ -280,17 +280,19 @@ def wait_for_erasures(connection: Connection[Any]) -> None:
     connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (locks.ERASURE,))
 
 
-def be_alone(connection: Connection[Any]) -> None:
-    """Make writers of rows from payloads wait until the connection's transaction ends."""
+def block_payload_writers(connection: Connection[Any]) -> None:
+    """Acquire the lock of erasures: writers of rows from payloads wait until the connection's transaction ends."""
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.ERASURE,))
 
 
 def read_erasures(connection: Connection[Any], *, after: int) -> list[Recorded]:
     """Read the erasures after a position of the log."""
-    found: list[Seen | Poison] = []
-    while batch := read_ordered(connection, [*ERASURES], after=found[-1].position if found else after, upto=2**62):
-        found += batch
-    return [seen.recorded for seen in found if isinstance(seen, Seen)]
+    erasures: list[Seen | Poison] = []
+    while batch := read_ordered(
+        connection, [*ERASURES], after=erasures[-1].position if erasures else after, upto=2**62
+    ):
+        erasures += batch
+    return [seen.recorded for seen in erasures if isinstance(seen, Seen)]
 
 
 def _seen(row: tuple[Any, ...], previous: str | None = None) -> Seen | Poison:

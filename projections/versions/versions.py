@@ -23,9 +23,9 @@ from projections.versions.build import Progress, apply_events, build, make_table
 from projections.versions.projection import Projection
 from projections.versions.reading import Poison, wait_for_erasures
 
-KEPT = timedelta(days=7)
-"""Time in which a retired version can be switched in again. It is deleted afterwards."""
-AT_ONCE = 5_000
+RETENTION = timedelta(days=7)
+"""Time for which a retired version is kept and can be switched in again. It is deleted afterwards."""
+CATCH_UP_EVENTS = 5_000
 """Events applied in one transaction while catching up. Erasures wait for its end."""
 CLOSE = 500
 """Greatest lag of a version that can be switched in, and most events that a switch applies while writers wait."""
@@ -35,7 +35,7 @@ VACUUM_TIMEOUT = "10s"
 """Longest wait of a switch for a vacuum. Readers and writers do not wait meanwhile."""
 
 
-_HOLD_TRIES = 3
+_LOCK_TRIES = 3
 _NOT_SET_UP = "{} is not set up. Run `importledger migrate`."
 
 
@@ -73,7 +73,7 @@ _SELECT = SQL("SELECT {} FROM projection_versions ").format(
     SQL(", ").join(map(Identifier, ProjectionVersion.__struct_fields__))
 )
 _SELECT_VERSIONS = _SELECT + SQL("WHERE name = %s ORDER BY version")
-_HOLD = _SELECT + SQL("WHERE name = %s AND state = 'live' FOR UPDATE")
+_LOCK_LIVE = _SELECT + SQL("WHERE name = %s AND state = 'live' FOR UPDATE")
 
 
 def versions(connection: Connection[Any], name: str) -> list[ProjectionVersion]:
@@ -92,10 +92,13 @@ def _live(connection: Connection[Any], name: str) -> ProjectionVersion | None:
     return next((version for version in versions(connection, name) if version.state == "live"), None)
 
 
-def held(connection: Connection[Any], name: str) -> ProjectionVersion:
-    """Return the live version and lock it until the transaction ends: followers, switches and healing wait."""
-    for _ in range(_HOLD_TRIES):  # no row if another version was switched in meanwhile
-        for live in structs_of(connection, ProjectionVersion, _HOLD, name):
+def lock_live_version(connection: Connection[Any], name: str) -> ProjectionVersion:
+    """Return the live version, and lock its row until the transaction ends: followers, switches and healing wait.
+
+    Raises NotPossible if `migrate` has not installed the projection.
+    """
+    for _ in range(_LOCK_TRIES):  # no row if another version was switched in meanwhile
+        for live in structs_of(connection, ProjectionVersion, _LOCK_LIVE, name):
             return live
     raise NotPossible(_NOT_SET_UP.format(name))
 
@@ -108,7 +111,7 @@ def add_version(connection: Connection[Any], projection: Projection, version: in
 
 
 @contextmanager
-def alone(connection: Connection[Any], projection: Projection, *, waits: bool = False) -> Iterator[None]:
+def version_lock(connection: Connection[Any], projection: Projection, *, waits: bool = False) -> Iterator[None]:
     """Hold the projection's lock, so that no other process builds or switches it.
 
     Raises NotPossible if another process holds it; with `waits`, waits for it instead.
@@ -136,7 +139,7 @@ def build_version(
 ) -> ProjectionVersion:
     """Build a new version beside the live one, up to nearly the log's end; it is `ready` afterwards.
 
-    The caller must hold `alone`. A cancelled build leaves nothing behind; the next build removes a killed one.
+    The caller must hold `version_lock`. A cancelled build leaves nothing behind; the next build removes a killed one.
     """
     drop_versions(connection, projection, unfinished=True)
     name, upto = projection.name, log_head(connection)
@@ -167,20 +170,20 @@ def _version(connection: Connection[Any], name: str, version: int) -> Projection
     raise NotPossible(f"{name} has no version {version} that could be switched in.")
 
 
-def make_anew(admin_url: str, connection: Connection[Any], projection: Projection, *, jobs: int = 1) -> None:
-    """Build a new version and switch to it; the old version is dropped."""
-    with alone(connection, projection):
+def rebuild(admin_url: str, connection: Connection[Any], projection: Projection, *, jobs: int = 1) -> None:
+    """Build a new version, switch to it, and drop the old version."""
+    with version_lock(connection, projection):
         built = build_version(admin_url, connection, projection, jobs=jobs)
         switch(connection, projection, built.version, retires=False)
 
 
 def catch_up(connection: Connection[Any], projection: Projection, version: int) -> int:
-    """Bring a version that is not live close to the log's end; return its new position."""
+    """Apply events to a version that is not live until it is less than CLOSE events behind; return its position."""
     present = _version(connection, projection.name, version)
     position = present.position
     while True:
         end = log_head(connection)
-        reached = min(end, position + AT_ONCE)
+        reached = min(end, position + CATCH_UP_EVENTS)
         with connection.transaction():
             advance(connection, projection, present.schema, version, after=position, upto=reached)
         if reached == end and reached - position < CLOSE:
@@ -213,15 +216,15 @@ def switch(
 ) -> int:
     """Replace the live version, if any, with one that is ready or retired; return its position.
 
-    The caller must hold `alone`. It is one transaction, in which writers wait while at most `CLOSE` events are applied.
-    If others would wait too long, it rolls back and tries again; `tries` is called with the number of failed tries.
-    Raises NotPossible.
+    The caller must hold `version_lock`. It is one transaction, in which writers wait while at most `CLOSE` events are
+    applied. If others would wait too long, it rolls back and tries again; `tries` is called with the number of failed
+    tries. Raises NotPossible.
     """
     chosen = _version(connection, projection.name, version)
     if chosen.state not in ("ready", "retired"):
         raise NotPossible(f"{projection.name} has no version {version} that could be switched in.")
-    if chosen.retired_at is not None and now() - chosen.retired_at > KEPT:
-        raise NotPossible(f"Version {version} of {projection.name} was retired more than {KEPT.days} days ago.")
+    if chosen.retired_at is not None and now() - chosen.retired_at > RETENTION:
+        raise NotPossible(f"Version {version} of {projection.name} was retired more than {RETENTION.days} days ago.")
     if projection.definition != chosen.definition:
         raise NotPossible(f"Version {version} of {projection.name} was built by other code. Rebuild it.")
     for number in range(SWITCH_TRIES):
@@ -229,13 +232,16 @@ def switch(
         try:
             with connection.transaction():
                 return _switch(connection, projection, chosen, position, retires=retires)
-        except _STEPPED_BACK:
+        except _RETRIED_ERRORS:
             tries(number + 1)
     raise NotPossible(f"{projection.name} is read or vacuumed all the time: the switch was tried {SWITCH_TRIES} times.")
 
 
-def switched(connection: Connection[Any], projection: Projection, version: int) -> dict[str, Any]:
-    """Switch to a version unless it is live, and drop outdated versions; return what has changed as members of JSON."""
+def switch_if_needed(connection: Connection[Any], projection: Projection, version: int) -> dict[str, Any]:
+    """Switch to a version unless it is live, and drop versions that were retired too long ago.
+
+    Returns members of a JSON answer: `version`, `is_changed` and, after a switch, `position` and `former` version.
+    """
     former = live_version(connection, projection.name)
     if former.version == version:
         return {"version": version, "is_changed": False}
@@ -248,7 +254,7 @@ class _Behind(Exception):
     """Too many events were appended while the switch waited for its locks."""
 
 
-_STEPPED_BACK = (
+_RETRIED_ERRORS = (
     _Behind,
     psycopg.errors.LockNotAvailable,
     psycopg.errors.QueryCanceled,
@@ -266,7 +272,7 @@ def _switch(
     name = projection.name
     present = _present(connection, projection.home, projection.tables)
     connection.execute(f"SET LOCAL lock_timeout = '{VACUUM_TIMEOUT}'")
-    live = held(connection, name) if _live(connection, name) else None
+    live = lock_live_version(connection, name) if _live(connection, name) else None
     # This lock conflicts with vacuums only: a long vacuum would outlast every try.
     for schema, tables in ((projection.home, present), (chosen.schema, projection.tables)):
         for table in tables:
@@ -333,11 +339,13 @@ def _move_tables(
 
 
 def drop_versions(connection: Connection[Any], projection: Projection, *, unfinished: bool) -> None:
-    """Drop unfinished builds and versions that were retired too long ago. The caller must hold `alone`."""
-    for one in versions(connection, projection.name):
-        is_old = one.retired_at is not None and now() - one.retired_at > KEPT and one.state == "retired"
-        if is_old or (unfinished and one.state == "building"):
-            drop_version(connection, projection, one.version)
+    """Drop unfinished builds and versions that were retired too long ago. The caller must hold `version_lock`."""
+    for version in versions(connection, projection.name):
+        is_old = (
+            version.retired_at is not None and now() - version.retired_at > RETENTION and version.state == "retired"
+        )
+        if is_old or (unfinished and version.state == "building"):
+            drop_version(connection, projection, version.version)
 
 
 def drop_version(connection: Connection[Any], projection: Projection, version: int) -> None:
@@ -399,8 +407,8 @@ def _forget(connection: Connection[Any], projection: Projection, version: int) -
 
 def _present(connection: Connection[Any], schema: str, tables: Sequence[str]) -> list[str]:
     """Return the tables that exist, in the given order."""
-    there = rows_of(connection, "SELECT tablename FROM pg_tables WHERE schemaname = %s", schema)
-    return [table for table in tables if (table,) in there]
+    existing = rows_of(connection, "SELECT tablename FROM pg_tables WHERE schemaname = %s", schema)
+    return [table for table in tables if (table,) in existing]
 
 
 def _rights(connection: Connection[Any], schema: str, table: str) -> list[tuple[str, str]]:

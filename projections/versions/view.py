@@ -73,18 +73,18 @@ class View(Projection):
         self._keeps_old = keeps_old
         assert self.columns[: len(self._key)] == self._key, "the key comes first"
         self._types = {column: declaration.split()[0] for column, declaration in self.declared.items()}
-        self._arrays = {f"{name}_{column}": self._carried(column) for column in self.columns}
+        self._arrays = {f"{name}_{column}": self._array_type(column) for column in self.columns}
         self.upsert = self._upsert_into(Identifier(name))
         self.definition = "; ".join((columns, f"PRIMARY KEY {self._key}", *map(" ".join, self.indexes.items())))
 
     def values(self, recorded: Recorded, position: int) -> dict[str, Any] | None:
         """Return the values that the event sets in its row; None if it leaves the row unchanged. Pure."""
         change = self._changes.get(type(recorded.event))
-        given = change(recorded.event, recorded) if callable(change) else change
-        if given is None:
+        change_values = change(recorded.event, recorded) if callable(change) else change
+        if change_values is None:
             return None
         times, positions = dict.fromkeys(self._times, recorded.recorded_at), dict.fromkeys(self._positions, position)
-        return {**(self.named_by(recorded.stream) or {}), **times, **positions, **given}
+        return {**(self.named_by(recorded.stream) or {}), **times, **positions, **change_values}
 
     def project(self, recorded: Recorded, position: int, payload: Payload | None = None) -> tuple[Any, ...] | None:
         values = self.values(recorded, position)
@@ -107,8 +107,8 @@ class View(Projection):
     def index(self, connection: Connection[Any], schema: str, table: str) -> None:
         of = Identifier(schema, table)
         connection.execute(SQL("ALTER TABLE {} ADD PRIMARY KEY ({})").format(of, _names(self._key)))
-        for name, place in self.indexes.items():
-            connection.execute(SQL("CREATE INDEX {} ON {} {}").format(Identifier(name), of, as_sql(place)))
+        for name, definition in self.indexes.items():
+            connection.execute(SQL("CREATE INDEX {} ON {} {}").format(Identifier(name), of, as_sql(definition)))
 
     def rows(self, seen: Seen) -> Rows:
         values = self.values(seen.recorded, seen.position)
@@ -132,9 +132,9 @@ class View(Projection):
         """Set the columns of personal data to NULL. The row itself stays."""
         key = self.named_by(erasure.stream)
         for column in self._forgets if key is not None else ():
-            places = SQL(" AND ").join(SQL("{} = %s").format(Identifier(name)) for name in key or ())
-            statement = SQL("UPDATE {} SET {column} = NULL WHERE {column} IS NOT NULL AND {places}").format(
-                Identifier(schema, self.name), column=Identifier(column), places=places
+            conditions = SQL(" AND ").join(SQL("{} = %s").format(Identifier(name)) for name in key or ())
+            statement = SQL("UPDATE {} SET {column} = NULL WHERE {column} IS NOT NULL AND {conditions}").format(
+                Identifier(schema, self.name), column=Identifier(column), conditions=conditions
             )
             connection.execute(statement, [*(key or {}).values()])
 
@@ -160,10 +160,10 @@ class View(Projection):
             if row is None:
                 continue
             key = row[: len(self._key)]
-            turn = times[key] = times.get(key, -1) + 1
-            if turn == len(waves):
+            index = times[key] = times.get(key, -1) + 1
+            if index == len(waves):
                 waves.append([])
-            waves[turn].append(row)
+            waves[index].append(row)
         return waves
 
     def _upsert_into(self, table: Identifier) -> Composable:
@@ -180,7 +180,7 @@ class View(Projection):
             statement += SQL(" LEFT JOIN {} AS old USING ({})").format(table, key)
         return statement + SQL(" ON CONFLICT ({}) DO UPDATE SET {}").format(key, changes)
 
-    def _carried(self, column: str) -> str:
+    def _array_type(self, column: str) -> str:
         return "text" if self._types[column] == "text[]" else self._types[column]
 
     def _value(self, column: str) -> Composable:

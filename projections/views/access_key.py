@@ -130,8 +130,8 @@ async def keys_page(
     connection: AsyncConnection[Any], organisation: str, after: str, limit: int, within: Collection[str] | None = None
 ) -> list[KeyListed]:
     """Read keys after an id, of an organisation or "" for all, whose suppliers are all in `within`."""
-    wanted = {"organisation": organisation, "after": after, "within": None if within is None else list(within)}
-    return await fetch_structs(connection, KeyListed, _SELECT_PAGE, **wanted, limit=limit)
+    parameters = {"organisation": organisation, "after": after, "within": None if within is None else list(within)}
+    return await fetch_structs(connection, KeyListed, _SELECT_PAGE, **parameters, limit=limit)
 
 
 async def key_listed(connection: AsyncConnection[Any], key_id: str) -> KeyListed | None:

@@ -39,7 +39,7 @@ A name of 255 letters may have thousands after folding.
 """
 PART_BITS = 19
 """Bits of a position within a part of the log. Terms of single accounts are indexed by part."""
-GATHERED = 250_000
+MAX_PENDING_TERMS = 250_000
 """New terms in the index's pending list after which it is flushed."""
 MOST_CUSTOMERS = 100
 """Customers of an account that are found. Further ones are ignored, because folding can make names longer."""
@@ -105,7 +105,8 @@ def search_terms(account: Account, external: str) -> SearchTerms:
     """Return the terms of an account. Pure."""
     customers = account.customers[:MOST_CUSTOMERS]
     names = [
-        _cut(_as_name(_plain(f"{customer.given_name or ''} {customer.family_name or ''}"))) for customer in customers
+        _truncated(_as_name(_plain(f"{customer.given_name or ''} {customer.family_name or ''}")))
+        for customer in customers
     ]
     words = " ".join(names).replace(",", " ").split()
     terms = {folded(term)[:MOST_LETTERS] for term in (*_terms(account), external) if term}
@@ -131,7 +132,7 @@ def project(seen: Seen) -> Iterator[tuple[str, str, str, str, list[str]]]:
 
 
 def _is_own(term: str) -> bool:
-    """Return whether few accounts have the term, judged by its form.
+    """Return whether few accounts have the term, by its form.
 
     E-mail addresses, meters and the like are in random order: new ones would change every page of the index. They are
     therefore prefixed by a blank and the part of the log, so that new ones are together, and searches try every part.
@@ -140,7 +141,7 @@ def _is_own(term: str) -> bool:
     return (len(term) >= MIN_OWN and not term.isalpha() and _digit_in(term) is not None) or "@" in term
 
 
-def _cut(name: str) -> str:
+def _truncated(name: str) -> str:
     """Return a folded name with each word cut to the greatest length."""
     return name if len(name) <= MOST_LETTERS else " ".join([word[:MOST_LETTERS] for word in name.split()])
 
@@ -183,24 +184,24 @@ class _SearchIndex(Index):
             written: dict[str, int] = dict(
                 cursor.execute(query.format(Identifier(schema, self.name)), (firsts,)).fetchall()
             )
-        self._gathered += sum(written.values())
+        self._pending_terms += sum(written.values())
         return [seen for seen in batch if seen.recorded.version > 1 or seen.stream not in written]
 
     def load(self, connection: Connection[Any], schema: str, rows: Rows) -> None:
         super().load(connection, schema, rows)
-        self._gathered += sum(len(row[-1]) for row in rows.get(self.name, ()))
+        self._pending_terms += sum(len(row[-1]) for row in rows.get(self.name, ()))
 
-    def put_in_order(self, connection: Connection[Any], *, is_idle: bool) -> None:
+    def maintain(self, connection: Connection[Any], *, is_idle: bool) -> None:
         """Flush the pending list of the GIN index if it is long or nothing else is to do.
 
         Searches read the whole list. If it grew too long, an append would have to flush it while it holds the log's
         lock.
         """
-        if self._gathered >= (1 if is_idle else GATHERED):
-            self._gathered = 0
+        if self._pending_terms >= (1 if is_idle else MAX_PENDING_TERMS):
+            self._pending_terms = 0
             connection.execute("SELECT put_searches_in_order()")
 
-    _gathered = 1  # the list may have entries from before this process started
+    _pending_terms = 1  # the list may have entries from before this process started
 
 
 ACCOUNT_SEARCH = _SearchIndex(
@@ -208,7 +209,7 @@ ACCOUNT_SEARCH = _SearchIndex(
     events=(ImportStaged, SubjectErased),
     columns="stream text NOT NULL PRIMARY KEY, supplier text NOT NULL, external_account_number text NOT NULL,"
     " names text NOT NULL, terms text[] NOT NULL",
-    indexes=("USING gin (terms) WITH (gin_pending_list_limit = 16384)",),  # kB; see `put_in_order`
+    indexes=("USING gin (terms) WITH (gin_pending_list_limit = 16384)",),  # kB; see `maintain`
     project=project,
     reads_payloads=True,
     edition="8: own terms first, in parts of the log; long ones in part; a payload only where it is first;"
@@ -235,7 +236,7 @@ _IN_EVERY_PART: LiteralString = """ARRAY(
             UNION ALL
             SELECT ' ' || part || ' ' || term FROM parts, search, unnest(search.{own}) AS term
         ) AS {terms}"""
-_PLACES: LiteralString = f"""parts AS (
+_PARTS: LiteralString = f"""parts AS (
         SELECT generate_series(1, (SELECT max(position) FROM events) >> {PART_BITS}) AS part
     ),
     places AS MATERIALIZED (
@@ -284,7 +285,7 @@ _EXACT: LiteralString = _FIRST.replace("{name}", "exact").replace("{rank}", "2")
 _PARTIAL: LiteralString = _FIRST.replace("{name}", "partial").replace("{rank}", "3").replace("{which}", _PARTLY)
 SELECT_FOUND: LiteralString = f"""
 WITH {_SEARCH},
-    {_PLACES},
+    {_PARTS},
     {_EXACT},
     {_PARTIAL}
 SELECT * FROM (
@@ -320,7 +321,7 @@ def search_parameters(text: str, suppliers: Sequence[str] | None, after: str, li
     forms = [*{form[:MOST_LETTERS] for form in (whole, folded("".join(text.split())))}]
     parts_of_names = [part for word in words if (part := _as_name(word))]
     own_word = [word for word in words if _is_own(word)][:1] if words != [whole] else []
-    rank, stream = _place(after)
+    rank, stream = _parse_after(after)
     return {
         "suppliers": None if suppliers is None else list(suppliers),
         "number": text.strip().upper(),
@@ -340,14 +341,14 @@ def search_parameters(text: str, suppliers: Sequence[str] | None, after: str, li
 
 def page_of(rows: Sequence[tuple[Any, ...]], limit: int) -> SearchPage:
     """Return the page of rows of SELECT_FOUND, which has one row more than `limit` if another page follows."""
-    accounts = [_found(*row[2:]) for row in rows[:limit]]
+    accounts = [_account_of_row(*row[2:]) for row in rows[:limit]]
     if len(rows) <= limit:
         return SearchPage(accounts, "")
     rank, stream = rows[limit - 1][:2]
     return SearchPage(accounts, base64.urlsafe_b64encode(f"{rank}{stream}".encode()).decode().rstrip("="))
 
 
-async def found_accounts(
+async def search_accounts(
     connection: AsyncConnection[Any],
     text: str,
     suppliers: Sequence[str] | None,
@@ -364,20 +365,20 @@ def _escaped(word: str) -> str:
     return word.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
 
 
-def _place(after: str) -> tuple[int, str]:
+def _parse_after(after: str) -> tuple[int, str]:
     """Parse rank and stream of the last account of the page before. Raises ValueError."""
     if not after:
         return 0, ""
     try:
         text = base64.urlsafe_b64decode(after + "=" * (-len(after) % 4)).decode()
     except ValueError as error:
-        raise ValueError("no page ends there") from error
+        raise ValueError("this is not the start of a page") from error
     if text[:1] not in ("1", "2", "3") or "\0" in text:
-        raise ValueError("no page ends there")
+        raise ValueError("this is not the start of a page")
     return int(text[0]), text[1:]
 
 
-def _found(supplier: str, external: str, status: ImportState, account_number: str | None) -> FoundAccount:
+def _account_of_row(supplier: str, external: str, status: ImportState, account_number: str | None) -> FoundAccount:
     return FoundAccount(
         import_supplier=supplier,
         external_account_number=external,

@@ -82,8 +82,8 @@ async def users_page(
     connection: AsyncConnection[Any], organisation: str, after: str, limit: int, within: Collection[str] | None = None
 ) -> list[UserListed]:
     """Read users after an id, of an organisation or "" for all, whose suppliers are all in `within`."""
-    wanted = {"organisation": organisation, "after": after, "within": None if within is None else list(within)}
-    return await fetch_structs(connection, UserListed, _SELECT_PAGE, **wanted, limit=limit)
+    parameters = {"organisation": organisation, "after": after, "within": None if within is None else list(within)}
+    return await fetch_structs(connection, UserListed, _SELECT_PAGE, **parameters, limit=limit)
 
 
 async def user_listed(connection: AsyncConnection[Any], user_id: str) -> UserListed | None:

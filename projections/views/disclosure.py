@@ -65,8 +65,8 @@ async def newest_disclosures(
     connection: AsyncConnection[Any], suppliers: Collection[str] | None, before: int, limit: int
 ) -> list[Disclosure]:
     """Read disclosures of these suppliers' accounts, or of all, newest first, before a position [0: from the end]."""
-    wanted = {"suppliers": None if suppliers is None else list(suppliers), "before": before, "limit": limit}
-    return await fetch_structs(connection, Disclosure, _SELECT_NEWEST, **wanted)
+    parameters = {"suppliers": None if suppliers is None else list(suppliers), "before": before, "limit": limit}
+    return await fetch_structs(connection, Disclosure, _SELECT_NEWEST, **parameters)
 
 
 async def was_shown(

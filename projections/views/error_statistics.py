@@ -13,7 +13,7 @@ from eventstore.log.rows import fetch_rows, fetch_structs
 from projections.versions.following import Counter
 from projections.versions.reading import Seen
 from schemas.base import MARKET_TIME, code_and_path, problem_name
-from schemas.reading.places import place_of
+from schemas.reading.documented_paths import path_pattern
 from schemas.status import ErrorCount
 
 MAX_ROWS = 10_000
@@ -50,7 +50,7 @@ def failure_name(code: str, problems: Sequence[str]) -> str:
     if not problems:
         return code
     first, attr = code_and_path(problems[0])
-    return problem_name(first, place_of(attr))
+    return problem_name(first, path_pattern(attr))
 
 
 ERROR_STATISTICS = Counter(
@@ -95,12 +95,12 @@ class RefusalCount(CountByDay, frozen=True, kw_only=True):
     number: int
 
     @property
-    def place(self) -> "RefusalPlace":
+    def sort_key(self) -> "RefusalSortKey":
         """Sort key of this row. The next page begins after the last one."""
         return self.number, self.supplier, self.code, self.path
 
 
-RefusalPlace = tuple[int, str, str, str]
+RefusalSortKey = tuple[int, str, str, str]
 """Sort key of the list: number, supplier, code, path."""
 
 SELECT_REFUSALS = b"""
@@ -132,7 +132,7 @@ async def refused_requests(
     today: date,
     *,
     days: int,
-    after: RefusalPlace | None = None,
+    after: RefusalSortKey | None = None,
     limit: int = 50,
 ) -> list[RefusalCount]:
     """Read the codes and paths of refused requests after a sort key, the most frequent first.
@@ -141,16 +141,16 @@ async def refused_requests(
     """
     listed = [today - timedelta(days=back) for back in range(days - 1, -1, -1)]
     names = ("number", "after_supplier", "after_code", "after_path")
-    wanted = {"suppliers": list(suppliers), "first": listed[0], "limit": limit}
-    wanted |= dict(zip(names, after or (None,) * len(names), strict=True))
-    rows = await fetch_rows(connection, _SELECT_REFUSED, **wanted)
+    parameters = {"suppliers": list(suppliers), "first": listed[0], "limit": limit}
+    parameters |= dict(zip(names, after or (None,) * len(names), strict=True))
+    rows = await fetch_rows(connection, _SELECT_REFUSED, **parameters)
     return [
         RefusalCount(
             supplier=supplier,
             code=code,
             path=path,
             number=int(number),
-            days=tuple(dict(zip(named, numbers, strict=True)).get(day, 0) for day in listed),
+            days=tuple(dict(zip(counted_days, numbers, strict=True)).get(day, 0) for day in listed),
         )
-        for supplier, code, path, number, named, numbers in rows
+        for supplier, code, path, number, counted_days, numbers in rows
     ]

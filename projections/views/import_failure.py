@@ -29,7 +29,7 @@ from projections.versions.projection import declared_columns_of
 from projections.versions.reading import Seen
 from projections.views.error_statistics import CountByDay
 from schemas.base import MARKET_TIME, code_and_path
-from schemas.reading.places import place_of
+from schemas.reading.documented_paths import path_pattern
 
 MAX_PROBLEMS = 50
 """Different problems of one failure that are stored. Further ones are dropped."""
@@ -98,7 +98,7 @@ def after_event(failure: _Failed | None, seen: Seen) -> _Failed | None:
     """Return the last failure after an event; None if nothing failed, or the import was cancelled or erased. Pure."""
     match seen.recorded.event:
         case ImportErrored() | DryRunErrored() as event:
-            return _Failed(problem_places(event.code, event.problems), seen.position, seen.recorded.recorded_at)
+            return _Failed(problem_paths(event.code, event.problems), seen.position, seen.recorded.recorded_at)
         case ImportProcessed() | DryRunSucceeded() if failure is not None and failure.fixed_at is None:
             return msgspec.structs.replace(failure, fixed_at=seen.recorded.recorded_at)
         case ImportCancelled() | SubjectErased():
@@ -107,12 +107,14 @@ def after_event(failure: _Failed | None, seen: Seen) -> _Failed | None:
             return failure
 
 
-def problem_places(code: str, problems: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def problem_paths(code: str, problems: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return the different (code, path) of a failure, with [] for items of arrays; without problems its own code."""
     if not problems:
         return ((code, ""),)
-    named = (code_and_path(name) for name in problems)
-    return tuple(sorted({(problem, place_of(attr) if attr else "") for problem, attr in named})[:MAX_PROBLEMS])
+    counted_days = (code_and_path(name) for name in problems)
+    return tuple(
+        sorted({(problem, path_pattern(attr) if attr else "") for problem, attr in counted_days})[:MAX_PROBLEMS]
+    )
 
 
 def _counted(supplier: str, failure: _Failed | None) -> list[tuple[str, str, str, str]]:
@@ -169,12 +171,12 @@ class FailureCount(CountByDay, frozen=True, kw_only=True):
     fixed: int
 
     @property
-    def place(self) -> "FailurePlace":
+    def sort_key(self) -> "FailureSortKey":
         """Sort key of this row. The next page begins after the last one."""
         return self.open, self.fixed, self.supplier, self.code, self.path
 
 
-FailurePlace = tuple[int, int, str, str, str]
+FailureSortKey = tuple[int, int, str, str, str]
 """Sort key of the list: open accounts, fixed accounts, supplier, code, path."""
 
 _SELECT_COUNTS = """
@@ -203,7 +205,7 @@ async def failure_counts(
     *,
     days: int,
     code: str = "",
-    after: FailurePlace | None = None,
+    after: FailureSortKey | None = None,
     limit: int = PAGE,
 ) -> list[FailureCount]:
     """Read the codes and paths of failures after a sort key, those with most open accounts first.
@@ -212,17 +214,17 @@ async def failure_counts(
     """
     listed = [(today - timedelta(days=back)).isoformat() for back in range(days - 1, -1, -1)]
     names = ("open", "fixed", "after_supplier", "after_code", "after_path")
-    wanted = {"suppliers": list(suppliers), "first": listed[0], "code": code, "limit": limit}
-    wanted |= dict(zip(names, after or (None,) * len(names), strict=True))
-    rows = await fetch_rows(connection, _SELECT_COUNTS, **wanted)
+    parameters = {"suppliers": list(suppliers), "first": listed[0], "code": code, "limit": limit}
+    parameters |= dict(zip(names, after or (None,) * len(names), strict=True))
+    rows = await fetch_rows(connection, _SELECT_COUNTS, **parameters)
     return [
         FailureCount(
             supplier=supplier,
             code=code,
             path=path,
-            open=still,
+            open=open_accounts,
             fixed=fixed,
-            days=tuple(dict(zip(named or (), numbers or (), strict=True)).get(day, 0) for day in listed),
+            days=tuple(dict(zip(counted_days or (), numbers or (), strict=True)).get(day, 0) for day in listed),
         )
-        for supplier, code, path, still, fixed, named, numbers in rows
+        for supplier, code, path, open_accounts, fixed, counted_days, numbers in rows
     ]

@@ -41,7 +41,7 @@ from projections.versions.reading import Seen
 from projections.views.error_statistics import failure_name
 from projections.views.import_status import status_of_row
 from schemas.base import code_and_path
-from schemas.reading.places import place_of
+from schemas.reading.documented_paths import path_pattern
 from schemas.run import RunError, RunImport, RunRecord
 
 SPAN_S = 10
@@ -76,7 +76,7 @@ AccountKey = tuple[str, str]
 """Supplier and external account number."""
 RunKey = tuple[str, str]
 """Supplier and name."""
-RunPlace = tuple[int, str]
+RunSortKey = tuple[int, str]
 """Sort key of an account in its run: the position at which it joined, and its external number."""
 
 
@@ -183,8 +183,8 @@ def _add_import(changes: _Changes, seen: Seen) -> None:
             changes.count(run, "error", *code_and_path(failure_name(event.code, event.problems)))
         if is_own and isinstance(event, ImportStaged) and event.warnings:
             changes.count(run, "warned", "")
-            for code, place in {(code, place_of(attr)) for code, attr in map(code_and_path, event.warnings)}:
-                changes.count(run, "warning", code, place)
+            for code, path in {(code, path_pattern(attr)) for code, attr in map(code_and_path, event.warnings)}:
+                changes.count(run, "warning", code, path)
 
 
 def _span(at: datetime) -> str:
@@ -250,15 +250,15 @@ def _statuses(
     connection: Connection[Any], batch: Iterable[Seen], members: Mapping[AccountKey, Collection[str]]
 ) -> dict[tuple[str, int], str]:
     """Read the statuses of accounts that a batch adds to runs, by stream and position of the adding event."""
-    wanted: list[tuple[str, int]] = []
+    parameters: list[tuple[str, int]] = []
     for seen in batch:
         if isinstance(event := seen.recorded.event, AccountsReplayed):
             supplier, run = run_of(seen.stream)
             new = (external for external in event.accounts if run not in members.get((supplier, external), ()))
-            wanted += [(stream_of(supplier, external), seen.position) for external in new]
-    if not wanted:
+            parameters += [(stream_of(supplier, external), seen.position) for external in new]
+    if not parameters:
         return {}
-    rows = rows_of(connection, _SELECT_LAST, *map(list, zip(*wanted, strict=True)))
+    rows = rows_of(connection, _SELECT_LAST, *map(list, zip(*parameters, strict=True)))
     return {
         (stream, upto): STATUS_AFTER_TOPIC.get(topic) or status_after_erasure(has_account)
         for stream, upto, topic, has_account in rows
@@ -361,7 +361,7 @@ class RunState(msgspec.Struct, frozen=True):
     position: int
 
     @property
-    def named(self) -> tuple[str, str]:
+    def key(self) -> tuple[str, str]:
         """Supplier and name."""
         return self.record.import_supplier, self.record.run
 
@@ -382,23 +382,23 @@ async def runs_page(
 ) -> tuple[list[RunState], str]:
     """Read a supplier's runs after the run with this name, in the order of their start.
 
-    Returns the last name of the page as well, "" after the last page.
+    Also returns the name after which the next page begins, "" after the last page.
     """
-    wanted = {"supplier": supplier, "after": after, "limit": limit + 1}
-    states = await _states(connection, _SELECT_RUNS, wanted)
+    parameters = {"supplier": supplier, "after": after, "limit": limit + 1}
+    states = await _states(connection, _SELECT_RUNS, parameters)
     return states[:limit], states[limit - 1].record.run if len(states) > limit else ""
 
 
-async def _states(connection: AsyncConnection[Any], query: LiteralString, wanted: dict[str, Any]) -> list[RunState]:
-    supplier = wanted["supplier"]
+async def _states(connection: AsyncConnection[Any], query: LiteralString, parameters: dict[str, Any]) -> list[RunState]:
+    supplier = parameters["supplier"]
     async with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
-        rows = await (await cursor.execute(query, wanted, prepare=True)).fetchall()
-        named = {"supplier": supplier, "runs": [row[0] for row in rows], "spans": RATE_OVER_S // SPAN_S + 1}
-        counts: dict[str, list[Any]] = {run: [] for run in named["runs"]}
-        for run, *count in await (await cursor.execute(_SELECT_COUNTS, named, prepare=True)).fetchall():
+        rows = await (await cursor.execute(query, parameters, prepare=True)).fetchall()
+        parameters = {"supplier": supplier, "runs": [row[0] for row in rows], "spans": RATE_OVER_S // SPAN_S + 1}
+        counts: dict[str, list[Any]] = {run: [] for run in parameters["runs"]}
+        for run, *count in await (await cursor.execute(_SELECT_COUNTS, parameters, prepare=True)).fetchall():
             counts[run].append(count)
-        ended: dict[str, dict[int, int]] = {run: {} for run in named["runs"]}
-        for run, span, number in await (await cursor.execute(_SELECT_ENDED, named, prepare=True)).fetchall():
+        ended: dict[str, dict[int, int]] = {run: {} for run in parameters["runs"]}
+        for run, span, number in await (await cursor.execute(_SELECT_ENDED, parameters, prepare=True)).fetchall():
             ended[run][span] = number
     return [_state(supplier, row, counts[row[0]], ended[row[0]]) for row in rows]
 
@@ -475,16 +475,23 @@ _MAX_CANDIDATES = 10 * PAGE
 
 
 async def run_imports(
-    connection: AsyncConnection[Any], after: RunPlace, *, supplier: str, run: str, status: str | None
-) -> tuple[list[RunImport], RunPlace | None]:
+    connection: AsyncConnection[Any], after: RunSortKey, *, supplier: str, run: str, status: str | None
+) -> tuple[list[RunImport], RunSortKey | None]:
     """Read the next imports of a run in the order of sending, and the sort key of the last; None at the end."""
-    wanted = {"supplier": supplier, "run": run, "status": status, "after": after[0], "last": after[1], "limit": PAGE}
-    wanted["candidates"] = PAGE if status is None else _MAX_CANDIDATES
-    rows = await fetch_rows(connection, _SELECT_IMPORTS, **wanted)
+    parameters = {
+        "supplier": supplier,
+        "run": run,
+        "status": status,
+        "after": after[0],
+        "last": after[1],
+        "limit": PAGE,
+    }
+    parameters["candidates"] = PAGE if status is None else _MAX_CANDIDATES
+    rows = await fetch_rows(connection, _SELECT_IMPORTS, **parameters)
     imports = [_run_import(*row[1:]) for row in rows]
     if len(rows) == PAGE:
         return imports, (rows[-1][0], rows[-1][1])
-    last = await fetch_rows(connection, _SELECT_LAST_CANDIDATE, **wanted)
+    last = await fetch_rows(connection, _SELECT_LAST_CANDIDATE, **parameters)
     return imports, (last[0][0], last[0][1]) if last else None
 
 
@@ -503,27 +510,27 @@ LIMIT %(limit)s
 
 
 def run_accounts(
-    connection: Connection[Any], supplier: str, run: str, after: RunPlace, limit: int
-) -> tuple[int, list[tuple[str, str]], RunPlace | None]:
+    connection: Connection[Any], supplier: str, run: str, after: RunSortKey, limit: int
+) -> tuple[int, list[tuple[str, str]], RunSortKey | None]:
     """Read the next accounts of a run.
 
     Returns their number, (account number, external number) of those that exist, and the sort key of the last, None
     at the end.
     """
-    wanted = {"supplier": supplier, "run": run, "after": after[0], "last": after[1], "limit": limit}
-    rows = rows_of(connection, _SELECT_ACCOUNTS, **wanted)
+    parameters = {"supplier": supplier, "run": run, "after": after[0], "last": after[1], "limit": limit}
+    rows = rows_of(connection, _SELECT_ACCOUNTS, **parameters)
     accounts = [(number, external) for _, external, number in rows if number is not None]
     return len(rows), accounts, (rows[-1][0], rows[-1][1]) if len(rows) == limit else None
 
 
-_IS_UP = f"""
+_IS_CAUGHT_UP = f"""
 SELECT position >= ({SELECT_HEAD})
 FROM projection_versions
 WHERE name = 'import_run' AND state = 'live'
 """  # noqa: S608 - a constant of ours
 
 
-async def is_up(connection: AsyncConnection[Any]) -> bool:
+async def is_caught_up(connection: AsyncConnection[Any]) -> bool:
     """Return whether the runs include all events of the log."""
-    row = await (await connection.execute(_IS_UP, prepare=True)).fetchone()
+    row = await (await connection.execute(_IS_CAUGHT_UP, prepare=True)).fetchone()
     return row is not None and bool(row[0])

@@ -185,7 +185,7 @@ async def import_statuses(
     return {(supplier, external): status_of_row(*row) for supplier, external, *row in await cursor.fetchall()}
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class ImportFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Filter and page of a list of a supplier's imports: status, code of the failure, position and limit."""
 
     status: str | None = None
@@ -203,28 +203,28 @@ class ImportPage(msgspec.Struct, frozen=True):
     next_after: int | None
 
 
-async def imports_page(connection: AsyncConnection[Any], supplier: str, wanted: Wanted) -> ImportPage:
+async def imports_page(connection: AsyncConnection[Any], supplier: str, filters: ImportFilter) -> ImportPage:
     """Read a page of a supplier's imports. Its cost does not grow with their number."""
-    conditions: LiteralString = STATUS_CONDITIONS[wanted.status] if wanted.status is not None else ""
+    conditions: LiteralString = STATUS_CONDITIONS[filters.status] if filters.status is not None else ""
     matches: LiteralString = "true"
-    most = wanted.limit + 1
-    if wanted.code is not None and wanted.is_problem:
+    most = filters.limit + 1
+    if filters.code is not None and filters.is_problem:
         conditions += " AND error_code IS NOT NULL"
         most, matches = _MAX_CANDIDATES, _HAS_PROBLEM
-    elif wanted.code is not None:
+    elif filters.code is not None:
         conditions += " AND error_code = %(code)s"
     candidates = _candidates(conditions)
     parameters = {
         "supplier": supplier,
-        "code": wanted.code,
-        "after": wanted.after,
-        "limit": wanted.limit + 1,
+        "code": filters.code,
+        "after": filters.after,
+        "limit": filters.limit + 1,
         "candidates": most,
     }
     rows = await (await connection.execute(_select_page(candidates, matches), parameters)).fetchall()
-    listed, next_after = [_listed(*row[:-1]) for row in rows[: wanted.limit]], None
-    if len(rows) > wanted.limit:
-        next_after = rows[wanted.limit - 1][-1]
+    listed, next_after = [_listed(*row[:-1]) for row in rows[: filters.limit]], None
+    if len(rows) > filters.limit:
+        next_after = rows[filters.limit - 1][-1]
     elif most == _MAX_CANDIDATES:
         last = f"SELECT created_position FROM ({candidates}) AS s ORDER BY created_position DESC LIMIT 1"  # noqa: S608
         count = f"SELECT count(*), ({last}) FROM ({candidates}) AS s"  # noqa: S608 - constants
@@ -289,14 +289,14 @@ async def import_list(
 
     They are in order of creation. A page examines a limited number of imports, so it may be empty before the end.
     """
-    wanted = {"supplier": supplier, "states": list(states), "after": after, "limit": _LIST_PAGE}
-    wanted["candidates"] = _MAX_CANDIDATES
-    rows = await fetch_rows(connection, _SELECT_LIST, **wanted)
+    parameters = {"supplier": supplier, "states": list(states), "after": after, "limit": _LIST_PAGE}
+    parameters["candidates"] = _MAX_CANDIDATES
+    rows = await fetch_rows(connection, _SELECT_LIST, **parameters)
     items = [
         ImportListItem(external_account_number=external, service_account_number=number, account_created_at=at)
         for external, number, at, _ in rows
     ]
     if len(rows) == _LIST_PAGE:
         return items, rows[-1][3]
-    last = await fetch_rows(connection, _SELECT_LAST_CANDIDATE, **wanted)
+    last = await fetch_rows(connection, _SELECT_LAST_CANDIDATE, **parameters)
     return items, last[0][0] if last else None

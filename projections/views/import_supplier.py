@@ -21,7 +21,7 @@ from eventstore.aggregates.supplier import (
 from eventstore.events import Recorded
 from eventstore.log.rows import fetch_struct, fetch_structs
 from eventstore.operations.rights import Rights
-from market.judging import Terms
+from market.submission_check import Terms
 from projections.versions.view import Values, View
 
 
@@ -111,8 +111,8 @@ async def suppliers_page(
     connection: AsyncConnection[Any], suppliers: Collection[str] | None, after: str, limit: int
 ) -> list[SupplierListed]:
     """Read these suppliers, or all for None, after a code."""
-    wanted = {"suppliers": None if suppliers is None else list(suppliers), "after": after, "limit": limit}
-    return await fetch_structs(connection, SupplierListed, _SELECT_PAGE, **wanted)
+    parameters = {"suppliers": None if suppliers is None else list(suppliers), "after": after, "limit": limit}
+    return await fetch_structs(connection, SupplierListed, _SELECT_PAGE, **parameters)
 
 
 async def supplier_listed(connection: AsyncConnection[Any], code: str) -> SupplierListed | None:

@@ -36,7 +36,7 @@ class OwnerTask(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str
 
     @property
-    def place(self) -> "TaskPlace":
+    def sort_key(self) -> "TaskSortKey":
         """Sort key of this task. The next page begins after the last one."""
         return self.requested_at, self.task_id
 
@@ -45,7 +45,7 @@ class OwnerTask(msgspec.Struct, frozen=True, kw_only=True):
         return self.status in ("REQUESTED", "RUNNING")
 
 
-TaskPlace = tuple[datetime, str]
+TaskSortKey = tuple[datetime, str]
 """Sort key of lists of tasks: time of request, and id."""
 
 
@@ -125,13 +125,13 @@ async def owner_tasks_page(
     connection: AsyncConnection[Any],
     suppliers: Collection[str] | None,
     *,
-    after: TaskPlace | None = None,
+    after: TaskSortKey | None = None,
     limit: int,
 ) -> list[OwnerTask]:
     """Read tasks after a sort key, the newest first: all, or those about imports of these suppliers."""
     at, task_id = after or (None, "")
-    among = None if suppliers is None else list(suppliers)
-    return await fetch_structs(connection, _task, _SELECT_PAGE, suppliers=among, at=at, after=task_id, limit=limit)
+    codes = None if suppliers is None else list(suppliers)
+    return await fetch_structs(connection, _task, _SELECT_PAGE, suppliers=codes, at=at, after=task_id, limit=limit)
 
 
 async def open_owner_tasks(connection: AsyncConnection[Any], limit: int) -> list[OwnerTask]:

@@ -40,8 +40,8 @@ ON CONFLICT DO NOTHING"""  # noqa: S608 - constants
 """Inserts only into a table of this code's definition. A table of another release follows the log only."""
 
 
-def noted_of(body: bytes, account: Account) -> tuple[str, ...] | None:
-    """Return the account's search terms for `Payload.noted`: names, own terms, other terms. Pure.
+def view_values_of(body: bytes, account: Account) -> tuple[str, ...] | None:
+    """Return the account's search terms for `Payload.view_values`: names, terms of this account only, other terms.
 
     Returns None for a large body, very many terms, or very long names.
     """
@@ -78,9 +78,9 @@ class SearchAtOnce:
 
     def project(self, recorded: Recorded, position: int, payload: Payload | None = None) -> tuple[Any, ...] | None:
         """Return the row of a stream's first event whose payload has search terms. Pure."""
-        if recorded.version != 1 or payload is None or payload.noted is None:
+        if recorded.version != 1 or payload is None or payload.view_values is None:
             return None
-        return recorded.stream, *identity_of(recorded.stream), *payload.noted, position
+        return recorded.stream, *identity_of(recorded.stream), *payload.view_values, position
 
     def arrays(self, rows: Sequence[tuple[Any, ...]]) -> dict[str, Written]:
         return arrays_of(self._arrays, rows)

@@ -134,14 +134,14 @@ async def throughput(
     """Read the bars of the last hour, day or week of these suppliers together."""
     grid = _GRIDS[period]
     last = _floor(at, int(grid.bar.total_seconds()))
-    wanted = {
+    parameters = {
         "suppliers": list(suppliers),
         "span": grid.span,
         "bar": grid.bar,
         "first": last - grid.bar * (grid.bars - 1),
         "end": last + grid.bar,
     }
-    rows = await fetch_rows(connection, _SELECT, **wanted)
+    rows = await fetch_rows(connection, _SELECT, **parameters)
     return bars_of(rows, period, at)
 
 
@@ -154,8 +154,8 @@ async def late_counts(
 ) -> dict[str, dict[str, int]]:
     """Read the numbers of the last five whole minutes, by supplier and kind."""
     upto = _floor(at, 60)
-    wanted = (list(suppliers), upto - timedelta(minutes=RATE_MINUTES), upto)
+    parameters = (list(suppliers), upto - timedelta(minutes=RATE_MINUTES), upto)
     counts: dict[str, dict[str, int]] = {}
-    for supplier, kind, number in await fetch_rows(connection, _SELECT_LATE, *wanted):
+    for supplier, kind, number in await fetch_rows(connection, _SELECT_LATE, *parameters):
         counts.setdefault(supplier, {})[kind] = number
     return counts

@@ -2,7 +2,7 @@
 
 A shape gives an absent field its default, which looks like a sent value. The shapes of this module use special objects
 as defaults, which are empty as well. Written without these defaults, a value has exactly the names that were sent.
-The check of a submission (`market.judging`) reads bodies as these shapes; processing reads the original shapes.
+The check of a submission (`market.submission_check`) reads bodies as these shapes. Processing reads the original ones.
 """
 
 import hashlib
@@ -15,10 +15,10 @@ import msgspec
 from msgspec import NODEFAULT, UNSET, UnsetType
 
 from schemas.base import Wire
-from schemas.reading.decimals import Field, decimals_hold, derived, retyped, with_unchecked_decimals
+from schemas.reading.decimals import Field, are_decimals_valid, derived, retyped, with_unchecked_decimals
 from schemas.reading.nesting import is_read_shallow
 from schemas.reading.shape import LARGE_BYTES, Shape, exact_number
-from system.steps import Steps, to_the_end
+from system.steps import Steps, finish_steps
 
 T = TypeVar("T")
 
@@ -58,19 +58,22 @@ def _sent(hint: Any) -> Any:
 
 
 class SentShape(Generic[T]):
-    """Reader of bodies that keeps exactly what was sent. It returns None for a body of which reading loses a part."""
+    """Fast reader of bodies, which keeps exactly what was sent.
+
+    It returns None for bodies of which it would lose a part. `Shape.examine` reads those.
+    """
 
     def __init__(self, wire_type: type[T]) -> None:
         self.shape: Shape[T] = Shape(as_sent(wire_type))  # type: ignore[arg-type]
         unchecked: type[T] = with_unchecked_decimals(self.shape.wire_type)  # type: ignore[arg-type]
         self._decode: Callable[[bytes], T] = msgspec.json.Decoder(unchecked, float_hook=exact_number).decode
 
-    def at_once(self, body: bytes) -> T | None:
-        """Return the value that `at_once_in_steps` returns, without a digest."""
-        read = to_the_end(self.at_once_in_steps(body))
+    def decode(self, body: bytes) -> T | None:
+        """Return the value that `decode_in_steps` returns, without a digest."""
+        read = finish_steps(self.decode_in_steps(body))
         return read[0] if read is not None else None
 
-    def at_once_in_steps(self, body: bytes, *, with_digest: bool = False) -> Steps[tuple[T, bytes] | None]:
+    def decode_in_steps(self, body: bytes, *, with_digest: bool = False) -> Steps[tuple[T, bytes] | None]:
         """Return the value of the body and the SHA-256 of its canonical form (b"" if not `with_digest`).
 
         None if the body does not fit, or if it must be read by `Shape.examine`.
@@ -86,7 +89,7 @@ class SentShape(Generic[T]):
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
         yield
-        if not (is_read_shallow(sent, self.shape.wire_type) and decimals_hold(sent, self.shape.wire_type)):
+        if not (is_read_shallow(sent, self.shape.wire_type) and are_decimals_valid(sent, self.shape.wire_type)):
             return None
         yield
         written = _canonical.encode(sent)

@@ -27,7 +27,7 @@ _LINES = re.compile(r"(?:(?:-?+[0-9]{1,18}+(?:\.[0-9]{1,10}+)?+)?+\n)*+\Z")
 def with_unchecked_decimals(wire_type: type[T]) -> type[T]:
     """Return a subclass of `wire_type` in which a decimal text is any text that is not empty, its inner shapes as well.
 
-    Pass a value that was read as this type to `decimals_hold`.
+    Pass a value that was read as this type to `are_decimals_valid`.
     """
     omits: bool = wire_type.__struct_config__.omit_defaults  # type: ignore[attr-defined]
     return derived(wire_type, lambda field: (field.name, retyped(field.type, _unchecked), field.default), omits=omits)
@@ -68,7 +68,7 @@ def retyped(hint: Any, change: Callable[[Any], Any]) -> Any:
     return hint
 
 
-def decimals_hold(value: Any, wire_type: type) -> bool:
+def are_decimals_valid(value: Any, wire_type: type) -> bool:
     """Return whether every decimal text in a value of this shape has the form of a decimal. Empty texts are absent."""
     texts = [*_gathering(wire_type)(value), ""]  # the last line ends, too
     lines = "\n".join(texts)
@@ -92,17 +92,17 @@ def _reading(node: inspect.StructType, depth: int) -> Iterator[str]:
     if own := "".join(f"{here}.{field.name} or '', " for field in node.fields if any(map(_is_decimal, _kinds(field)))):
         yield f"{indent}texts += ({own})"
     for field in node.fields:
-        place = f"{here}.{field.name}"
+        expression = f"{here}.{field.name}"
         for kind in _kinds(field):
             match kind:
                 case inspect.VarTupleType(item_type=item) if _is_decimal(item):
-                    yield f"{indent}texts += {place}"
+                    yield f"{indent}texts += {expression}"
                 case inspect.StructType() if below := list(_reading(kind, depth + 1)):
-                    yield from (f"{indent}if {inner} := {place}:", *below)
+                    yield from (f"{indent}if {inner} := {expression}:", *below)
                 case inspect.VarTupleType(item_type=inspect.StructType() as item) if below := list(
                     _reading(item, depth + 1)
                 ):
-                    yield from (f"{indent}for {inner} in {place}:", *below)
+                    yield from (f"{indent}for {inner} in {expression}:", *below)
                 case _:
                     pass
 

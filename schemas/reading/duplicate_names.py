@@ -14,13 +14,13 @@ from schemas.reading.work import MAX_SCAN_S, Work
 from schemas.sentence import Sentence
 
 REPEATED_FIELD = "repeated_field"
-MAX_REMEMBERED = 250_000
+MAX_NAMES_IN_MEMORY = 250_000
 """Names that a scan holds in memory. Beyond this number it finds no further ones."""
 
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"(\s*+:)?|[{}\[\],]', re.DOTALL)
 _BRACKET = re.compile(rb"[{}\[\]]")
 _PIECE_BYTES = 65_536
-_WORK_EVERY = 4_096
+_TOKENS_PER_CHECK = 4_096
 """Tokens between two checks of the time limit."""
 
 _encoder = msgspec.json.Encoder()
@@ -48,7 +48,7 @@ def repeated_names(body: bytes, depth: float = MAX_DEPTH) -> list[Problem]:
     return _Scan(body, depth=depth).problems()
 
 
-def names_at_fault(body: bytes, documented: frozenset[str]) -> list[Problem]:
+def name_errors(body: bytes, documented: frozenset[str]) -> list[Problem]:
     """Return repeated names, and undocumented names of the root object, of a body that is too large to read."""
     return _Scan(body, documented).problems()
 
@@ -96,14 +96,14 @@ class _Scan:
         self._body = body
         self._documented = documented
         self._depth = depth
-        self._found = ProblemList()
+        self._listed = ProblemList()
         self._open: list[_Container] = []
-        self._remembered = 0
+        self._names_in_memory = 0
 
     def problems(self) -> list[Problem]:
         work = Work(MAX_SCAN_S)
         for number, token in enumerate(_TOKEN.finditer(self._body)):
-            if number % _WORK_EVERY == 0 and work.is_over():
+            if number % _TOKENS_PER_CHECK == 0 and work.is_over():
                 break
             start = self._body[token.start()]
             if start == 0x22:  # "
@@ -117,8 +117,8 @@ class _Scan:
                     raise RecursionError
             elif self._open:
                 closed = self._open.pop()
-                self._remembered -= len(closed.names or ())
-        return self._found.problems()
+                self._names_in_memory -= len(closed.names or ())
+        return self._listed.problems()
 
     def _name(self, token: re.Match[bytes]) -> None:
         inside = self._open[-1]
@@ -130,9 +130,9 @@ class _Scan:
             if name not in inside.repeated:
                 inside.repeated.add(name)
                 self._note(REPEATED_FIELD, shape_errors.REPEATED)
-        elif self._remembered < MAX_REMEMBERED:
+        elif self._names_in_memory < MAX_NAMES_IN_MEMORY:
             inside.names.add(name)
-            self._remembered += 1
+            self._names_in_memory += 1
         if self._documented is not None and len(self._open) == 1 and name not in self._documented:
             self._note(UNKNOWN_FIELD, shape_errors.UNDOCUMENTED)
 
@@ -141,8 +141,8 @@ class _Scan:
             self._open[-1].step = str(int(self._open[-1].step) + 1)
 
     def _note(self, code: str, detail: Sentence) -> None:
-        capacity = self._found.capacity(code)
+        capacity = self._listed.capacity(code)
         if capacity.is_full:
             capacity.left_out += 1
         else:  # the path of a problem that is not listed is not made: that would take most of the time
-            self._found.note(attr_of([container.step for container in self._open]), code, detail)
+            self._listed.note(attr_of([container.step for container in self._open]), code, detail)

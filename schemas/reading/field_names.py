@@ -14,26 +14,26 @@ FIELD = Sentence("This field ", "Dieses Feld ")
 _BODY = Sentence("The body", "Der Inhalt")
 _ENTRY = Sentence("entry", "Eintrag")
 _ACRONYMS = "BDEW EDIFACT EEG EIC GraphQL IBAN ID JVP kWh kWhK MaLo MeLo OBIS SLP SMGW TLP TUM"
-_SPELLINGS = {word.lower(): word for word in _ACRONYMS.split()}
+_SPELLINGS = {name.lower(): name for name in _ACRONYMS.split()}
 _TERM = re.compile(r"\(([^(),;:]+)[^()]*\)")
 _NUMBER = re.compile(r"(?<=[a-z])(?=[0-9]+\b)")
 
 
-def named(says: Sentence, wire_type: type, path: Sequence[str]) -> Sentence:
+def named(sentence: Sentence, wire_type: type, path: Sequence[str]) -> Sentence:
     """Return the sentence with the name of the field at a path. It stays as it is for undocumented fields."""
-    if not says.startswith(FIELD):
-        return says
-    words = list(_words(_type_info(wire_type), path))
-    if None in words:
-        return says
+    if not sentence.startswith(FIELD):
+        return sentence
+    names = list(_field_names(_type_info(wire_type), path))
+    if None in names:
+        return sentence
     english, german = str(_BODY), _BODY.german
-    if last := [word for word in words if word is not None][-2:]:
-        english, german = " → ".join(last), "Das Feld " + " → ".join(word.german for word in last)
-    rest, german_rest = says.removeprefix(FIELD), says.german.removeprefix(FIELD.german)
+    if last := [name for name in names if name is not None][-2:]:
+        english, german = " → ".join(last), "Das Feld " + " → ".join(name.german for name in last)
+    rest, german_rest = sentence.removeprefix(FIELD), sentence.german.removeprefix(FIELD.german)
     return Sentence(f"{english[0].upper()}{english[1:]} {rest}", f"{german} {german_rest}")
 
 
-def _words(node: inspect.Type, path: Sequence[str]) -> Iterator[Sentence | None]:
+def _field_names(node: inspect.Type, path: Sequence[str]) -> Iterator[Sentence | None]:
     """Yield the name of each field on a path, also of an entry at its end; None for an undocumented field."""
     for index, step in enumerate(path):
         while isinstance(node, inspect.UnionType):
@@ -43,8 +43,8 @@ def _words(node: inspect.Type, path: Sequence[str]) -> Iterator[Sentence | None]
             if index == len(path) - 1:
                 yield _ENTRY
         elif isinstance(node, inspect.StructType) and step in (fields := _fields(node.cls)):
-            word, node = fields[step]
-            yield word
+            name, node = fields[step]
+            yield name
         else:
             yield None
             return
@@ -63,12 +63,12 @@ def _fields(struct: type) -> dict[str, tuple[Sentence, inspect.Type]]:
     except OSError:  # the source of the class is not here
         descriptions = {}
     return {
-        field.encode_name: (_word(field.encode_name, descriptions.get(field.name, "")), field.type)
+        field.encode_name: (_field_name(field.encode_name, descriptions.get(field.name, "")), field.type)
         for field in node.fields
     }
 
 
-def _word(name: str, description: str) -> Sentence:
+def _field_name(name: str, description: str) -> Sentence:
     parts = _NUMBER.sub("_", name).split("_")
     english = " ".join(_SPELLINGS.get(part, part) for part in parts)
     number = f" {parts[-1]}" if parts[-1].isdigit() else ""

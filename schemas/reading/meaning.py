@@ -12,19 +12,19 @@ from schemas.base import DECIMAL_PATTERN, Wire, instant
 
 def meaning(value: Wire) -> dict[str, Any]:
     """Return the fields by name, as values that are equal if they mean the same. Absent and null fields are None."""
-    return {field.name: _meant(getattr(value, field.name), field.type) for field in _fields(type(value))}
+    return {field.name: _comparable(getattr(value, field.name), field.type) for field in _fields(type(value))}
 
 
-def _meant(value: Any, node: inspect.Type) -> Any:
+def _comparable(value: Any, node: inspect.Type) -> Any:
     if value is None or value is UNSET:
         return None
     match node:
         case inspect.UnionType(types=types):
-            return _meant(value, next(member for member in types if not isinstance(member, inspect.NoneType)))
+            return _comparable(value, next(member for member in types if not isinstance(member, inspect.NoneType)))
         case inspect.StructType():
             return meaning(value)
         case inspect.VarTupleType(item_type=item):
-            return [_meant(one, item) for one in value]
+            return [_comparable(element, item) for element in value]
         case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
             return Decimal(value) if value else None
         case inspect.DateTimeType():

@@ -37,9 +37,9 @@ def is_read_shallow(value: Any, wire_type: type, levels: int = MAX_DEPTH) -> boo
     return _are_shallow(value, holders_of(wire_type, (inspect.AnyType, inspect.DictType)), levels - 1)
 
 
-def _are_shallow(value: Any, places: tuple["Holder", ...], levels: int) -> bool:
+def _are_shallow(value: Any, holders: tuple["Holder", ...], levels: int) -> bool:
     """Return True if the values at these places have at most this many levels."""
-    for name, many, below in places:
+    for name, many, below in holders:
         inner = getattr(value, name)
         for item in (inner or ()) if many else (inner,):
             if below:
@@ -64,10 +64,10 @@ def holders_of(wire_type: type, kinds: tuple[type[inspect.Type], ...]) -> tuple[
     """Return the fields of a shape that hold values of these types."""
     node = inspect.type_info(wire_type)
     assert isinstance(node, inspect.StructType)
-    return tuple(place for field in node.fields for place in _places(field.type, field.name, kinds))
+    return tuple(holder for field in node.fields for holder in _holders(field.type, field.name, kinds))
 
 
-def _places(
+def _holders(
     node: inspect.Type, name: str, kinds: tuple[type[inspect.Type], ...], *, many: bool = False
 ) -> Iterator[Holder]:
     match node:
@@ -75,9 +75,9 @@ def _places(
             yield Holder(name, many, ())
         case inspect.UnionType(types=types):
             for member in types:
-                yield from _places(member, name, kinds)
+                yield from _holders(member, name, kinds)
         case inspect.VarTupleType(item_type=item):
-            yield from _places(item, name, kinds, many=True)
+            yield from _holders(item, name, kinds, many=True)
         case inspect.StructType(cls=cls):
             if below := holders_of(cls, kinds):
                 yield Holder(name, many, below)

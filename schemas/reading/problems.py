@@ -42,12 +42,12 @@ class ProblemList:
 
     def __init__(self) -> None:
         self._listed: list[Problem] = []
-        self._fields = _Capacity()
-        self._others = _Capacity()
+        self._field_capacity = _Capacity()
+        self._other_capacity = _Capacity()
 
     def capacity(self, code: str) -> "_Capacity":
         """Return the free entries for problems with this code."""
-        return self._fields if code == UNKNOWN_FIELD else self._others
+        return self._field_capacity if code == UNKNOWN_FIELD else self._other_capacity
 
     def note(self, attr: str, code: str, detail: str) -> None:
         """List a problem, or count it if the list is full."""
@@ -56,14 +56,14 @@ class ProblemList:
             capacity.left_out += 1
         else:
             problem = Problem(attr, code, detail)
-            capacity.take(_size(problem))
+            capacity.add(_size(problem))
             self._listed.append(problem)
 
     def problems(self) -> list[Problem]:
         """Return the listed problems, with a `LeftOut` at the end if some are not listed."""
-        if number := self._fields.left_out:
-            self._listed.append(UnknownLeftOut("non_field_errors", ERRORS_TRUNCATED, _says(number), number))
-        if number := self._others.left_out:
+        if number := self._field_capacity.left_out:
+            self._listed.append(UnknownLeftOut("non_field_errors", ERRORS_TRUNCATED, _omitted_sentence(number), number))
+        if number := self._other_capacity.left_out:
             self._listed.append(left_out(number))
         return self._listed
 
@@ -71,34 +71,34 @@ class ProblemList:
 class _Capacity:
     """Free entries of a list for one kind of problems, and the number that was left out."""
 
-    def __init__(self, most: int = MAX_PROBLEMS) -> None:
+    def __init__(self, max_entries: int = MAX_PROBLEMS) -> None:
         self.left_out = 0
-        self._most = most
+        self._max_entries = max_entries
         self._entries = 0
         self._bytes = 0
 
     @property
     def is_full(self) -> bool:
-        return self._entries >= self._most or self._bytes >= MAX_PROBLEM_BYTES
+        return self._entries >= self._max_entries or self._bytes >= MAX_PROBLEM_BYTES
 
-    def take(self, size: int) -> None:
+    def add(self, size: int) -> None:
         self._entries += 1
         self._bytes += size
 
 
-def bounded(problems: Iterable[Problem], most: int = MAX_PROBLEMS) -> list[Problem]:
-    """Return at most `most` problems for an answer. The last one is a `LeftOut` if some are not listed."""
+def bounded(problems: Iterable[Problem], max_entries: int = MAX_PROBLEMS) -> list[Problem]:
+    """Return at most `max_entries` problems for an answer. The last one is a `LeftOut` if some are not listed."""
     listed: list[Problem] = []
-    capacity, more = _Capacity(most), 0
+    capacity, more = _Capacity(max_entries), 0
     for problem in problems:
         if isinstance(problem, LeftOut):
             more += problem.left_out
         elif capacity.is_full:
             more += 1
         else:
-            capacity.take(_size(problem))
+            capacity.add(_size(problem))
             listed.append(problem)
-    if more and len(listed) == most:
+    if more and len(listed) == max_entries:
         listed.pop()
         more += 1
     return [*listed, left_out(more)] if more else listed
@@ -111,21 +111,21 @@ def is_truncated(problems: Sequence[Problem]) -> bool:
 
 def attr_of(path: Sequence[str]) -> str:
     """Return the dotted path of a problem, with long names cut; "non_field_errors" for the whole body."""
-    attr = ".".join([step if len(step) <= MAX_STEP else cut(step, MAX_STEP) for step in path])
-    return cut(attr, MAX_PATH) or "non_field_errors"
+    attr = ".".join([step if len(step) <= MAX_STEP else truncated(step, MAX_STEP) for step in path])
+    return truncated(attr, MAX_PATH) or "non_field_errors"
 
 
-def cut(text: str, characters: int) -> str:
+def truncated(text: str, characters: int) -> str:
     """Return the text, or its beginning and an ellipsis if it is longer."""
     return text if len(text) <= characters else f"{text[: characters - 1]}…"
 
 
 def left_out(number: int) -> LeftOut:
     """Return the entry for problems that are not listed."""
-    return LeftOut("non_field_errors", ERRORS_TRUNCATED, _says(number), number)
+    return LeftOut("non_field_errors", ERRORS_TRUNCATED, _omitted_sentence(number), number)
 
 
-def _says(number: int) -> Sentence:
+def _omitted_sentence(number: int) -> Sentence:
     if number == 1:
         return Sentence("1 further problem is not listed.", "1 weiterer Fehler ist nicht aufgeführt.")
     return Sentence(f"{number} further problems are not listed.", f"{number} weitere Fehler sind nicht aufgeführt.")

@@ -21,11 +21,11 @@ from msgspec import inspect
 
 from schemas.base import DECIMAL_PATTERN, DOT_SEGMENTS, MARKET_TIME, Problem, instant
 from schemas.reading import shape_errors
-from schemas.reading.duplicate_names import has_larger_object, names_at_fault, repeated_names, repeats_names
+from schemas.reading.duplicate_names import has_larger_object, name_errors, repeated_names, repeats_names
 from schemas.reading.field_names import named
 from schemas.reading.nesting import Holder, holders_of, is_read_shallow, is_shallow
 from schemas.reading.problems import MAX_STEP, UNKNOWN_FIELD, ProblemList, attr_of
-from schemas.reading.work import ASKED, STORED, Bounds, TooMuchWork, Work
+from schemas.reading.work import REQUEST_BOUNDS, STORED_BOUNDS, Bounds, TooMuchWork, Work
 from schemas.sentence import Sentence
 
 MAX_HINTS = 20
@@ -62,8 +62,8 @@ def number_texts(value: dict[str, Any], wire_type: type) -> Iterator[str]:
     return _texts_at(value, holders_of(wire_type, (inspect.DecimalType,)))
 
 
-def _texts_at(value: dict[str, Any], places: tuple[Holder, ...]) -> Iterator[str]:
-    for name, many, below in places:
+def _texts_at(value: dict[str, Any], holders: tuple[Holder, ...]) -> Iterator[str]:
+    for name, many, below in holders:
         inner = value.get(name)
         for item in inner or () if many else (inner,):
             if type(item) is str:
@@ -90,13 +90,13 @@ class Shape(Generic[T]):
         self.wire_type = wire_type
         msgspec.json.Decoder(wire_type)
 
-    def examine(self, body: bytes, bounds: Bounds = ASKED) -> tuple[T, Sequence[Problem]]:
+    def examine(self, body: bytes, bounds: Bounds = REQUEST_BOUNDS) -> tuple[T, Sequence[Problem]]:
         """Return the body, with stand-ins for values that do not fit, and its shape errors.
 
         Raises NotJson, TooMuchWork.
         """
-        if detail := _excess(body, bounds):
-            return self._names_at_fault(body, detail)
+        if detail := _exceeded_limit(body, bounds):
+            return self._name_errors(body, detail)
         try:
             value = _untyped.decode(body) if len(body) <= LARGE_BYTES else _read(body, bounds)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -111,21 +111,21 @@ class Shape(Generic[T]):
                 if not is_read_shallow(typed, self.wire_type, bounds.depth):
                     raise NotJson(shape_errors.DEEP_BODY)
                 # Bodies from the log were accepted with any spelling of numbers.
-                if bounds is STORED or all(map(_NUMBER.match, number_texts(value, self.wire_type))):
+                if bounds is STORED_BOUNDS or all(map(_NUMBER.match, number_texts(value, self.wire_type))):
                     return typed, ()
         if not is_shallow(value, bounds.depth):
             raise NotJson(shape_errors.DEEP_BODY)
         repeated: Sequence[Problem] = ()
         if repeats:
             try:
-                repeated = repeated_names(body, math.inf if bounds is STORED else bounds.depth)
+                repeated = repeated_names(body, math.inf if bounds is STORED_BOUNDS else bounds.depth)
             except RecursionError:
                 raise NotJson(shape_errors.DEEP_BODY) from None
-            if not repeated and bounds is not STORED:
+            if not repeated and bounds is not STORED_BOUNDS:
                 raise TooMuchWork  # a value is lost, and its name was not found in time
         return self.fit(value, repeated, bounds)
 
-    def _names_at_fault(self, body: bytes, detail: Sentence) -> tuple[T, Sequence[Problem]]:
+    def _name_errors(self, body: bytes, detail: Sentence) -> tuple[T, Sequence[Problem]]:
         """Return the shape errors in names of a body that is too large to read. Raises NotJson, TooMuchWork.
 
         `detail` names the limit that the body exceeds.
@@ -134,21 +134,23 @@ class Shape(Generic[T]):
         node = inspect.type_info(self.wire_type)
         if isinstance(node, inspect.StructType):
             documented = frozenset(field.encode_name for field in node.fields)
-            if problems := names_at_fault(body, documented):
-                whole = Problem("non_field_errors", "max_length", detail)
-                return msgspec.convert(_stand_in(node), self.wire_type), [whole, *map(self._named, problems)]
+            if problems := name_errors(body, documented):
+                body_problem = Problem("non_field_errors", "max_length", detail)
+                return msgspec.convert(_placeholder(node), self.wire_type), [body_problem, *map(self._named, problems)]
         raise TooMuchWork(detail)
 
     def stored(self, body: bytes) -> T:
         """Read a body from the log, without limits. Raises NotJson."""
-        return self.examine(body, STORED)[0]
+        return self.examine(body, STORED_BOUNDS)[0]
 
-    def fit(self, value: Any, besides: Sequence[Problem] = (), bounds: Bounds = ASKED) -> tuple[T, Sequence[Problem]]:
-        """Return a decoded value and its shape errors, with the problems `besides` at the end."""
+    def fit(
+        self, value: Any, name_problems: Sequence[Problem] = (), bounds: Bounds = REQUEST_BOUNDS
+    ) -> tuple[T, Sequence[Problem]]:
+        """Return a decoded value and its shape errors, with the problems `name_problems` at the end."""
         wire_type = cast(type, self.wire_type)
         walk = _Walk(wire_type, bounds)
         fitted = walk.fitted(value, _type_info(wire_type), ())
-        problems = [*walk.shape_errors.problems(), *map(self._named, besides)]
+        problems = [*walk.shape_errors.problems(), *map(self._named, name_problems)]
         return msgspec.convert(fitted, self.wire_type), problems
 
     def _named(self, problem: Problem) -> Problem:
@@ -156,14 +158,14 @@ class Shape(Generic[T]):
         return problem if detail is problem.detail else msgspec.structs.replace(problem, detail=detail)
 
 
-def untyped(body: bytes, bounds: Bounds = ASKED) -> Any:
+def untyped(body: bytes, bounds: Bounds = REQUEST_BOUNDS) -> Any:
     """Read a body as dicts, lists and scalars, with fractions as Decimal. Raises NotJson, TooMuchWork."""
-    if detail := _excess(body, bounds):
+    if detail := _exceeded_limit(body, bounds):
         raise TooMuchWork(detail)
     return _read(body, bounds)
 
 
-def _excess(body: bytes, bounds: Bounds) -> Sentence | None:
+def _exceeded_limit(body: bytes, bounds: Bounds) -> Sentence | None:
     """Return a sentence for the limit that a body exceeds, None within all limits."""
     if len(body) <= LARGE_BYTES:
         return None
@@ -326,18 +328,18 @@ class _Walk:
             case _:
                 before = self.noted
                 fitted = self.scalar(value, node, path)
-                return fitted if self.noted == before else _stand_in(node)
+                return fitted if self.noted == before else _placeholder(node)
 
     def scalar(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:  # noqa: C901 - one match, a case for each kind of value
         match node:
             case inspect.AnyType():
-                self.look_for_nul(value, path)
+                self.note_null_characters(value, path)
             case _ if value is None:
                 self.note(path, "null", shape_errors.NULL)
             case inspect.StructType() | inspect.DictType():
                 if not isinstance(value, dict):
                     self.note(path, "invalid", shape_errors.expected(shape_errors.OBJECT, value))
-                self.look_for_nul(value, path)
+                self.note_null_characters(value, path)
             case inspect.VarTupleType():
                 self.note(path, "not_a_list", shape_errors.expected(shape_errors.ARRAY, value))
             case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
@@ -361,27 +363,27 @@ class _Walk:
         return value
 
     def struct(self, value: dict[str, Any], node: inspect.StructType, path: tuple[str, ...]) -> dict[str, Any]:
-        self.work.go_on()
+        self.work.check_time()
         fitted = {}
         fields = _fields(node.cls)
         for name, (field, fits) in fields.items():
             if name in value:
-                given = value[name]
-                fitted[name] = given if fits(given) else self.fitted(given, field.type, (*path, name))
+                item = value[name]
+                fitted[name] = item if fits(item) else self.fitted(item, field.type, (*path, name))
             elif field.required:
                 self.note((*path, name), "required", shape_errors.REQUIRED)
-                fitted[name] = _stand_in(field.type)
+                fitted[name] = _placeholder(field.type)
         if not value.keys() <= fitted.keys():
             self.unknown(value, [*fields], path)
         return fitted
 
     def unknown(self, value: dict[str, Any], names: list[str], path: tuple[str, ...]) -> None:
         """Note each undocumented name, and for the first few of them the nearest documented name."""
-        strange = [name for name in value if name not in names]
+        undocumented_names = [name for name in value if name not in names]
         capacity = self.shape_errors.capacity(UNKNOWN_FIELD)
-        for index, name in enumerate(strange):
+        for index, name in enumerate(undocumented_names):
             if capacity.is_full:
-                capacity.left_out += len(strange) - index
+                capacity.left_out += len(undocumented_names) - index
                 return
             self.note((*path, name), UNKNOWN_FIELD, self.undocumented(name, names))
 
@@ -430,8 +432,8 @@ class _Walk:
 
     def integer(self, value: Any, node: inspect.IntType, path: tuple[str, ...]) -> Any:
         """Return an integer, also from a number without a fraction such as 6.0."""
-        is_whole = isinstance(value, int) or (isinstance(value, Decimal) and value == value.to_integral_value())
-        if isinstance(value, bool) or not is_whole:
+        is_integer = isinstance(value, int) or (isinstance(value, Decimal) and value == value.to_integral_value())
+        if isinstance(value, bool) or not is_integer:
             self.note(path, "invalid", shape_errors.expected(shape_errors.INTEGER, value))
         elif node.ge is not None and value < node.ge:
             self.note(path, "min_value", shape_errors.too_small(node.ge))
@@ -446,9 +448,9 @@ class _Walk:
     def moment(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:
         """Return the text of a date or datetime, with the market's zone if one is needed and missing."""
         is_date = isinstance(node, inspect.DateType)
-        wanted = shape_errors.DATE if is_date else shape_errors.DATETIME
+        expected_type = shape_errors.DATE if is_date else shape_errors.DATETIME
         if not isinstance(value, str):
-            self.note(path, "invalid", shape_errors.expected(wanted, value))
+            self.note(path, "invalid", shape_errors.expected(expected_type, value))
             return value
         try:
             if is_date:
@@ -457,7 +459,7 @@ class _Walk:
             value = _completed(value)
             moment = msgspec.convert(value, datetime)
         except msgspec.ValidationError:
-            self.note(path, "invalid", shape_errors.not_valid(wanted))
+            self.note(path, "invalid", shape_errors.not_valid(expected_type))
             return value
         if not is_in_calendar(moment):
             self.note(path, "invalid", shape_errors.OUTSIDE_CALENDAR)
@@ -469,18 +471,18 @@ class _Walk:
             return value
         return _with_zone(moment).isoformat() if getattr(node, "tz", None) else value
 
-    def look_for_nul(self, value: Any, path: tuple[str, ...]) -> None:
-        """Note null characters in a value of any shape and of bounded depth."""
+    def note_null_characters(self, value: Any, path: tuple[str, ...]) -> None:
+        """Note a shape error for null characters in a JSON value, in the names and values inside it as well."""
         match value:
             case str():
                 self.text(value, path)
             case dict():
                 for key, child in value.items():
                     self.text(key, path)
-                    self.look_for_nul(child, (*path, key))
+                    self.note_null_characters(child, (*path, key))
             case list():
                 for i, child in enumerate(value):
-                    self.look_for_nul(child, (*path, str(i)))
+                    self.note_null_characters(child, (*path, str(i)))
             case _:
                 pass
 
@@ -490,15 +492,15 @@ def _fields(struct: type) -> dict[str, tuple[inspect.Field, Callable[[Any], bool
     """Return the fields of a shape by name, each with a fast check that is True only for valid values."""
     node = _type_info(struct)
     assert isinstance(node, inspect.StructType)
-    return {field.encode_name: (field, _cheap_look(field.type)) for field in node.fields}
+    return {field.encode_name: (field, _fast_check(field.type)) for field in node.fields}
 
 
-def _cheap_look(node: inspect.Type) -> Callable[[Any], bool]:
+def _fast_check(node: inspect.Type) -> Callable[[Any], bool]:
     match node:
         case inspect.UnionType(types=types):
-            looks = [_cheap_look(member) for member in types if not isinstance(member, inspect.NoneType)]
-            may_be_null = len(looks) < len(types)
-            return lambda value: (may_be_null and value is None) or looks[0](value)
+            checks = [_fast_check(member) for member in types if not isinstance(member, inspect.NoneType)]
+            may_be_null = len(checks) < len(types)
+            return lambda value: (may_be_null and value is None) or checks[0](value)
         case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
             return lambda value: type(value) is str and _DECIMAL.match(value) is not None
         case inspect.StrType(pattern=None, min_length=least, max_length=most):
@@ -541,13 +543,13 @@ def _with_zone(moment: datetime) -> datetime:
     return instant(moment) if offset is None or offset % timedelta(minutes=1) else local
 
 
-def _stand_in(node: inspect.Type) -> Any:
+def _placeholder(node: inspect.Type) -> Any:
     """Return some value that fits this type."""
     match node:
         case inspect.UnionType():
             return None  # a field that may be absent is not required, so that it is one that may be null
         case inspect.StructType(fields=fields):
-            return {field.encode_name: _stand_in(field.type) for field in fields if field.required}
+            return {field.encode_name: _placeholder(field.type) for field in fields if field.required}
         case inspect.VarTupleType():
             return []
         case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:

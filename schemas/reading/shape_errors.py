@@ -78,18 +78,22 @@ DECIMAL = Sentence("a decimal number", "eine Dezimalzahl")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 
 
-def expected(wanted: Sentence, value: Any) -> Sentence:
+def expected(expected_type: Sentence, value: Any) -> Sentence:
     return Sentence(
-        "This field must be {wanted}, not {kind}.",
-        "Dieses Feld muss {wanted} sein, nicht {kind}.",
-        wanted=wanted,
+        "This field must be {expected_type}, not {kind}.",
+        "Dieses Feld muss {expected_type} sein, nicht {kind}.",
+        expected_type=expected_type,
         kind=_kind(value),
     )
 
 
-def not_valid(wanted: Sentence) -> Sentence:
+def not_valid(expected_type: Sentence) -> Sentence:
     """Return the sentence for a text that is no date or datetime."""
-    return Sentence("This field must be {wanted}.", "Dieses Feld muss {wanted} sein.", wanted=_valid(wanted))
+    return Sentence(
+        "This field must be {expected_type}.",
+        "Dieses Feld muss {expected_type} sein.",
+        expected_type=_valid(expected_type),
+    )
 
 
 def no_choice(choices: Iterable[Any]) -> Sentence:
@@ -148,17 +152,17 @@ def malformed(reason: str) -> Sentence:
     if "surrogate" in reason or "truncated" in reason:
         return CUT_BODY
     at = _BYTE.search(reason)
-    place = f" (Byte {at[1]})" if at else ""
+    offset = f" (Byte {at[1]})" if at else ""
     return Sentence(
         "The body must be valid JSON: {reason}.",
-        f"Der Inhalt muss gültiges JSON sein{place}.",
+        f"Der Inhalt muss gültiges JSON sein{offset}.",
         reason=reason.removeprefix("JSON is malformed: "),
     )
 
 
-def _valid(wanted: Sentence) -> Sentence:
+def _valid(expected_type: Sentence) -> Sentence:
     """Return `a valid date` for `a date`; the German sentence is unchanged."""
-    return Sentence(wanted.replace("a ", "a valid ", 1), wanted.german)
+    return Sentence(expected_type.replace("a ", "a valid ", 1), expected_type.german)
 
 
 def _kind(value: Any) -> Sentence:

@@ -22,16 +22,16 @@ MAX_SCAN_S = 0.5
 MAX_WALK_S = 0.9
 """CPU time for finding shape errors, or the difference of two bodies [seconds]."""
 MAX_RULES_S = 1.3
-"""CPU time for the market's rules [seconds]. The three limits and reading take less than three seconds together."""
+"""CPU time for the market's rules [seconds]. Reading a body and the three limits take less than 3 s together."""
 
 _TOO_LONG = Sentence(
-    "This takes too long to judge: send less at a time.",
-    "Die Prüfung dauert zu lange: Bitte weniger auf einmal senden.",
+    "The body must be smaller: its check takes too long.",
+    "Der Inhalt muss kleiner sein: Die Prüfung dauert zu lange.",
 )
 
 
 class TooMuchWork(Exception):
-    """The content takes more work than one request may cost. `detail` is the sentence for the sender."""
+    """The content exceeds a limit of work, in CPU time or memory. `detail` is the sentence for the sender."""
 
     def __init__(self, detail: Sentence = _TOO_LONG) -> None:
         super().__init__(detail)
@@ -39,7 +39,7 @@ class TooMuchWork(Exception):
 
 
 class Work:
-    """Limit of the CPU time of this thread from now on."""
+    """Limit of the CPU time that this thread may use from now on."""
 
     def __init__(self, limit_s: float) -> None:
         self._ends_at = time.thread_time() + limit_s
@@ -47,7 +47,7 @@ class Work:
     def is_over(self) -> bool:
         return time.thread_time() > self._ends_at
 
-    def go_on(self) -> None:
+    def check_time(self) -> None:
         """Raise TooMuchWork if the time is over."""
         if self.is_over():
             raise TooMuchWork
@@ -64,11 +64,11 @@ class Bounds(msgspec.Struct, frozen=True):
     depth: int = MAX_DEPTH
 
 
-ASKED = Bounds()
+REQUEST_BOUNDS = Bounds()
 """Limits for a body of a request."""
-COMPARED = Bounds(values=MAX_VALUES // 2, containers=MAX_CONTAINERS // 2, decimals=MAX_DECIMALS // 2)
+COMPARISON_BOUNDS = Bounds(values=MAX_VALUES // 2, containers=MAX_CONTAINERS // 2, decimals=MAX_DECIMALS // 2)
 """Limits for each of two bodies that are compared in a request."""
-STORED = Bounds(
+STORED_BOUNDS = Bounds(
     values=math.inf, names=math.inf, containers=math.inf, decimals=math.inf, walk_s=math.inf, depth=2 * MAX_DEPTH
 )
 """Limits for a body from the log: it was accepted, so only its depth is limited."""

@@ -13,7 +13,7 @@ from api.admission import Call
 from api.endpoints.account_import import AccountImport
 from api.operations import OPERATIONS
 from api.services import Services
-from market.judging import Judgement
+from market.submission_check import SubmissionCheck
 from projections.views.import_supplier import KnownSupplier
 from schemas.account import Account
 from schemas.submission import Submission
@@ -27,7 +27,7 @@ ACCOUNTS = "/v2/data-import/accounts/"
 def test_nothing_of_a_request_lives_while_its_commit_is_awaited() -> None:
     body = encoded(an_account(SUPPLIER))
     in_memory = asyncio.run(waiting(body))
-    assert not [value for value in in_memory if isinstance(value, Account | Submission | Judgement)]
+    assert not [value for value in in_memory if isinstance(value, Account | Submission | SubmissionCheck)]
     assert body not in in_memory
     assert any(isinstance(value, msgspec.Struct) for value in in_memory), "the search finds what is held"
 

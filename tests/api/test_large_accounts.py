@@ -19,7 +19,7 @@ from system.steps import Steps
 from tests.support.make import an_account, encoded
 from tests.support.staging import SUPPLIER, confirmed
 
-READS, JUDGES = "sent_submission_in_steps", "judge_in_steps"
+READS, JUDGES = "sent_submission_in_steps", "check_submission_in_steps"
 KEY = Key("key", "organisation", "importer", (SUPPLIER,), "", None)
 
 

@@ -7,7 +7,7 @@ import pytest
 from bench.load import bodies, market_location, own_values, permuted
 from bench.scale import Value, compared
 from market.identifiers import is_market_location_id
-from market.judging import Occasion, Terms, judge
+from market.submission_check import Occasion, Terms, check_submission
 from schemas.submission import read_submission
 
 
@@ -40,5 +40,5 @@ def test_what_no_two_accounts_share_is_replaced_by_what_is_right() -> None:
         assert value in body
         body = body.replace(value, form(place))
     assert [value for value, _ in own_values(body)] == [form(n) for n, (_, form) in enumerate(own_values(body))]
-    judged = judge(read_submission(body), Terms(), datetime(2026, 11, 21, 12, tzinfo=UTC), Occasion.CREATE)
+    judged = check_submission(read_submission(body), Terms(), datetime(2026, 11, 21, 12, tzinfo=UTC), Occasion.CREATE)
     assert (*judged.problems, *judged.warnings) == ()

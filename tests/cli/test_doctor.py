@@ -29,7 +29,7 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from eventstore.operations.fitness import NotJudged
+from eventstore.operations.fitness import NotChecked
 from eventstore.proof.sealing import SealRefused
 from tests.support.make import NOON, an_account
 from tests.support.running import RunningService, wait_for
@@ -189,7 +189,7 @@ def test_a_database_that_takes_no_writes_is_told_from_one_that_was_away(
     idle: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: object) -> None:
-        raise NotJudged("no room")
+        raise NotChecked("no room")
 
     monkeypatch.setattr("cli.checkup.database.refuse_unsafe", away)
     says = "The database did not answer, so it could not be tested: no room."

@@ -126,12 +126,12 @@ def test_a_program_that_fails_tells_no_value(
     nothing_told((ended.stdout + ended.stderr).decode())
 
 
-JUDGING = """
+CHECKING = """
 import asyncio, json, sys
 from datetime import UTC, datetime
 from api.bulk import executor
 from api.bulk.checking import CheckRequest
-from market.judging import Terms
+from market.submission_check import Terms
 from telemetry.log import begin_process
 
 begin_process("info", "json", is_role=True)
@@ -153,7 +153,7 @@ asyncio.run(main())
 
 def test_a_helper_in_which_judging_fails_tells_no_value_and_answers(broken: Path) -> None:
     account = encoded(changed(an_account("S", 1), CANARY, "customers", 0, "family_name"))
-    ended = run(["-c", JUDGING], breaking(broken, "market.judging:judge"), account)
+    ended = run(["-c", CHECKING], breaking(broken, "market.submission_check:check_submission"), account)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count(b"ValueError") == 8, "each line has its answer"
     nothing_told((ended.stdout + ended.stderr).decode("utf-8", "replace"))
@@ -219,7 +219,7 @@ def test_a_request_that_fails_tells_no_value(database: PostgresUrls, broken: Pat
     access = {"DATABASE_URL": database.admin, "IMPORTLEDGER_DATA_DIR": str(folder)}
     cli("supplier", "create", "S", environment=access)
     made = cli("key", "create", "Testers", "--supplier", "S", "--json", environment=access)
-    environment = breaking(broken, "market.judging:judge_in_steps")
+    environment = breaking(broken, "market.submission_check:check_submission_in_steps")
     environment |= {"DATABASE_URL": database.service, "IMPORTLEDGER_DATA_DIR": str(folder)}
     environment |= {"IMPORTLEDGER_LOG_FORMAT": "json"}
     port, log = free_port(), folder / "api.log"

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli.verify import verify
-from eventstore.proof.checkpoints import Outside
+from eventstore.proof.checkpoints import CheckpointCopies
 from tests.support.sealed_log import ACCOUNTS, KEY, OTHER_KEY, Log, find
 
 
@@ -14,14 +14,14 @@ from tests.support.sealed_log import ACCOUNTS, KEY, OTHER_KEY, Log, find
 def test_what_is_appended_and_sealed_meanwhile_is_no_truncation(
     log: Log, monkeypatch: pytest.MonkeyPatch, options: list[str]
 ) -> None:
-    notes = Outside.notes
+    notes = CheckpointCopies.notes
 
-    def sealed_at_that_moment(outside: Outside) -> Iterator[tuple[str, str]]:
+    def sealed_at_that_moment(outside: CheckpointCopies) -> Iterator[tuple[str, str]]:
         log.add(ACCOUNTS + 1, ACCOUNTS + 10)
         log.seal()
         return notes(outside)
 
-    monkeypatch.setattr(Outside, "notes", sealed_at_that_moment)
+    monkeypatch.setattr(CheckpointCopies, "notes", sealed_at_that_moment)
     find(log, monkeypatch)
     result = CliRunner().invoke(verify, options)
     assert (result.exit_code, "TRUNCATED" in result.output) == (0, False), result.output

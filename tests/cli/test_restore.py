@@ -237,7 +237,7 @@ def empty(log: Log, monkeypatch: Environment) -> str:
 
 def of_a_key_that_nobody_knows(log: Log, monkeypatch: Environment) -> str:
     log.outside.keep(700, OTHER_KEY.sign(700, bytes(32), NOON))
-    return "The newest checkpoint cannot be continued"
+    return "A checkpoint of the log is not accepted"
 
 
 @pytest.mark.promise("restore-stops-intake-differing")
@@ -328,7 +328,7 @@ def unfinished(backup: Path) -> None:
         (flipped, "payloads.copy.zst is missing or was altered"),
         (lambda backup: (backup / "events.copy.zst").unlink(), "events.copy.zst is missing or was altered"),
         (of_another_format, "The backup has format 99; this version reads 1."),
-        (unfinished, "holds no whole backup"),
+        (unfinished, "has no complete backup"),
     ],
 )
 def test_a_backup_that_was_damaged_is_refused(

@@ -86,7 +86,7 @@ def old(database: PostgresUrls, folder: Path) -> Place:
     )  # fmt: skip
     ledger.execute(
         supplier_stream("NORDWIND"), ChangeSupplierStatus(status="paused", reason=reason.reason), at=now(), by="t",
-        answer=answer, beside=lambda connection, events: write_reason(connection, reason),
+        answer=answer, write_rows=lambda connection, events: write_reason(connection, reason),
     )  # fmt: skip
     ledger.close()
     return place

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from system.alone import without
+from system.hidden_imports import hiding
 
 JUDGING = {"phonenumbers", "email_validator", "stdnum", "pydoc"}
 ALWAYS = JUDGING | {"rich", "httpx", "opentelemetry", "graphql", "authlib", "joserfc"}
@@ -34,10 +34,10 @@ def test_a_start_searches_no_list_for_the_packages_of_the_service() -> None:
 
 def test_a_library_is_imported_without_one_that_it_needs_seldom() -> None:
     script = (
-        "import sys\nfrom system.alone import without\n"
-        "with without('rich'):\n    import structlog.dev\n"
+        "import sys\nfrom system.hidden_imports import hiding\n"
+        "with hiding('rich'):\n    import structlog.dev\n"
         "assert 'rich' not in sys.modules\nimport rich.pretty\n"
-        "with without('rich'):\n    import rich.text\n"
+        "with hiding('rich'):\n    import rich.text\n"
         "assert sys.modules['rich'] is rich\nprint(structlog.dev.rich)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
@@ -45,7 +45,7 @@ def test_a_library_is_imported_without_one_that_it_needs_seldom() -> None:
 
 
 def test_a_hidden_library_is_shown_again_when_the_block_fails() -> None:
-    with pytest.raises(ZeroDivisionError), without("no_such_library"):
+    with pytest.raises(ZeroDivisionError), hiding("no_such_library"):
         raise ZeroDivisionError
     assert "no_such_library" not in sys.modules
 

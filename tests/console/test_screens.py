@@ -23,7 +23,7 @@ from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.intake_stop import stop_intake
 from eventstore.log.ledger import Ledger
-from eventstore.proof.checkpoints import LogKey, Outside
+from eventstore.proof.checkpoints import CheckpointCopies, LogKey
 from eventstore.proof.sealing import seal
 from eventstore.proof.verifier import check
 from projections import FOLLOWING, PROJECTIONS
@@ -360,7 +360,7 @@ def test_what_needs_the_owner_is_asked_for_with_a_reason(book: Ledger, database:
 def test_a_proof_is_downloaded_and_checkpoints_are_compared(book: Ledger, database: PostgresUrls, folder: Path) -> None:
     key = LogKey.of("A" * 43)
     with psycopg.connect(database.admin, autocommit=True) as connection:
-        sealed = seal(connection, key, Outside(folder.as_uri()), at=now())
+        sealed = seal(connection, key, CheckpointCopies(folder.as_uri()), at=now())
     assert sealed is not None
 
     with visiting(database, signed_in(book, role="auditor")) as browser:
@@ -405,7 +405,7 @@ def test_only_a_checkpoint_that_the_log_has_signed_gets_into_the_log(
     book: Ledger, database: PostgresUrls, folder: Path
 ) -> None:
     with psycopg.connect(database.admin, autocommit=True) as connection:
-        sealed = seal(connection, LogKey.of("A" * 43), Outside(folder.as_uri()), at=now())
+        sealed = seal(connection, LogKey.of("A" * 43), CheckpointCopies(folder.as_uri()), at=now())
     assert sealed is not None
     other = LogKey.of("B" * 43).sign(3, b"r" * 32, now())
     forged = sealed.note.replace("time 20", "time 19")

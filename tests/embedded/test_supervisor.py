@@ -47,7 +47,7 @@ def test_a_role_that_dies_three_times_is_told_with_its_last_line_until_it_has_st
 def test_lines_of_roles_have_the_form_of_the_log_on_terminals_and_elsewhere(
     form: str, is_terminal: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(log, "_begun_with", ["info", form])
+    monkeypatch.setattr(log, "_settings", ["info", form])
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     script = "import sys; print('\\x1b[1mrelay is active\\x1b[0m', file=sys.stderr)"
     running = Supervisor()

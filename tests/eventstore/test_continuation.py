@@ -13,8 +13,8 @@ from cli.main import importledger
 from eventstore.errors import OperatorError
 from eventstore.proof import verifier
 from eventstore.proof.sealing import Sealed, SealRefused, continue_from, sign_snapshot
-from eventstore.proof.verification import Kept, verify_events
-from eventstore.proof.verifier import Continued, read_checkpoint
+from eventstore.proof.verification import CheckpointNote, verify_events
+from eventstore.proof.verifier import RecordedLoss, read_checkpoint
 from tests.support.make import NOON
 from tests.support.sealed_log import KEY, SUPPLIER, Log, assert_found, edited, find
 
@@ -33,18 +33,18 @@ def failed_over(log: Log) -> None:
     log.add(1001, 1010)
 
 
-def recorded_losses(log: Log, *kept: Kept) -> list[str]:
+def recorded_losses(log: Log, *kept: CheckpointNote) -> list[str]:
     with psycopg.connect(log.urls.service) as connection:
-        notes = [Kept("inside", note) for _, note in log.checkpoints()]
-        notes += [Kept(source, note) for source, note in log.outside.notes()]
-        found = verify_events(connection, [KEY.verifier], [*notes, *kept], whole=True)
+        notes = [CheckpointNote("inside", note) for _, note in log.checkpoints()]
+        notes += [CheckpointNote(source, note) for source, note in log.outside.notes()]
+        found = verify_events(connection, [KEY.verifier], [*notes, *kept], is_full=True)
     assert found.problems == []
     return found.continued
 
 
 @pytest.mark.promise("seal-continue-n-reason")
 def test_a_log_that_lost_its_end_is_signed_only_openly_and_verify_tells_it(log: Log) -> None:
-    lost = Kept("kept by an auditor", log.seal().note)
+    lost = CheckpointNote("kept by an auditor", log.seal().note)
     failed_over(log)
     with pytest.raises(SealRefused, match=r"480 events, and .* 600\. If these .* seal --continue-from"):
         log.seal()
@@ -150,7 +150,7 @@ def test_a_second_loss_is_a_second_branch(log: Log) -> None:
     with pytest.raises(SealRefused, match="TRUNCATED"):
         log.seal()
     sealed = continued(log, 485, "again")
-    assert (sealed.checkpoint.branch, sealed.checkpoint.continued) == (2, Continued(2, 485, 510, "again", TIME))
+    assert (sealed.checkpoint.branch, sealed.checkpoint.loss) == (2, RecordedLoss(2, 485, 510, "again", TIME))
     first, second = recorded_losses(log)
     assert REASON in first
     assert "the log continues from 485, lost 486–510: again; checkpoints of lost events: 510 events" in second

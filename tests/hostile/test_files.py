@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from cli.main import importledger
 from cli.service.failures import failure_sentence
 from eventstore.aggregates import import_process
-from eventstore.operations.backup import MANIFEST, Part, back_up
+from eventstore.operations.backup import MANIFEST, Part, write_backup
 from eventstore.operations.export import export, header_of
 from eventstore.proof.archive import write_archive
 from eventstore.proof.proof import write_proof
@@ -72,7 +72,7 @@ def written(kind: str, log: Log, folder: Path) -> Path:
         match kind:
             case "proof":
                 streams = [import_process.stream_of(SUPPLIER, "BENCH-0000001")]
-                write_proof(connection, file, streams, newest, KEY.verifier, kept={}, payloads=True)
+                write_proof(connection, file, streams, newest, KEY.verifier, further_notes={}, payloads=True)
             case "certificate":
                 file.write_text(json.dumps(sign_statement({"accounts": 1}, KEY, sealed.note, at=NOON)))
             case "note":
@@ -91,7 +91,7 @@ def written(kind: str, log: Log, folder: Path) -> Path:
 
 def backed_up(log: Log, folder: Path) -> None:
     """A backup that is signed."""
-    back_up(
+    write_backup(
         log.urls.service,
         folder,
         sign=lambda connection, statement: sign_statement(
@@ -152,7 +152,7 @@ def test_a_restore_verifies_no_backup_with_an_altered_part(
         monkeypatch.setenv(name, value)
     log.answer("supplier/ANSWERED")
     (folder / "kept.note").write_text(log.seal().note)
-    manifest = back_up(log.urls.service, folder / "backup")
+    manifest = write_backup(log.urls.service, folder / "backup")
     query = f"SELECT {columns} FROM {part} ORDER BY 1, 2".encode()
     meant = log.admin.execute(query).fetchall()
     file = folder / "backup" / f"{part}.copy.zst"

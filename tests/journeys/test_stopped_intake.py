@@ -19,7 +19,7 @@ from eventstore.aggregates.import_process import StartImport, stream_of
 from eventstore.clock import now
 from eventstore.log.intake_stop import note_comparison
 from eventstore.log.ledger import Ledger
-from eventstore.proof.checkpoints import LogKey, Outside
+from eventstore.proof.checkpoints import CheckpointCopies, LogKey
 from projections import INLINE
 from tests.support.folders import temporary_folder
 from tests.support.importing import ImportClient
@@ -48,7 +48,7 @@ def sign_longer(service: RunningService) -> None:
     """Put a checkpoint of a longer log outside, as the service had signed it before an older backup was restored."""
     folder = Path(service.environment["IMPORTLEDGER_DATA_DIR"])
     key = LogKey.of((folder / "secrets" / "sealing_key").read_text())
-    Outside((folder / "checkpoints").as_uri()).keep(100_000, key.sign(100_000, bytes(32), now()))
+    CheckpointCopies((folder / "checkpoints").as_uri()).keep(100_000, key.sign(100_000, bytes(32), now()))
 
 
 def code_of(service: RunningService, path: str = "/readyz/") -> tuple[int, str]:

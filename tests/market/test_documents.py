@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from market.documents import is_below_root, lies_below, path_below_root
+from market.documents import is_below_root, is_root_below, path_below_root
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_no_spelling_leaves_the_root(parts: list[str]) -> None:
     ],
 )  # fmt: skip
 def test_a_root_may_be_a_place_or_below_it(root: str, place: str) -> None:
-    assert lies_below(root, ["gs://other", place])
+    assert is_root_below(root, ["gs://other", place])
 
 
 @pytest.mark.parametrize(
@@ -81,11 +81,11 @@ def test_a_root_may_be_a_place_or_below_it(root: str, place: str) -> None:
     ],
 )  # fmt: skip
 def test_a_root_elsewhere_is_not_below_a_place(root: str) -> None:
-    assert not lies_below(root, ["file:///srv/nord", "s3://nord"])
+    assert not is_root_below(root, ["file:///srv/nord", "s3://nord"])
 
 
 @given(st.lists(st.sampled_from(["..", ".", "/", "a", "%2e", "%2f", "%", "25", "\\", "//"]), max_size=12))
 def test_no_spelling_of_a_root_leaves_its_place(parts: list[str]) -> None:
     root = "file:///srv/nord" + "".join(parts)
-    if lies_below(root, ["file:///srv/nord"]):
+    if is_root_below(root, ["file:///srv/nord"]):
         assert f"{posixpath.normpath(unquote(root.removeprefix('file://')))}/".startswith("/srv/nord/")

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 import market
-from market.judging import MAX_WINDOW, Occasion, Terms, judge
 from market.periods import follow_each_other, is_past, ordered
 from market.plausibility import PLAUSIBILITY, today_in_germany
 from market.rule import RuleBook
+from market.submission_check import MAX_WINDOW, Occasion, Terms, check_submission
 from schemas.sentence import german_of
 from schemas.submission import read_submission
 from tests.support.german import is_german
@@ -28,7 +28,7 @@ TRANSACTIONS = ("ledgers", 0, "current_statement_transactions")
 
 
 def codes(account: dict[str, Any]) -> list[str]:
-    judged = judge(read_submission(encoded(account)), Terms(), NOW, Occasion.CREATE)
+    judged = check_submission(read_submission(encoded(account)), Terms(), NOW, Occasion.CREATE)
     return [problem.code for problem in judged.problems + judged.warnings]
 
 
@@ -57,7 +57,7 @@ def test_a_window_is_judged_to_the_second(start: datetime | None, end: datetime 
     moments = {"schedule_window_start": start, "schedule_window_end": end}
     submission = read_submission(encoded({"payload": an_account(), "task_params": moments}))
     edge = "start" if "window_start" in (code or "") else "end"
-    for problem in judge(submission, Terms(), NOW, Occasion.CREATE).problems:
+    for problem in check_submission(submission, Terms(), NOW, Occasion.CREATE).problems:
         assert problem.attr == f"task_params.schedule_window_{edge}"
         assert problem.detail.startswith("The window ")
         assert is_german(german_of(problem.detail))
@@ -146,7 +146,7 @@ def test_rules_never_raise_for_any_dates(data: st.DataObject) -> None:
         account = changed(account, value, *path)
     submission = read_submission(encoded(account))
     for occasion in Occasion:
-        judge(submission, Terms(), NOW, occasion)
+        check_submission(submission, Terms(), NOW, occasion)
     breaches = RuleBook(PLAUSIBILITY).breaches(submission.account, NOW)
     assert all(is_german(german_of(breach.problem.detail)) for breach in breaches)
 

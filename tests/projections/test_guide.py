@@ -14,7 +14,7 @@ from projections import PROJECTIONS
 from projections.versions.compare import heal, verify
 from projections.versions.following import Following
 from projections.versions.install import install
-from projections.versions.versions import alone, build_version, live_version, switch
+from projections.versions.versions import build_version, live_version, switch, version_lock
 from schemas.base import MARKET_TIME
 from tests.support.databases import Admin
 from tests.support.make import an_account
@@ -48,7 +48,7 @@ def test_the_projection_of_the_guide_is_followed_verified_rebuilt_and_healed(
     assert verify(database.admin, admin, intake, limit=1).first == ()
     admin.execute("UPDATE daily_intake SET number = 7")
     assert verify(database.admin, admin, intake, limit=1).changed == 2
-    with alone(admin, intake):
+    with version_lock(admin, intake):
         switch(admin, intake, build_version(database.admin, admin, intake).version)
     assert verify(database.admin, admin, intake, limit=1).first == ()
     assert live_version(admin, "daily_intake").version == 2

@@ -12,7 +12,7 @@ from embedded.postgres import PostgresUrls
 from embedded.supervisor import Program, Supervisor
 from eventstore.aggregates.import_process import stream_of
 from eventstore.log.ledger import Ledger
-from eventstore.operations.backup import back_up
+from eventstore.operations.backup import write_backup
 from eventstore.operations.export import export, header_of
 from eventstore.proof.proof import write_proof
 from redaction.private_files import open_private
@@ -66,7 +66,7 @@ def test_backups_and_exports_are_private_in_a_folder_that_was_there(
 ) -> None:
     ledger.execute("import/S/1", stage(DIGEST), at=NOON, by="t")
     places = [open_folder(folder / name) for name in ("backup", "keys")]
-    back_up(database.service, places[0], keys=places[1])
+    write_backup(database.service, places[0], keys=places[1])
     with ledger.connection() as connection:
         bounds = dict.fromkeys(("first", "last"))
         export(connection, folder / "x.ndjson.zst", header_of("S", None, None), bounds, payloads=True)
@@ -82,7 +82,7 @@ def test_proofs_and_logs_are_private_in_a_folder_that_was_there(log: Log) -> Non
     sealed, streams = log.seal(), [stream_of(SUPPLIER, "BENCH-0000001")]
     with psycopg.connect(log.urls.service) as connection:
         newest = (sealed.checkpoint, sealed.note)
-        write_proof(connection, place / "x.zip", streams, newest, KEY.verifier, kept={}, payloads=True)
+        write_proof(connection, place / "x.zip", streams, newest, KEY.verifier, further_notes={}, payloads=True)
     program = [sys.executable, "-c", "print('printed')"]
     running = Supervisor()
     running.start(Program(name="a", command=program, environment=os.environ, log=str(place / "a.log")))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.difference import bounded_difference, difference
-from schemas.reading.work import COMPARED, Bounds, TooMuchWork
+from schemas.reading.work import COMPARISON_BOUNDS, Bounds, TooMuchWork
 from tests.support.strategies import JSON
 
 
@@ -52,7 +52,9 @@ def test_the_changes_lead_from_one_to_the_other(before: dict[str, int], after: d
 LONG = {"k" * 200_000: {str(n): n for n in range(2_000)}}
 
 
-def bounded(before: Any, after: Any, max_bytes: int = 2_000_000, bounds: Bounds = COMPARED) -> list[dict[str, Any]]:
+def bounded(
+    before: Any, after: Any, max_bytes: int = 2_000_000, bounds: Bounds = COMPARISON_BOUNDS
+) -> list[dict[str, Any]]:
     answer = bounded_difference(json.dumps(before).encode(), json.dumps(after).encode(), bounds, max_bytes)
     assert len(answer) <= max_bytes
     return list(json.loads(answer))

@@ -25,7 +25,7 @@ from schemas.reading.shape import (
     untyped,
 )
 from schemas.reading.shape_errors import MAX_DEPTH
-from schemas.reading.work import STORED, Bounds, TooMuchWork
+from schemas.reading.work import STORED_BOUNDS, Bounds, TooMuchWork
 from schemas.sentence import Sentence
 from tests.support.make import NOON, encoded
 
@@ -283,7 +283,7 @@ def test_a_large_body_has_so_much_of_everything_at_most(body: bytes, bounds: Bou
     value = msgspec.json.decode(body)
     assert untyped(padded(body), one_more) == value
     assert untyped(padded(body, LARGE_BYTES), bounds) == value
-    assert untyped(padded(body), STORED) == value
+    assert untyped(padded(body), STORED_BOUNDS) == value
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Bodies are read bare or wrapped, and have one canonical form."""
 
-from schemas.reading.places import documented_path, place_of
+from schemas.reading.documented_paths import documented_path, path_pattern
 from schemas.submission import read_submission
 from tests.support.make import an_account, changed, encoded
 
@@ -20,4 +20,4 @@ def test_a_field_that_a_stand_in_says_is_not_stated() -> None:
 
 def test_a_place_names_no_undocumented_field_and_no_index() -> None:
     assert documented_path("customers.0.nonsense") == "customers.0.*"
-    assert place_of("customers.0.nonsense") == "customers[].*"
+    assert path_pattern("customers.0.nonsense") == "customers[].*"

@@ -58,7 +58,7 @@ def new_user(
             CreateUser(organisation=organisation, role=role, suppliers=tuple(suppliers)),
             at=now(),
             by="operator:test",
-            beside=lambda connection, events: write_user_details(connection, details, now()),
+            write_rows=lambda connection, events: write_user_details(connection, details, now()),
         )
     return user_id
 
@@ -67,11 +67,11 @@ def new_session(ledger: Ledger, user_id: str) -> str:
     """The token of a fresh session of the user, for the cookie."""
     session, token = f"s_{secrets.token_hex(8)}", new_token()
 
-    def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+    def write_rows(connection: Connection[Any], events: Sequence[Recorded]) -> None:
         begin_session(connection, AUTHORITY, token, session, user_id, now())
 
     command = SignIn(session=session, method="link")
-    ledger.execute(stream_of(user_id), command, at=now(), by=f"user:{user_id}", beside=beside)
+    ledger.execute(stream_of(user_id), command, at=now(), by=f"user:{user_id}", write_rows=write_rows)
     return token
 
 
@@ -124,9 +124,9 @@ class App(msgspec.Struct, frozen=True):
 
 @contextmanager
 def console_app(
-    database: PostgresUrls, *, client: str = "127.0.0.1", beside: App | None = None, **settings: Any
+    database: PostgresUrls, *, client: str = "127.0.0.1", loop_of: App | None = None, **settings: Any
 ) -> Iterator[App]:
-    """The application with the console, until the end of the block; in the event loop of another, if any."""
+    """The application with the console, until the end of the block; in the event loop of `loop_of`, if given."""
     app = create_app(
         database.service,
         b"k" * 32,
@@ -134,7 +134,7 @@ def console_app(
         more_routes=lambda services: console_routes(services, **settings),
     )
     with asyncio.Runner() as own:
-        runner = beside.runner if beside else own
+        runner = loop_of.runner if loop_of else own
         lifespan = app.router.lifespan_context(app)
         runner.run(lifespan.__aenter__())
         try:

@@ -119,7 +119,7 @@ def import_market_records(ledger: Ledger, owner: Ledger) -> None:
         at=now(),
         by="t",
         payloads={stream: payload},
-        beside=changing(lambda recorded: price_sheet_change(sheet, recorded)),
+        write_rows=changing(lambda recorded: price_sheet_change(sheet, recorded)),
     )
 
 
@@ -132,7 +132,7 @@ def import_participant(ledger: Ledger, organisation: str, record: dict[str, Any]
         at=now(),
         by="t",
         payload=payload,
-        beside=changing(lambda recorded: participant_change(read, recorded)),
+        write_rows=changing(lambda recorded: participant_change(read, recorded)),
     )
 
 

@@ -53,7 +53,7 @@ def attach(ledger: Ledger, database: PostgresUrls, number: int, *, is_cancelled:
         at=now(),
         by="t",
         payload=payload,
-        beside=changing(lambda recorded: record_change(envelope.delivery_note, recorded, account_number)),
+        write_rows=changing(lambda recorded: record_change(envelope.delivery_note, recorded, account_number)),
     )
 
 

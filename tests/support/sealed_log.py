@@ -17,10 +17,10 @@ from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.log.answers import Answer
 from eventstore.log.ledger import Ledger
 from eventstore.operations.guards import guards_off
-from eventstore.proof.checkpoints import LogKey, Outside
+from eventstore.proof.checkpoints import CheckpointCopies, LogKey
 from eventstore.proof.payload_verification import verify_payloads
 from eventstore.proof.sealing import Sealed, seal
-from eventstore.proof.verification import Kept, verify_answers, verify_events, wrong_rows
+from eventstore.proof.verification import CheckpointNote, altered_rows, verify_answers, verify_events
 from projections import INLINE
 from projections.views.access_key import wrong_keys
 from tests.support.databases import Admin, cloned, drop
@@ -40,7 +40,7 @@ class Log:
 
     def __init__(self, urls: PostgresUrls, folder: Path) -> None:
         self.urls = urls
-        self.outside = Outside((folder / "outside").as_uri())
+        self.outside = CheckpointCopies((folder / "outside").as_uri())
         self.folder = folder
         self.admin: Admin = psycopg.connect(urls.admin, autocommit=True)
         self.admin.execute("SET session_replication_role = replica")  # no trigger refuses, and none looks disabled
@@ -54,9 +54,9 @@ class Log:
         assert self.problems() == [], self.problems()
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> CheckpointNote:
         """The first checkpoint, from before anybody could change it."""
-        return Kept("kept", (self.folder / "first.note").read_text())
+        return CheckpointNote("kept", (self.folder / "first.note").read_text())
 
     def answer(self, stream: str) -> Answer:
         """A supplier is set up by a request with an Idempotency-Key, whose answer is remembered."""
@@ -78,16 +78,18 @@ class Log:
         assert sealed is not None
         return sealed
 
-    def problems(self, key: LogKey = KEY, *, outside: bool = True, kept: bool = False, whole: bool = True) -> list[str]:
+    def problems(
+        self, key: LogKey = KEY, *, outside: bool = True, kept: bool = False, is_full: bool = True
+    ) -> list[str]:
         with psycopg.connect(self.urls.service) as connection:
-            notes = [Kept(f"in the database, {size}", note) for size, note in self.checkpoints()]
-            notes += [Kept(source, note) for source, note in self.outside.notes()] if outside else []
+            notes = [CheckpointNote(f"in the database, {size}", note) for size, note in self.checkpoints()]
+            notes += [CheckpointNote(source, note) for source, note in self.outside.notes()] if outside else []
             notes += [self.kept] if kept else []
-            found = verify_events(connection, [key.verifier], notes, whole=whole).problems
+            found = verify_events(connection, [key.verifier], notes, is_full=is_full).problems
             found = found + verify_payloads(connection).problems
             found += verify_answers(connection).problems + guards_off(connection)
             found += [f"WARNED  {sentence}" for sentence in wrong_keys(connection)]
-            return found + list(wrong_rows(connection, [key.verifier]))
+            return found + list(altered_rows(connection, [key.verifier]))
 
     def checkpoints(self) -> list[tuple[int, str]]:
         return self.admin.execute("SELECT size, note FROM log_checkpoints ORDER BY size").fetchall()

@@ -8,11 +8,11 @@ from cli.service.roles import MAX_API_PROCESSES, MAX_WORKERS
 from embedded.folder import DataFolder
 from embedded.postgres import LEAST_CONNECTIONS, EmbeddedPostgres
 from embedded.user import server_user
-from system.connections import API_LISTS, API_LOG, API_READS, METRICS, OTHERS, RELAY, WORKER, of_service
+from system.connections import API_LISTS, API_LOG, API_READS, METRICS, RELAY, RESERVED, WORKER, of_service
 
 
 def test_each_role_takes_its_share() -> None:
-    assert of_service(0, 0) == RELAY + METRICS + OTHERS
+    assert of_service(0, 0) == RELAY + METRICS + RESERVED
     assert of_service(3, 0) - of_service(2, 0) == API_LISTS + API_LOG + API_READS + METRICS
     assert of_service(2, 3) - of_service(2, 2) == WORKER + METRICS
 

@@ -13,7 +13,7 @@ import yaml
 
 from cli.service.exposition import certificate_metrics, import_metrics, log_metrics, server_metrics
 from projections.queries.vitals import Vitals
-from telemetry.prometheus import PrometheusMeasures, shown_as
+from telemetry.prometheus import PrometheusMeasures, encoded_metrics
 from tests.support.alerts import PROMTOOL, needs_promtool
 from tests.support.alerts import RULES as RULE_OF
 
@@ -128,7 +128,7 @@ def test_promtool_reads_every_expression_of_the_dashboards(folder: Path) -> None
 def test_promtool_finds_nothing_odd_in_what_is_exported(folder: Path) -> None:
     counting = PrometheusMeasures("api-1")
     counting.answered("GET", None, 200, 0.1)
-    ended = promtool("check", "metrics", at=folder, input=shown_as(counting.registry, "")[0].decode())
+    ended = promtool("check", "metrics", at=folder, input=encoded_metrics(counting.registry, "")[0].decode())
     assert "error" not in ended.stderr.lower(), ended.stderr
 
 

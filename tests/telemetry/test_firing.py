@@ -131,7 +131,7 @@ def test_appends_that_wait_for_the_writer(ledger: Ledger, database: PostgresUrls
         return waiting, looked()
 
     def looked() -> Series:
-        ledger.look()
+        ledger.report_metrics()
         return shown(counting.registry)
 
     before = measures()
@@ -146,12 +146,12 @@ def test_appends_that_wait_for_the_writer(ledger: Ledger, database: PostgresUrls
 
 def test_a_pool_without_a_connection(database: PostgresUrls, counted: PrometheusMeasures, folder: Path) -> None:
     ledger = Ledger(database.service, views=INLINE, connections=1)
-    ledger.look()
+    ledger.report_metrics()
     before = shown(counted.registry)
     assert not fires("ImportledgerPoolExhausted", folder, NOTHING, before)
     with ledger.connection(), pytest.raises(StoreUnavailable), ledger.connection():
         pass
-    ledger.look()
+    ledger.report_metrics()
     ledger.close()
     assert fires("ImportledgerPoolExhausted", folder, before, shown(counted.registry))
 

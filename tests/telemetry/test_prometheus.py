@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cli.service.listening import listening_on
 from telemetry.measures import Measures, measure_with, measures
-from telemetry.prometheus import MAX_CODES, PrometheusMeasures, begin_measures, exposed, shown_as
+from telemetry.prometheus import MAX_CODES, PrometheusMeasures, begin_measures, encoded_metrics, exposed
 from telemetry.serving import serve_metrics
 
 
@@ -26,7 +26,7 @@ def samples(text: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
 
 
 def shown(counting: PrometheusMeasures) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    return samples(shown_as(counting.registry, "")[0])
+    return samples(encoded_metrics(counting.registry, "")[0])
 
 
 def test_a_request_counts_by_method_route_and_status() -> None:
@@ -114,7 +114,7 @@ def test_processes_that_share_a_folder_are_shown_together_and_go_on_counting_whe
         environment = os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(folder)}
         subprocess.run([sys.executable, "-c", _ROLE, role, str(times)], env=environment, check=True)
     (folder / "counter_worker-1.db").touch()  # as a process leaves it for a moment at its start
-    found = samples(shown_as(exposed(PrometheusMeasures("reader"), folder), "")[0])
+    found = samples(encoded_metrics(exposed(PrometheusMeasures("reader"), folder), "")[0])
     assert found["importledger_refusals_total", frozenset({("code", "throttled")})] == 9
     assert found["importledger_append_queue", frozenset({("role", "api-1")})] == 4
     assert len({file.name.rsplit("_", 1)[1] for file in folder.glob("*.db") if file.stat().st_size}) == 2
@@ -126,7 +126,7 @@ def test_a_port_of_its_own_answers_metrics_and_nothing_else() -> None:
     registry = exposed(counting, None)
     [listening] = listening_on("127.0.0.1", 0)
     port = listening.getsockname()[1]
-    serve_metrics([listening], lambda accept: shown_as(registry, accept))
+    serve_metrics([listening], lambda accept: encoded_metrics(registry, accept))
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain")
         assert b"importledger_append_queue" in answer.read()

@@ -161,6 +161,6 @@ def test_work_that_does_not_fail_again_counts_as_working(
 def test_work_that_only_waited_waits_no_more_when_its_server_answers(supervised: Supervision) -> None:
     supervised.failed("waits", ValueError("no"), is_waiting=True)
     supervised.failed("fails", ValueError("no"))
-    supervised.waits_no_more("waits")
-    supervised.waits_no_more("fails")
+    supervised.stopped_waiting("waits")
+    supervised.stopped_waiting("fails")
     assert [trouble.name for trouble in supervised.troubles()] == ["fails"]

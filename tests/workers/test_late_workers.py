@@ -149,7 +149,7 @@ def test_leases_are_judged_by_the_clock_of_the_database(
     broker = in_process_broker()
     try:
         with another_clock(timedelta(seconds=-3_600)):
-            [started] = starter.start([stream], ledger.look_at([stream]))
+            [started] = starter.start([stream], ledger.try_load([stream]))
         with another_clock(timedelta(seconds=90)):
             relay = Relay(ledger, BrokerDispatcher(broker))
             relay._sweeper.sweep(connection, relayed=2)

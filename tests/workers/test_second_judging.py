@@ -6,7 +6,7 @@ import pytest
 
 import market
 from eventstore.aggregates.import_process import IMPORT_PROCESS, FailImport
-from market.judging import Terms
+from market.submission_check import Terms
 from schemas.account import Account
 from tests.support.make import NOON, an_account, changed, encoded, staged
 from workers.actors.stored_account import account_of

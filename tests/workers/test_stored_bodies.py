@@ -10,13 +10,13 @@ from msgspec.structs import force_setattr
 from eventstore.aggregates.import_process import IMPORT_PROCESS
 from eventstore.aggregates.post_account import RecordImported
 from eventstore.events import Recorded
-from market.judging import Terms
+from market.submission_check import Terms
 from projections.platform.change import platform_change
 from schemas.account import Account
 from schemas.energy_amount import EnergyAmountImport
 from schemas.reading.as_sent import canonical_json
 from schemas.reading.shape import Shape, untyped
-from schemas.reading.work import ASKED, STORED, Bounds, TooMuchWork
+from schemas.reading.work import REQUEST_BOUNDS, STORED_BOUNDS, Bounds, TooMuchWork
 from schemas.submission import read_submission, stored_account, stored_submission
 from tests.support.make import NOON, an_account, processed, staged
 from tests.support.post_account import RECORDS
@@ -35,12 +35,12 @@ TOO_MANY = {
 
 @pytest.fixture(autouse=True)
 def lower_limits() -> Iterator[None]:
-    former = {name: getattr(ASKED, name) for name in TOO_MANY}
+    former = {name: getattr(REQUEST_BOUNDS, name) for name in TOO_MANY}
     for name in TOO_MANY:
-        force_setattr(ASKED, name, LIMIT)
+        force_setattr(REQUEST_BOUNDS, name, LIMIT)
     yield
     for name, value in former.items():
-        force_setattr(ASKED, name, value)
+        force_setattr(REQUEST_BOUNDS, name, value)
 
 
 each = pytest.mark.parametrize("kind", TOO_MANY)
@@ -80,7 +80,7 @@ def test_a_walk_over_what_is_stored_has_no_end_in_time() -> None:
     body = json.dumps(an_account() | {"notes": notes}).encode()
     with pytest.raises(TooMuchWork):
         read_submission(body, Bounds(walk_s=0))
-    assert len(read_submission(body, STORED).shape_errors) >= 1_000
+    assert len(read_submission(body, STORED_BOUNDS).shape_errors) >= 1_000
 
 
 def test_a_stored_record_of_so_much_is_made_anew() -> None:

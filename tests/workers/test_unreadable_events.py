@@ -24,7 +24,7 @@ from eventstore.proof.verification import verify_answers, verify_events
 from projections import FOLLOWING, PLATFORM, PROJECTIONS
 from projections.versions.build import administrator
 from projections.versions.reading import read_erasures
-from projections.versions.versions import alone, build_version
+from projections.versions.versions import build_version, version_lock
 from projections.views.access_key import wrong_keys
 from tests.support.bells import queued
 from tests.support.following import follow as catch_up
@@ -91,7 +91,7 @@ class Log:
     def _is_verified_and_exported(self) -> None:
         with psycopg.connect(self.urls.admin) as connection:
             read_leaves(connection, 0, log_head(connection))
-            verify_events(connection, [], [], whole=True)
+            verify_events(connection, [], [], is_full=True)
             verify_payloads(connection)
             verify_answers(connection)
             list(wrong_keys(connection))
@@ -154,7 +154,7 @@ def test_no_bytes_in_the_log_stop_a_reader_or_a_rebuild(log: Log) -> None:
 
     reads()
     for projection in {*PROJECTIONS} - {PLATFORM}:  # many of these events have the same account number
-        with alone(log.admin, projection):
+        with version_lock(log.admin, projection):
             build_version(log.urls.admin, log.admin, projection)
 
 

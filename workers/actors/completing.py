@@ -73,7 +73,7 @@ class Completer:
 
     def _still_started(self, batch: Sequence[Ready]) -> list[Ready]:
         """Return the imports of the batch that were neither ended nor taken over meanwhile."""
-        present = self._ledger.look_at([ready.started.stream for ready in batch])
+        present = self._ledger.try_load([ready.started.stream for ready in batch])
         remaining = []
         for ready in batch:
             loaded, start = present[ready.started.stream], ready.started.process.start
@@ -102,7 +102,7 @@ class Completer:
             self._ledger.execute_many(commands, at=at, by=self._by(), loaded=loaded)
         else:
             self._ledger.execute_many(
-                commands, at=at, by=self._by(), loaded=loaded, beside=copying(rows), needs_all=True
+                commands, at=at, by=self._by(), loaded=loaded, write_rows=copying(rows), needs_all=True
             )
 
     def _complete_alone(self, ready: Ready, *, is_dry_run: bool) -> None:

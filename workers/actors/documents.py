@@ -13,7 +13,7 @@ import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import ObjectStore
 
-from market.documents import lies_below, path_below_root
+from market.documents import is_root_below, path_below_root
 from system.object_store import open_store
 
 CONCURRENCY = 32
@@ -52,7 +52,7 @@ def why_unreachable(root: str, *, timeout_s: float = TIMEOUT_S) -> str | None:
 
 def is_allowed(root: str, urls: Collection[str]) -> bool:
     """Return True if the root lies at or below one of these URLs. Links in local folders are resolved first."""
-    if not lies_below(root, urls):
+    if not is_root_below(root, urls):
         return False
     folders = [_folder(url).resolve() for url in urls if url.startswith("file:")]
     return not root.startswith("file:") or any(_folder(root).resolve().is_relative_to(folder) for folder in folders)

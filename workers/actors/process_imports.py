@@ -18,9 +18,9 @@ from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
 from eventstore.events import NO_METADATA, Metadata, origin
 from eventstore.log.ledger import Ledger, Loaded
-from eventstore.log.payloads import MAX_OPEN_BYTES, archived_place, in_pieces
-from market.judging import problem_names
+from eventstore.log.payloads import MAX_OPEN_BYTES, archive_url, in_batches
 from market.plausibility import today_in_germany
+from market.submission_check import problem_names
 from projections.platform.rows import undated_rows_of
 from telemetry.measures import measures
 from telemetry.spans import spans
@@ -75,14 +75,14 @@ class ImportProcessor:
         suppliers = {identity_of(stream)[0] for stream in streams}
         settings = until_available(lambda: self._references.settings(suppliers), len(streams))
         due = [stream for stream in streams if not settings[identity_of(stream)[0]].is_paused]
-        loaded = until_available(lambda: self._ledger.look_at(due), len(due))
+        loaded = until_available(lambda: self._ledger.try_load(due), len(due))
         states = {stream: found.state for stream, found in loaded.items() if isinstance(found, Loaded)}
-        for piece in in_pieces(due, lambda stream: _payload_bytes(states.get(stream)), MAX_OPEN_BYTES):
+        for piece in in_batches(due, lambda stream: _payload_bytes(states.get(stream)), MAX_OPEN_BYTES):
             started = self._starter.start(piece, loaded)
             if self._is_sandbox:
                 started = self._without_sandbox_outcomes(started, settings)
             # Smaller pieces again: some payloads were replaced after the streams were read.
-            for part in in_pieces(started, lambda attempt: _payload_bytes(attempt.process), MAX_OPEN_BYTES):
+            for part in in_batches(started, lambda attempt: _payload_bytes(attempt.process), MAX_OPEN_BYTES):
                 began = time.perf_counter()
                 self._finish_or_postpone(part, settings)
                 measures().processed(len(part), time.perf_counter() - began)
@@ -172,9 +172,7 @@ class ImportProcessor:
         if not streams:
             return set()
         with self._ledger.connection() as connection:
-            return {
-                stream for stream in streams if archived_place(connection, identity_of(stream)[0], stream) is not None
-            }
+            return {stream for stream in streams if archive_url(connection, identity_of(stream)[0], stream) is not None}
 
     def _checked(self, read: Sequence[Ready], settings: SettingsByCode, failures: dict[str, Command]) -> list[Ready]:
         """Return the imports whose references are valid. For each of the others, add a command to `failures`."""

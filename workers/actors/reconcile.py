@@ -9,9 +9,9 @@ import structlog
 
 from eventstore.errors import StoreUnavailable, first_line
 from eventstore.log.ledger import Ledger
-from projections.queries.reconciliation import add_portion, leave_to_others, other_waits, take
+from projections.queries.reconciliation import add_portion, claim, has_other_waiting, release
 from projections.views.import_status import imports_wait
-from redaction.shown import said_by
+from redaction.text import message_of
 
 CHECK_EVERY_S = 0.1
 """Interval between two checks for waiting imports [seconds]."""
@@ -43,24 +43,24 @@ class Reconciler:
         began, error = time.monotonic(), ""
         ends_at = began + JOB_S
         with self._ledger.connection() as connection:
-            progress = take(connection, job, worker)
+            progress = claim(connection, job, worker)
         if progress is None:
             return
         try:
             while progress is not None and self._wait_for_imports():
                 with self._ledger.connection() as connection:
                     progress = add_portion(connection, progress, worker)
-                    if time.monotonic() >= ends_at and other_waits(connection, job):
+                    if time.monotonic() >= ends_at and has_other_waiting(connection, job):
                         break
         except StoreUnavailable as unavailable:
             error = first_line(unavailable)
             raise
         except Exception as raised:  # it concerns this job only
             logger.exception("reconciliation failed", job=job)
-            error = said_by(raised)
+            error = message_of(raised)
         finally:
             with contextlib.suppress(StoreUnavailable), self._ledger.connection() as connection:
-                leave_to_others(connection, job, worker, error)
+                release(connection, job, worker, error)
         is_done, duration_ms = progress is None and not error, round(1000 * (time.monotonic() - began))
         logger.info("reconciliation ended" if is_done else "reconciliation paused", job=job, duration_ms=duration_ms)
 

@@ -30,7 +30,7 @@ from eventstore.aggregates.customer_mail import (
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
 from eventstore.log.ledger import Ledger
-from eventstore.log.payloads import archived_place
+from eventstore.log.payloads import archive_url
 from schemas.reading.shape import NotJson
 from schemas.submission import stored_submission
 from telemetry.supervision import supervision
@@ -141,7 +141,7 @@ class MailSender:
         body = self._ledger.payloads({source: mail.requested.payload_sha256}).get(source)
         if body is None:
             with self._ledger.connection() as connection:
-                archived_at = archived_place(connection, import_process.identity_of(stream)[0], source)
+                archived_at = archive_url(connection, import_process.identity_of(stream)[0], source)
             return "payload_archived" if archived_at is not None else "payload_erased"
         try:
             account = stored_submission(body).account

@@ -7,7 +7,7 @@ import msgspec
 
 import market
 from eventstore.aggregates.import_process import FailImport, ImportProcess, ImportStaged
-from market.judging import Occasion, Terms, judge, problem_names
+from market.submission_check import Occasion, Terms, check_submission, problem_names
 from schemas.account import Account
 from schemas.base import Problem
 from schemas.reading.duplicate_names import REPEATED_FIELD
@@ -49,7 +49,7 @@ def checked_account(body: bytes, process: ImportProcess, terms: Terms, at: datet
         return _not_json(process, error)
     if process.staged is not None and process.staged.dropped:
         terms = msgspec.structs.replace(terms, unknown_fields="ignore")
-    problems = judge(submission, terms, at, Occasion.PROCESS).problems
+    problems = check_submission(submission, terms, at, Occasion.PROCESS).problems
     return invalid(process.start, problems) if problems else submission.account
 
 

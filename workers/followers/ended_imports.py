@@ -19,7 +19,7 @@ from eventstore.clock import now
 from eventstore.events import Unreadable
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
-from redaction.shown import cleaned
+from redaction.text import cleaned
 from telemetry.measures import measures
 from telemetry.supervision import supervision
 from workers.followers.leader import Follower

@@ -9,7 +9,7 @@ from itertools import takewhile
 
 import msgspec
 
-from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces
+from eventstore.log.payloads import MAX_OPEN_BYTES, in_batches
 
 LANE = 2_000
 """Streams in memory for one supplier, if few suppliers wait."""
@@ -96,7 +96,7 @@ class FairQueue:
             for supplier in lanes[:remaining]:
                 remaining -= self._take_share(supplier, share, shared, alone)
             lanes = self._allowed()
-        return [*in_pieces(shared, shared.__getitem__, MAX_OPEN_BYTES), *alone]
+        return [*in_batches(shared, shared.__getitem__, MAX_OPEN_BYTES), *alone]
 
     def _take_share(self, supplier: str, share: int, shared: dict[str, int], alone: list[list[str]]) -> int:
         """Take a supplier's share, and return its cost. The supplier goes to the end of the line."""

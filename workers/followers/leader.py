@@ -59,7 +59,7 @@ class Follower(ABC):
                     if row and row["held"]:
                         self._work_alone(connection, stop)
                     else:
-                        supervision.waits_no_more(self.name)
+                        supervision.stopped_waiting(self.name)
             except self.waits_for as error:
                 supervision.failed(self.name, error, is_waiting=True)
             stop.wait(RETRY_S)

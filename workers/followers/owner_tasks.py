@@ -29,7 +29,7 @@ from eventstore.errors import Refused, StoreUnavailable, first_line
 from eventstore.log import follow, locks
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.columns import log_head
-from eventstore.log.ledger import Beside, Ledger
+from eventstore.log.ledger import Ledger, WriteRows
 from eventstore.log.store_errors import store_errors
 from projections import INLINE, PROJECTIONS
 from projections.queries.history import account_streams
@@ -39,14 +39,14 @@ from projections.versions.projection import Projection
 from projections.versions.versions import (
     NotPossible,
     ProjectionVersion,
-    alone,
     build_version,
     live_version,
     parked_streams,
-    switched,
+    switch_if_needed,
+    version_lock,
 )
 from projections.views.owner_task import open_tasks
-from redaction.shown import said_by
+from redaction.text import message_of
 from telemetry.supervision import supervision
 from workers.followers.leader import Follower, ends_work
 from workers.operations import UserNotPossible, carry_out, forget_uncreated, may_request
@@ -117,7 +117,7 @@ class OwnerTasks(Follower):
             reason = (
                 str(error)
                 if isinstance(error, Refused | NotPossible | NotAllowed | NotAuthentic | UserNotPossible)
-                else said_by(error)
+                else message_of(error)
             )
             logger.warning("owner's task failed", task=task_id, kind=request.kind, reason=type(error).__name__)
             if request.kind == "user_create":
@@ -146,10 +146,10 @@ class OwnerTasks(Follower):
         assert isinstance(first.event, OwnerTaskRequested)
         return first.event
 
-    def _end(self, task_id: str, command: FinishOwnerTask | FailOwnerTask, beside: Beside | None) -> None:
+    def _end(self, task_id: str, command: FinishOwnerTask | FailOwnerTask, write_rows: WriteRows | None) -> None:
         """Record the result, unless another relay has taken the task over."""
         try:
-            self._ledger.execute(stream_of(task_id), command, at=now(), by="relay", beside=beside)
+            self._ledger.execute(stream_of(task_id), command, at=now(), by="relay", write_rows=write_rows)
         except Refused:
             logger.warning("owner's task was taken over", task=task_id)
         else:
@@ -186,21 +186,21 @@ class OwnerTasks(Follower):
 
     def _run_on_projection(self, task_id: str, request: OwnerTaskRequested, projection: Projection) -> dict[str, Any]:
         url = self._admin_url
-        with administrator(url) as connection, alone(connection, projection):
+        with administrator(url) as connection, version_lock(connection, projection):
             total = log_head(connection)
             progress = self._progress(task_id, total)
             if request.kind == "projection_verify":
                 verified = verify(url, connection, projection, limit=ROWS, progress=progress)
                 return differing_rows(verified, projection) | {"parked": verified.parked, "events": total}
             if request.kind == "projection_switch":
-                return switched(connection, projection, int(request.arguments["version"]))
+                return switch_if_needed(connection, projection, int(request.arguments["version"]))
             built = build_version(url, connection, projection, jobs=JOBS, progress=progress)
             parked = len(parked_streams(connection, projection.name, built.version))
             outcome = {"version": built.version, "events": total, "parked": parked, "is_switched": False}
             if not live_version(connection, projection.name).is_outdated(projection):
                 outcome |= _compare_with_live(url, connection, projection, built)
             if request.arguments.get("switch") == "yes":
-                outcome |= switched(connection, projection, built.version) | {"is_switched": True}
+                outcome |= switch_if_needed(connection, projection, built.version) | {"is_switched": True}
             return outcome
 
     def _progress(self, task_id: str, total: int = 0) -> Progress:

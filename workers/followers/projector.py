@@ -21,7 +21,7 @@ from eventstore.log.ledger import Ledger
 from projections.versions.build import apply_batch
 from projections.versions.projection import Projection
 from projections.versions.reading import Batch, LastTopics, Poison, Seen, read_ordered, wait_for_erasures
-from projections.versions.versions import ProjectionVersion, held, park, parked_streams
+from projections.versions.versions import ProjectionVersion, lock_live_version, park, parked_streams
 from telemetry.supervision import supervision
 from workers.followers.leader import Follower, ends_work
 
@@ -83,7 +83,7 @@ class Projector(Follower):
     def advance(self, connection: Connection[Any], projection: Projection) -> bool:
         """Project the next events. Return False if there were no more."""
         with connection.transaction():
-            live = held(connection, projection.name)  # waits for a switch or a healing to commit
+            live = lock_live_version(connection, projection.name)  # waits for a switch or a healing to commit
             if live.is_outdated(projection):
                 self._warn_outdated(projection.name)
                 return False
@@ -111,7 +111,7 @@ class Projector(Follower):
             name = f"order of {work_name(projection.name)}"
             if supervision.is_due(name):
                 with supervision.part(name, passes=ends_work(connection, StoreUnavailable)):
-                    projection.put_in_order(connection, is_idle=self._is_idle)
+                    projection.maintain(connection, is_idle=self._is_idle)
 
     def _apply(
         self,

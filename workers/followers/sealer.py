@@ -17,7 +17,7 @@ from eventstore.errors import StoreUnavailable, first_line
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.intake_stop import is_compared
 from eventstore.log.ledger import Ledger
-from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable
+from eventstore.proof.checkpoints import CheckpointCopies, CopiesUnavailable, LogKey
 from eventstore.proof.sealing import SealRefused, seal, sealing_lock
 from eventstore.proof.statement import WaitingStatement, refuse_waiting, sign_waiting, waiting_statements
 from telemetry.supervision import supervision
@@ -32,12 +32,12 @@ class Sealer:
     """Follower that runs until `stop` is set, and survives the loss of Postgres and of the store for checkpoints."""
 
     def __init__(
-        self, ledger: Ledger, key: LogKey, outside: Outside, authority: AuthorityKey, *, every_s: float
+        self, ledger: Ledger, key: LogKey, copies: CheckpointCopies, authority: AuthorityKey, *, every_s: float
     ) -> None:
         self._ledger = ledger
         self._key = key
         self._authority = authority
-        self._outside = outside
+        self._copies = copies
         self._every_s = every_s
 
     def start(self, stop: threading.Event) -> threading.Thread:
@@ -64,10 +64,10 @@ class Sealer:
         try:
             with self._ledger.connection() as connection, sealing_lock(connection, waits=False) as is_held:
                 if not is_held:
-                    supervision.waits_no_more("sealer")
+                    supervision.stopped_waiting("sealer")
                     return inf
                 try:
-                    sealed = seal(connection, self._key, self._outside, at=now())
+                    sealed = seal(connection, self._key, self._copies, at=now())
                 except SealRefused as refusal:
                     refuse_waiting(connection, waiting, str(refusal))
                     raise
@@ -78,7 +78,7 @@ class Sealer:
                 if sealed.is_new:
                     logger.info("log sealed", size=sealed.checkpoint.size, root=sealed.checkpoint.root.hex()[:16])
                 sign_waiting(connection, waiting, self._key, self._authority, sealed.note, at=now())
-        except (StoreUnavailable, OutsideUnavailable) as error:
+        except (StoreUnavailable, CopiesUnavailable) as error:
             logger.warning("sealing waits", reason=first_line(error))
             return supervision.failed("sealer", error, is_waiting=True, is_logged=True)
         except (SealRefused, psycopg.Error) as error:

@@ -10,7 +10,7 @@ import pytest
 from api.bulk import executor
 from api.bulk.checking import CheckRequest
 from api.bulk.executor import BulkExecutor
-from market.judging import Terms
+from market.submission_check import Terms
 from tests.support.make import an_account, encoded
 
 QUESTION = CheckRequest([encoded(an_account("S", 1))] * 200, {"S": Terms()}, "create", "", datetime.now(UTC))
@@ -21,25 +21,29 @@ def test_a_batch_whose_helper_is_killed_is_judged_and_later_ones_have_helpers_ag
 ) -> None:
     monkeypatch.setattr(executor, "HELPERS_AFTER_BATCHES", 0)
 
-    async def helper_of(judging: BulkExecutor) -> int:
-        """The process that has started, once the judges use it."""
-        assert judging._helpers is not None
-        assert judging._started is not None
-        await asyncio.wrap_future(judging._started)
-        return await asyncio.wrap_future(judging._helpers.submit(os.getpid))
+    async def helper_of(executor: BulkExecutor) -> int:
+        """The process that has started, once the executor has started it."""
+        assert executor._helpers is not None
+        assert executor._started is not None
+        await asyncio.wrap_future(executor._started)
+        return await asyncio.wrap_future(executor._helpers.submit(os.getpid))
 
     async def script() -> None:
-        judging = BulkExecutor()
+        executor = BulkExecutor()
         try:
-            expected = await judging.check(QUESTION)
-            first = await helper_of(judging)
-            under_way = asyncio.create_task(judging.check(QUESTION))
+            expected = await executor.check(QUESTION)
+            first = await helper_of(executor)
+            under_way = asyncio.create_task(executor.check(QUESTION))
             await asyncio.sleep(0)
             os.kill(first, signal.SIGKILL)
-            found = [await under_way, await judging.check(QUESTION), await judging.check(QUESTION)]
+            found = [
+                await under_way,
+                await executor.check(QUESTION),
+                await executor.check(QUESTION),
+            ]
             assert [[judged.code for judged in each] for each in found] == [[judged.code for judged in expected]] * 3
-            assert await helper_of(judging) != first
+            assert await helper_of(executor) != first
         finally:
-            await judging.close()
+            await executor.close()
 
     asyncio.run(script())

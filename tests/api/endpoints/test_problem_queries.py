@@ -16,8 +16,8 @@ from api.intake.refused_attempts import ROOM, RefusedAttempts, names_of
 from eventstore.aggregates.import_process import DryRunErrored, ImportProcessed, ImportRetried, SubjectErased
 from eventstore.events import Recorded
 from projections.auxiliary.refused_attempts import (
-    KEPT_FOR,
     MAX_PATH,
+    RETENTION,
     Attempt,
     delete_old_attempts,
 )
@@ -302,7 +302,7 @@ def attempt(external: str = "1", supplier: str = "S", **fields: Any) -> Attempt:
 @pytest.mark.promise("they-lie-outside-log")
 def test_attempts_are_forgotten_after_ninety_days_and_beyond_a_number(database: Any) -> None:
     with psycopg.connect(database.service, autocommit=True) as connection:
-        write(connection, attempt(attempted_at=NOON - KEPT_FOR - timedelta(seconds=1)), attempt())
+        write(connection, attempt(attempted_at=NOON - RETENTION - timedelta(seconds=1)), attempt())
         write(connection, *(attempt(str(number), "T") for number in range(5)))
         assert delete_old_attempts(connection, NOON, limit=3) == 3
         assert [a.attempted_at for a in find_refused_attempts(connection, "1")] == [NOON]

@@ -12,9 +12,9 @@ from api.description.catalogue import CATALOGUE
 from api.http.languages import JSON, preferred
 from api.operations import OPERATIONS
 from market import RULES
-from market.judging import Occasion, Terms, judge
 from market.participant import PARTICIPANT, PRICE_SHEETS
 from market.post_account import DELIVERY_NOTE, ENERGY_AMOUNT, INVOICE
+from market.submission_check import Occasion, Terms, check_submission
 from schemas.reading import shape_errors as sentences
 from schemas.reading.shape import derived_checks
 from schemas.sentence import Sentence, german_of
@@ -102,7 +102,7 @@ def sentences_of_the_window() -> list[Sentence]:
     tasks = [{"schedule_window_start": start, "schedule_window_end": end} for start, end in days]
     bodies = [encoded({"payload": an_account(), "task_params": task}) for task in tasks]
     terms = Terms(is_dry_run_only=True)
-    judged = [judge(read_submission(body), terms, NOON, Occasion.CREATE) for body in bodies]
+    judged = [check_submission(read_submission(body), terms, NOON, Occasion.CREATE) for body in bodies]
     return [problem.detail for judgement in judged for problem in judgement.problems]  # type: ignore[misc]
 
 

@@ -8,7 +8,7 @@ from api.intake.refusal_counts import MAX_PLACES, OTHER, RefusalCounts, places_o
 from eventstore.aggregates.run import REFUSALS, RequestsRefused
 from eventstore.log.ledger import Ledger
 from schemas.base import Problem
-from schemas.reading.places import documented_path, place_of
+from schemas.reading.documented_paths import documented_path, path_pattern
 from tests.support.following import events_of
 
 
@@ -51,7 +51,7 @@ def test_the_number_of_places_is_bounded(ledger: Ledger) -> None:
     ],
 )
 def test_a_place_holds_documented_names_only(attr: str, place: str) -> None:
-    assert place_of(attr) == place
+    assert path_pattern(attr) == place
 
 
 @pytest.mark.promise("name-undocumented-field-every")

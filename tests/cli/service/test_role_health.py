@@ -117,7 +117,7 @@ def test_a_role_that_is_started_before_the_schema_waits_and_says_what_to_do(
     health, port, log = free_port(), free_port(), folder / "role.log"
     environment = environment_on(database, folder, REDIS_URL=redis_url, IMPORTLEDGER_HEALTH_PORT=str(health))
     arguments = ("--port", str(port)) if role == "api" else ()
-    reason = "the schema is not there yet: run `importledger migrate`"
+    reason = "the database has no schema yet: run `importledger migrate`"
     try:
         with start_role(role, *arguments, environment=environment, log=log) as process:
             asking = port if role == "api" else health

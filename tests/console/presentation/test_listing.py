@@ -53,7 +53,7 @@ def test_rows_are_written_as_csv() -> None:
     at = datetime(2026, 11, 22, 9, tzinfo=UTC)
     row = ListedRow(
         supplier="S", external_account_number='=A,"1"', status="ERRORED", account_number=None, created_at=at,
-        modified_at=at, error_code="blank", error_path="customers[].email", attempt=1, place=7,
+        modified_at=at, error_code="blank", error_path="customers[].email", attempt=1, sort_key=7,
     )  # fmt: skip
     assert csv_in("de").head == b"\xef\xbb\xbf" + ",".join(CSV_COLUMNS).encode() + b"\r\n"
     problem = "blank,customers[].email,Customers → email must not be blank."

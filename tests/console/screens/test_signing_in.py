@@ -29,7 +29,7 @@ from eventstore.aggregates.user import (
 )
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from projections.auxiliary.sessions import SESSION_LASTS, Failures, count_try, give_back, new_token, token_sha256
+from projections.auxiliary.sessions import SESSION_LASTS, Failures, count_try, new_token, token_sha256, undo_try
 from projections.auxiliary.user_details import details_by_openid, find_user_details, set_password_hash
 from tests.support.console import (
     AUTHORITY,
@@ -180,7 +180,7 @@ def test_of_80_passwords_that_are_guessed_at_once_5_are_tried(database: Postgres
 
     with (
         console_app(database) as app,
-        console_app(database, beside=app) as other,
+        console_app(database, loop_of=app) as other,
         visitor(app) as browser,
         visitor(other) as second,
     ):
@@ -210,7 +210,7 @@ def test_a_right_password_leaves_what_others_of_its_host_have_failed(database: P
             later = at + timedelta(seconds=9)
             known = await count_try(connection, names, later, lambda known: True)
             assert known == {"address h": Failures(3, at + timedelta(seconds=2))}
-            await give_back(connection, names, later, known)
+            await undo_try(connection, names, later, known)
             assert await count_try(connection, names, later, lambda known: False) == known
             await count_try(connection, ["nobody"], later, lambda known: False)
             row = await (await connection.execute("SELECT count(*) FROM failed_sign_ins")).fetchone()

@@ -2,7 +2,7 @@
 
 import json
 
-from eventstore.log.answers import Answer, command_id_of, watched
+from eventstore.log.answers import Answer, command_id_of, with_answer_digest
 
 ANSWER = Answer("name", b"digest", 201, b"{}")
 
@@ -18,8 +18,8 @@ def test_whatever_differs_makes_another_digest() -> None:
 
 
 def test_an_event_carries_the_digest_as_its_last_member() -> None:
-    assert json.loads(watched(b"{}", ANSWER)) == {"answer_sha256": ANSWER.sha256}
-    assert list(json.loads(watched(b'{"attempt":1}', ANSWER)).items()) == [
+    assert json.loads(with_answer_digest(b"{}", ANSWER)) == {"answer_sha256": ANSWER.sha256}
+    assert list(json.loads(with_answer_digest(b'{"attempt":1}', ANSWER)).items()) == [
         ("attempt", 1),
         ("answer_sha256", ANSWER.sha256),
     ]

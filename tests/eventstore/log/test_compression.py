@@ -19,7 +19,7 @@ from eventstore.log.compression import (
     UnknownDictionary,
     compressed,
     decompressed,
-    whole_dictionary,
+    verified_dictionary,
 )
 from importledger_client.book import book
 from schemas.account import WrappedAccount
@@ -64,17 +64,17 @@ def test_what_needs_another_dictionary_says_which_and_leaves_the_next_as_it_is()
 
 @pytest.mark.parametrize("content", [b"", b"no frame", compressed(ACCOUNT)[:-1], compressed(ACCOUNT)[:5]])
 def test_what_is_no_whole_frame_is_refused(content: bytes) -> None:
-    with pytest.raises(NotCompressed, match="no whole zstd frame"):
+    with pytest.raises(NotCompressed, match="not a complete zstd frame"):
         decompressed(content)
 
 
 def test_a_file_that_is_missing_or_was_changed_is_not_used(tmp_path: Path) -> None:
     file = tmp_path / DICTIONARY.name
     with pytest.raises(DamagedInstallation, match="cannot be read: No such file"):
-        whole_dictionary(file)
+        verified_dictionary(file)
     file.write_bytes(DICTIONARY.read_bytes()[:-1] + b"!")
     with pytest.raises(DamagedInstallation, match="was changed after its installation"):
-        whole_dictionary(file)
+        verified_dictionary(file)
 
 
 def test_nobody_is_in_the_dictionary() -> None:

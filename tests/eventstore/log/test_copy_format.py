@@ -18,9 +18,9 @@ from eventstore.log.copy_format import (
     DATE,
     INTEGER,
     NUMERIC,
+    cached_values,
     copy_into,
     copy_written,
-    remembered,
     text,
     texts,
 )
@@ -32,7 +32,7 @@ CREATE TABLE public.pieces (
     list text[])
 """
 NAMES = ("number", "big", "yes", "day", "at", "amount", "choice", "said", "list")
-INSTANT = remembered("timestamptz")
+INSTANT = cached_values("timestamptz")
 
 _texts = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20)
 _amounts = st.from_regex(r"-?[0-9]{1,18}(\.[0-9]{1,10})?", fullmatch=True)
@@ -88,8 +88,8 @@ def test_what_was_left_out_is_null_and_an_empty_text_is_not(connection: Admin) -
 
 
 def test_what_is_remembered_does_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copy_format, "_MOST_REMEMBERED", 10)
-    days = remembered("date")
+    monkeypatch.setattr(copy_format, "_MAX_CACHED", 10)
+    days = cached_values("date")
     written = [days[date.fromordinal(700_000 + n)] for n in range(35)]
     assert len(days) <= 10
     assert written == [days[date.fromordinal(700_000 + n)] for n in range(35)]

@@ -139,7 +139,7 @@ def test_appends_of_several_clients_are_written_together(
     monkeypatch: pytest.MonkeyPatch, gather: tuple[float, ...], is_short: bool, steps: list[int], sizes: list[int]
 ) -> None:
     """A step is a number of appends to submit at once, 0 to write the oldest batch, or WAIT for a batch."""
-    for name, seconds in zip(("GATHER_S", "GATHER_EACH_S", "MOST_GATHER_S"), gather, strict=True):
+    for name, seconds in zip(("GATHER_S", "GATHER_EACH_S", "MAX_GATHER_S"), gather, strict=True):
         monkeypatch.setattr(f"eventstore.log.group_commit.{name}", seconds)
 
     async def scene(writer: Writer, submit: Submit) -> list[int]:

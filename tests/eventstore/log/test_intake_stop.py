@@ -24,8 +24,8 @@ from eventstore.log.intake_stop import (
 )
 from eventstore.log.recorder import LedgerDatastore, LedgerRecorder
 from eventstore.operations.guards import guards_off
-from eventstore.proof.checkpoints import Outside, OutsideUnavailable
-from eventstore.proof.sealing import LogDiffers, NothingOutside, SealRefused, continue_from
+from eventstore.proof.checkpoints import CheckpointCopies, CopiesUnavailable
+from eventstore.proof.sealing import LogDiffers, NoCopies, SealRefused, continue_from
 from tests.support.databases import drop, renamed
 from tests.support.make import NOON, stage
 from tests.support.sealed_log import KEY, OTHER_KEY, Log
@@ -150,7 +150,7 @@ def test_a_log_that_differs_takes_nothing_in_where_its_sealing_key_is_missing(
     log: Log, service: Any, differ: Any
 ) -> None:
     """As after a restore without the key: a start creates a new one, and the log has the former verifier key."""
-    with pytest.raises(SealRefused, match="Is it the right sealing key"):
+    with pytest.raises(SealRefused, match="Check that the sealing key is"):
         log.seal(OTHER_KEY)
     assert intake_stop(service) is None
     differ(log)
@@ -177,7 +177,7 @@ def test_a_stop_that_was_switched_off_is_named(log: Log, service: Any) -> None:
 def test_a_copy_outside_under_another_name_is_refused_and_stops_nothing(log: Log, service: Any) -> None:
     """Otherwise later checkpoints would seem to have copies already."""
     log.outside.keep(9_999, log.outside.note(600))
-    with pytest.raises(SealRefused, match="must keep a checkpoint of 9,999 events as such, not one of 600"):
+    with pytest.raises(SealRefused, match=r"checkpoint of 9,999 events must be that checkpoint. It is one of 600"):
         log.seal()
     assert intake_stop(service) is None
 
@@ -225,14 +225,14 @@ def test_an_older_log_takes_nothing_in_before_and_after_its_first_comparison(log
 def test_a_log_that_cannot_be_compared_yet_takes_nothing_in(log: Log, service: Any) -> None:
     """The place outside is unavailable at the start. An outage later stops nothing."""
     start_again(log)
-    there, log.outside = log.outside, Outside("file:///dev/null/checkpoints")
-    with pytest.raises(OutsideUnavailable):
+    there, log.outside = log.outside, CheckpointCopies("file:///dev/null/checkpoints")
+    with pytest.raises(CopiesUnavailable):
         log.seal()
     append(log, NotCompared)
     log.outside = there
     log.seal()
-    log.outside = Outside("file:///dev/null/checkpoints")
-    with pytest.raises(OutsideUnavailable):
+    log.outside = CheckpointCopies("file:///dev/null/checkpoints")
+    with pytest.raises(CopiesUnavailable):
         log.seal()
     log.add(301, 310)
 
@@ -246,7 +246,7 @@ def test_a_log_whose_copies_outside_are_gone_takes_nothing_in_until_an_operator_
     put_back(log)
     shutil.rmtree(log.folder / "outside")
     start_again(log)
-    with pytest.raises(NothingOutside, match="keeps no checkpoint, and the log has one of"):
+    with pytest.raises(NoCopies, match="keeps no checkpoint, and the log has one of"):
         log.seal()
     append(log, NotCompared)
     assert note_comparison(log.admin, by="operator", reason="the disk is lost")

@@ -72,19 +72,21 @@ def test_rows_and_events_stand_and_fall_together(ledger: Ledger, admin: Admin) -
             {STREAM: CompleteImport(start=2, account_number="A-1")},
             at=NOON,
             by="t",
-            beside=copying({"melo": [row]}),
+            write_rows=copying({"melo": [row]}),
             needs_all=True,
         )
     with pytest.raises(psycopg.errors.UniqueViolation):
-        ledger.execute_many({STREAM: start()}, at=NOON, by="t", beside=copying({"melo": [row, row]}), needs_all=True)
+        ledger.execute_many(
+            {STREAM: start()}, at=NOON, by="t", write_rows=copying({"melo": [row, row]}), needs_all=True
+        )
     assert value_of(admin, "SELECT count(*) FROM platform.melo") == 0
     assert len(ledger.history(STREAM)) == 1
-    ledger.execute_many({STREAM: start()}, at=NOON, by="t", beside=copying({"melo": [row]}), needs_all=True)
+    ledger.execute_many({STREAM: start()}, at=NOON, by="t", write_rows=copying({"melo": [row]}), needs_all=True)
     assert value_of(admin, "SELECT count(*) FROM platform.melo") == 1
 
 
 def _a_melo() -> bytes:
-    nothing = b"".join(SIZE[3] + b"\x01[]" for _ in range(2))
+    nothing = b"".join(SIZE[2] + b"[]" for _ in range(2))
     return COLUMNS[6] + text("A-1") + INTEGER[1] + INTEGER[1] + text("DE0123") + nothing
 
 
@@ -227,16 +229,16 @@ def test_a_stream_with_many_writers_keeps_no_other_waiting(
     """A rival appends to one stream before each try: it is refused, and the others are written."""
     streams = [stream_of("S", str(number)) for number in range(5)]
     hot, rival = streams[2], Ledger(database.service, views=INLINE)
-    append, digests, written = Ledger._append_beside, itertools.count(), list[list[str]]()
+    append, digests, written = Ledger._append_with_rows, itertools.count(), list[list[str]]()
 
-    def outrun(self: Ledger, append_: Append, beside: Any) -> Any:
+    def outrun(self: Ledger, append_: Append, write_rows: Any) -> Any:
         if self is ledger:
             written.append([event.stream for event in append_.events])
             if hot in written[-1]:
                 rival.execute_many({hot: stage(f"{next(digests):064}")}, at=NOON, by="rival")
-        return append(self, append_, beside)
+        return append(self, append_, write_rows)
 
-    monkeypatch.setattr(Ledger, "_append_beside", outrun)
+    monkeypatch.setattr(Ledger, "_append_with_rows", outrun)
     ledger.execute_many(dict.fromkeys(streams, stage()), at=NOON, by="t")
     decisions = ledger.execute_many(dict.fromkeys(streams, start()), at=NOON, by="t")
     rival.close()

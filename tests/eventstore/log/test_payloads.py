@@ -26,7 +26,7 @@ from eventstore.log.payloads import (
     PayloadErased,
     PayloadId,
     each_body,
-    in_pieces,
+    in_batches,
     is_readable,
     random_key,
     read_payload,
@@ -91,7 +91,7 @@ def test_no_two_new_keys_are_the_same() -> None:
 @given(st.lists(st.integers(0, 30)), st.integers(0, 50))
 @example([31], 30)
 def test_pieces_have_everything_in_order_and_are_no_larger_than_they_may(sizes: list[int], most: int) -> None:
-    pieces = [*in_pieces(sizes, lambda size: size, most)]
+    pieces = [*in_batches(sizes, lambda size: size, most)]
     assert [size for piece in pieces for size in piece] == sizes
     assert all(piece and (len(piece) == 1 or sum(piece) <= most) for piece in pieces)
     for piece, following in pairwise(pieces):

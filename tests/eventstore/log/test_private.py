@@ -23,7 +23,7 @@ from eventstore.log.payloads import Payload, random_key
 from eventstore.log.private import decrypted, encrypted, has_private, is_private
 from eventstore.log.rows import value_of
 from eventstore.replay import Replay
-from market.judging import Terms
+from market.submission_check import Terms
 from projections.queries.history import history_entry, read_account_history
 from projections.retention.erasure import erase
 from tests.support.make import NOON, encoded, staged

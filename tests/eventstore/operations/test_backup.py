@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from embedded.postgres import PostgresUrls
-from eventstore.operations.backup import LEFT_OUT, MANIFEST, TABLES, BackupError, back_up, read_manifest, restore
+from eventstore.operations.backup import EXCLUDED, MANIFEST, TABLES, BackupError, read_manifest, restore, write_backup
 from eventstore.proof.sealing import sign_snapshot
 from eventstore.proof.statement import check_statement, sign_statement
 from eventstore.proof.verifier import read_checkpoint
@@ -15,7 +15,7 @@ from tests.support.sealed_log import ACCOUNTS, KEY, OTHER_KEY, Log, emptied
 
 @pytest.mark.promise("counts-backup-restore-real")
 def test_a_backup_counts_its_rows(log: Log) -> None:
-    manifest = back_up(log.urls.service, log.folder / "backup")
+    manifest = write_backup(log.urls.service, log.folder / "backup")
     counts = {name: part.rows for name, part in manifest.parts.items()}
     assert counts["events"] == 3 * ACCOUNTS
     assert counts["payloads"] == counts["payload_keys"] == ACCOUNTS
@@ -26,7 +26,7 @@ def test_a_backup_counts_its_rows(log: Log) -> None:
 @pytest.mark.asvs("V11.6.1")
 def test_the_manifest_is_signed_with_a_checkpoint_of_exactly_what_is_in_the_backup(log: Log) -> None:
     log.add(301, 310)
-    back_up(
+    write_backup(
         log.urls.service,
         log.folder / "backup",
         sign=lambda connection, manifest: sign_statement(
@@ -48,7 +48,7 @@ def test_the_manifest_is_signed_with_a_checkpoint_of_exactly_what_is_in_the_back
     ],
 )
 def test_the_two_folders_of_a_backup_are_told_apart(log: Log, named: str, keys: str, sentence: str) -> None:
-    back_up(log.urls.service, log.folder / "log", keys=log.folder / "keys")
+    write_backup(log.urls.service, log.folder / "log", keys=log.folder / "keys")
     emptied(log)
     folder = log.folder / named
     with pytest.raises(BackupError, match=sentence):
@@ -67,7 +67,7 @@ def test_rows_and_position_of_a_restore_are_compared_with_the_manifest(
     log: Log, old: str, new: str, sentence: str
 ) -> None:
     folder = log.folder / "backup"
-    back_up(log.urls.service, folder)
+    write_backup(log.urls.service, folder)
     emptied(log)
     text = (folder / MANIFEST).read_text()
     assert old in text
@@ -80,7 +80,7 @@ def test_rows_and_position_of_a_restore_are_compared_with_the_manifest(
 def test_every_table_is_in_the_backup_or_made_anew_or_left_out_with_a_reason(database: PostgresUrls) -> None:
     held = {table for table, _ in TABLES.values()}
     anew = {f"{projection.home}.{table}" for projection in PROJECTIONS for table in projection.tables}
-    left_out = {f"public.{table}" for table in LEFT_OUT}
+    left_out = {f"public.{table}" for table in EXCLUDED}
     query = (
         "SELECT schemaname || '.' || tablename FROM pg_tables"
         " WHERE schemaname NOT LIKE 'pg\\_%' AND schemaname <> 'information_schema'"
@@ -88,7 +88,7 @@ def test_every_table_is_in_the_backup_or_made_anew_or_left_out_with_a_reason(dat
     with psycopg.connect(database.admin) as connection:
         there = sorted(name for (name,) in connection.execute(query))
     assert sorted([*held, *anew, *left_out]) == there
-    assert all(LEFT_OUT.values())
+    assert all(EXCLUDED.values())
 
 
 @pytest.mark.promise("every-table-backup-rebuilt")
@@ -97,7 +97,7 @@ def test_former_verifier_keys_are_there_after_a_restore(log: Log) -> None:
     log.seal(OTHER_KEY, former_key=KEY.verifier)
     keys = log.admin.execute("SELECT * FROM log_keys ORDER BY origin").fetchall()
     assert [key[1] for key in keys] == sorted([KEY.verifier, OTHER_KEY.verifier])
-    back_up(log.urls.service, log.folder / "backup")
+    write_backup(log.urls.service, log.folder / "backup")
     emptied(log)
     restore(log.urls.admin, log.folder / "backup", read_manifest(log.folder / "backup"))
     assert log.admin.execute("SELECT * FROM log_keys ORDER BY origin").fetchall() == keys

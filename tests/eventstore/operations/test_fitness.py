@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from embedded.postgres import PostgresUrls
 from embedded.user import server_user
-from eventstore.operations.fitness import Durability, NotJudged, UnsafeStore, refuse_unsafe
+from eventstore.operations.fitness import Durability, NotChecked, UnsafeStore, refuse_unsafe
 from tests.support.databases import Admin
 from tests.support.running import free_port, wait_for
 from tests.support.standby import receiver, required_standby
@@ -40,7 +40,7 @@ def test_an_engine_whose_locks_do_not_lock_is_refused(database: PostgresUrls, st
     admin.execute(STUBS[stubs].encode())
     admin.execute("ALTER ROLE importledger SET search_path = stubs, pg_catalog, public")
     try:
-        with pytest.raises(UnsafeStore, match="do not lock"):
+        with pytest.raises(UnsafeStore, match="do not work as in Postgres"):
             refuse_unsafe(database.service)
     finally:
         admin.execute("ALTER ROLE importledger RESET search_path")
@@ -53,9 +53,9 @@ def test_an_engine_without_the_commit_order_of_read_committed_is_refused(databas
 
 
 def test_a_node_that_takes_no_writes_is_not_judged(database: PostgresUrls) -> None:
-    with pytest.raises(NotJudged, match="takes no writes"):
+    with pytest.raises(NotChecked, match="read-only"):
         refuse_unsafe(with_options(database.service, "-c default_transaction_read_only=on"))
-    with pytest.raises(NotJudged, match="Connection refused"):
+    with pytest.raises(NotChecked, match="Connection refused"):
         refuse_unsafe("postgresql://nobody@127.0.0.1:1/none")
 
 
@@ -79,7 +79,7 @@ def test_replicated_is_taken_while_a_synchronous_standby_is_connected(database: 
 def is_safe(url: str, durability: Durability) -> bool:
     try:
         refuse_unsafe(url, durability)
-    except (NotJudged, UnsafeStore):
+    except (NotChecked, UnsafeStore):
         return False
     return True
 

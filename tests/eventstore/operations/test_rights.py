@@ -15,7 +15,7 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.user import INERT, DisableUser, stream_of
 from eventstore.events import AGGREGATES
 from eventstore.log.ledger import Ledger
-from eventstore.operations.backup import back_up, read_manifest, restore
+from eventstore.operations.backup import read_manifest, restore, write_backup
 from eventstore.operations.rights import (
     COLUMNS,
     LOG_RIGHTS,
@@ -358,7 +358,7 @@ def test_the_schemas_owner_restores_although_others_make_no_temporary_tables(
             admin.execute("GRANT CREATE ON DATABASE of_a_plain_owner TO plain_owner")
             admin.execute("GRANT ALL ON SCHEMA public TO plain_owner")
     migrate_all(plain_owner)
-    back_up(database.service, folder / "backup")
+    write_backup(database.service, folder / "backup")
     assert restore(plain_owner, folder / "backup", read_manifest(folder / "backup")) == []
 
 

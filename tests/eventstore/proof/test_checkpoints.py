@@ -4,20 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable
+from eventstore.proof.checkpoints import CheckpointCopies, CopiesUnavailable, LogKey
 from tests.support.make import NOON
 
 KEY = LogKey.of("A" * 43)
 
 
 @pytest.fixture(params=["folder", pytest.param("s3", marks=pytest.mark.slow)])
-def outside(request: pytest.FixtureRequest, tmp_path: Path) -> Outside:
+def outside(request: pytest.FixtureRequest, tmp_path: Path) -> CheckpointCopies:
     if request.param == "s3":
-        return Outside(f"{request.getfixturevalue('bucket')}/checkpoints")
-    return Outside((tmp_path / "with a blank" / "checkpoints").as_uri())
+        return CheckpointCopies(f"{request.getfixturevalue('bucket')}/checkpoints")
+    return CheckpointCopies((tmp_path / "with a blank" / "checkpoints").as_uri())
 
 
-def test_copies_are_kept_in_order_and_the_first_of_a_size_stays(outside: Outside) -> None:
+def test_copies_are_kept_in_order_and_the_first_of_a_size_stays(outside: CheckpointCopies) -> None:
     assert outside.sizes() == []
     notes = {size: KEY.sign(size, bytes(32), NOON) for size in (9, 10, 1_000_000)}
     for size in (1_000_000, 9, 10):
@@ -39,7 +39,7 @@ def test_a_place_that_takes_nothing_is_named(url: str, monkeypatch: pytest.Monke
         "AWS_SECRET_ACCESS_KEY": "x",
     }.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(OutsideUnavailable, match=url.split("//")[0]):
-        Outside(url).keep(1, "note")
-    with pytest.raises(OutsideUnavailable):
-        Outside(url).sizes()
+    with pytest.raises(CopiesUnavailable, match=url.split("//")[0]):
+        CheckpointCopies(url).keep(1, "note")
+    with pytest.raises(CopiesUnavailable):
+        CheckpointCopies(url).sizes()

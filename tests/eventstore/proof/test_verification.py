@@ -15,13 +15,13 @@ from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
 from eventstore.log.answers import Answer
 from eventstore.log.rows import value_of
-from eventstore.operations.backup import back_up
+from eventstore.operations.backup import write_backup
 from eventstore.operations.guards import guards_off
 from eventstore.operations.migrate import migrate
 from eventstore.proof.payload_verification import verify_payloads
 from eventstore.proof.proof import write_proof
 from eventstore.proof.sealing import SealRefused
-from eventstore.proof.verification import Kept, gaps, verify_answers, verify_events
+from eventstore.proof.verification import CheckpointNote, gaps, verify_answers, verify_events
 from eventstore.proof.verifier import check
 from projections.retention.erasure import erase
 from tests.support.make import NOON
@@ -244,14 +244,14 @@ TAMPERINGS: dict[Callable[[Log], None], str] = {
     key_forged: r"WARNED  the access key k2 of Nordwind was made by no event",
     key_widened: r"WARNED  the access key k1 of Nordwind differs from the log",
     key_unrevoked: r"WARNED  the access key k1 of Nordwind differs from the log",
-    checkpoint_row_edited: r"WARNED  the row of the checkpoint of 300 events is not what its note says",
+    checkpoint_row_edited: r"WARNED  the row of the checkpoint of 300 events differs from its note",
     by_sql(
         "readable_events",
         "CREATE OR REPLACE VIEW readable_events AS SELECT position, stream, version, topic, recorded_at, supplier,"
         " caused_by, command_id, code_version, readable_event(state) AS event"
         " FROM events WHERE position <> 100",
-    ): r"WARNED  the view readable_events does not show the log as it is",
-    by_sql("stored_events", "DROP VIEW stored_events"): r"WARNED  the view stored_events does not show the log",
+    ): r"WARNED  the view readable_events is missing, or differs",
+    by_sql("stored_events", "DROP VIEW stored_events"): r"WARNED  the view stored_events is missing",
     by_sql("trigger", "ALTER TABLE events DISABLE TRIGGER USER"): r"WARNED  the trigger events_.* is disabled",
     by_sql("replica", "ALTER TABLE events ENABLE REPLICA TRIGGER events_are_append_only"): r"WARNED .* is disabled",
     by_sql("dropped", "DROP TRIGGER log_checkpoints_are_append_only ON log_checkpoints"): r"WARNED .* is missing",
@@ -295,18 +295,18 @@ def test_a_tree_that_lacks_hashes_is_named_and_made_anew(
     monkeypatch.setattr("eventstore.proof.verification.CHUNK", 256)
     monkeypatch.setattr("eventstore.proof.verification.NEWEST_EVENTS", 256)
     log.admin.execute(f"{statement} WHERE level = 1")
-    assert_found(log.problems(whole=False), r"UNSURE  The stored tree is not whole")
+    assert_found(log.problems(is_full=False), r"UNSURE  The stored tree is not whole")
     with pytest.raises(SealRefused, match="The stored tree is not whole"):
         log.seal()
     log.forget_the_tree()
     log.seal()
-    assert log.problems(whole=False) == []
+    assert log.problems(is_full=False) == []
 
 
 def test_the_log_of_a_replica_role_is_warned_of(log: Log) -> None:
     database = log.admin.info.dbname
     log.admin.execute(f"ALTER ROLE importledger IN DATABASE {database} SET session_replication_role = replica")
-    assert_found(log.problems(), r"WARNED  session_replication_role of importledger switches triggers off")
+    assert_found(log.problems(), r"WARNED  session_replication_role of importledger disables triggers")
 
 
 def test_a_service_that_may_act_as_the_owner_is_warned_of(log: Log) -> None:
@@ -370,20 +370,26 @@ def test_a_new_key_goes_on_openly_from_what_the_former_one_has_signed(log: Log) 
     with pytest.raises(SealRefused, match="has signed all events"):
         log.seal(OTHER_KEY, former_key=KEY.verifier)
     log.add(301, 310)
-    with pytest.raises(SealRefused, match="Is it the right sealing key"):
+    with pytest.raises(SealRefused, match="Check that the sealing key is"):
         log.seal(OTHER_KEY)
     log.seal(OTHER_KEY, former_key=KEY.verifier)
     log.add(311, 320)
     newest = log.seal(OTHER_KEY)
     assert newest.checkpoint.origin == OTHER_KEY.name
     with psycopg.connect(log.urls.service) as connection:
-        notes = [log.kept, *(Kept(source, note) for source, note in log.outside.notes())]
-        found = verify_events(connection, [KEY.verifier, OTHER_KEY.verifier], notes, whole=True)
+        notes = [log.kept, *(CheckpointNote(source, note) for source, note in log.outside.notes())]
+        found = verify_events(connection, [KEY.verifier, OTHER_KEY.verifier], notes, is_full=True)
         assert (found.problems, found.checkpoints) == ([], 5)
         streams = [import_process.stream_of(SUPPLIER, f"BENCH-{number:07}") for number in (1, 315)]
         proof = log.folder / "proof.zip"
         write_proof(
-            connection, proof, streams, (newest.checkpoint, newest.note), OTHER_KEY.verifier, kept={}, payloads=False
+            connection,
+            proof,
+            streams,
+            (newest.checkpoint, newest.note),
+            OTHER_KEY.verifier,
+            further_notes={},
+            payloads=False,
         )
     with zipfile.ZipFile(proof) as opened:
         holds, wrong = check(opened, OTHER_KEY.verifier, [])
@@ -404,7 +410,7 @@ def test_a_log_that_was_put_back_and_gone_on_with_is_neither_signed_nor_verified
 def test_what_is_not_anchored_is_named(log: Log) -> None:
     log.add(301, 310)
     with psycopg.connect(log.urls.service) as connection:
-        found = verify_events(connection, [KEY.verifier], [log.kept], whole=True)
+        found = verify_events(connection, [KEY.verifier], [log.kept], is_full=True)
     assert (found.head, found.anchored, found.checkpoints, found.problems) == (630, 300, 1, [])
 
 
@@ -413,13 +419,13 @@ def test_without_all_the_newest_events_are_hashed_and_the_tree_is_taken_for_the_
 ) -> None:
     monkeypatch.setattr("eventstore.proof.verification.CHUNK", 256)
     monkeypatch.setattr("eventstore.proof.verification.NEWEST_EVENTS", 256)
-    assert log.problems(whole=False) == []
+    assert log.problems(is_full=False) == []
     edited("caused_by", "'nobody'")(log)
-    assert log.problems(whole=False) == []
+    assert log.problems(is_full=False) == []
     log.admin.execute("UPDATE events SET caused_by = 'nobody' WHERE position = 590")
-    assert_found(log.problems(whole=False), r"ALTERED  position 590 ")
+    assert_found(log.problems(is_full=False), r"ALTERED  position 590 ")
     log.admin.execute("UPDATE log_tiles SET hashes = set_byte(hashes, 9, 9) WHERE level = 1")
-    assert_found(log.problems(whole=False), r"REWRITTEN .* checkpoint of 300 events .* the first that disagrees")
+    assert_found(log.problems(is_full=False), r"REWRITTEN .* checkpoint of 300 events .* the first that disagrees")
 
 
 def vacuumed(log: Log) -> None:
@@ -446,7 +452,7 @@ def upgraded(log: Log) -> None:
 
 
 def backed_up(log: Log) -> None:
-    back_up(log.urls.service, log.folder / "backup")
+    write_backup(log.urls.service, log.folder / "backup")
 
 
 @pytest.mark.parametrize("change", [vacuumed, rebuilt, erased, upgraded, backed_up])

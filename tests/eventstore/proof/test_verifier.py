@@ -30,7 +30,7 @@ def proof_of(log: Log, external: str, *, payloads: bool = False) -> Path:
     sealed, file = log.seal(), log.folder / "proof.zip"
     with psycopg.connect(log.urls.service) as connection:
         newest, streams = (sealed.checkpoint, sealed.note), [import_process.stream_of(SUPPLIER, external)]
-        write_proof(connection, file, streams, newest, KEY.verifier, kept={}, payloads=payloads)
+        write_proof(connection, file, streams, newest, KEY.verifier, further_notes={}, payloads=payloads)
     return file
 
 

@@ -2,7 +2,7 @@
 
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
-from projections.auxiliary.troubles import keep_reported, read_troubles, report_troubles, reported_troubles
+from projections.auxiliary.troubles import read_troubles, report_troubles, reported_troubles, start_reporting
 from telemetry.supervision import Supervision, supervision
 from tests.support.databases import Admin
 from tests.support.rows import asked
@@ -43,7 +43,7 @@ def test_secrets_in_an_error_are_not_reported(database: PostgresUrls, admin: Adm
 
 
 def test_a_process_reports_its_troubles_from_their_beginning_to_their_end(ledger: Ledger) -> None:
-    keep_reported(ledger, "here")
+    start_reporting(ledger, "here")
     supervision.failed("work", ValueError("no"))
     wait_for(lambda: names(ledger) == [("here", "work", False)], "it is reported")
     supervision.works("work")

@@ -46,19 +46,35 @@ def test_a_source_that_says_the_same_balances() -> None:
 @pytest.mark.parametrize(
     ("change", "place", "sentence"),
     [
-        ({"accounts": 3}, "accounts", "The source says 3, the platform says 2."),
+        (
+            {"accounts": 3},
+            "accounts",
+            "Source and platform must have the same value: 3 in the source, 2 in the platform.",
+        ),
         (
             {"sums": NOTHING["sums"] | {"balances": "1.00"}},
             "sums.balances",
-            "The source says 1.00, the platform says 0.",
+            "Source and platform must have the same value: 1.00 in the source, 0 in the platform.",
         ),
-        ({"by_ledger": {}}, "by_ledger.L.ledgers", "The source says nothing, the platform says 2."),
-        ({"by_ledger": []}, "by_ledger.L.balance_sum", "The source says nothing, the platform says -1.50."),
-        ({"paths": {}}, "paths.customers.family_name", "The source says nothing, the platform says 2."),
+        (
+            {"by_ledger": {}},
+            "by_ledger.L.ledgers",
+            "Source and platform must have the same value: nothing in the source, 2 in the platform.",
+        ),
+        (
+            {"by_ledger": []},
+            "by_ledger.L.balance_sum",
+            "Source and platform must have the same value: nothing in the source, -1.50 in the platform.",
+        ),
+        (
+            {"paths": {}},
+            "paths.customers.family_name",
+            "Source and platform must have the same value: nothing in the source, 2 in the platform.",
+        ),
         (
             {"paths": {"customers.family_name": FAMILY_NAMES | {"digest": "2"}}},
             "paths.customers.family_name",
-            "The source says 2, the platform says 0000000000000001.",
+            "Source and platform must have the same value: 2 in the source, 0000000000000001 in the platform.",
         ),
         (
             {"columns_nowhere": ["Bemerkung"]},

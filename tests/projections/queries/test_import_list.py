@@ -12,7 +12,7 @@ from eventstore.aggregates.import_process import CompleteImport, FailImport, Ret
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from projections.queries import import_list
-from projections.queries.import_list import Narrowed, list_imports
+from projections.queries.import_list import ListFilter, list_imports
 from tests.support.following import follow
 from tests.support.make import NOON, an_account, encoded, start
 from tests.support.rows import asked
@@ -49,9 +49,9 @@ def listing(ledger: Ledger, database: PostgresUrls) -> Listing:
             ledger.execute(stream, FailImport(start=2, code=code, detail="No.", problems=problems), at=at, by="t")
     follow(ledger)
 
-    def listed(limit: int = 50, **narrowed: Any) -> list[str]:
+    def listed(limit: int = 50, **list_filter: Any) -> list[str]:
         async def pages(connection: psycopg.AsyncConnection[Any]) -> list[str]:
-            wanted, shown, after = Narrowed(**{"suppliers": ("S", "T")} | narrowed), [], ""
+            wanted, shown, after = ListFilter(**{"suppliers": ("S", "T")} | list_filter), [], ""
             while True:
                 page = await list_imports(connection, wanted, after=after, limit=limit)
                 assert len(page.imports) <= limit
@@ -107,9 +107,9 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
 @pytest.mark.parametrize("candidates", [2, 20_000])
 def test_a_list_is_narrowed_and_paged(listing: Listing, candidates: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_list, "MAX_CANDIDATES", candidates)
-    for narrowed, expected in CASES:
+    for list_filter, expected in CASES:
         for limit in (1, 2, 50):
-            assert listing(limit, **narrowed) == expected, (narrowed, limit)
+            assert listing(limit, **list_filter) == expected, (list_filter, limit)
 
 
 def test_a_text_finds_and_the_rest_still_narrows(listing: Listing) -> None:
@@ -139,5 +139,5 @@ def test_what_was_mended_is_told_from_what_still_fails(ledger: Ledger, listing: 
 
 def test_no_page_begins_where_none_has_ended(database: PostgresUrls) -> None:
     for nonsense in ("x", "-1", "1" * 19, "٣", "5~\0"):
-        with pytest.raises(ValueError, match="no page"):
-            asked(database.service, list_imports, Narrowed(suppliers=("S",)), after=nonsense)
+        with pytest.raises(ValueError, match="not the start of a page"):
+            asked(database.service, list_imports, ListFilter(suppliers=("S",)), after=nonsense)

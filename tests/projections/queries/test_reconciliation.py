@@ -16,23 +16,23 @@ from eventstore.log.ledger import Ledger
 from projections.platform.totals import Totals
 from projections.queries import reconciliation
 from projections.queries.reconciliation import (
+    ABANDONED_AFTER,
     FRESH,
     LEASE,
     MAX_ATTEMPTS,
     MAX_OPEN,
-    UNASKED,
     Reconciliation,
     Sum,
     TooManyReconciliations,
     add_portion,
     cancel,
-    leave_to_others,
+    claim,
     note_delivery,
+    reason_no_progress,
+    release,
     request,
     run_portion,
-    take,
     waiting_jobs,
-    why_quiet,
 )
 from tests.support.following import follow
 from tests.support.make import an_account
@@ -110,12 +110,12 @@ def test_a_worker_that_dies_anywhere_is_taken_over_from_where_it_was(
 ) -> None:
     job = requested(database).job
     with alive(database, 3):
-        done = take(connection, job, 3)
+        done = claim(connection, job, 3)
         for _ in range(portions):
             assert done is not None
             done = add_portion(connection, done, 3)
         assert waiting_jobs(connection) == []
-        assert take(connection, job, 4) is None
+        assert claim(connection, job, 4) is None
     while not waiting_jobs(connection):  # the server notices a moment later that the connection has gone
         pass
     assert requested(database).accounts_done == 2 * portions
@@ -129,13 +129,13 @@ def test_a_worker_that_is_late_changes_nothing(
 ) -> None:
     job = requested(database).job
     with alive(database, 3, 4):
-        late = take(connection, job, 3)
+        late = claim(connection, job, 3)
         assert late is not None
         connection.execute(EARLIER, {"s": LEASE})
         assert waiting_jobs(connection) == [job]
-        taken: Sum | None = take(connection, job, 4)
+        taken: Sum | None = claim(connection, job, 4)
         assert add_portion(connection, late, 3) is None
-        leave_to_others(connection, job, 3, "late")
+        release(connection, job, 3, "late")
         while taken is not None:
             taken = add_portion(connection, taken, 4)
     assert decoded(requested(database)) == alone(connection, monkeypatch)
@@ -145,14 +145,14 @@ def test_a_worker_of_another_release_begins_anew(
     connection: Connection[Any], run: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = requested(database).job
-    taken = take(connection, job, 3)
+    taken = claim(connection, job, 3)
     assert taken is not None
     add_portion(connection, taken, 3)
     monkeypatch.setattr(reconciliation, "CODE_VERSION", "another")
-    again = take(connection, job, 4)
+    again = claim(connection, job, 4)
     assert again is not None
     assert (again.totals, again.accounts_done) == (Totals(), 0)
-    leave_to_others(connection, job, 4)
+    release(connection, job, 4)
     work(run)
     assert decoded(requested(database)) == alone(connection, monkeypatch)
 
@@ -177,14 +177,14 @@ def test_a_job_that_fails_again_and_again_has_failed(
 def test_a_job_whose_workers_all_die_has_failed(connection: Connection[Any], database: PostgresUrls) -> None:
     job = requested(database).job
     for worker in range(1, MAX_ATTEMPTS + 1):
-        assert take(connection, job, worker) is not None
+        assert claim(connection, job, worker) is not None
     assert waiting_jobs(connection) == []
-    assert requested(database).error == "each worker that took it has died"
+    assert requested(database).error == "every worker that ran the job has stopped before its end"
 
 
 def test_a_cancelled_job_stops_at_the_next_portion(connection: Connection[Any], database: PostgresUrls) -> None:
     job = requested(database).job
-    taken = take(connection, job, 3)
+    taken = claim(connection, job, 3)
     assert taken is not None
     cancelled = asked(database.service, cancel, SUPPLIER, "r")
     assert cancelled.job == job
@@ -196,9 +196,9 @@ def test_a_cancelled_job_stops_at_the_next_portion(connection: Connection[Any], 
 @pytest.mark.promise("run-cannot-added-up")
 def test_a_job_that_nobody_asks_for_is_deleted(connection: Connection[Any], database: PostgresUrls) -> None:
     job = requested(database).job
-    connection.execute(EARLIER, {"s": UNASKED})
+    connection.execute(EARLIER, {"s": ABANDONED_AFTER})
     assert waiting_jobs(connection) == []
-    assert take(connection, job, 1) is None
+    assert claim(connection, job, 1) is None
 
 
 @pytest.mark.promise("certificate-rests-nothing-old")
@@ -230,11 +230,11 @@ def test_a_supplier_has_few_jobs_at_a_time(run: Ledger, database: PostgresUrls) 
 
 @pytest.mark.promise("run-cannot-added-up")
 def test_why_there_is_no_progress(database: PostgresUrls, run: Ledger, connection: Connection[Any]) -> None:
-    assert "worker" in asked(database.service, why_quiet)
+    assert "worker" in asked(database.service, reason_no_progress)
     with alive(database, 1):
-        assert "relay" in asked(database.service, why_quiet)
+        assert "relay" in asked(database.service, reason_no_progress)
         connection.execute("SELECT pg_advisory_lock(%s)", (locks.RELAY,))
-        assert asked(database.service, why_quiet) is None
+        assert asked(database.service, reason_no_progress) is None
         stage(run, an_account(SUPPLIER, 99))
-        assert "Imports are waiting" in asked(database.service, why_quiet)
+        assert "Imports are waiting" in asked(database.service, reason_no_progress)
         connection.execute("SELECT pg_advisory_unlock(%s)", (locks.RELAY,))

@@ -117,7 +117,7 @@ def test_verify_accepts_what_is_detached_and_says_where_it_lies(place: Path) -> 
     archived(place)
     typed("seal")
     said = typed("verify", "--all")
-    assert f"DETACHED  payloads of {SUPPLIER} lie in {place.as_uri()}/" in said
+    assert f"DETACHED  payloads of {SUPPLIER} are in {place.as_uri()}/" in said
     assert f"{ACCOUNTS + 1} payloads are not in the database, but in archives according to the log" in said
     assert '"detached": 6' in typed("verify", "--all", "--json")
 
@@ -193,7 +193,7 @@ def test_a_view_of_erased_persons_alone_needs_no_archive(place: Path, owner: Led
 def test_a_history_says_where_a_payload_lies_and_not_that_it_was_erased(place: Path, owner: Ledger) -> None:
     archived(place)
     erase(owner, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
-    assert f"lies in {place.as_uri()}/" in typed("history", SUPPLIER, EXTERNALS[1], "--payloads")
+    assert f"is in {place.as_uri()}/" in typed("history", SUPPLIER, EXTERNALS[1], "--payloads")
     assert "was erased" in typed("history", SUPPLIER, EXTERNALS[0], "--payloads")
 
 
@@ -264,7 +264,7 @@ def test_a_supplier_has_one_archive_at_a_time(place: Path, folder: Path, ledger:
 @pytest.mark.promise("supplier-one-archive-time")
 def test_a_supplier_is_archived_by_one_at_a_time(place: Path, admin: Admin) -> None:
     archived(place)
-    with archiving.archiving_alone(admin, SUPPLIER):
+    with archiving.archive_lock(admin, SUPPLIER):
         for words in (("archive", SUPPLIER, "--to", place.as_uri()), ("archive", "attach", SUPPLIER)):
             assert "is being archived, or its archive attached, by another process" in typed(*words, code=1)
     typed("archive", "attach", SUPPLIER)
@@ -292,7 +292,7 @@ def test_exports_and_proofs_say_what_is_not_in_them_and_where_it_lies(place: Pat
 
     assert "not in it" not in export("--payloads") + proof()
     file = archived(place)
-    where = f"not in it: they lie in {file.as_uri()}; `importledger archive attach {SUPPLIER}` brings them back"
+    where = f"not in it: they are in {file.as_uri()}; `importledger archive attach {SUPPLIER}` restores them"
     erase(owner, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
     assert f"{ACCOUNTS - 1} payloads are {where}" in export("--payloads")
     assert f"1 payload is {where}" in proof()

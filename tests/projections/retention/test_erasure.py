@@ -25,7 +25,7 @@ from projections.versions import versions as module
 from projections.versions.compare import verify
 from projections.versions.install import install
 from projections.versions.projection import Projection, Rows
-from projections.versions.versions import alone, build_version, catch_up, switch, versions
+from projections.versions.versions import build_version, catch_up, switch, version_lock, versions
 from projections.views.account_search import ACCOUNT_SEARCH
 from tests.support.eventful_log import import_participant
 from tests.support.following import attach, follow
@@ -89,7 +89,7 @@ def test_every_version_forgets_and_can_be_switched_in(
     admin: Connection[Any], log: Ledger, database: PostgresUrls
 ) -> None:
     for projection in PROJECTIONS:
-        with alone(admin, projection):
+        with version_lock(admin, projection):
             build_version(database.admin, admin, projection)
             switch(admin, projection, 2)
             build_version(database.admin, admin, projection)
@@ -103,7 +103,7 @@ def test_every_version_forgets_and_can_be_switched_in(
     assert places(admin) == []
     for projection in PROJECTIONS:
         for version in (3, 1):
-            with alone(admin, projection):
+            with version_lock(admin, projection):
                 switch(admin, projection, version)
             follow(log)
             assert verify(database.admin, admin, projection, limit=3).first == (), (projection.name, version)
@@ -140,7 +140,7 @@ def test_a_build_that_is_running_forgets_before_it_is_ready(
     seen: list[list[str]] = []
     monkeypatch.setattr(projection, "load", slowly)
     monkeypatch.setattr(module, "park", look)
-    with alone(admin, projection), ThreadPoolExecutor(1) as pool:
+    with version_lock(admin, projection), ThreadPoolExecutor(1) as pool:
         built = pool.submit(build_version, database.admin, admin, projection)
         assert has_read.wait(60)
         erase_canary(database)
@@ -160,10 +160,10 @@ def test_a_build_that_is_running_forgets_before_it_is_ready(
 def test_a_version_that_catches_up_later_brings_nobody_back(
     admin: Connection[Any], log: Ledger, database: PostgresUrls, projection: Projection
 ) -> None:
-    with alone(admin, projection):
+    with version_lock(admin, projection):
         version = build_version(database.admin, admin, projection).version
     erase_canary(database)
-    with alone(admin, projection):
+    with version_lock(admin, projection):
         catch_up(admin, projection, version)
     assert places(admin) == []
 
@@ -172,7 +172,7 @@ def test_a_version_that_catches_up_later_brings_nobody_back(
 def test_a_version_that_a_killed_build_has_left_forgets_too(
     admin: Connection[Any], log: Ledger, database: PostgresUrls
 ) -> None:
-    with alone(admin, PLATFORM):
+    with version_lock(admin, PLATFORM):
         build_version(database.admin, admin, PLATFORM)
     admin.execute("UPDATE projection_versions SET state = 'building' WHERE name = 'platform' AND version = 2")
     admin.execute("ALTER TABLE platform_v2.customer DROP CONSTRAINT customer_pkey")
@@ -265,7 +265,7 @@ def test_statistics_hold_no_value_of_a_person_whose_account_is_there(
     write_attempts(admin, {uuid4(): refused})
     follow(log)
     for projection in PROJECTIONS:
-        with alone(admin, projection):
+        with version_lock(admin, projection):
             build_version(database.admin, admin, projection)
     admin.execute("ANALYZE")
     own = {one for one in leaves(a_canary()) if EXTERNAL.lower() not in one} - set(leaves(an_account(SUPPLIER, 2)))

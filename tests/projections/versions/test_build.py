@@ -16,11 +16,11 @@ from projections.versions.build import apply_events, build, make_tables
 from projections.versions.compare import compare, verify
 from projections.versions.projection import Projection
 from projections.versions.versions import (
-    alone,
     build_version,
     live_version,
     parked_streams,
     switch,
+    version_lock,
     versions,
 )
 from tests.support.following import follow
@@ -97,7 +97,7 @@ def test_an_event_whose_digest_is_none_parks_its_own_stream_only(
         "SELECT FROM projection_versions WHERE name = 'import_run' AND position < (SELECT max(position) FROM events)"
     )
     assert admin.execute(behind).fetchone() is None
-    with alone(admin, projection):
+    with version_lock(admin, projection):
         built = build_version(database.admin, admin, projection)
         assert parked_streams(admin, projection.name, built.version) == [streams[1]]
 
@@ -111,7 +111,7 @@ def test_an_account_whose_staging_cannot_be_read_is_parked_alone(
     admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
     query = "UPDATE events SET state = '\\xff7b' WHERE stream = %s AND topic = 'import_staged.v1'"
     admin.execute(query, (streams[1],))
-    with alone(admin, PLATFORM):
+    with version_lock(admin, PLATFORM):
         built = build_version(database.admin, admin, PLATFORM)
         assert parked_streams(admin, PLATFORM.name, built.version) == [streams[1]]
 
@@ -123,7 +123,7 @@ def test_a_poison_event_parks_its_own_stream_only(
     table = f"{projection.home}.{projection.tables[0]}"
     before = value_of(admin, f"SELECT count(*) FROM {table}")
     stream = poison(admin, projection)
-    with alone(admin, projection):
+    with version_lock(admin, projection):
         built = build_version(database.admin, admin, projection)
         assert parked_streams(admin, projection.name, built.version) == [stream]
         switch(admin, projection, built.version)
@@ -134,7 +134,7 @@ def test_a_poison_event_parks_its_own_stream_only(
 def test_what_a_killed_rebuild_leaves_behind_is_cleared_away(
     admin: Connection[Any], database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with alone(admin, STATUS):
+    with version_lock(admin, STATUS):
         monkeypatch.setattr("projections.versions.versions.build", interrupted)
         with pytest.raises(KeyboardInterrupt):
             build_version(database.admin, admin, STATUS)
@@ -170,4 +170,4 @@ def test_a_row_that_differs_is_told_with_the_event_that_was_not_applied(
     admin.execute("DELETE FROM platform.customer")
     found = verify(database.admin, admin, PLATFORM, limit=2)
     assert found.added == 3
-    assert "(import_processed.v1) says otherwise" in found.first[0].cause
+    assert "(import_processed.v1) requires another row" in found.first[0].cause

@@ -16,8 +16,8 @@ from projections import MARKET, PROJECTIONS
 from projections.queries.history import account_streams
 from projections.versions.compare import heal, verify
 from projections.versions.versions import (
-    make_anew,
     parked_streams,
+    rebuild,
 )
 from tests.support.following import follow
 from tests.support.make import an_account
@@ -33,7 +33,7 @@ def test_a_market_record_that_differs_is_told_and_healed(admin: Connection[Any],
     admin.execute("DELETE FROM platform.price_sheet_article_price")
     found = verify(database.admin, admin, MARKET, limit=9)
     assert {one.table for one in found.first} == {"market_participant_contact", "price_sheet_article_price"}
-    assert all("imported.v1) says otherwise" in one.cause for one in found.first)
+    assert all("imported.v1) requires another row" in one.cause for one in found.first)
     streams = [row["stream"] for row in admin.cursor(row_factory=dict_row).execute(_MARKET_STREAMS)]
     for projection in PROJECTIONS:
         heal(admin, projection, streams)
@@ -90,7 +90,7 @@ def test_a_counter_that_was_built_without_a_stream_counts_it_when_it_is_healed(
     last = "SELECT state, position FROM events WHERE stream = %s ORDER BY version DESC LIMIT 1"
     [(state, position)] = rows_of(admin, last, stream)
     admin.execute("UPDATE events SET state = '\\xff7b' WHERE position = %s", (position,))
-    make_anew(database.admin, admin, progress)
+    rebuild(database.admin, admin, progress)
     assert parked_streams(admin, "import_progress", 2) == [stream]
     admin.execute("UPDATE events SET state = %s WHERE position = %s", (state, position))
     assert heal(admin, progress, [stream]).says == "resumed"

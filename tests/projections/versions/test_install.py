@@ -26,7 +26,7 @@ from eventstore.operations.rights import READ
 from projections import INLINE, MARKET, PLATFORM, PROJECTIONS
 from projections.versions.compare import heal, verify
 from projections.versions.install import install, migrate_all, projection_changes
-from projections.versions.versions import alone, build_version, live_version, versions
+from projections.versions.versions import build_version, live_version, version_lock, versions
 from projections.versions.view import View
 from projections.views.import_supplier import IMPORT_SUPPLIER
 from tests.support.databases import Admin, renamed
@@ -128,7 +128,7 @@ def test_a_new_inline_view_that_was_built_before_a_kill_is_switched_in(
     ledger: Ledger, admin: Connection[TupleRow]
 ) -> None:
     ledger.execute("supplier/A", CreateSupplier(), at=NOON, by="t")
-    with alone(admin, NEW):
+    with version_lock(admin, NEW):
         build_version("", admin, NEW)  # killed before the switch
     install(admin, (NEW,), None)
     assert admin.execute("SELECT code FROM supplier_seen").fetchall() == [("A",)]

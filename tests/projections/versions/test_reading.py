@@ -16,7 +16,7 @@ from eventstore.log.columns import log_head
 from eventstore.log.ledger import Ledger
 from projections.versions.reading import (
     LastTopics,
-    be_alone,
+    block_payload_writers,
     read_erasures,
     read_ordered,
     slices,
@@ -37,11 +37,11 @@ def test_many_write_at_the_same_time_and_an_erasure_is_alone(database: PostgresU
         wait_for_erasures(one)
         wait_for_erasures(other)
         with pytest.raises(psycopg.errors.LockNotAvailable):
-            be_alone(erasing)
+            block_payload_writers(erasing)
         erasing.rollback()
         one.commit()
         other.commit()
-        be_alone(erasing)
+        block_payload_writers(erasing)
         for connection in (one, other):
             with pytest.raises(psycopg.errors.LockNotAvailable):
                 wait_for_erasures(connection)

@@ -24,10 +24,10 @@ from projections.versions.projection import Projection
 from projections.versions.reading import Seen
 from projections.versions.versions import (
     NotPossible,
-    alone,
     build_version,
     live_version,
     switch,
+    version_lock,
     versions,
 )
 from projections.views.import_progress import IMPORT_PROGRESS
@@ -51,7 +51,7 @@ def test_a_switch_waits_for_a_vacuum_that_outlasts_its_patience_with_readers(
     """Holds a lock like a vacuum: one attempt must be enough, and readers and writers must not wait."""
     monkeypatch.setattr("projections.versions.versions.SWITCH_TRIES", 1)
     monkeypatch.setattr("eventstore.log.locks.WAIT_MS", 100)
-    with alone(admin, STATUS), psycopg.connect(database.admin) as vacuum:
+    with version_lock(admin, STATUS), psycopg.connect(database.admin) as vacuum:
         built = build_version(database.admin, admin, STATUS)
         schema = STATUS.home if which == "live" else built.schema
         vacuum.execute(f"LOCK TABLE {schema}.import_status IN SHARE UPDATE EXCLUSIVE MODE".encode())
@@ -73,7 +73,7 @@ def test_a_switch_that_falls_behind_while_it_waits_lets_writers_go_first(
     monkeypatch.setattr("eventstore.log.locks.WAIT_MS", 20_000)
     tries: list[int] = []
     waiting = "SELECT FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
-    with alone(admin, STATUS), psycopg.connect(database.admin) as reader, ThreadPoolExecutor(1) as pool:
+    with version_lock(admin, STATUS), psycopg.connect(database.admin) as reader, ThreadPoolExecutor(1) as pool:
         built = build_version(database.admin, admin, STATUS)
         reader.execute("SELECT FROM import_status")
         switching = pool.submit(switch, admin, STATUS, built.version, tries=tries.append)
@@ -91,7 +91,7 @@ def test_a_switch_that_falls_behind_while_it_waits_lets_writers_go_first(
 def test_a_rebuild_is_switched_in_and_back_and_catches_up_each_time(
     admin: Connection[Any], history: Ledger, owner: Ledger, database: PostgresUrls, projection: Projection
 ) -> None:
-    with alone(admin, projection):
+    with version_lock(admin, projection):
         built = build_version(database.admin, admin, projection)
         assert (built.version, built.state) == (2, "ready")
         switch(admin, projection, 2)
@@ -101,7 +101,7 @@ def test_a_rebuild_is_switched_in_and_back_and_catches_up_each_time(
     owner.execute("organisation/O", another, at=now(), by="t")
     follow(history)
     assert verify(database.admin, admin, projection, limit=3).first == ()
-    with alone(admin, projection):
+    with version_lock(admin, projection):
         switch(admin, projection, 1)
     assert verify(database.admin, admin, projection, limit=3).first == ()
     names = admin.execute(
@@ -112,7 +112,7 @@ def test_a_rebuild_is_switched_in_and_back_and_catches_up_each_time(
 
 
 def test_what_cannot_be_switched_in_is_refused(admin: Connection[Any], database: PostgresUrls) -> None:
-    with alone(admin, STATUS):
+    with version_lock(admin, STATUS):
         with pytest.raises(NotPossible, match="no version 9"):
             switch(admin, STATUS, 9)
         switch(admin, STATUS, build_version(database.admin, admin, STATUS).version)
@@ -122,7 +122,7 @@ def test_what_cannot_be_switched_in_is_refused(admin: Connection[Any], database:
         with (
             administrator(database.admin) as other,
             pytest.raises(NotPossible, match="by another process"),
-            alone(other, STATUS),
+            version_lock(other, STATUS),
         ):
             pass
         build_version(database.admin, admin, STATUS)
@@ -130,7 +130,7 @@ def test_what_cannot_be_switched_in_is_refused(admin: Connection[Any], database:
 
 
 def test_a_reader_holds_a_switch_up_and_neither_waits_for_ever(admin: Connection[Any], database: PostgresUrls) -> None:
-    with alone(admin, STATUS), psycopg.connect(database.service) as reader:
+    with version_lock(admin, STATUS), psycopg.connect(database.service) as reader:
         built = build_version(database.admin, admin, STATUS)
         reader.execute("SELECT count(*) FROM import_status")
 
@@ -164,8 +164,8 @@ def test_a_projection_of_another_form_is_outdated_until_it_is_rebuilt(
     with history.connection() as connection:
         assert not Projector(history, [other]).advance(connection, other)
     assert live_version(admin, "import_progress").position == position
-    with alone(admin, other):
+    with version_lock(admin, other):
         switch(admin, other, build_version(database.admin, admin, other).version)
     assert verify(database.admin, admin, other, limit=3).first == ()
-    with alone(admin, other), pytest.raises(NotPossible, match="built by other code"):
+    with version_lock(admin, other), pytest.raises(NotPossible, match="built by other code"):
         switch(admin, other, 1)

@@ -230,7 +230,7 @@ def test_a_search_says_that_there_are_more_and_goes_on(found: Callable[..., Any]
     assert seen == "234"
     assert found("müller", suppliers=["T"]) == ("", "")
     for nonsense in ("x", "ÄÖ", "AAAA"):
-        with pytest.raises(ValueError, match="no page"):
+        with pytest.raises(ValueError, match="not the start of a page"):
             found("müller", after=nonsense)
 
 

@@ -19,7 +19,7 @@ from eventstore.errors import Refused
 from eventstore.log.ledger import Ledger
 from eventstore.log.rows import value_of
 from projections import INLINE
-from projections.views.import_status import IMPORT_STATUS, SELECT_EXTERNALS, Wanted, imports_page
+from projections.views.import_status import IMPORT_STATUS, SELECT_EXTERNALS, ImportFilter, imports_page
 from tests.support.commands import COMMANDS
 from tests.support.databases import Admin
 from tests.support.make import NOON, stage, start
@@ -46,21 +46,21 @@ def imports(shared_database: PostgresUrls) -> PostgresUrls:
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (Wanted(), "123456"),
-        (Wanted(status="ERRORED"), "234"),
-        (Wanted(status="PENDING"), "1"),
-        (Wanted(status="PROCESSED"), "5"),
-        (Wanted(status="CANCELLED"), "6"),
-        (Wanted(status="DRY_RUN_ERRORED"), ""),
-        (Wanted(code=INVALID), "24"),
-        (Wanted(code="attempts_exhausted"), "3"),
-        (Wanted(code="invalid_iban", is_problem=True), "2"),
-        (Wanted(code="path_does_not_exist_in_file_store", is_problem=True), "24"),
-        (Wanted(code="does_not_exist", is_problem=True), ""),
-        (Wanted(code="path_does_not_exist_in_file_store", is_problem=True, status="PENDING"), ""),
+        (ImportFilter(), "123456"),
+        (ImportFilter(status="ERRORED"), "234"),
+        (ImportFilter(status="PENDING"), "1"),
+        (ImportFilter(status="PROCESSED"), "5"),
+        (ImportFilter(status="CANCELLED"), "6"),
+        (ImportFilter(status="DRY_RUN_ERRORED"), ""),
+        (ImportFilter(code=INVALID), "24"),
+        (ImportFilter(code="attempts_exhausted"), "3"),
+        (ImportFilter(code="invalid_iban", is_problem=True), "2"),
+        (ImportFilter(code="path_does_not_exist_in_file_store", is_problem=True), "24"),
+        (ImportFilter(code="does_not_exist", is_problem=True), ""),
+        (ImportFilter(code="path_does_not_exist_in_file_store", is_problem=True, status="PENDING"), ""),
     ],
 )
-def test_imports_are_listed_by_status_and_code(imports: PostgresUrls, wanted: Wanted, expected: str) -> None:
+def test_imports_are_listed_by_status_and_code(imports: PostgresUrls, wanted: ImportFilter, expected: str) -> None:
     page = asked(imports.service, imports_page, "S", wanted)
     assert "".join(one.external_account_number for one in page.imports) == expected
     assert page.next_after is None
@@ -70,7 +70,7 @@ def test_imports_are_listed_by_status_and_code(imports: PostgresUrls, wanted: Wa
 def test_pages_follow_each_other_without_gap_or_repeat(imports: PostgresUrls, limit: int) -> None:
     found, after, pages = "", 0, 0
     while True:
-        page = asked(imports.service, imports_page, "S", Wanted(after=after, limit=limit))
+        page = asked(imports.service, imports_page, "S", ImportFilter(after=after, limit=limit))
         found += "".join(one.external_account_number for one in page.imports)
         pages += 1
         if page.next_after is None:

@@ -8,7 +8,7 @@ import psycopg
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import ChangeSupplierStatus, ConfigureSupplier, CreateSupplier, SupplierSettings
 from eventstore.log.ledger import Ledger
-from market.judging import Terms
+from market.submission_check import Terms
 from projections.views.import_supplier import IMPORT_SUPPLIER, KnownSupplier
 from tests.support.make import NOON
 from tests.support.rows import live_rows

@@ -21,9 +21,9 @@ from eventstore.log.rows import value_of
 from projections import AT_ONCE, FOLLOWING
 from projections.versions.compare import verify
 from projections.versions.reading import Seen
-from projections.versions.versions import alone, build_version, live_version, parked_streams, switch
+from projections.versions.versions import build_version, live_version, parked_streams, switch, version_lock
 from projections.views.account_search import ACCOUNT_SEARCH, PART_BITS, project
-from projections.views.search_at_once import noted_of
+from projections.views.search_at_once import view_values_of
 from schemas.submission import sent_submission
 from tests.support.following import follow
 from tests.support.make import NOON, an_account, changed, encoded, staged
@@ -53,7 +53,7 @@ def stage(ledger: Ledger, account: dict[str, Any], *, is_wrapped: bool = False) 
 def stage_body(ledger: Ledger, body: bytes) -> str:
     read = sent_submission(body)
     assert not read.shape_errors, "the api would refuse it"
-    payload = Payload.of(body, noted_of(body, read.account))
+    payload = Payload.of(body, view_values_of(body, read.account))
     digest = payload.sha256.hex()
     command = StageImport(payload_sha256=digest, content_sha256=digest, payload_bytes=len(body))
     stream = stream_of(SUPPLIER, read.account.external_account_number)
@@ -151,7 +151,7 @@ def test_a_verification_sees_the_rows_of_its_moment_and_a_new_version_gets_all(
         stage(log, an_account(SUPPLIER, number))
         assert live_version(admin, "account_search").position < log_head(admin)
         assert verify(database.admin, admin, ACCOUNT_SEARCH, limit=3).count == 0
-        with alone(admin, ACCOUNT_SEARCH):
+        with version_lock(admin, ACCOUNT_SEARCH):
             built = build_version(database.admin, admin, ACCOUNT_SEARCH)
             switch(admin, ACCOUNT_SEARCH, built.version)
     follow(log)
@@ -182,11 +182,11 @@ def test_new_entries_of_the_index_are_put_in_order_by_who_follows_when_there_are
         (3, 10**9, True, False),
         (4, 9, False, False),
     ):
-        monkeypatch.setattr("projections.views.account_search.GATHERED", gathered)
+        monkeypatch.setattr("projections.views.account_search.MAX_PENDING_TERMS", gathered)
         stage(log, an_account(SUPPLIER, number))
         follow(log)
         with log.connection() as connection:
-            ACCOUNT_SEARCH.put_in_order(connection, is_idle=is_idle)
+            ACCOUNT_SEARCH.maintain(connection, is_idle=is_idle)
         assert (left() > 0) is is_left
 
 
@@ -231,7 +231,7 @@ def test_what_runs_with_the_owners_rights_reads_nothing_of_the_callers(
 )
 def test_what_takes_long_to_fold_is_left_to_who_follows(account: dict[str, Any]) -> None:
     body = encoded(account)
-    assert noted_of(body, sent_submission(body).account) is None
+    assert view_values_of(body, sent_submission(body).account) is None
 
 
 @pytest.mark.parametrize("is_at_once", [True, False])

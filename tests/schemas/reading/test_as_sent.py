@@ -67,8 +67,8 @@ def test_the_digest_is_that_of_the_canonical_form_whoever_was_read_before() -> N
 @given(st.sampled_from(NAMES), st.sampled_from(EMPTY))
 def test_a_body_that_repeats_a_name_is_not_read_at_once(path: tuple[str | int, ...], other: Any) -> None:
     body = written(an_account(), path, other).encode()
-    assert SENT_ACCOUNT.at_once(written(an_account(), None, other).encode()) is not None
-    assert SENT_ACCOUNT.at_once(body) is None
+    assert SENT_ACCOUNT.decode(written(an_account(), None, other).encode()) is not None
+    assert SENT_ACCOUNT.decode(body) is None
     assert [problem.code for problem in sent_submission(body).shape_errors] == ["repeated_field"]
 
 
@@ -82,14 +82,14 @@ def test_a_name_that_is_repeated_in_codes_is_found_whatever_quotes_are_sent_in_c
     for other in (name, in_codes(str(path[-1]))):
         body = written(changed(an_account(), "NOTE", "notes", 0, "body"), path, 1)
         body = body.replace(f"{name} : 1", f"{other} : 1").replace('"NOTE"', in_codes(text))
-        assert SENT_ACCOUNT.at_once(body.encode()) is None
+        assert SENT_ACCOUNT.decode(body.encode()) is None
         assert "repeated_field" in [problem.code for problem in sent_submission(body.encode()).shape_errors]
-    assert (SENT_ACCOUNT.at_once(once.encode()) is None) == ('"' in text)
+    assert (SENT_ACCOUNT.decode(once.encode()) is None) == ('"' in text)
 
 
 def test_a_null_character_is_not_read_at_once() -> None:
     body = encoded(changed(an_account(), "NOTE", "notes", 0, "body")).replace(b"NOTE", rb"a\u0000b")
-    assert SENT_ACCOUNT.at_once(body) is None
+    assert SENT_ACCOUNT.decode(body) is None
     assert [problem.code for problem in sent_submission(body).shape_errors] == ["null_characters_not_allowed"]
 
 
@@ -98,7 +98,7 @@ def test_letters_in_codes_are_read_at_once() -> None:
     account = changed(an_account(), 'Grün "\\ \n', "notes", 0, "body")
     body = json.dumps(account).encode()
     assert b"\\u00fc" in body
-    assert SENT_ACCOUNT.at_once(body) == SENT_ACCOUNT.at_once(encoded(account))
+    assert SENT_ACCOUNT.decode(body) == SENT_ACCOUNT.decode(encoded(account))
 
 
 @pytest.mark.parametrize(

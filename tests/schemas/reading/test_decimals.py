@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from market.judging import Occasion, Terms, judge
+from market.submission_check import Occasion, Terms, check_submission
 from schemas.account import Account
 from schemas.base import DECIMAL_PATTERN, DecimalText, Wire
-from schemas.reading.decimals import decimals_hold
+from schemas.reading.decimals import are_decimals_valid
 from schemas.reading.shape import NotJson
 from schemas.submission import SENT_ACCOUNT, sent_submission, stored_account, stored_submission
 from tests.support.make import NOON, an_account, changed, encoded, places
@@ -38,7 +38,7 @@ def test_a_number_that_cannot_be_held_is_told_and_nothing_else_happens(path: Pat
 
 @pytest.mark.parametrize("text", ["1E1000000", "-1E1000000", "1e-1000000", "1e18", "123456789012345678.12345678901"])
 def test_an_amount_of_too_many_digits_breaks_the_rule_that_says_so(text: str) -> None:
-    problems = judge(sent_submission(with_amount(text)), Terms(), NOON, Occasion.VALIDATE).problems
+    problems = check_submission(sent_submission(with_amount(text)), Terms(), NOON, Occasion.VALIDATE).problems
     assert [(problem.attr, problem.code) for problem in problems] == [("payment_schedules.0.amount", "max_digits")]
 
 
@@ -83,7 +83,7 @@ TEXTS = st.one_of(
 def test_all_decimals_are_checked_together_as_each_one_alone(first: str, others: list[str], last: str) -> None:
     value = Amounts(amount=first, others=tuple(others), below=Amount(amount=last))
     each = [re.search(DECIMAL_PATTERN, text) is not None for text in (first, *others, last)]
-    assert decimals_hold(value, Amounts) == all(each)
+    assert are_decimals_valid(value, Amounts) == all(each)
 
 
 FORMS = ("1", "-0.5", "1" * 18, "", "1\n2", "1\n", "\n", "1.", ".5", "1e5", "+1", " 1", "1,5", "٣", "1" * 19, "NaN")
@@ -114,7 +114,7 @@ class Priceless(Wire, frozen=True):
 )
 def test_texts_hold_where_each_has_the_form(value_with: Callable[[str], Priceless], text: str) -> None:
     has_form = text == "" or re.search(DECIMAL_PATTERN, text) is not None  # what is empty is absent
-    assert decimals_hold(value_with(text), Priceless) == has_form
+    assert are_decimals_valid(value_with(text), Priceless) == has_form
 
 
 def decimal_places() -> list[Path]:
@@ -138,7 +138,7 @@ def test_no_place_is_forgotten(path: Path) -> None:
         [shape_error] = sent_submission(body).shape_errors
         assert shape_error.attr == ".".join(map(str, path))
     body = encoded(changed(an_account(), "1e5", *path))
-    assert SENT_ACCOUNT.at_once(body) is None
+    assert SENT_ACCOUNT.decode(body) is None
     assert stored_account(body) == stored_submission(body).account
 
 

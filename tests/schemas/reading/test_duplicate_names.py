@@ -101,14 +101,14 @@ def test_a_lost_value_is_refused_where_its_name_is_not_found_in_time(monkeypatch
 
 
 def test_names_are_remembered_while_their_object_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duplicate_names, "MAX_REMEMBERED", 3)
+    monkeypatch.setattr(duplicate_names, "MAX_NAMES_IN_MEMORY", 3)
     body = b'{"a": [{"b": 1, "c": 2}, {"b": 1, "c": 2}, {"d": 1, "e": 2, "e": 3}]}'
     assert [problem.attr for problem in repeated_names(body)] == ["a.2.e"]
     assert repeated_names(body.replace(b'"d"', b'"d": 1, "f"')) == []
 
 
 def test_a_name_that_is_not_remembered_is_lost_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duplicate_names, "MAX_REMEMBERED", 1)
+    monkeypatch.setattr(duplicate_names, "MAX_NAMES_IN_MEMORY", 1)
     with pytest.raises(TooMuchWork):
         read_submission(encoded(an_account())[:-1] + b',"never":1,"never":2}')
 

@@ -10,7 +10,7 @@ import pytest
 from eventstore.errors import StoreUnavailable
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
-from eventstore.proof.checkpoints import LogKey, Outside
+from eventstore.proof.checkpoints import CheckpointCopies, LogKey
 from eventstore.proof.sealing import continue_from, sealing_lock
 from telemetry.supervision import supervision
 from tests.support.make import NOON, stage
@@ -27,7 +27,7 @@ def sealer_of(log: Log) -> Iterator[Sealer]:
 
 
 def test_a_log_is_sealed_when_it_has_grown(ledger: Ledger, folder: Path) -> None:
-    outside = Outside((folder / "outside").as_uri())
+    outside = CheckpointCopies((folder / "outside").as_uri())
     sealer = Sealer(ledger, LogKey.of("A" * 43), outside, AuthorityKey("r" * 32), every_s=60)
     sealer.seal()
     assert outside.sizes() == []

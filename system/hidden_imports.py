@@ -1,4 +1,4 @@
-"""Import of a library without its optional dependencies."""
+"""Import a library without its optional dependencies."""
 
 import contextlib
 import sys
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def without(*libraries: str) -> Iterator[None]:
+def hiding(*libraries: str) -> Iterator[None]:
     """Hide these libraries in the block, unless they are already imported.
 
     Some libraries import others in case both are used, which takes most of a start: structlog imports rich to draw

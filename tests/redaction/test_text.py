@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redaction.shown import MAX_CLEANED, cleaned, cleaned_line, cleaned_value, shown, shown_lines
+from redaction.text import MAX_CLEANED, cleaned, cleaned_line, cleaned_value, escaped, escaped_lines
 
 KEY = "ilk_ab12cd34_" + "Q" * 43
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJ4In0.c2lnbmF0dXJl"
@@ -57,20 +57,20 @@ def test_ids_stay(text: str) -> None:
 @pytest.mark.asvs("V1.3.3")
 @pytest.mark.parametrize("character", "\x1b\x00\x7f\x9b\u202e\u2066\u200b\ufeff\u2028\n")
 def test_characters_that_deceive_are_escaped(character: str) -> None:
-    assert shown(f"NW{character}1") == f"NW\\u{ord(character):04x}1"
-    assert shown("\U000e0041") == r"\udb40\udc41"
+    assert escaped(f"NW{character}1") == f"NW\\u{ord(character):04x}1"
+    assert escaped("\U000e0041") == r"\udb40\udc41"
 
 
 @pytest.mark.promise("control-bidi-zero-width")
 def test_letters_of_all_languages_stay() -> None:
-    assert shown("Zoë Müller-Ñandú 東京 Łódź") == "Zoë Müller-Ñandú 東京 Łódź"
+    assert escaped("Zoë Müller-Ñandú 東京 Łódź") == "Zoë Müller-Ñandú 東京 Łódź"
 
 
 @pytest.mark.asvs("V1.2.3", "V1.3.3", "V16.4.1")
 def test_escaped_json_says_the_same() -> None:
     value = {"external": "NW\n\u202e\u200b\x1b[2J\U000e0041"}
-    assert json.loads(shown_lines(json.dumps(value, ensure_ascii=False))) == value
-    assert shown_lines("one\n\ttwo\x1b") == "one\n\ttwo\\u001b"
+    assert json.loads(escaped_lines(json.dumps(value, ensure_ascii=False))) == value
+    assert escaped_lines("one\n\ttwo\x1b") == "one\n\ttwo\\u001b"
 
 
 def test_values_are_cleaned_wherever_they_are() -> None:

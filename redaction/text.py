@@ -1,6 +1,6 @@
 """Escaping and redaction of text for logs and terminals: secrets, addresses, and characters that deceive a reader.
 
-`shown` escapes text from importers. `cleaned` redacts everything that is logged, as the last step before the log.
+`escaped` is for text from importers on a terminal. `cleaned` also redacts, and is applied to everything that is logged.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from typing import Any
 
 MAX_CLEANED = 20_000
 """Characters of a text in a log. Longer texts are cut."""
-_KEPT = {"\n", "\t"}
+_ALLOWED = {"\n", "\t"}
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Control characters, bidirectional marks, characters without width, line and paragraph separators."""
 
@@ -52,20 +52,20 @@ _WITHOUT_VALUES = ("25", "40", "42501", "42703", "42P01", "53", "55", "57", "58"
 _QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`")
 
 
-def counted(number: int, one: str, many: str = "") -> str:
-    """Return a number with its noun: "1 event", "2 events". `many` is the plural unless it is the noun with an s."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+def counted(number: int, singular: str, plural: str = "") -> str:
+    """Return a number with its noun: "1 event", "2 events". `plural` is the plural unless it is the noun with an s."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
-def shown(text: object, *, keeps: frozenset[str] | set[str] = frozenset()) -> str:
+def escaped(text: object, *, allowed: frozenset[str] | set[str] = frozenset()) -> str:
     r"""Escape invisible and control characters as \uXXXX.
 
-    In JSON the escaped text means the same. `keeps` are characters that stay.
+    In JSON the escaped text means the same. Characters in `allowed` are not escaped.
     """
     plain = str(text)
     if plain.isascii() and plain.isprintable():
         return plain
-    return "".join(_escaped(c) if c not in keeps and unicodedata.category(c) in _HIDDEN else c for c in plain)
+    return "".join(_escaped(c) if c not in allowed and unicodedata.category(c) in _HIDDEN else c for c in plain)
 
 
 def _escaped(character: str) -> str:
@@ -73,23 +73,23 @@ def _escaped(character: str) -> str:
     return "".join(f"\\u{units[n : n + 2].hex()}" for n in range(0, len(units), 2))
 
 
-def shown_lines(text: object) -> str:
+def escaped_lines(text: object) -> str:
     """Escape a text, and keep its line breaks and tabs."""
-    return shown(text, keeps=_KEPT)
+    return escaped(text, allowed=_ALLOWED)
 
 
 def cleaned(text: str) -> str:
-    """Remove keys, tokens, passwords, e-mail addresses and IBANs, and escape like `shown_lines`."""
+    """Remove keys, tokens, passwords, e-mail addresses and IBANs, and escape like `escaped_lines`."""
     if _PLAIN.match(text):
         return text
     if len(text) > MAX_CLEANED:
         text = text[:MAX_CLEANED] + " […]"
-    for pattern, instead in _PATTERNS:
-        text = pattern.sub(instead, text)
-    return shown_lines(_ACCOUNT.sub(_without_iban, text))
+    for pattern, replacement in _PATTERNS:
+        text = pattern.sub(replacement, text)
+    return escaped_lines(_ACCOUNT.sub(_without_iban, text))
 
 
-def said_by(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """Describe an error for a log: its class, and its message without quoted values.
 
     Libraries quote values of payloads, rows and parameters, and the database adds rows below the first line. Errors of
@@ -98,11 +98,11 @@ def said_by(error: BaseException) -> str:
     kind, sentence = type(error).__name__, str(error).strip()
     diagnosis = getattr(error, "diag", None)
     if getattr(error, "sqlstate", None) and diagnosis is not None:
-        places = (diagnosis.schema_name, diagnosis.table_name, diagnosis.column_name, diagnosis.constraint_name)
+        names = (diagnosis.schema_name, diagnosis.table_name, diagnosis.column_name, diagnosis.constraint_name)
         state = str(error.sqlstate)  # type: ignore[attr-defined]
         if state.startswith(_WITHOUT_VALUES) and diagnosis.message_primary:
             return f"{kind}: {cleaned(diagnosis.message_primary)}"
-        return " ".join((kind, state, *(place for place in places if place)))
+        return " ".join((kind, state, *(name for name in names if name)))
     if isinstance(error, KeyError | UnicodeError):
         return kind
     if type(error).__module__.split(".", 1)[0] not in OURS:
@@ -122,7 +122,7 @@ def cleaned_value(value: Any) -> Any:
         case list() | tuple() | set() | frozenset():
             return [cleaned_value(inner) for inner in value]
         case BaseException():
-            return said_by(value)
+            return message_of(value)
         case bool() | int() | float() | None:
             return value
         case _:

@@ -1,6 +1,6 @@
-"""Check of a submitted account (`judge`): its shape, the market's rules and its processing parameters. Pure.
+"""Check of a submitted account: its shape, the market's rules and its processing parameters. Pure.
 
-The API checks before it answers, workers before they create records, and replays of exports afterwards.
+`check_submission` is called by the api before it answers, by workers before they create records, and by `replay`.
 """
 
 import math
@@ -18,12 +18,12 @@ from schemas.reading.problems import UNKNOWN_FIELD, UnknownLeftOut
 from schemas.reading.work import MAX_RULES_S
 from schemas.sentence import Sentence
 from schemas.submission import Submission
-from system.steps import Steps, to_the_end
+from system.steps import Steps, finish_steps
 
 MAX_WINDOW = timedelta(days=4)
-"""Longest time from now to the begin or the end of the window of processing. A later one is a problem."""
-MAX_NAMES_KEPT = 50
-"""Problems, and dropped fields, that an event names. Further ones are left out."""
+"""Longest time from now to the start and to the end of the window of processing. A later one is a problem."""
+MAX_PROBLEM_NAMES = 50
+"""Names of problems, and of dropped fields, in one event. Further ones are left out."""
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class Occasion(Enum):
     PROCESS = auto()
 
 
-class Judgement(msgspec.Struct, frozen=True):
+class SubmissionCheck(msgspec.Struct, frozen=True):
     """Result of a check. Problems refuse the submission; warnings and paths of dropped fields are recorded with it."""
 
     submission: Submission
@@ -59,16 +59,16 @@ class Judgement(msgspec.Struct, frozen=True):
     dropped_fields: tuple[str, ...] = ()
 
 
-def judge(
+def check_submission(
     submission: Submission, terms: Terms, at: datetime, occasion: Occasion, *, within_s: float = MAX_RULES_S
-) -> Judgement:
-    """Return what `judge_in_steps` returns, in one step."""
-    return to_the_end(judge_in_steps(submission, terms, at, occasion, within_s=within_s))
+) -> SubmissionCheck:
+    """Check the submission in one step. Otherwise the same as `check_submission_in_steps`."""
+    return finish_steps(check_submission_in_steps(submission, terms, at, occasion, within_s=within_s))
 
 
-def judge_in_steps(
+def check_submission_in_steps(
     submission: Submission, terms: Terms, at: datetime, occasion: Occasion, *, within_s: float = MAX_RULES_S
-) -> Steps[Judgement]:
+) -> Steps[SubmissionCheck]:
     """Check shape, market rules and schedule at this moment, with the supplier's terms, in steps.
 
     Raises TooMuchWork if the rules take more CPU time, except for PROCESS.
@@ -78,10 +78,10 @@ def judge_in_steps(
     breaches = yield from market.check_in_steps(submission.account, at, shape_errors, within_s=within_s)
     task = _task_problems(submission.task, terms, at, occasion)
     if not breaches:
-        return Judgement(submission, (*shape_errors, *task), (), dropped)
+        return SubmissionCheck(submission, (*shape_errors, *task), (), dropped)
     errors = [b.problem for b in breaches if terms.is_strict or b.severity is Severity.ERROR]
     warnings = [b.problem for b in breaches if not terms.is_strict and b.severity is Severity.WARNING]
-    return Judgement(submission, (*shape_errors, *errors, *task), tuple(warnings), dropped)
+    return SubmissionCheck(submission, (*shape_errors, *errors, *task), tuple(warnings), dropped)
 
 
 def without_dropped(shape_errors: Sequence[Problem], terms: Terms) -> tuple[list[Problem], tuple[str, ...]]:
@@ -94,7 +94,7 @@ def without_dropped(shape_errors: Sequence[Problem], terms: Terms) -> tuple[list
 
 def problem_names(problems: Sequence[Problem]) -> tuple[str, ...]:
     """Return code@path of each problem, without values, for the log."""
-    return tuple(problem_name(problem.code, problem.attr) for problem in problems[:MAX_NAMES_KEPT])
+    return tuple(problem_name(problem.code, problem.attr) for problem in problems[:MAX_PROBLEM_NAMES])
 
 
 def _task_problems(task: TaskParams, terms: Terms, at: datetime, occasion: Occasion) -> list[Problem]:
@@ -112,7 +112,9 @@ def _task_problems(task: TaskParams, terms: Terms, at: datetime, occasion: Occas
         "schedule_window_start__after_end": start is not None and end is not None and start >= end,
         "dry_run_only": occasion is Occasion.CREATE and terms.is_dry_run_only and not task.is_dry_run,
     }
-    return [Problem(f"task_params.{_TASK[code][0]}", code, _TASK[code][1]) for code, is_so in codes.items() if is_so]
+    return [
+        Problem(f"task_params.{_TASK[code][0]}", code, _TASK[code][1]) for code, applies in codes.items() if applies
+    ]
 
 
 _START, _END, _DAYS = "schedule_window_start", "schedule_window_end", MAX_WINDOW.days
@@ -146,7 +148,7 @@ _TASK: dict[str, tuple[str, Sentence]] = {
     "dry_run_only": (
         "is_dry_run",
         Sentence(
-            "This must be a dry run: the import supplier takes no others.",
+            "This must be a dry run: the import supplier accepts nothing else.",
             "Dies muss ein Probelauf sein: Die Quelle darf nichts anderes senden.",
         ),
     ),

@@ -18,8 +18,8 @@ def documented_path(attr: str) -> str:
     return ".".join(step if step.isdigit() or step in _FIELDS else UNDOCUMENTED for step in attr.split("."))
 
 
-def place_of(attr: str) -> str:
-    """Return the path with [] for an item of an array, and with * for undocumented names: `customers[].*`."""
+def path_pattern(attr: str) -> str:
+    """Return the path with [] for indexes of arrays, and with * for undocumented names: `customers[].*`."""
     steps = documented_path(attr).split(".")
     return "".join("[]" if step.isdigit() else f".{step}" for step in steps).removeprefix(".")
 

@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from market.judging import MAX_WINDOW, Judgement, Occasion, Terms, judge, problem_names, without_dropped
+from market.submission_check import (
+    MAX_WINDOW,
+    Occasion,
+    SubmissionCheck,
+    Terms,
+    check_submission,
+    problem_names,
+    without_dropped,
+)
 from schemas.base import Problem
 from schemas.reading.problems import UNKNOWN_FIELD, UnknownLeftOut
 from schemas.reading.work import TooMuchWork
@@ -17,8 +25,8 @@ STRICT = Terms(strictness="strict")
 IDENTIFIER = "supply_addresses.0.supply_points.0.identifier"
 
 
-def judged(account: dict[str, Any], terms: Terms = Terms(), occasion: Occasion = Occasion.CREATE) -> Judgement:  # noqa: B008
-    return judge(read_submission(encoded(account)), terms, NOW, occasion)
+def checked(account: dict[str, Any], terms: Terms = Terms(), occasion: Occasion = Occasion.CREATE) -> SubmissionCheck:  # noqa: B008
+    return check_submission(read_submission(encoded(account)), terms, NOW, occasion)
 
 
 def with_wrong_check_digit() -> dict[str, Any]:
@@ -33,8 +41,8 @@ def wrapped(**task: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("occasion", Occasion)
 def test_what_the_market_warns_of_is_a_problem_for_strict_suppliers_alone(occasion: Occasion) -> None:
     standard, strict = (
-        judged(with_wrong_check_digit(), Terms(), occasion),
-        judged(with_wrong_check_digit(), STRICT, occasion),
+        checked(with_wrong_check_digit(), Terms(), occasion),
+        checked(with_wrong_check_digit(), STRICT, occasion),
     )
     name = f"invalid_supply_point_identifier@{IDENTIFIER}"
     assert (standard.problems, problem_names(standard.warnings)) == ((), (name,))
@@ -43,15 +51,15 @@ def test_what_the_market_warns_of_is_a_problem_for_strict_suppliers_alone(occasi
 
 @pytest.mark.promise("wrong-postcode-malo-melo")
 def test_a_warning_says_where_and_why() -> None:
-    [warning] = judged(with_wrong_check_digit()).warnings
+    [warning] = checked(with_wrong_check_digit()).warnings
     assert warning.attr == IDENTIFIER
     assert "check digit" in warning.detail
 
 
 def test_unknown_fields_are_problems_or_dropped() -> None:
     account = changed(an_account(), "x", "loyalty_tier")
-    assert problem_names(judged(account).problems) == ("unknown_field@loyalty_tier",)
-    ignoring = judged(account, Terms(unknown_fields="ignore"))
+    assert problem_names(checked(account).problems) == ("unknown_field@loyalty_tier",)
+    ignoring = checked(account, Terms(unknown_fields="ignore"))
     assert (ignoring.problems, ignoring.dropped_fields) == ((), ("loyalty_tier",))
 
 
@@ -59,35 +67,35 @@ def test_unknown_fields_are_problems_or_dropped() -> None:
     ("occasion", "expected"), [(Occasion.VALIDATE, ()), (Occasion.CREATE, ("dry_run_only",)), (Occasion.PROCESS, ())]
 )
 def test_dry_runs_only_matters_to_those_who_create(occasion: Occasion, expected: tuple[str, ...]) -> None:
-    found = judged(wrapped(is_dry_run=False), Terms(is_dry_run_only=True), occasion)
+    found = checked(wrapped(is_dry_run=False), Terms(is_dry_run_only=True), occasion)
     assert tuple(problem.code for problem in found.problems) == expected
     assert {problem.attr for problem in found.problems} <= {"task_params.is_dry_run"}
     assert found.submission == read_submission(encoded(wrapped(is_dry_run=False)))
-    assert judged(wrapped(is_dry_run=True), Terms(is_dry_run_only=True), occasion).problems == ()
+    assert checked(wrapped(is_dry_run=True), Terms(is_dry_run_only=True), occasion).problems == ()
 
 
 @pytest.mark.promise("window-ends-past-refused")
 @pytest.mark.parametrize("occasion", [Occasion.VALIDATE, Occasion.CREATE])
 def test_an_end_of_the_window_in_the_past_is_refused(occasion: Occasion) -> None:
     ended = wrapped(schedule_window_end=(NOW - timedelta(seconds=1)).isoformat())
-    [problem] = judged(ended, Terms(), occasion).problems
+    [problem] = checked(ended, Terms(), occasion).problems
     assert (problem.code, problem.attr) == ("schedule_window_end_in_past", "task_params.schedule_window_end")
     open_still = wrapped(schedule_window_end=(NOW + timedelta(hours=1)).isoformat())
-    assert judged(open_still, Terms(), occasion).problems == ()
+    assert checked(open_still, Terms(), occasion).problems == ()
 
 
 def test_the_window_is_no_matter_when_the_account_is_processed() -> None:
     ended = wrapped(schedule_window_end=(NOW - timedelta(days=1)).isoformat())
-    assert judged(ended, Terms(), Occasion.PROCESS).problems == ()
+    assert checked(ended, Terms(), Occasion.PROCESS).problems == ()
 
 
 def test_what_was_accepted_is_processed_however_long_it_takes() -> None:
     account = an_account("NORDWIND")
     large = read_submission(encoded(account | {"notes": account["notes"] * 64}))
-    assert judge(large, Terms(), NOW, Occasion.PROCESS, within_s=-1).problems == ()
+    assert check_submission(large, Terms(), NOW, Occasion.PROCESS, within_s=-1).problems == ()
     for occasion in (Occasion.VALIDATE, Occasion.CREATE):
         with pytest.raises(TooMuchWork):
-            judge(large, Terms(), NOW, occasion, within_s=-1)
+            check_submission(large, Terms(), NOW, occasion, within_s=-1)
 
 
 def test_undocumented_fields_that_are_dropped_count_neither_listed_nor_left_out() -> None:
