@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
+from api.description.problem_sentences import sentence_at
 from api.http.errors import not_found
 from console.access.people import DECIDERS, EVERYBODY
 from console.access.visit import ROOT, Visit, action, page
@@ -74,7 +75,10 @@ async def imports(visit: Visit) -> Response:
             (row, import_address(row.supplier, row.external_account_number), problem_of_row(row))
             for row in listed.imports
         ],
-        attempts=[(row, import_address(row.supplier, row.external_account_number)) for row in attempts.values()],
+        attempts=[
+            (row, import_address(row.supplier, row.external_account_number), sentence_at(row.code, ""))
+            for row in attempts.values()
+        ],
         run=await _run(visit, suppliers, chosen.run) if chosen.run and not after else None,
         next_page=chosen.query(after=listed.next_after) if listed.next_after else "",
         is_first=not after,

@@ -149,6 +149,7 @@ def test_a_fault_and_its_rule_are_two_sentences(book: Ledger, database: Postgres
         assert "Regel: Die IBAN eines Bankkontos muss gültig sein." in words
 
 
+@pytest.mark.promise("late-figures-say-so")
 def test_figures_that_are_late_say_so_on_every_page_that_shows_them(book: Ledger, database: PostgresUrls) -> None:
     pages = ("/console/", "/console/errors/", "/console/errors/invalid_iban/", "/console/imports/?run=tuesday")
     with visiting(database, signed_in(book)) as browser:
@@ -302,7 +303,7 @@ def test_the_past_is_shown_as_it_was_known_then(book: Ledger, database: Postgres
 
 def test_what_was_refused_is_found_by_its_number(book: Ledger, database: PostgresUrls) -> None:
     with visiting(database, signed_in(book)) as browser:
-        assert "R-1" in words_of(find(browser, "R-1").text)
+        assert "R-1 : The account could not be validated" in words_of(find(browser, "R-1").text)
         page = words_of(browser.get(f"/console/imports/{SUPPLIER}/R-1/").text)
         assert "Never accepted" in page
         assert "customers.0.family_name" in page

@@ -88,6 +88,7 @@ def test_the_reason_of_an_erasure_that_was_typed_on_a_page_is_shown(supplier: Le
         wait_for(lambda: "Reason: DSR-1" in words_of(browser.get(PAGE).text), "the reason is shown")
 
 
+@pytest.mark.promise("reasons-masked-by-payload")
 @pytest.mark.parametrize("command", [CancelImport, RetryImport])
 def test_a_reason_is_shown_unless_it_holds_data_of_the_person(
     supplier: Ledger, database: PostgresUrls, command: Any

@@ -89,6 +89,7 @@ def nordwind(ledger: Ledger) -> Ledger:
     return ledger
 
 
+@pytest.mark.promise("secret-shown-once")
 def test_a_new_key_is_shown_once_and_its_page_follows_it_until_it_is_valid(
     database: PostgresUrls, nordwind: Ledger
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_key_that_is_not_created_says_why_in_words(database: PostgresUrls, nor
         assert "given up" not in words
 
 
+@pytest.mark.promise("form-twice-does-nothing")
 @pytest.mark.parametrize("path", ["keys", "users"])
 def test_a_form_that_is_sent_twice_does_nothing_twice(database: PostgresUrls, nordwind: Ledger, path: str) -> None:
     fields = NEW_KEY | {"email": "eve@example.org", "role": "support", "name": "Eve"}
@@ -165,6 +167,7 @@ def typed_in(page: str, name: str) -> str:
     return unescape(value)
 
 
+@pytest.mark.promise("typed-text-is-kept")
 def test_a_wrong_setting_is_shown_at_its_field_and_what_was_typed_stays(
     database: PostgresUrls, nordwind: Ledger
 ) -> None:
@@ -208,6 +211,7 @@ def test_a_documents_root_that_cannot_be_reached_is_named(
         assert "whether the mail server can be used" in words_of(browser.get(done.headers["location"]).text)
 
 
+@pytest.mark.promise("typed-text-is-kept")
 def test_a_form_whose_session_has_ended_is_filled_in_again_after_signing_in(
     database: PostgresUrls, nordwind: Ledger
 ) -> None:

@@ -103,6 +103,7 @@ def test_a_person_is_erased_once_by_the_user_who_requested_it(ledger: Ledger, ta
     assert erased(ledger, "1") == [f"user:{of_nw}"]
 
 
+@pytest.mark.promise("requested-operation-tried")
 def test_a_task_is_tried_until_the_owner_of_the_database_can_connect(
     tasks: Tasks, operator: str, database: PostgresUrls
 ) -> None:
