@@ -16,6 +16,7 @@ MAX_VALUES = 3_000
 """Values per page. The first page also has the fields with problems from later pages."""
 _WHOLE = "non_field_errors"
 _WORD = re.compile(r"\w{3,}")
+_DIGIT = re.compile(r"\d")
 _LEAST_NUMBER = 4
 _decode = msgspec.json.Decoder(float_hook=str).decode  # numbers as they were sent
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -99,18 +100,26 @@ def payload_tree(
     return PayloadTree(root.children, () if after else elsewhere, more)
 
 
-def names_person(text: str, body: bytes) -> bool:
-    """Return True if a text contains a word or number of a payload that pages mask, or the payload is unreadable."""
+def naming_person(texts: Collection[str], body: bytes) -> set[str]:
+    """Return the texts that contain a word or number of a payload that pages mask; all for an unreadable payload."""
     try:
         account = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return True
-    words, joined = _words(text), _joined(text)
-    values = (shown_value(value) for path, value in _values(account, ()) if path and not is_harmless(path))
-    return any(
-        not words.isdisjoint(_words(value)) or (len(_joined(value)) > _LEAST_NUMBER and _joined(value) in joined)
-        for value in values
-    )
+        return set(texts)
+    by_word: dict[str, set[str]] = {}
+    for text in texts:
+        for word in _words(text):
+            by_word.setdefault(word, set()).add(text)
+    joined, named = {text: _joined(text) for text in texts}, set[str]()
+    for path, value in _values(account, ()):
+        if not path or is_harmless(path):
+            continue
+        shown = shown_value(value)
+        named.update(*(by_word.get(word, ()) for word in _words(shown)))
+        number = _joined(shown) if _DIGIT.search(shown) else ""
+        if len(number) > _LEAST_NUMBER:
+            named.update(text for text in joined if number in joined[text])
+    return named
 
 
 def _words(text: str) -> set[str]:

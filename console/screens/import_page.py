@@ -21,7 +21,7 @@ from console.access.visit import Visit, action, page
 from console.presentation.formats import Formats
 from console.presentation.listing import import_address
 from console.presentation.names import NAMES
-from console.presentation.payload_tree import PayloadTree, names_person, payload_tree, shown_value
+from console.presentation.payload_tree import PayloadTree, naming_person, payload_tree, shown_value
 from console.presentation.texts import N_
 from console.presentation.timeline import WITH_REASON, Step, actor, step_of, waits_for
 from console.screens.paging import NumberKey, Pages, TextKey, invalid_key, key_in, page_of, pages
@@ -261,12 +261,15 @@ async def _about_person(visit: Visit, reasons: set[str], history: ImportHistory)
         return set()
     if len(history.staged) > MAX_COMPARED:
         return reasons
-    bodies = [await _body(visit, staged) for staged in history.staged]
-    return {
-        reason
-        for reason in reasons
-        if any(body is None or names_person(reason.replace(number, ""), body) for body in bodies)
-    }
+    without_number = {reason.replace(number, ""): reason for reason in reasons}
+    named: set[str] = set()
+    for staged in history.staged:
+        body = await _body(visit, staged)
+        if body is None:
+            return reasons
+        found = await run_on_body(body, naming_person, list(without_number), body)
+        named.update(without_number[text] for text in found)
+    return named
 
 
 async def _tables(visit: Visit, number: str, *, is_clear: bool) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """The list of imports, with filters, bulk actions and an export as CSV."""
 
 import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -139,7 +140,7 @@ async def choose(visit: Visit) -> Response:
     if not is_whole and not names:
         notice = visit._("Nothing was selected. Select imports, or all imports that fit the filter.")
         return visit.redirect(f"{ROOT}/imports/{listed.query()}", notice=notice)
-    selected = "" if is_whole else hidden(zlib.compress("\n".join(names).encode()).hex(), visit.token)
+    selected = "" if is_whole else hidden(b64encode(zlib.compress("\n".join(names).encode())).decode(), visit.token)
     if len(selected) > MAX_ADDRESS:
         raise visit.refusal(400, N_("Too many imports are selected. Select fewer, or all that fit the filter."))
     more = {"verb": visit.form.text("verb"), "scope": "all" if is_whole else "", "chosen": selected}
@@ -151,7 +152,7 @@ async def preview(visit: Visit) -> Response:
     """Show the number of imports before the bulk action, and the same as a command."""
     verb, listed, is_whole = visit.query("verb", "retry"), _filter_of_address(visit), visit.query("scope") == "all"
     selected = revealed(visit.query("chosen"), visit.token)
-    names = zlib.decompress(bytes.fromhex(selected)).decode().split("\n") if selected else []
+    names = zlib.decompress(b64decode(selected)).decode().split("\n") if selected else []
     chosen = await _selection(visit, verb, listed, None if is_whole else names)
     is_plain = not (listed.run or listed.day or listed.q or listed.path or listed.fixed)
     return visit.render(

@@ -329,6 +329,8 @@ def test_what_needs_the_owner_is_asked_for_with_a_reason(book: Ledger, database:
     with visiting(database, signed_in(book, role="operator")) as browser:
         at = f"/console/imports/{SUPPLIER}/E%2F1/"
         wrong = send(browser, f"{at}erase/", {"reason": "DSR-1", "typed": "E-1"}, at=at)
+        shown = send(browser, f"{at}erase/", {"reason": "DSR-0", "typed": "E-1", "here": at}, at=at)
+        assert ('id="typed-error"' in shown.text, 'value="DSR-0"' in shown.text) == (True, True)
         right = send(browser, f"{at}erase/", {"reason": "DSR-1", "typed": "E/1"}, at=at)
         healed = send(browser, f"{at}heal/", {"reason": "looks wrong"}, at=at)
         assert (wrong.status_code, right.status_code, healed.status_code) == (400, 303, 303)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from console.presentation.payload_tree import MAX_VALUES, PayloadNode, names_person, payload_tree
+from console.presentation.payload_tree import MAX_VALUES, PayloadNode, naming_person, payload_tree
 from schemas.base import Problem
 from tests.support.make import an_account, encoded
 
@@ -129,5 +129,6 @@ def test_a_text_names_a_person_if_it_has_a_masked_value(text: str, is_named: boo
         "payment_instructions": [{"bank_account": {"iban": "DE02120300000000202051"}}],
         "supply_type": "ELECTRICITY",
     }
-    assert names_person(text, msgspec.json.encode(account)) is is_named
-    assert names_person(text, b"no JSON")
+    harmless = "checked twice"
+    assert naming_person([harmless, text], msgspec.json.encode(account)) == ({text} if is_named else set())
+    assert naming_person([text], b"no JSON") == {text}
