@@ -20,6 +20,9 @@ Before the function runs, `console.access.guard` checks the session (else it lea
 403), the supplier in the path (404 for a foreign one), and the form's token. A function that names no supplier in its
 path checks `visit.person.may_touch` or `.reach` itself. Exceptions that the API answers are shown as pages.
 
+**An action redirects** after a change; `secret` of `Visit.redirect` is shown once by the next page. If it raises an
+exception with status 400, the page of its form is shown again with the error and what was typed.
+
 **A template** extends `base.html` and marks its texts: `{{ _("Retry") }}` or `{% trans %}`. In Python it is
 `visit._("…")`, or `N_("…")` where the language is not known yet. German stands in `console/locale/de/console.po`; a
 test names missing texts. Every form contains `{{ csrf }}`. The content policy forbids `style` and `on…` attributes.

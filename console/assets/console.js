@@ -54,13 +54,15 @@
     const here = document.activeElement, part = here && here.closest(LIVE);
     focused = part && { part: part.id, here, place: Array.from(part.querySelectorAll(FOCUSABLE)).indexOf(here) };
   });
-  document.addEventListener("htmx:afterSettle", () => {
-    document.querySelectorAll("#live details").forEach((one, n) => { if (unfolded[n] !== undefined) one.open = unfolded[n]; });
+  document.addEventListener("htmx:afterSwap", () => {
     const part = focused && document.getElementById(focused.part);
     if (part && !focused.here.isConnected) {
       const places = Array.from(part.querySelectorAll(FOCUSABLE));
       (places.find((one) => alike(one, focused.here)) || places[focused.place] || part).focus({ preventScroll: true });
     }
+  });
+  document.addEventListener("htmx:afterSettle", () => {
+    document.querySelectorAll("#live details").forEach((one, n) => { if (unfolded[n] !== undefined) one.open = unfolded[n]; });
     begin(document);
   });
   addEventListener("resize", () => drawn.forEach((plot, box) => plot.setSize({ width: box.clientWidth, height: 220 })));

@@ -252,7 +252,7 @@ async def _entries(
 
 
 async def _about_person(visit: Visit, reasons: set[str], history: ImportHistory) -> set[str]:
-    """Return the reasons that contain personal data of a payload. Those of an erased person were erased with it.
+    """Return the reasons that contain personal data of a payload. Reasons about an erased person were erased.
 
     If a payload is missing or there are too many, these are all reasons. The account's number is not personal.
     """

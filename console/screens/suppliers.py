@@ -283,7 +283,7 @@ async def _with_link(visit: Visit, user_id: str) -> Response:
 async def _tasks(visit: Visit, holder: Holder | None, name: str) -> list[ShownTask]:
     """Return the operations about a key or user. Raises ApiError 404 if the user may see neither it nor an operation.
 
-    One that is not created yet has the organisation and suppliers of the request.
+    A key or user that is not created yet has the organisation and suppliers of the request.
     """
     tasks = await visit.read(owner_tasks, "", {name: visit.path(name)}, 5)
     if holder is not None:

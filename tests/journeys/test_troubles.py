@@ -45,7 +45,7 @@ def named(running: RunningService, cookies: dict[str, str], operator: dict[str, 
     return {
         "/readyz": json.dumps(ready.body) if ready.status == 503 else "",
         "doctor": " ".join(line["says"] for line in found if line["check"] == "troubles" and line["state"] == "wrong"),
-        "console": console if "has been failing since" in console else "",
+        "console": console if "has failed since" in console else "",
         "metrics": " ".join(line for line in lines if line.startswith("importledger_troubles{")),
     }
 

@@ -82,7 +82,7 @@ class OwnerTasks(Follower):
         self._admin_url = admin_url
         self._verify_log = verify_log
         self._begun: dict[str, int] = {}
-        """Attempts that a lost database has interrupted, by task. They go on without being counted again."""
+        """Attempts that a lost database has interrupted, by task. They continue without being counted again."""
 
     def work(self, connection: Connection[Any], stop: threading.Event) -> None:
         while not stop.is_set():
@@ -97,7 +97,7 @@ class OwnerTasks(Follower):
                 self.carry_out(names[due])
 
     def carry_out(self, task_id: str) -> None:
-        """Carry out one task and record its result. Raises StoreUnavailable; the attempt goes on later."""
+        """Carry out one task and record its result. Raises StoreUnavailable; the attempt continues later."""
         attempt = self._attempt(task_id)
         if attempt is None:
             return
