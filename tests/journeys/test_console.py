@@ -215,8 +215,6 @@ def look(sitting: Desk, page_name: str, language: str, path: str) -> None:
     assert sitting.cut() == [], (name, "200 % zoom")
     page.evaluate("document.documentElement.style.fontSize = '200%'")
     assert sitting.cut() == [], (name, "letters twice as large")
-    page.evaluate("document.documentElement.style.fontSize = ''")
-    page.set_viewport_size(WIDE)
     assert sitting.trouble == [], name
 
 
