@@ -4,6 +4,7 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import dramatiq
 import pytest
 
 from tests.support.bells import queued
@@ -69,4 +70,16 @@ def test_a_worker_asks_for_the_messages_of_its_bell_and_for_no_delayed_ones(redi
     assert list(worker.consumers) == [MAILS.name]
     assert worker.worker_timeout == MAILS.poll_ms > IMPORTS.poll_ms
     worker.stop()
+    broker.close()
+
+
+def test_messages_that_cannot_be_given_back_raise_what_a_stopping_worker_catches(redis_url: str) -> None:
+    broker = redis_broker(redis_url)
+    BrokerDispatcher(broker).enqueue(["customer-mail/S/1"], MAILS)
+    consumer = broker.consume(MAILS.name)
+    message = next(consumer)
+    assert message is not None
+    broker.client.shutdown(nosave=True)
+    with pytest.raises(dramatiq.BrokerConnectionError):
+        consumer.requeue([message])
     broker.close()
