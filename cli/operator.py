@@ -24,6 +24,7 @@ from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.auxiliary.typed_reasons import MAX_REASON
+from projections.retention.reverting import apart_from_reverts
 from projections.views.access_key import SELECT_KEYS
 from projections.views.import_supplier import SELECT_SUPPLIERS
 from workers.operations import ORGANISATION_NAME, SUPPLIER_CODE, operate
@@ -94,12 +95,13 @@ def change_status(code: str, status: suppliers.SupplierStatus, reason: str, as_j
     """Open, pause or close an import supplier.
 
     The new status of CODE applies on every server within a second. `paused` also holds pending imports until the
-    supplier is `ongoing` again; `complete` lets accepted imports finish.
+    supplier is `ongoing` again; `complete` lets accepted imports finish, and releases the accounts.
     """
     command = suppliers.ChangeSupplierStatus(status=status, reason=reason)
     with open_ledger() as ledger:
         require_suppliers(ledger, code)
-        done = ledger.execute(suppliers.stream_of(code), command, at=now(), by=caused_by())
+        write_rows = apart_from_reverts(code)
+        done = ledger.execute(suppliers.stream_of(code), command, at=now(), by=caused_by(), write_rows=write_rows)
     sentence = f"{code} is {status}." if done else f"{code} is {status} already."
     print_result(sentence, {"code": code, "status": status, "is_changed": done is not None}, as_json=as_json)
 

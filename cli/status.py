@@ -7,11 +7,12 @@ from typing import Any
 import click
 import msgspec
 
+from cli.addresses import answer_of
 from cli.history import as_of_option, position_of
 from cli.known import require_import, require_supplier
 from cli.operator import open_ledger
 from cli.output import json_option, print_result, text_of
-from projections.queries.history import AsOf, of_import, read_account_history, read_statuses, status_record
+from projections.queries.history import AsOf, read_statuses, status_as_of
 from projections.queries.missing_documents import with_missing_documents
 from projections.views.error_statistics import SELECT_REFUSALS
 
@@ -39,7 +40,7 @@ def status(
         if external is not None:
             require_import(connection, supplier_code, external)
             upto = position_of(as_of)
-            record = status_record(of_import(read_account_history(connection, supplier_code, external, upto)))
+            record = answer_of(status_as_of, supplier_code, external, upto)
             if record is None:
                 raise click.ClickException(f"There was no import of {external} for {supplier_code} then.")
             record = with_missing_documents(ledger, supplier_code, {external: record})[external]

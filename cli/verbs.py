@@ -22,6 +22,8 @@ GROUPS = {
         "key": "cli.operator:key",
         "cancel": "cli.decide:cancel",
         "retry": "cli.decide:retry",
+        "revert": "cli.revert:revert_accounts",
+        "release": "cli.revert:release_accounts",
     },
     "Support": {
         "status": "cli.status:status",
@@ -85,6 +87,8 @@ EXAMPLES = {
     "search": 'importledger search "Erika Mustermann"',
     "cancel": 'importledger cancel NORDWIND NW-0004711 --reason "wrong book"',
     "retry": "importledger retry NORDWIND --code attempts_exhausted",
+    "revert": 'importledger revert NORDWIND --run monday --yes --reason "wrong mapping"',
+    "release": 'importledger release NORDWIND --run monday --yes --reason "checked"',
     "erase": "importledger erase NORDWIND NW-0004711 --reason DSR-2026-118",
     "seal": "importledger seal > monday.note",
     "verify": "importledger verify --all --against monday.note",

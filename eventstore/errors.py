@@ -5,6 +5,7 @@ LedgerError
 │   ├── AlreadyImported
 │   ├── ImportInProgress
 │   ├── AccountErased
+│   ├── AccountFollowed
 │   ├── StreamUnreadable
 │   └── IllegalTransition
 ├── VersionConflict             another writer appended first
@@ -65,6 +66,17 @@ class AccountErased(Refused):
         "The data of this account was erased. Data about this person must not be sent again.",
         "Die Daten dieses Kontos wurden gelöscht. Daten zu dieser Person dürfen nicht erneut gesendet werden.",
     )
+
+
+class AccountFollowed(Refused):
+    """The account cannot be reverted, because something has followed it."""
+
+    def __init__(self, followed_by: str) -> None:
+        super().__init__(
+            f"The account must not be reverted after this: {followed_by}.",
+            f"Das Konto darf danach nicht mehr zurückgenommen werden: {followed_by}.",
+        )
+        self.followed_by = followed_by
 
 
 class StreamUnreadable(Refused):

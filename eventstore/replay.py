@@ -92,7 +92,7 @@ def command_of(event: Event, state: Any) -> Command:
         case post_account.RecordCancellationChanged():
             fields["content_sha256"] = state.content_sha256
         case _ if kind in (import_process.StartImport, customer_mail.StartMail):
-            fields |= {"max_attempts": event.attempt}  # type: ignore[attr-defined]
+            fields |= {"max_attempts": event.attempt - getattr(state, "earlier", 0)}  # type: ignore[attr-defined]
             if getattr(event, "code", None) == EXHAUSTED:
                 fields |= {"worker": 0, "lease_until": None}
     return kind(**fields)

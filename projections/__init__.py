@@ -1,6 +1,6 @@
 """Projections: everything that can be deleted and derived from the log again."""
 
-from eventstore.aggregates.import_process import ImportProcessed, SubjectErased
+from eventstore.aggregates.import_process import ImportProcessed, ImportReverted, SubjectErased
 from eventstore.aggregates.participant import ContactsErased, ParticipantImported
 from eventstore.aggregates.post_account import DELIVERY_NOTE
 from eventstore.aggregates.price_sheet import PriceSheetImported
@@ -12,6 +12,7 @@ from projections.versions.projection import Projection
 from projections.versions.view import View
 from projections.views.access_key import ACCESS_KEY
 from projections.views.account_record import ACCOUNT_RECORD
+from projections.views.account_release import ACCOUNT_RELEASE
 from projections.views.account_search import ACCOUNT_SEARCH
 from projections.views.console_user import CONSOLE_USER
 from projections.views.customer_mail import CUSTOMER_MAIL
@@ -31,6 +32,7 @@ INLINE: tuple[View, ...] = (
     IMPORT_SUPPLIER,
     ACCESS_KEY,
     ACCOUNT_RECORD,
+    ACCOUNT_RELEASE,
     CUSTOMER_MAIL,
     CONSOLE_USER,
     OWNER_TASK_VIEW,
@@ -52,7 +54,10 @@ FOLLOWING: tuple[Following, ...] = (
 """Projections that the projector updates from the log, each from its own position."""
 
 PLATFORM = Platform(
-    "platform", TABLES, frozenset({ImportProcessed, SubjectErased, *DELIVERY_NOTE.topics.values()}), RIGHTS
+    "platform",
+    TABLES,
+    frozenset({ImportProcessed, ImportReverted, SubjectErased, *DELIVERY_NOTE.topics.values()}),
+    RIGHTS,
 )
 """Accounts and their records. Workers write an account when they complete its import, the api writes a record."""
 

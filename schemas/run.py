@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from schemas.base import Wire
 from schemas.status import ImportStatus
@@ -145,6 +146,8 @@ class RunTotals(Wire, frozen=True, kw_only=True):
     """Number of refused submissions (abgelehnt)."""
     unknown_fields: Literal["refuse", "ignore"]
     """Treatment of undocumented fields (Umgang mit unbekannten Feldern): refuse or ignore."""
+    released_at: datetime | UnsetType = UNSET
+    """Time since which the platform owns all accounts of the run (freigegeben am); absent while it does not."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):

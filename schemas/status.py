@@ -38,6 +38,8 @@ class ImportStatus(Wire, frozen=True, kw_only=True):
     """Time of the last change of the status (geändert am)."""
     latest_error: LatestError | None
     """Last error of the import (letzter Fehler); null if it has not failed."""
+    released_at: datetime | UnsetType = UNSET
+    """Time since which the platform owns the account (freigegeben am); it can no longer be reverted. Absent before."""
 
 
 AnyImportStatus = TypeVar("AnyImportStatus", bound=ImportStatus)

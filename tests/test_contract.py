@@ -225,13 +225,13 @@ def test_every_state_of_a_process_is_shown_in_v1_and_v2(
     with psycopg.connect(database.service) as connection:
         row = connection.execute(_SELECT_STATUSES.encode(), (["S"], ["1"])).fetchone()
     assert row is not None
-    supplier, external, status, account_number, _, _, code, detail, domain = row
+    supplier, external, status, account_number, _, _, code, detail, domain, released_at = row
     assert (supplier, external) == ("S", "1")
     assert status == v2
     assert _TRANSFER_STATES.get(status, "UNKNOWN") == v1
     assert (account_number is not None) == (v2 == "PROCESSED")
     expected = ("account_failed_validation", "No.", "account_import") if "ERRORED" in v2 else (None, None, None)
-    assert (code, detail, domain) == expected
+    assert (code, detail, domain, released_at) == (*expected, None)
 
 
 @pytest.mark.promise("supplier-complete")

@@ -36,6 +36,7 @@ from projections.auxiliary.sessions import LINK_LASTS, end_sessions, new_token, 
 from projections.auxiliary.typed_reasons import delete_reasons_of_user
 from projections.auxiliary.user_details import UserDetails, delete_user_details, write_user_details
 from projections.retention.erasure import erase, forget_attempts
+from projections.retention.reverting import Selection, release
 from schemas.sentence import Sentence
 
 SUPPLIER_CODE = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
@@ -147,6 +148,12 @@ def erase_person(ledger: Ledger, supplier: str, external: str, reason: str, *, b
     return done is not None
 
 
+def selection_of(values: Mapping[str, str]) -> Selection:
+    """Return the accounts of a task that reverts: a run, or one external number."""
+    externals = (values["external"],) if "external" in values else ()
+    return Selection(supplier=values["supplier"], run=values.get("run", ""), externals=externals)
+
+
 class Operation(msgspec.Struct, frozen=True):
     """Operation that users request: the command on a key or user, and the roles that may request it."""
 
@@ -177,6 +184,8 @@ def _change_role(values: Mapping[str, str], reason: str) -> Command:
 _READERS = frozenset({"auditor", "support", "operator"})
 OPERATIONS = {
     "erase": Operation(),
+    "revert": Operation(),
+    "release": Operation(),
     "heal": Operation(),
     "projection_verify": Operation(roles=_READERS),
     "projection_rebuild": Operation(),
@@ -212,6 +221,8 @@ def carry_out(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
     match kind:
         case "erase":
             return erase_person(ledger, values["supplier"], values["external"], request.reason, by=by)
+        case "release":
+            return release(ledger, values["supplier"], values.get("run", ""), request.reason, by=by)
         case "user_link":
             return _link(ledger, request, by)
         case "user_openid":  # the provider has authenticated a user, who may be new

@@ -23,6 +23,7 @@ from eventstore.errors import AccountErased, Refused
 from eventstore.log.ledger import Decision, Loaded
 from market.submission_check import Terms
 from projections.platform.change import changing
+from projections.retention.reverting import AccountReverted, of_existing
 from projections.views.import_supplier import KnownSupplier
 from schemas.base import Problem
 from schemas.reading.problems import bounded, is_stated
@@ -152,17 +153,18 @@ class RecordWork(BatchWork):
         commands = {stream: item.attached.command for stream, item in of_stream.items() if item.attached}
         payloads = {stream: item.attached.payload for stream, item in of_stream.items() if item.attached}
         changes = {stream: item.attached.change for stream, item in of_stream.items() if item.attached}
+        accounts = {(item.supplier, item.account_number) for item in items}
         try:
             outcomes = self._ledger.execute_many(
                 commands,
                 at=now(),
                 by=self._call.by,
                 payloads=payloads,
-                write_rows=changing(lambda recorded: changes[recorded.stream](recorded)),
+                write_rows=of_existing(accounts, changing(lambda recorded: changes[recorded.stream](recorded))),
             )
-        except AccountErased as erased:
+        except (AccountErased, AccountReverted) as gone:
             if len(items) == 1:
-                return {items[0].line.number: Decision("", None, refusal=erased)}
+                return {items[0].line.number: Decision("", None, refusal=gone)}
             return {number: outcome for item in items for number, outcome in self._appended([item]).items()}
         by_line = {of_stream[outcome.stream].line.number: outcome for outcome in outcomes}
         for item in items:
@@ -182,7 +184,7 @@ class RecordWork(BatchWork):
                 at=now(),
                 by=self._call.by,
                 payload=attached.payload,
-                write_rows=changing(attached.change),
+                write_rows=of_existing([(item.supplier, item.account_number)], changing(attached.change)),
             )
         except Refused as refusal:
             return Decision(attached.stream, None, refusal=refusal)

@@ -28,6 +28,7 @@ from eventstore.clock import now
 from eventstore.errors import Refused
 from market.submission_check import Terms
 from projections.platform.change import changing
+from projections.retention.reverting import AccountReverted, of_existing
 from schemas.base import Problem
 from schemas.delivery_note import DeliveryNoteImport
 from schemas.echo import echo
@@ -122,7 +123,7 @@ class PostAccountImport(Endpoint):
             by=call.by,
             payload=attached.payload,
             answer=call.answer(201, body),
-            write_rows=changing(attached.change),
+            write_rows=of_existing([(envelope.import_supplier, account_number)], changing(attached.change)),
         )
         try:
             try:
@@ -130,6 +131,8 @@ class PostAccountImport(Endpoint):
             except RecordDiffers:
                 recorded = execute(self._imports.as_stored(attached, kind))
             call.is_stored = recorded is not None
+        except AccountReverted as reverted:
+            raise data_not_valid(missing_account("CANCELLED"), supplier=envelope.import_supplier) from reverted
         except Refused as refusal:
             problem = Problem(f"{kind.field}.non_field_errors", refusal.code, sentence_of(refusal))
             raise data_not_valid(problem, supplier=envelope.import_supplier) from refusal

@@ -40,6 +40,7 @@ from projections.queries.reconciliation import (
 from projections.queries.reconciliation import (
     request as request_job,
 )
+from projections.views.account_release import run_released_at
 from projections.views.import_run import RunState, run_state
 from schemas.base import Problem
 from schemas.job_progress import JobProgress
@@ -190,6 +191,7 @@ class Reconciling(Endpoint):
         supplier, run = state.key
         again = await read(self._pool, run_state, supplier, run) or state
         entry = await self._directory.supplier(supplier)
+        released_at = await read(self._pool, run_released_at, supplier, run)
         return {
             "import_supplier": supplier,
             "run": run,
@@ -197,6 +199,7 @@ class Reconciling(Endpoint):
             "by_status": again.record.by_status,
             "refused": again.record.refused,
             "unknown_fields": entry.unknown_fields if entry else "refuse",
+            **({"released_at": f"{released_at:%Y-%m-%dT%H:%M:%SZ}"} if released_at else {}),
         }
 
 

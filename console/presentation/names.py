@@ -48,6 +48,8 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "task_names": {
         "erase": N_("Erase the person"),
+        "revert": N_("Revert accounts"),
+        "release": N_("Release accounts"),
         "heal": N_("Rebuild the views of an account"),
         "projection_verify": N_("Verify"),
         "projection_rebuild": N_("Rebuild"),
@@ -100,7 +102,18 @@ NAMES: dict[str, dict[str, str]] = {
         "backups": N_("Backups"),
         "certificate": N_("Certificate"),
     },
+    "kept_names": {
+        "post_account_data": N_("with records that were sent after the import"),
+        "release": N_("released"),
+        "erasure": N_("person erased"),
+        "reference": N_("another account refers to it"),
+        "other_run": N_("sent by another run first"),
+        "pending": N_("import not finished"),
+        "unreadable": N_("unreadable event"),
+    },
     "outcome_names": {
+        "reverted": N_("Reverted"),
+        "failed": N_("Without account"),
         "changed": N_("Rows changed"),
         "added": N_("Rows added"),
         "removed": N_("Rows removed"),

@@ -9,7 +9,14 @@ from console.presentation.names import Tone
 from console.presentation.texts import N_
 from eventstore.aggregates import import_process as imports
 from eventstore.aggregates.aggregate import Event
-from eventstore.aggregates.customer_mail import MailDelivered, MailFailed, MailPostponed, MailRequested, MailStarted
+from eventstore.aggregates.customer_mail import (
+    MailCancelled,
+    MailDelivered,
+    MailFailed,
+    MailPostponed,
+    MailRequested,
+    MailStarted,
+)
 from eventstore.aggregates.disclosure import PersonalDataShown
 from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported
 from eventstore.events import Recorded, Unreadable
@@ -39,6 +46,7 @@ _WORDS: dict[type[Event] | type[Unreadable], tuple[str, Tone]] = {
     imports.ImportErrored: (N_("Import failed"), "bad"),
     imports.ImportCancelled: (N_("Import cancelled"), "warn"),
     imports.ImportRetried: (N_("Import retried"), ""),
+    imports.ImportReverted: (N_("Account %(account_number)s reverted"), "warn"),
     imports.DryRunSucceeded: (N_("Dry run succeeded: the account can be created"), "good"),
     imports.DryRunErrored: (N_("Dry run failed"), "bad"),
     imports.SubjectErased: (N_("Person erased: payloads, key and platform records deleted"), "warn"),
@@ -47,6 +55,7 @@ _WORDS: dict[type[Event] | type[Unreadable], tuple[str, Tone]] = {
     MailPostponed: (_POSTPONED, "warn"),
     MailDelivered: (N_("E-mail accepted by the mail server"), "good"),
     MailFailed: (N_("E-mail not sent: no further attempts"), "bad"),
+    MailCancelled: (N_("E-mail not sent: the account was reverted"), "warn"),
     PersonalDataShown: (N_("Personal data shown"), ""),
     RecordImported: (N_("Record attached"), ""),
     RecordCancellationChanged: (N_("Attached record valid again"), ""),
@@ -55,7 +64,13 @@ _WORDS: dict[type[Event] | type[Unreadable], tuple[str, Tone]] = {
 _WITH_DETAIL = (imports.ImportErrored, imports.DryRunErrored)
 """Events whose detail a page shows: it holds no personal data. Details of other events may, and are not shown."""
 _WITH_CODE = (*_WITH_DETAIL, imports.ImportPostponed, MailPostponed, MailFailed)
-WITH_REASON = (imports.ImportCancelled, imports.ImportRetried, imports.SubjectErased, PersonalDataShown)
+WITH_REASON = (
+    imports.ImportCancelled,
+    imports.ImportRetried,
+    imports.ImportReverted,
+    imports.SubjectErased,
+    PersonalDataShown,
+)
 """Events with a reason: a text, or the id of a typed one."""
 _ACTORS = {
     "operator": N_("%(name)s, on the command line"),

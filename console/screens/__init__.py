@@ -10,6 +10,7 @@ from console.screens import (
     personal_data,
     projections,
     proof,
+    reverts,
     signing_in,
     suppliers,
     system,
@@ -18,6 +19,6 @@ from console.screens import (
 
 _FILES = (
     *(overview, imports, errors, projections, proof, import_page, personal_data, suppliers, system),
-    *(tasks, signing_in, openid),
+    *(reverts, tasks, signing_in, openid),
 )
 SCREENS = tuple(screen for file in _FILES for screen in vars(file).values() if isinstance(screen, Screen))

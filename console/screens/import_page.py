@@ -47,6 +47,7 @@ from projections.auxiliary.user_details import details_of
 from projections.queries.account_parts import PAGE, attached_records, platform_records, seal_over
 from projections.queries.history import TimeLine, account_time_line, newest_of_import, status_record
 from projections.queries.missing_documents import document_paths
+from projections.views.account_release import account_released_at
 from projections.views.owner_task import owner_tasks
 from redaction.masking import masked_path, masked_tree
 from schemas.base import MARKET_TIME
@@ -152,6 +153,7 @@ async def _accepted(visit: Visit, whole: ImportHistory, supplier_status: str, co
         line=line,
         is_erased=history.is_erased,
         is_clear=is_clear,
+        released_at=await visit.read(account_released_at, supplier, external) if number and upto is None else None,
         tables=await _tables(visit, number, is_clear=is_clear) if number else [],
         records=records,
         more_records=more_records,

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from api.description.problem_sentences import sentence_at
 from api.http.errors import not_found
-from console.access.people import DECIDERS, EVERYBODY
+from console.access.people import DECIDERS, EVERYBODY, OPERATORS
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.listing import (
     NAMES,
@@ -32,6 +32,7 @@ from projections.auxiliary.refused_attempts import refused_attempts
 from projections.queries.import_list import ListedRow, ListFilter, ListPage, imports_by_name, list_imports
 from projections.queries.supplier_overview import supplier_codes
 from projections.versions.overview import Stale, stale_since
+from projections.views.account_release import run_released_at
 from projections.views.account_search import ACCOUNT_SEARCH
 from projections.views.import_failure import IMPORT_FAILURE
 from projections.views.import_run import IMPORT_RUN, run_state
@@ -67,6 +68,7 @@ async def imports(visit: Visit) -> Response:
     if chosen.q and not after:
         for attempt in await visit.read(refused_attempts, chosen.q, suppliers):
             attempts.setdefault(attempt.supplier, attempt)  # the newest comes first
+    run = await _run(visit, suppliers, chosen.run) if chosen.run and not after else None
     return visit.render(
         "imports.html",
         chosen=chosen,
@@ -80,7 +82,9 @@ async def imports(visit: Visit) -> Response:
             (row, import_address(row.supplier, row.external_account_number), sentence_at(row.code, ""))
             for row in attempts.values()
         ],
-        run=await _run(visit, suppliers, chosen.run) if chosen.run and not after else None,
+        run=run,
+        released_at=await visit.read(run_released_at, run.import_supplier, run.run) if run else None,
+        may_operate=visit.person.may(OPERATORS),
         next_page=chosen.query(after=listed.next_after) if listed.next_after else "",
         is_first=not after,
         stale=await _stale(visit, chosen),

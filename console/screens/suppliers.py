@@ -25,6 +25,7 @@ from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.clock import now
 from market.documents import is_root_below
 from projections.auxiliary.sessions import LINK_LASTS, token_sha256
+from projections.retention.reverting import apart_from_reverts
 from projections.views.access_key import KeyListed, key_listed, keys_page
 from projections.views.console_user import UserListed, user_listed, users_page
 from projections.views.import_supplier import SupplierListed, supplier_listed, suppliers_page
@@ -127,7 +128,8 @@ async def change_status(visit: Visit) -> Response:
         _require_confirmation(visit, supplier.code)
     reason = await write_typed(visit, visit.form.text("reason"), suppliers.stream_of(supplier.code))
     command = suppliers.ChangeSupplierStatus(status=cast(suppliers.SupplierStatus, status), reason=reason)
-    await visit.execute(suppliers.stream_of(supplier.code), command)
+    write_rows = apart_from_reverts(supplier.code)
+    await visit.execute(suppliers.stream_of(supplier.code), command, write_rows=write_rows)
     return visit.redirect(_address("suppliers", supplier.code), notice=visit._("The status was changed."))
 
 

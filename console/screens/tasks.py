@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
 from console.access.people import EVERYBODY, OPERATORS
 from console.access.visit import ROOT, Visit, page
-from console.presentation.listing import import_address
+from console.presentation.listing import Filter, import_address
 from console.screens.paging import TextKey, page_of
 from projections.auxiliary.typed_reasons import reasons_of
 from projections.auxiliary.user_details import details_of
@@ -34,6 +35,8 @@ class ShownTask(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     """Address of the subject's page; "" for none."""
     who: str
+    numbers: dict[str, int]
+    """Numbers of the outcome of a revert, with those of kept accounts."""
     reason: str | None
     """None for a reason that is masked because it may name a person; "" for no reason."""
 
@@ -52,6 +55,7 @@ async def shown_tasks(visit: Visit, tasks: Sequence[OwnerTask]) -> list[ShownTas
                 task=task,
                 subject=subject,
                 address=address,
+                numbers=_numbers(task),
                 who=people[task.user_id].display_name if task.user_id in people else task.user_id,
                 reason=None
                 if is_about_person and task.reason
@@ -63,10 +67,21 @@ async def shown_tasks(visit: Visit, tasks: Sequence[OwnerTask]) -> list[ShownTas
     return shown
 
 
+def _numbers(task: OwnerTask) -> dict[str, int]:
+    if task.kind != "revert" or not task.outcome:
+        return {}
+    outcome: dict[str, Any] = msgspec.json.decode(task.outcome)
+    return {"reverted": outcome["reverted"], "failed": outcome["failed"], **outcome["kept"]}
+
+
 def _subject(task: OwnerTask, *, may_operate: bool) -> tuple[str, str]:
     match task.arguments:
         case {"supplier": supplier, "external": external}:
             return f"{supplier} {external}", import_address(supplier, external)
+        case {"supplier": supplier, "run": run}:
+            return f"{supplier} {run}", f"{ROOT}/imports/{Filter(supplier=supplier, run=run).query()}"
+        case {"supplier": supplier}:
+            return supplier, f"{ROOT}/suppliers/{supplier}/"
         case {"name": name}:
             return name, f"{ROOT}/projections/{name}/"
         case {"user_id": user_id}:

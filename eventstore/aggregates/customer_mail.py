@@ -1,11 +1,15 @@
-"""E-mail to the customer of a new account: requested with the account, sent at most once. Pure.
+"""E-mail to the customer of a new account: requested with the account, sent at most once for each account. Pure.
 
 A crash between the start of an attempt and its outcome leaves open whether the message was sent. Such a message fails
-with `outcome_unknown` and is never sent again.
+with `outcome_unknown` and is never sent again. A reverted account cancels its message. The next account of the same
+external number has another number, and may request another message; attempts are counted on, so that a late worker
+cannot end the wrong one.
 """
 
 from datetime import datetime
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from eventstore.aggregates.aggregate import Aggregate, Command, Count, Digest, Event, Events, Instant, State, event_of
 from eventstore.errors import IllegalTransition
@@ -50,7 +54,11 @@ class MailFailed(Event, frozen=True):
     detail: str = ""
 
 
-MailEvent = MailRequested | MailStarted | MailPostponed | MailDelivered | MailFailed
+class MailCancelled(Event, frozen=True):
+    """The account was reverted: the message is not sent. A worker that was sending it may still record the outcome."""
+
+
+MailEvent = MailRequested | MailStarted | MailPostponed | MailDelivered | MailFailed | MailCancelled
 
 
 class RequestMail(Command, frozen=True):
@@ -92,34 +100,53 @@ class FailMail(Command, frozen=True):
     detail: str = ""
 
 
+class CancelMail(Command, frozen=True):
+    """Do not send the message."""
+
+
 class CustomerMail(State, frozen=True):
-    """State of one message. `requested` holds account, payload and language."""
+    """State of one message. `requested` holds account, payload and language.
+
+    `attempt` counts the attempts of all messages of the stream, `earlier` those of messages before this one.
+    """
 
     status: str = "NEW"
     requested: MailRequested | None = None
     attempt: int = 0
+    earlier: int = 0
     due_at: datetime | None = None
 
+    def is_about(self, account_number: str) -> bool:
+        return self.requested is not None and self.requested.account_number == account_number
 
-def decide(command: Command, mail: CustomerMail, at: datetime) -> MailEvent | None:
+
+def decide(command: Command, mail: CustomerMail, at: datetime) -> MailEvent | None:  # noqa: C901 - one match, a case for each command and state
     """Return the event that follows, or None. Raises IllegalTransition."""
     match command, mail.status:
         case RequestMail(), "NEW":
             return event_of(MailRequested, command)
+        case RequestMail(), "DELIVERED" | "FAILED" | "CANCELLED" if not mail.is_about(command.account_number):
+            return event_of(MailRequested, command)
         case RequestMail(), _:
             return None
         case StartMail(), "REQUESTED" if mail.due_at is None or mail.due_at <= at:
-            if mail.attempt >= command.max_attempts:
+            if mail.attempt - mail.earlier >= command.max_attempts:
                 return MailFailed(attempt=mail.attempt, code="attempts_exhausted")
             return event_of(MailStarted, command, attempt=mail.attempt + 1)
         case StartMail(), _:
             return None  # started by another worker, ended, or not due
         case PostponeMail(), "SENDING" if command.attempt == mail.attempt:
             return event_of(MailPostponed, command)
-        case DeliverMail(), "SENDING" if command.attempt == mail.attempt:
+        case DeliverMail(), "SENDING" | "CANCELLED" if command.attempt == mail.attempt:
             return event_of(MailDelivered, command)
+        case ((PostponeMail() | FailMail()), "CANCELLED") if command.attempt == mail.attempt:
+            return None
         case FailMail(), "SENDING" if command.attempt == mail.attempt:
             return event_of(MailFailed, command)
+        case CancelMail(), "REQUESTED" | "SENDING":
+            return MailCancelled()
+        case CancelMail(), _:
+            return None
     raise IllegalTransition(mail.status, type(command).__name__)
 
 
@@ -127,15 +154,17 @@ def evolve(mail: CustomerMail, event: MailEvent) -> CustomerMail:
     """Return the state after the event."""
     match event:
         case MailRequested():
-            return CustomerMail(status="REQUESTED", requested=event)
+            return CustomerMail(status="REQUESTED", requested=event, attempt=mail.attempt, earlier=mail.attempt)
         case MailStarted(attempt=attempt):
-            return CustomerMail(status="SENDING", requested=mail.requested, attempt=attempt)
+            return replace(mail, status="SENDING", attempt=attempt, due_at=None)
         case MailPostponed(attempt=attempt, due_at=due_at):
-            return CustomerMail(status="REQUESTED", requested=mail.requested, attempt=attempt, due_at=due_at)
+            return replace(mail, status="REQUESTED", attempt=attempt, due_at=due_at)
         case MailDelivered(attempt=attempt):
-            return CustomerMail(status="DELIVERED", requested=mail.requested, attempt=attempt)
+            return replace(mail, status="DELIVERED", attempt=attempt, due_at=None)
         case MailFailed(attempt=attempt):
-            return CustomerMail(status="FAILED", requested=mail.requested, attempt=attempt)
+            return replace(mail, status="FAILED", attempt=attempt, due_at=None)
+        case MailCancelled():
+            return replace(mail, status="CANCELLED", due_at=None)
         case _:
             assert_never(event)
 
@@ -150,5 +179,6 @@ EVENTS: Events = {
     "mail_postponed.v1": (MailPostponed, PostponeMail),
     "mail_delivered.v1": (MailDelivered, DeliverMail),
     "mail_failed.v1": (MailFailed, FailMail),
+    "mail_cancelled.v1": (MailCancelled, CancelMail),
 }
 CUSTOMER_MAIL = Aggregate("customer-mail", EVENTS, CustomerMail(), decide, evolve, parts=3)

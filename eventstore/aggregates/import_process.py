@@ -1,22 +1,24 @@
 """The import process: one stream for one account of one supplier. Pure.
 
-    (none) ──stage──▶ PENDING ──start──▶ IN_PROGRESS ──complete──▶ PROCESSED                        terminal
+    (none) ──stage──▶ PENDING ──start──▶ IN_PROGRESS ──complete──▶ PROCESSED
                         │  ▲                  ├──fail──▶ ERRORED ──stage / retry──▶ PENDING
                         │  ├─stage again      ├──postpone──▶ PENDING
                         │  └──────────────────┤
                         └─cancel─▶ CANCELLED  └──dry run──▶ DRY_RUN_SUCCEEDED / DRY_RUN_ERRORED ──stage──▶ PENDING
 
+    PROCESSED ──revert──▶ CANCELLED ──stage──▶ PENDING    while nothing has followed the account
+
 Events carry digests and counts, never personal data.
 """
 
 from datetime import datetime
-from typing import Any, assert_never
+from typing import Any, Literal, assert_never
 
 import msgspec
 from msgspec.structs import replace
 
 from eventstore.aggregates.aggregate import Aggregate, Command, Count, Digest, Event, Events, Instant, State, event_of
-from eventstore.errors import AccountErased, AlreadyImported, IllegalTransition, ImportInProgress
+from eventstore.errors import AccountErased, AccountFollowed, AlreadyImported, IllegalTransition, ImportInProgress
 
 ERROR_DOMAIN = "account_import"
 
@@ -117,6 +119,17 @@ class ImportRetried(Event, frozen=True):
     private: str = ""
 
 
+class ImportReverted(Event, frozen=True):
+    """The account is taken back: it is no longer on the platform, and its number is never given again.
+
+    `run` is the run that was reverted, "" for single accounts. `reason` is the operator's and holds no personal data.
+    """
+
+    account_number: str
+    run: str = ""
+    reason: str = ""
+
+
 class SubjectErased(Event, frozen=True):
     """The person's data is deleted: payloads, key and platform records.
 
@@ -139,6 +152,7 @@ ImportEvent = (
     | DryRunErrored
     | ImportCancelled
     | ImportRetried
+    | ImportReverted
     | SubjectErased
 )
 
@@ -150,6 +164,7 @@ STATUS_AFTER: dict[type[Event], str] = {
     ImportProcessed: "PROCESSED",
     ImportErrored: "ERRORED",
     ImportCancelled: "CANCELLED",
+    ImportReverted: "CANCELLED",
     DryRunSucceeded: "DRY_RUN_SUCCEEDED",
     DryRunErrored: "DRY_RUN_ERRORED",
 }
@@ -224,6 +239,21 @@ class RetryImport(Command, frozen=True):
 
     reason: str = ""
     private: str = ""
+
+
+Following = Literal["", "post_account_data", "release", "reference"]
+"""Thing in another stream that has followed an account: its records, its release, a reference to it; "" for none."""
+
+
+class RevertImport(Command, frozen=True):
+    """Take the account back. With a `run`, only if this run has staged it.
+
+    `followed_by` is what the caller has found in other streams, under the lock that keeps it as it is.
+    """
+
+    run: str = ""
+    reason: str = ""
+    followed_by: Following = ""
 
 
 class EraseSubject(Command, frozen=True):
@@ -307,6 +337,12 @@ def decide(command: Command, process: ImportProcess, at: datetime) -> ImportEven
             return event_of(ImportRetried, command)
         case RetryImport(), "PENDING":
             return None
+        case RevertImport(), "PROCESSED":
+            if followed_by := _follower(command, process):
+                raise AccountFollowed(followed_by)
+            return event_of(ImportReverted, command, account_number=process.account_number)
+        case RevertImport(), "CANCELLED":
+            return None
         case EraseSubject(), _ if process.is_erased:
             return None
         case EraseSubject(), status if status not in ("NEW", "IN_PROGRESS"):
@@ -330,7 +366,7 @@ def evolve(process: ImportProcess, event: ImportEvent) -> ImportProcess:
             return _moved(process, event, due_at=event.due_at)
         case ImportProcessed():
             return _moved(process, event, account_number=event.account_number)
-        case ImportErrored() | DryRunSucceeded() | DryRunErrored() | ImportCancelled():
+        case ImportErrored() | DryRunSucceeded() | DryRunErrored() | ImportCancelled() | ImportReverted():
             return _moved(process, event)
         case ImportRetried():
             return ImportProcess(version=process.version + 1, status=status_after(event), staged=process.staged)
@@ -365,6 +401,15 @@ def _is_staged(command: StageImport, process: ImportProcess) -> bool:
     return (staged.is_dry_run, staged.not_before) == (command.is_dry_run, command.not_before)
 
 
+def _follower(command: RevertImport, process: ImportProcess) -> str:
+    """Return what keeps the account from being reverted; "" for nothing."""
+    if process.is_erased:
+        return "erasure"
+    if command.run and process.staged is not None and process.staged.run != command.run:
+        return "other_run"
+    return command.followed_by
+
+
 def _started(command: StartImport, process: ImportProcess) -> ImportEvent:
     if process.attempt < command.max_attempts:
         return event_of(ImportStarted, command, attempt=process.attempt + 1)
@@ -389,6 +434,7 @@ EVENTS: Events = {
     "dry_run_errored.v1": (DryRunErrored, FailImport),
     "import_cancelled.v1": (ImportCancelled, CancelImport),
     "import_retried.v1": (ImportRetried, RetryImport),
+    "import_reverted.v1": (ImportReverted, RevertImport),
     "subject_erased.v1": (SubjectErased, EraseSubject),
 }
 STATUS_AFTER_TOPIC = {topic: STATUS_AFTER[event] for topic, (event, _) in EVENTS.items() if event in STATUS_AFTER}

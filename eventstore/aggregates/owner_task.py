@@ -15,6 +15,8 @@ from eventstore.errors import IllegalTransition
 
 OwnerTaskKind = Literal[
     "erase",
+    "revert",
+    "release",
     "heal",
     "projection_verify",
     "projection_rebuild",

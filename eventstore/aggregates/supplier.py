@@ -63,9 +63,23 @@ class SupplierCreated(Event, frozen=True):
 
 
 class SupplierStatusChanged(Event, frozen=True):
-    """The operator has opened, paused or closed the supplier."""
+    """The operator has opened, paused or closed the supplier. Its accounts are released while it is complete.
+
+    `ends_complete`: it was complete before. Accounts that were processed until now stay released.
+    """
 
     status: SupplierStatus
+    reason: str = ""
+    ends_complete: bool = False
+
+
+class AccountsReleased(Event, frozen=True):
+    """The platform owns the accounts that are processed by now: all of the supplier, or those of a run.
+
+    They cannot be reverted any more. `reason` is the operator's.
+    """
+
+    run: str = ""
     reason: str = ""
 
 
@@ -99,7 +113,9 @@ class ArchiveAttached(Event, frozen=True):
     sha256: str
 
 
-SupplierEvent = SupplierCreated | SupplierStatusChanged | SupplierConfigured | SupplierArchived | ArchiveAttached
+SupplierEvent = (
+    SupplierCreated | SupplierStatusChanged | AccountsReleased | SupplierConfigured | SupplierArchived | ArchiveAttached
+)
 
 
 class CreateSupplier(Command, frozen=True):
@@ -110,6 +126,13 @@ class ChangeSupplierStatus(Command, frozen=True):
     """Open, pause or close the supplier."""
 
     status: SupplierStatus
+    reason: str = ""
+
+
+class ReleaseAccounts(Command, frozen=True):
+    """Release the accounts that are processed by now: all, or those of a run."""
+
+    run: str = ""
     reason: str = ""
 
 
@@ -164,7 +187,11 @@ def decide(command: Command, supplier: Supplier, at: datetime) -> SupplierEvent 
         case ChangeSupplierStatus(status=status), present if present == status:
             return None
         case ChangeSupplierStatus(), "ongoing" | "paused" | "complete":
-            return event_of(SupplierStatusChanged, command)
+            return event_of(SupplierStatusChanged, command, ends_complete=supplier.status == "complete")
+        case ReleaseAccounts(), "ongoing" | "paused":
+            return event_of(AccountsReleased, command)
+        case ReleaseAccounts(), "complete":
+            return None  # all are released
         case ConfigureSupplier(), "ongoing" | "paused" | "complete":
             configured = _configured(command, supplier)
             if configured.documents_check != "off" and not configured.documents_root:
@@ -184,6 +211,8 @@ def evolve(supplier: Supplier, event: SupplierEvent) -> Supplier:
             return Supplier(status="ongoing")
         case SupplierStatusChanged(status=status):
             return replace(supplier, status=status)
+        case AccountsReleased():
+            return supplier
         case SupplierConfigured():
             return replace(supplier, **asdict(event))
         case SupplierArchived():
@@ -217,6 +246,7 @@ def stream_of(code: str) -> str:
 EVENTS: Events = {
     "supplier_created.v1": (SupplierCreated, CreateSupplier),
     "supplier_status_changed.v1": (SupplierStatusChanged, ChangeSupplierStatus),
+    "accounts_released.v1": (AccountsReleased, ReleaseAccounts),
     "supplier_configured.v1": (SupplierConfigured, ConfigureSupplier),
     "supplier_archived.v1": (SupplierArchived, ArchiveSupplier),
     "archive_attached.v1": (ArchiveAttached, AttachArchive),

@@ -1,7 +1,7 @@
 """All advisory locks of the service: their numbers, their holders and their order.
 
-Transactions take ERASURE, then PLATFORM, then LOG. The other order deadlocks: a worker writes platform rows before it
-appends, and a switch of versions waits for such rows before it locks the log. A switch first locks the row of the
+Transactions take ERASURE, REVERTS, PLATFORM, then LOG. Another order deadlocks: a worker writes platform rows before
+it appends, and a switch of versions waits for such rows before it locks the log. A switch first locks the row of the
 projection's live version.
 
 Sessions hold the other locks, each by one process at a time. They take them before any transaction begins.
@@ -39,6 +39,12 @@ ENDED_IMPORTS = 7015008
 OWNER_TASKS = 7015010
 """The one process that runs tasks with the rights of the database's owner."""
 
+REVERTS = 7017
+"""Class of locks: one per supplier, by the hash of its code. It comes before PLATFORM.
+
+Exclusive for a batch of a revert, a release, and a change of the supplier's status. Shared by writers of records of
+accounts, which find under it that their account still exists.
+"""
 WORKERS = 7015
 """Class of locks: each worker holds the lock of its number while it lives."""
 ARCHIVES = 7019

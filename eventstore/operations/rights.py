@@ -116,6 +116,9 @@ _OF_AGGREGATE: Mapping[str, tuple[str, ...]] = {
 """Kinds of processes that may append, by prefix of the stream. The api appends to all other streams."""
 _OF_TOPIC: Mapping[str, tuple[str, ...]] = {
     "subject_erased.v1": _OWNER,
+    "import_reverted.v1": _OWNER,
+    "mail_cancelled.v1": _OWNER,
+    "accounts_released.v1": _OWNER,
     "contacts_erased.v1": _OWNER,
     "supplier_archived.v1": _OWNER,
     "archive_attached.v1": _OWNER,

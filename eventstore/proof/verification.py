@@ -275,11 +275,19 @@ WITH erasures AS (
     SELECT stream, position
     FROM events
     WHERE topic = ANY(%(erasures)s)
+), reverts AS (
+    SELECT stream, max(position) AS position
+    FROM events
+    WHERE topic = 'import_reverted.v1'
+    GROUP BY stream
 ), spoken AS (
     SELECT command_id, min(events.position) AS position, coalesce(bool_or(erasures.position > events.position), false)
-           AS is_erased, max(split_part(split_part(encode(state, 'escape'), '"answer_sha256":"', 2), '"', 1)) AS digest
+           AS is_erased, coalesce(bool_and(reverts.position > events.position), false) AS is_reverted,
+           max(split_part(split_part(encode(state, 'escape'), '"answer_sha256":"', 2), '"', 1))
+           FILTER (WHERE reverts.position IS NULL OR reverts.position < events.position) AS digest
     FROM events
     LEFT JOIN erasures ON erasures.stream = {SUBJECT.format("events.stream")}
+    LEFT JOIN reverts ON reverts.stream = events.stream
     WHERE command_id IS NOT NULL
     GROUP BY command_id
 ), kept AS (
@@ -289,9 +297,9 @@ WITH erasures AS (
     FROM remembered_answers
 ), compared AS (
     SELECT position, command_id,
-           CASE WHEN spoken.digest IS NULL THEN 'without event'
-                WHEN kept.digest IS NULL THEN CASE WHEN is_erased THEN '' ELSE 'missing' END
-                WHEN is_erased THEN 'not erased'
+           CASE WHEN spoken.command_id IS NULL THEN 'without event'
+                WHEN kept.digest IS NULL THEN CASE WHEN is_erased OR is_reverted THEN '' ELSE 'missing' END
+                WHEN is_erased OR is_reverted THEN 'not erased'
                 WHEN spoken.digest = kept.digest THEN 'matching'
                 ELSE 'altered' END AS state
     FROM spoken

@@ -76,7 +76,7 @@ def main() -> None:
         print(f"{name:<34} {len(seconds_each):>5} {statistics.median(seconds_each):>7.1f} {max(seconds_each):>7.1f}")
     print(
         f"faults {sum(map(len, recoveries.values()))}, acknowledged {findings.acknowledged}, lost {findings.lost}, "
-        f"doubled {findings.doubled}, illegal {findings.illegal}"
+        f"doubled {findings.doubled}, illegal {findings.illegal}, reverted {findings.reverted}"
     )
     late += steadiness_findings(watch.samples)
     for sentence in (*findings.sentences, *late):

@@ -5,6 +5,9 @@ A fault that has not happened raises AssertionError: nothing here depends on cha
 
 import contextlib
 import json
+import os
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -288,6 +291,28 @@ def _kills_of_poison(world: World) -> int:
     return len(kills)
 
 
+def kill_a_revert(world: World) -> None:
+    """Kill the verb several times while it reverts accounts, then run it to its end: nothing is left to revert."""
+    supplier = world.importer.supplier
+    chosen = world.random.sample(sorted(known := world.acknowledged()), min(500, len(known)))
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place) / "numbers.txt"
+        file.write_text("\n".join(chosen) + "\n")
+        words = ("revert", supplier, "--file", str(file), "--yes", "--reason", "chaos", "--json")
+        command, environment = [sys.executable, "-m", "cli.main", *words], os.environ | world.service.environment
+        for _ in range(3):
+            verb = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(world.random.uniform(0.5, 3.0))
+            verb.kill()
+            verb.wait()
+
+        def left() -> int:
+            again = json.loads(world.service.program(*words).stdout)
+            return int(again["reverted"] + again["kept_by_reason"].get("pending", 0))
+
+        wait_for(lambda: left() == 0, "everything is reverted", timeout_s=120)
+
+
 KILL_S, REDIS_S = 5.0, 30.0
 """Seconds until the service works again: after a kill, and after the loss of Redis at full speed."""
 
@@ -298,6 +323,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("kill -9 postmaster", kill_postmaster, KILL_S),
     Fault("kill -9 one backend", kill_one_backend, KILL_S),
     Fault("kill -9 redis", kill_redis, REDIS_S, processed_within_s=1.0),
+    Fault("kill -9 revert", kill_a_revert, KILL_S),
     Fault("kill -9 whole tree", kill_the_whole_tree, 30.0),
     Fault("FLUSHALL", flush_redis, REDIS_S, processed_within_s=1.0),
     Fault("redis full", fill_redis, REDIS_S, processed_within_s=1.0),

@@ -15,7 +15,11 @@ import psutil
 import psycopg
 from psycopg.rows import dict_row
 
+from eventstore.errors import LedgerError, OperatorError
+from eventstore.log.ledger import Ledger
 from lab.faults.account import Findings, findings_of
+from projections import INLINE
+from projections.retention.reverting import Selection, revert
 from tests.support.importing import ImportClient
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import Importer, RunningService, free_port, start_service, wait_for
@@ -23,6 +27,8 @@ from tests.support.whole import admin_url
 
 WORKERS = 2
 REST_TIMEOUT_S = 180.0
+REVERT_PAUSE_S, REVERTED_AT_ONCE = 1.0, 20
+"""Seconds between two reverts beside the load, and accounts of each."""
 LOAD_PAUSE_S = 0.01
 """Seconds that an importer of the load waits after an account."""
 ALREADY = ("account_import_process_already_imported",)
@@ -74,8 +80,34 @@ class Load:
         return answer.status == 201 or answer.codes == ALREADY
 
 
+class Reverts:
+    """An operator who reverts accounts continuously: some of those that were acknowledged, which nobody sends again."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._revert, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(60)
+
+    def _revert(self) -> None:
+        while not self._stop.wait(REVERT_PAUSE_S):
+            known = sorted(self._world.acknowledged())
+            chosen = self._world.random.sample(known, min(REVERTED_AT_ONCE, len(known)))
+            with contextlib.suppress(LedgerError, OperatorError, psycopg.Error):
+                self.revert(chosen)
+
+    def revert(self, externals: list[str]) -> None:
+        with contextlib.closing(Ledger(admin_url(self._world.service), views=INLINE)) as ledger:
+            selection = Selection(supplier=self._world.importer.supplier, externals=tuple(externals))
+            revert(ledger, selection, "chaos", by="operator:chaos")
+
+
 class World:
-    """`importledger up` on a folder, with two workers, and a load on it."""
+    """`importledger up` on a folder, with two workers, a load on it, and reverts beside the load."""
 
     def __init__(self, folder: Path, random: Random) -> None:
         folder.mkdir(mode=0o711, exist_ok=True)
@@ -89,6 +121,7 @@ class World:
         self._probe_numbers = itertools.count(1)
         self.load = Load(self.service.base_url, self.importer)
         self._further: list[Load] = []
+        self.reverts = Reverts(self)
 
     def _started(self) -> RunningService:
         environment = {"IMPORTLEDGER_LOG_LEVEL": "warning"}
@@ -97,6 +130,7 @@ class World:
         )
 
     def close(self) -> None:
+        self.reverts.stop()
         for load in (self.load, *self._further):
             load.stop()
         self.importer.client.close()
@@ -176,7 +210,8 @@ class World:
         return self.load.acknowledged.union(*(load.acknowledged for load in self._further))
 
     def come_to_rest(self) -> None:
-        """Stop the load and wait until no import of it is pending."""
+        """Stop load and reverts, and wait until no import of the load is pending."""
+        self.reverts.stop()
         for load in (self.load, *self._further):
             load.stop()
 

@@ -34,10 +34,12 @@ from eventstore.aggregates.import_process import (
     ImportProcess,
     ImportProcessed,
     ImportRetried,
+    ImportReverted,
     ImportStaged,
     ImportStarted,
     PostponeImport,
     RetryImport,
+    RevertImport,
     StageImport,
     StartImport,
     SubjectErased,
@@ -61,9 +63,12 @@ LEGAL = {
     "CANCELLED": {"PENDING", "CANCELLED"},
     "DRY_RUN_SUCCEEDED": {"PENDING", "CANCELLED"},
     "DRY_RUN_ERRORED": {"PENDING", "CANCELLED"},
-    "PROCESSED": {"PROCESSED"},
+    "PROCESSED": {"PROCESSED", "CANCELLED"},
 }
-"""States that may follow each state. PENDING becomes ERRORED when the attempts are used up; an erasure cancels."""
+"""States that may follow each state.
+
+PENDING becomes ERRORED when the attempts are used up. Erasures and reverts cancel.
+"""
 OUTCOMES = (ImportProcessed, ImportErrored, DryRunSucceeded, DryRunErrored)
 
 
@@ -147,6 +152,7 @@ class Simulation:
         self.streams: dict[str, Stored] = {}
         self.log: list[str] = []
         self.accounts: dict[str, Account] = {}
+        self.retired: set[str] = set()
         self.acknowledged: defaultdict[str, set[str]] = defaultdict(set)
         self.counts: Counter[str] = Counter()
         self.alive: set[int] = set()
@@ -223,10 +229,13 @@ class Simulation:
             self._append(stream, event, processed.get(stream))
         for stream, account in accounts.items():
             self._expect(stream not in self.accounts, f"{stream} has two accounts")
+            self._expect(account.number not in self.retired, f"{stream} has the number of a reverted account")
             self.accounts[stream] = account
         for stream, event in events:
             if isinstance(event, SubjectErased) and event.account_number:
                 self.accounts[stream] = Account(event.account_number, "")
+            if isinstance(event, ImportReverted):
+                self.retired.add(self.accounts.pop(stream).number)
             self._check_account(stream)
 
     def enqueue(self, streams: list[str]) -> None:
@@ -263,6 +272,9 @@ class Simulation:
         if isinstance(event, OUTCOMES) and processed is not None and stored.state.staged is not None:
             staged = stored.state.staged.content_sha256
             self._expect(processed == staged, f"{stream}: the outcome is that of {processed}, staged was {staged}")
+        if stored.events and isinstance(stored.events[-1], ImportReverted):
+            is_sent = isinstance(event, ImportStaged | SubjectErased)
+            self._expect(is_sent, f"{stream} came back without being sent: {type(event).__name__}")
         stored.events.append(event)
         stored.state, stored.modified_s = state, self.clock_s
         if state.status in ("PENDING", "IN_PROGRESS"):
@@ -274,8 +286,9 @@ class Simulation:
         if isinstance(event, ImportStaged | ImportRetried):
             self.log.append(stream)
         if isinstance(event, ImportProcessed):
+            reverts = sum(isinstance(other, ImportReverted) for other in stored.events)
             times = sum(isinstance(other, ImportProcessed) for other in stored.events)
-            self._expect(times == 1, "an import was processed twice")
+            self._expect(times == 1 + reverts, "an import was processed twice")
         self.counts[type(event).__name__] += 1
 
     def _begin(self, imports: int) -> None:
@@ -314,7 +327,10 @@ class Simulation:
 
 
 class Importer(Agent):
-    """Sends an account, repeats it until it is acknowledged, and sometimes changes, cancels, retries or erases it."""
+    """Sends an account, and repeats it until it is acknowledged.
+
+    Sometimes it changes, cancels, retries, reverts or erases it.
+    """
 
     def __init__(self, world: Simulation, stream: str) -> None:
         super().__init__(world)
@@ -360,10 +376,18 @@ class Importer(Agent):
 
     def _decide(self) -> None:
         world = self._world
-        command = world.random.choice((CancelImport(reason="r"), RetryImport(reason="r"), EraseSubject(reason="r")))
+        command = world.random.choice(
+            (
+                CancelImport(reason="r"),
+                RetryImport(reason="r"),
+                EraseSubject(reason="r"),
+                RevertImport(reason="r"),
+                RevertImport(reason="r"),
+            )
+        )
         with suppress(Unavailable, Conflict, Refused):
             world.execute({self._stream: command}, self.now())
-        if isinstance(command, CancelImport) and world.happens(0.7):
+        if isinstance(command, CancelImport | RevertImport) and world.happens(0.7):
             world.later(world.random.expovariate(1 / 20), self._change)
         else:
             world.importers_busy -= 1

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from psycopg import Connection
+from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregates.import_process import ImportProcessed, SubjectErased
 from eventstore.aggregates.import_process import identity_of as import_identity
@@ -141,6 +142,13 @@ def apply_change(connection: Connection[Any], change: PlatformChange, *, schema:
     for table, key in change.deleted:
         delete_rows(connection, schema, table, key)
     copy_platform_rows(connection, schema, change.copied)
+
+
+def delete_accounts(connection: Connection[Any], schema: str, numbers: Sequence[str]) -> None:
+    """Delete the rows of reverted accounts. They have no records."""
+    for table in ACCOUNT_TABLE.all() if numbers else ():
+        statement = SQL("DELETE FROM {} WHERE account_number = ANY(%s)").format(Identifier(schema, table.name))
+        connection.execute(statement, (list(numbers),))
 
 
 def copy_platform_rows(connection: Connection[Any], schema: str, rows: PlatformRows) -> None:

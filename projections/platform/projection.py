@@ -7,14 +7,20 @@ from psycopg import Connection
 from psycopg.sql import SQL, Composed, Identifier
 
 from eventstore.aggregates.aggregate import Event
-from eventstore.aggregates.import_process import SubjectErased
+from eventstore.aggregates.import_process import ImportReverted, SubjectErased
 from eventstore.aggregates.participant import PARTICIPANT, ContactsErased
 from eventstore.aggregates.participant import identity_of as participant_identity
 from eventstore.aggregates.price_sheet import PRICE_SHEET
-from eventstore.events import Recorded
-from eventstore.log.rows import rows_of
+from eventstore.events import Recorded, read_event
+from eventstore.log.rows import rows_of, value_of
 from eventstore.operations.rights import Rights
-from projections.platform.change import PlatformChange, apply_change, copy_platform_rows, platform_change
+from projections.platform.change import (
+    PlatformChange,
+    apply_change,
+    copy_platform_rows,
+    delete_accounts,
+    platform_change,
+)
 from projections.platform.json_columns import TABLE_OF_FIELD
 from projections.platform.tables import (
     ACCOUNT_TABLE,
@@ -80,6 +86,14 @@ class Platform(Projection):
             names = (Identifier(name), Identifier(schema, table), as_sql(columns.removeprefix("UNIQUE ")))
             connection.execute(making.format(kind, *names))
 
+    def add_indexes(self, connection: Connection[Any]) -> None:
+        for table in self.tables:
+            for name, columns in INDEXES.get(table, {}).items():
+                if value_of(connection, _LACKS_INDEX, f"{self.home}.{table}", f"{self.home}.{name}"):
+                    making = SQL("CREATE INDEX CONCURRENTLY IF NOT EXISTS {} ON {} {}")
+                    place = Identifier(self.home, table)
+                    connection.execute(making.format(Identifier(name), place, as_sql(columns.removeprefix("UNIQUE "))))
+
     def _table(self, name: str) -> Table:
         [declared] = [table for table in self._declared if table.name == name]
         return declared
@@ -93,10 +107,18 @@ class Platform(Projection):
 
     def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
         rows: dict[str, list[bytes]] = {}
+        reverted: dict[str, str] = {}
         for seen in batch:
+            if isinstance(seen.recorded.event, ImportReverted):
+                reverted[seen.stream] = seen.recorded.event.account_number
+                continue
             change = platform_change(seen.recorded, seen.body)
             if change is None:
                 continue
+            if seen.stream in reverted:  # the next account of the same external number
+                apply_change(connection, PlatformChange(copied=rows), schema=schema)
+                delete_accounts(connection, schema, [*reverted.values()])
+                rows, reverted = {}, {}
             if change.deleted:  # it may delete rows of this batch
                 apply_change(connection, PlatformChange(copied=rows), schema=schema)
                 rows = {}
@@ -105,6 +127,7 @@ class Platform(Projection):
                 for table, values in change.copied.items():
                     rows.setdefault(table, []).extend(values)
         apply_change(connection, PlatformChange(copied=rows), schema=schema)
+        delete_accounts(connection, schema, [*reverted.values()])
 
     def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:
         prefix, rest = stream.split("/", 1)
@@ -124,16 +147,17 @@ class Platform(Projection):
     def forget_person(self, connection: Connection[Any], schema: str, erasure: Recorded) -> None:
         """Delete the person's rows.
 
-        The account number comes from the erasure, because tables being built may lack the account's row. Versions
-        built by other code may have other tables.
+        The account number comes from the erasure, because tables being built may lack the account's row. A version that
+        does not follow may still have accounts that were reverted. Versions built by other code may have other tables.
         """
         event = erasure.event
         if isinstance(event, ContactsErased) and CONTACT_TABLE in self.tables:
             organisation, code = participant_identity(erasure.stream)
             delete_rows(connection, schema, CONTACT_TABLE, {"organisation": organisation, "code": code})
-        if self.holds_persons and isinstance(event, SubjectErased) and event.account_number:
+        if self.holds_persons and isinstance(event, SubjectErased):
             present = [name for (name,) in rows_of(connection, _SELECT_OF_ACCOUNTS, schema)]
-            deleted = [(table, {"account_number": event.account_number}) for table in present]
+            numbers = {event.account_number, *_reverted_numbers(connection, erasure.stream)} - {""}
+            deleted = [(table, {"account_number": number}) for table in present for number in sorted(numbers)]
             apply_change(connection, PlatformChange(deleted=deleted), schema=schema)
 
 
@@ -145,6 +169,16 @@ _STAYING = (
 
 CONTACT_TABLE = TABLE_OF_FIELD["contact_details"]
 _MARKET_ROOTS = {PARTICIPANT.prefix: PARTICIPANT_TABLE, PRICE_SHEET.prefix: PRICE_SHEET_TABLE}
+
+
+_LACKS_INDEX = "SELECT to_regclass(%s) IS NOT NULL AND to_regclass(%s) IS NULL"
+_SELECT_REVERTS = "SELECT topic, state FROM events WHERE stream = %s AND topic = 'import_reverted.v1'"
+
+
+def _reverted_numbers(connection: Connection[Any], stream: str) -> set[str]:
+    """Return the numbers of the import's reverted accounts. Unreadable events are skipped: an erasure must not fail."""
+    events = [read_event(stream, topic, bytes(state)) for topic, state in rows_of(connection, _SELECT_REVERTS, stream)]
+    return {event.account_number for event in events if isinstance(event, ImportReverted)}
 
 
 _SELECT_OF_ACCOUNTS = """

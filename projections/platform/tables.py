@@ -9,7 +9,7 @@ become columns, prefixed by the name of the object. Datetimes are instants: with
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, LiteralString
 
 import msgspec
 from msgspec import inspect
@@ -32,11 +32,21 @@ from schemas.invoice import MarketParticipantInvoice
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import PriceSheet
 
+REFERRING: LiteralString = """strpos(a."references"::text, '"A-') > 0"""
+"""SQL condition on accounts `a` whose references may name the number of another account."""
 INDEXES: dict[str, dict[str, str]] = {
-    "service_account": {"service_account_of_import": "UNIQUE (import_supplier, external_account_number)"},
+    "service_account": {
+        "service_account_of_import": "UNIQUE (import_supplier, external_account_number)",
+        "service_account_referring": 'USING gin (("references"::jsonb) jsonb_path_ops) WHERE '
+        + REFERRING.replace("a.", ""),
+    },
     "supply_point": {"supply_point_identifier": "(identifier)"},
 }
-"""Indexes besides the keys, by table and name. The second one finds other accounts of a supply point."""
+"""Indexes besides the keys, by table and name.
+
+The second one finds accounts that refer to an account; most accounts have no entry. The third one finds other accounts
+of a supply point.
+"""
 _ACCOUNT_KEY = (("account_number", "text"),)
 _RECORD_KEY = (("account_number", "text"), ("reference", "text"))
 _PARTICIPANT_KEY = (("organisation", "text"), ("code", "bigint"))

@@ -9,16 +9,19 @@ from datetime import date, datetime, time, timedelta
 from typing import Any, LiteralString
 
 import msgspec
+from msgspec import UNSET
 from psycopg import AsyncConnection, Connection
 from psycopg.rows import dict_row
 
 from eventstore.aggregates import customer_mail, disclosure, import_process
+from eventstore.aggregates.import_process import ImportProcessed
 from eventstore.errors import StreamUnreadable
 from eventstore.events import Recorded, Unreadable, aggregate_of, recorded_of, subject_of
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.private import decrypted
 from eventstore.log.rows import fetch_rows, rows_of
 from projections.views.account_record import SELECT_RECORDS
+from projections.views.account_release import released_then
 from projections.views.import_status import IMPORT_STATUS, LEAVES_STATUS, status_of_row
 from schemas.base import Wire, instant
 from schemas.sentence import Sentence
@@ -298,7 +301,21 @@ async def status_as_of(
     connection: AsyncConnection[Any], supplier: str, external: str, upto: int | None
 ) -> ImportStatus | None:
     """Return the v2 status record up to a position; None if there was no import."""
-    return status_record(of_import(await newest_of_import(connection, supplier, external, upto, limit=2)))
+    events = of_import(await newest_of_import(connection, supplier, external, upto, limit=2))
+    record = status_record(events)
+    done = [(one.position, one.event.created_at) for one in events if isinstance(one.event, ImportProcessed)]
+    if record is None or record.status != "PROCESSED" or not done:
+        return record
+    position, created_at = done[-1]
+    released_at = await released_then(
+        connection,
+        supplier,
+        external,
+        position=position,
+        created_at=created_at,
+        upto=upto if upto is not None else 2**62,
+    )
+    return msgspec.structs.replace(record, released_at=released_at or UNSET)
 
 
 async def events_since_staged(connection: AsyncConnection[Any], supplier: str, external: str) -> list[Recorded]:

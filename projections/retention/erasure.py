@@ -14,7 +14,7 @@ import msgspec
 from psycopg import Connection
 
 from eventstore.aggregates import participant
-from eventstore.aggregates.import_process import EraseSubject, ImportProcessed, SubjectErased, stream_of
+from eventstore.aggregates.import_process import EraseSubject, ImportProcessed, ImportReverted, SubjectErased, stream_of
 from eventstore.aggregates.participant import ContactsErased, EraseContacts, ParticipantImported
 from eventstore.errors import IllegalTransition, StreamUnreadable
 from eventstore.events import Recorded
@@ -67,7 +67,8 @@ def erase(ledger: Ledger, supplier: str, external: str, *, reason: str, at: date
         events = [recorded.event for recorded in ledger.history(subject)]
     if any(isinstance(event, SubjectErased) for event in events):
         return None
-    number = next((event.account_number for event in reversed(events) if isinstance(event, ImportProcessed)), "")
+    last = next((event for event in reversed(events) if isinstance(event, ImportProcessed | ImportReverted)), None)
+    number = last.account_number if isinstance(last, ImportProcessed) else ""
     erasure = SubjectErased(erased_at=at, account_number=number, reason=reason)
     return ledger.append_undecided(subject, erasure, at=at, by=by, write_rows=write_rows)
 

@@ -59,6 +59,7 @@ def install(connection: Connection[Any], projections: Sequence[Projection], serv
     """
     _add_columns_online(connection, projections)
     for projection in projections:
+        projection.add_indexes(connection)
         if projection.is_inline and not is_whole(connection, projection):
             _build_and_switch(connection, projection)
     with connection.transaction():

@@ -58,6 +58,9 @@ class Projection:
     def index(self, connection: Connection[Any], schema: str, table: str) -> None:
         """Create the key and indexes of a table that `create` leaves until the rows are loaded."""
 
+    def add_indexes(self, connection: Connection[Any]) -> None:
+        """Create declared indexes that the live tables lack, while the service writes to them."""
+
     def declared_columns(self, table: str) -> Sequence[tuple[str, str]]:
         """Return (name, SQL type with constraint) of the columns that can be added to existing rows; see `install`."""
         return ()

@@ -114,11 +114,17 @@ WHERE version = 1 AND position <= %(upto)s
 ORDER BY stream
 """
 _SELECT_STAGED = """
-SELECT DISTINCT ON (stream) stream, topic, state
-FROM events
-WHERE stream = ANY(%b) AND topic = 'import_staged.v1'
-ORDER BY stream, version DESC
+SELECT p.stream, p.version, s.topic, s.state
+FROM unnest(%b::text[], %b::integer[]) AS p (stream, version)
+CROSS JOIN LATERAL (
+    SELECT topic, state
+    FROM events AS e
+    WHERE e.stream = p.stream AND e.version < p.version AND e.topic = 'import_staged.v1'
+    ORDER BY e.version DESC
+    LIMIT 1
+) AS s
 """
+"""The last staging before each event: after a revert, the account may have been staged again."""
 
 _UNREADABLE_DIGEST = "unreadable"
 """Placeholder digest of an unreadable staging event. Reading its payload fails."""
@@ -258,15 +264,19 @@ def with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> Iterator[
 
 def _payloads_of(connection: Connection[Any], batch: Sequence[Seen]) -> list[PayloadId]:
     """Return stream and digest of each event's payload; the digest is "" if it has none."""
-    staged: dict[str, str] = {}
-    processed = [seen.stream for seen in batch if isinstance(seen.recorded.event, ImportProcessed)]
+    staged: dict[tuple[str, int], str] = {}
+    processed = [seen.recorded for seen in batch if isinstance(seen.recorded.event, ImportProcessed)]
     if processed:
+        named = [recorded.stream for recorded in processed], [recorded.version for recorded in processed]
         with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-            for stream, topic, state in cursor.execute(_SELECT_STAGED, (processed,)):
+            for stream, version, topic, state in cursor.execute(_SELECT_STAGED, named):
                 event = read_event(stream, topic, state)
-                staged[stream] = getattr(event, "payload_sha256", _UNREADABLE_DIGEST)
+                staged[stream, version] = getattr(event, "payload_sha256", _UNREADABLE_DIGEST)
     return [
-        (seen.stream, getattr(seen.recorded.event, "payload_sha256", "") or staged.get(seen.stream, ""))
+        (
+            seen.stream,
+            getattr(seen.recorded.event, "payload_sha256", "") or staged.get((seen.stream, seen.recorded.version), ""),
+        )
         for seen in batch
     ]
 

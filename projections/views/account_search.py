@@ -1,7 +1,7 @@
 """Search for accounts by names in any order, e-mail, postcode, meter, MaLo-ID, IBAN or numbers.
 
-Follows the log with the newest payload of each import. Erased persons are not found. An api process writes the row of a
-new account with the append (`projections.views.search_at_once`).
+Follows the log with the newest payload of each import. Erased persons and reverted accounts are not found. An api
+process writes the row of a new account with the append (`projections.views.search_at_once`).
 """
 
 import base64
@@ -17,7 +17,7 @@ from psycopg import AsyncConnection, Connection
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
-from eventstore.aggregates.import_process import ImportStaged, SubjectErased, identity_of
+from eventstore.aggregates.import_process import ImportReverted, ImportStaged, SubjectErased, identity_of
 from eventstore.operations.rights import Rights
 from projections.versions.following import Index
 from projections.versions.projection import Rows
@@ -206,7 +206,7 @@ class _SearchIndex(Index):
 
 ACCOUNT_SEARCH = _SearchIndex(
     "account_search",
-    events=(ImportStaged, SubjectErased),
+    events=(ImportStaged, ImportReverted, SubjectErased),
     columns="stream text NOT NULL PRIMARY KEY, supplier text NOT NULL, external_account_number text NOT NULL,"
     " names text NOT NULL, terms text[] NOT NULL",
     indexes=("USING gin (terms) WITH (gin_pending_list_limit = 16384)",),  # kB; see `maintain`

@@ -3,7 +3,14 @@
 from datetime import UTC, datetime
 
 from eventstore.aggregates.customer_mail import CUSTOMER_MAIL as MAIL
-from eventstore.aggregates.customer_mail import MailDelivered, MailFailed, MailPostponed, MailRequested, MailStarted
+from eventstore.aggregates.customer_mail import (
+    MailCancelled,
+    MailDelivered,
+    MailFailed,
+    MailPostponed,
+    MailRequested,
+    MailStarted,
+)
 from eventstore.operations.rights import Rights
 from projections.versions.view import View
 
@@ -27,6 +34,7 @@ CUSTOMER_MAIL = View(
             "error_code": event.code,
         },
         MailDelivered: lambda event, _: {"status": "DELIVERED", "attempt": event.attempt},
+        MailCancelled: {"status": "CANCELLED", "attempt": 0},
         MailFailed: lambda event, _: {"status": "FAILED", "attempt": event.attempt, "error_code": event.code},
     },
     prefix=MAIL.prefix,

@@ -19,6 +19,7 @@ from eventstore.aggregates.import_process import (
     ImportCancelled,
     ImportErrored,
     ImportProcessed,
+    ImportReverted,
     SubjectErased,
     identity_of,
 )
@@ -70,7 +71,8 @@ class ImportFailures(Following):
     folds_all = True
 
     def __init__(self) -> None:
-        events = (ImportErrored, DryRunErrored, ImportProcessed, DryRunSucceeded, ImportCancelled, SubjectErased)
+        ended = (ImportErrored, DryRunErrored, ImportProcessed, DryRunSucceeded)
+        events = (*ended, ImportCancelled, ImportReverted, SubjectErased)
         super().__init__("import_failure", _TABLES, _INDEXES, events=events)
 
     def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
@@ -95,13 +97,13 @@ IMPORT_FAILURE = ImportFailures()
 
 
 def after_event(failure: _Failed | None, seen: Seen) -> _Failed | None:
-    """Return the last failure after an event; None if nothing failed, or the import was cancelled or erased. Pure."""
+    """Return the last failure after an event; None without one, or after a cancellation, a revert or an erasure."""
     match seen.recorded.event:
         case ImportErrored() | DryRunErrored() as event:
             return _Failed(problem_paths(event.code, event.problems), seen.position, seen.recorded.recorded_at)
         case ImportProcessed() | DryRunSucceeded() if failure is not None and failure.fixed_at is None:
             return msgspec.structs.replace(failure, fixed_at=seen.recorded.recorded_at)
-        case ImportCancelled() | SubjectErased():
+        case ImportCancelled() | ImportReverted() | SubjectErased():
             return None
         case _:
             return failure

@@ -38,6 +38,7 @@ from eventstore.log.copy_format import copy_into
 from eventstore.log.rows import fetch_rows, rows_of
 from projections.versions.following import Following, add_numbers
 from projections.versions.reading import Seen
+from projections.views.account_release import RELEASED_AT
 from projections.views.error_statistics import failure_name
 from projections.views.import_status import status_of_row
 from schemas.base import code_and_path
@@ -448,9 +449,9 @@ def rate_of(ended: Mapping[int, int], started_at: datetime, last_at: datetime, a
     return sum(late.values()) / max(last - first, 0.1)
 
 
-_SELECT_IMPORTS = """
+_SELECT_IMPORTS: LiteralString = f"""
 SELECT a.position, a.external_account_number, s.status, s.account_number, s.created_at, s.modified_at, s.error_code,
-       s.error_detail, s.error_domain
+       s.error_detail, s.error_domain, {RELEASED_AT}
 FROM (
     SELECT *
     FROM import_run_account
@@ -462,7 +463,7 @@ JOIN import_status AS s USING (supplier, external_account_number)
 WHERE %(status)s::text IS NULL OR s.status = %(status)s
 ORDER BY a.position, a.external_account_number
 LIMIT %(limit)s
-"""
+"""  # noqa: S608 - constants
 _SELECT_LAST_CANDIDATE = """
 SELECT position, external_account_number
 FROM import_run_account

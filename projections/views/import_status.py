@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal, LiteralString
 
 import msgspec
+from msgspec import UNSET
 from psycopg import AsyncConnection, Connection
 
 from eventstore.aggregates.aggregate import Event
@@ -21,6 +22,7 @@ from eventstore.aggregates.import_process import (
     ImportPostponed,
     ImportProcessed,
     ImportRetried,
+    ImportReverted,
     ImportStaged,
     ImportStarted,
     SubjectErased,
@@ -29,6 +31,7 @@ from eventstore.aggregates.import_process import (
 from eventstore.events import Recorded
 from eventstore.log.rows import fetch_rows, rows_of, value_of
 from projections.versions.view import Values, View
+from projections.views.account_release import RELEASED_AT
 from schemas.status import ImportListItem, ImportState, ImportStatus, LatestError, ListedImport, TransferStatus
 
 LEAVES_STATUS: LiteralString = (
@@ -72,6 +75,7 @@ IMPORT_STATUS = View(
         DryRunSucceeded: _after("attempt"),
         ImportRetried: _without_more,
         ImportCancelled: _without_more,
+        ImportReverted: _without_more,
         SubjectErased: lambda event, recorded: None if event.account_number else _without_more(event, recorded),
     },
     prefix=IMPORT_PROCESS.prefix,
@@ -99,12 +103,12 @@ SELECT EXISTS (
       AND NOT EXISTS (SELECT FROM import_supplier AS s WHERE s.code = supplier AND s.status = 'paused')) AS waits
 """
 """True if an import could be processed now."""
-_SELECT_STATUSES = """
+_SELECT_STATUSES: LiteralString = f"""
 SELECT supplier, external_account_number,
-       status, account_number, created_at, modified_at, error_code, error_detail, error_domain
+       status, account_number, created_at, modified_at, error_code, error_detail, error_domain, {RELEASED_AT}
 FROM unnest(%s::text[], %s::text[]) AS wanted (supplier, external_account_number)
-JOIN import_status USING (supplier, external_account_number)
-"""
+JOIN import_status AS s USING (supplier, external_account_number)
+"""  # noqa: S608 - constants
 
 
 _HAS_PROBLEM: LiteralString = """
@@ -151,7 +155,7 @@ LIMIT %(candidates)s"""  # noqa: S608 - constants
 def _select_page(candidates: LiteralString, condition: LiteralString) -> LiteralString:
     return f"""
 SELECT external_account_number, status, account_number, created_at, modified_at, error_code, error_detail,
-       error_domain, created_position
+       error_domain, {RELEASED_AT}, created_position
 FROM ({candidates}) AS s
 WHERE {condition}
 ORDER BY created_position
@@ -245,8 +249,9 @@ def status_of_row(
     code: str | None,
     detail: str | None,
     domain: str | None,
+    released_at: datetime | None = None,
 ) -> ImportStatus:
-    """Return the v2 status record of these columns of `import_status`."""
+    """Return the v2 status record of these columns of `import_status`, with the time of the account's release."""
     error = LatestError(code=code, detail=detail or "", domain=domain or "") if code is not None else None
     return ImportStatus(
         status=status,
@@ -254,6 +259,7 @@ def status_of_row(
         created_at=created_at,
         modified_at=modified_at,
         latest_error=error,
+        released_at=released_at or UNSET,
     )
 
 

@@ -20,8 +20,8 @@ from tests.support.running import cli
 MAX_FIRST_LINE = 60
 VERBS = {
     "Accept", "Archive", "Attach", "Cancel", "Change", "Check", "Compare", "Confirm", "Create", "Disable", "Enable",
-    "Erase", "Export", "Import", "List", "Make", "Manage", "Migrate", "Open", "Print", "Process", "Rebuild", "Replay",
-    "Restore", "Revoke", "Run", "Seal", "Search", "Show", "Verify", "Write",
+    "Erase", "Export", "Import", "List", "Make", "Manage", "Migrate", "Open", "Print", "Process", "Rebuild", "Release",
+    "Replay", "Restore", "Revert", "Revoke", "Run", "Seal", "Search", "Show", "Verify", "Write",
 }  # fmt: skip
 SILENT = {"", "up", "demo", "api", "relay", "worker"}
 """Verbs that run until they are stopped, or print what a shell reads."""

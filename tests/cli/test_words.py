@@ -89,6 +89,8 @@ def test_a_history_has_the_text_of_a_typed_reason(cli: Cli, ledger: Ledger, data
         (("cancel", "S", "--all", "--reason"), MAX_REASON),
         (("retry", "S", "--all", "--reason"), MAX_REASON),
         (("erase", "S", "1", "--yes", "--reason"), MAX_REASON),
+        (("revert", "S", "1", "--yes", "--reason"), MAX_REASON),
+        (("release", "S", "--yes", "--reason"), MAX_REASON),
         (("user", "create", "a@example.org", "--organisation", "O", "--role", "support", "--name"), MAX_NAME),
     ],
     ids=lambda value: value[-1] + " of " + value[0] if isinstance(value, tuple) else "",

@@ -48,7 +48,7 @@ PAGE_ROLES = {
     ),
     "ao": ("/personal-data/",),
     "so": ("/imports/decide/",),
-    "o": ("/keys/{key_id}/", "/users/{user_id}/", "/system/"),
+    "o": ("/suppliers/{supplier}/decide/", "/keys/{key_id}/", "/users/{user_id}/", "/system/"),
 }
 FORM_ROLES = {
     "aso": (
@@ -63,6 +63,7 @@ FORM_ROLES = {
         *("/imports/{supplier}/{external}/heal/", "/imports/{supplier}/{external}/erase/"),
         *("/projections/{name}/rebuild/", "/projections/{name}/switch/", "/keys/", "/keys/{key_id}/revoke/"),
         *("/suppliers/", "/suppliers/{supplier}/status/", "/suppliers/{supplier}/settings/"),
+        "/suppliers/{supplier}/decided/",
         *("/users/", "/users/{user_id}/{change}/"),
     ),
 }
@@ -134,6 +135,8 @@ def forms_of(tenant: Tenant) -> Iterator[tuple[str, Sent]]:
     yield "/suppliers/", Sent(at("/suppliers/"), {"code": f"{tenant.code}2"}, whole=True)
     yield "/suppliers/{supplier}/status/", Sent(at("/suppliers/{supplier}/status/"), why | {"status": "paused"})
     yield "/suppliers/{supplier}/settings/", Sent(at("/suppliers/{supplier}/settings/"), settings)
+    confirmed = why | {"verb": "release", "confirm": tenant.code}
+    yield "/suppliers/{supplier}/decided/", Sent(at("/suppliers/{supplier}/decided/"), confirmed)
     yield "/keys/", Sent(at("/keys/"), key)
     yield "/keys/{key_id}/revoke/", Sent(at("/keys/{key_id}/revoke/"), why | {"confirm": tenant.key_id})
     yield "/users/", Sent(at("/users/"), user)

@@ -9,6 +9,7 @@ from eventstore.aggregates.import_process import (
     FailImport,
     PostponeImport,
     RetryImport,
+    RevertImport,
 )
 from tests.support.make import NOON, stage, start
 
@@ -21,4 +22,5 @@ COMMANDS = st.one_of(
     st.builds(CancelImport),
     st.builds(RetryImport),
     st.builds(EraseSubject),
+    st.builds(RevertImport, run=st.sampled_from(["", "r"]), followed_by=st.sampled_from(["", "release"])),
 )

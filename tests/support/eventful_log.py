@@ -10,7 +10,7 @@ from eventstore.aggregates import disclosure, owner_task, participant, price_she
 from eventstore.aggregates.organisation import CreateKey, RevokeKey
 from eventstore.aggregates.run import CountRefusals, CountRun, ReplayAccounts
 from eventstore.aggregates.run import stream_of as run_stream
-from eventstore.aggregates.supplier import ChangeSupplierStatus, ConfigureSupplier, CreateSupplier
+from eventstore.aggregates.supplier import ChangeSupplierStatus, ConfigureSupplier, CreateSupplier, ReleaseAccounts
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
@@ -66,6 +66,7 @@ def fill(ledger: Ledger, owner: Ledger, database: PostgresUrls) -> None:
     ledger.execute(f"refusals/{SUPPLIER}/1", counts, at=now(), by="t")
     send_runs(ledger, processor, wrong)
     let_people_in(owner)
+    owner.execute(supplier, ReleaseAccounts(run="r2"), at=now(), by="t")
     for number in (1, 5):
         external = an_account(SUPPLIER, number)["external_account_number"]
         assert erase(owner, SUPPLIER, external, reason="r", at=now(), by="t") is not None

@@ -128,7 +128,9 @@ class MailSender:
             logger.info("mail not sent", stream=stream, code=failure.code, attempt=attempt)
             if failure.is_final:
                 return FailMail(attempt=attempt, code=failure.code)
-            return PostponeMail(attempt=attempt, code=failure.code, due_at=self._ledger.time() + backoff(attempt))
+            return PostponeMail(
+                attempt=attempt, code=failure.code, due_at=self._ledger.time() + backoff(attempt - mail.earlier)
+            )
         except Exception as error:
             logger.warning("mail outcome unknown", stream=stream, reason=type(error).__name__)
             return FailMail(attempt=attempt, code="outcome_unknown")
@@ -137,6 +139,7 @@ class MailSender:
     def _message(self, server: MailServer, stream: str, mail: CustomerMail) -> EmailMessage | str:
         """Build the message, or return an error code if it cannot be built."""
         assert mail.requested is not None
+        number = mail.requested.account_number
         source = import_process.stream_of(*import_process.identity_of(stream))
         body = self._ledger.payloads({source: mail.requested.payload_sha256}).get(source)
         if body is None:
@@ -154,10 +157,10 @@ class MailSender:
         return message_about(
             account,
             recipient,
-            account_number=mail.requested.account_number,
+            account_number=number,
             language=mail.requested.language,
             sender=server.sender,
-            message_id=f"<{hashlib.sha256(stream.encode()).hexdigest()[:32]}@{host}>",
+            message_id=f"<{hashlib.sha256(f'{stream}/{number}'.encode()).hexdigest()[:32]}@{host}>",
         )
 
 

@@ -25,7 +25,7 @@ from eventstore.aggregates.owner_task import (
     stream_of,
 )
 from eventstore.clock import now
-from eventstore.errors import Refused, StoreUnavailable, first_line
+from eventstore.errors import OperatorError, Refused, StoreUnavailable, first_line
 from eventstore.log import follow, locks
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.columns import log_head
@@ -33,11 +33,11 @@ from eventstore.log.ledger import Ledger, WriteRows
 from eventstore.log.store_errors import store_errors
 from projections import INLINE, PROJECTIONS
 from projections.queries.history import account_streams
+from projections.retention.reverting import revert
 from projections.versions.build import Progress, administrator
 from projections.versions.compare import compare, heal, side_by_side, verify
 from projections.versions.projection import Projection
 from projections.versions.versions import (
-    NotPossible,
     ProjectionVersion,
     build_version,
     live_version,
@@ -49,7 +49,7 @@ from projections.views.owner_task import open_tasks
 from redaction.text import message_of
 from telemetry.supervision import supervision
 from workers.followers.leader import Follower, ends_work
-from workers.operations import UserNotPossible, carry_out, forget_uncreated, may_request
+from workers.operations import UserNotPossible, carry_out, forget_uncreated, may_request, selection_of
 from workers.row_differences import ROWS, differing_rows
 
 PROGRESS_EVERY_S = 0.5
@@ -116,7 +116,7 @@ class OwnerTasks(Follower):
         except Exception as error:  # an error ends the task, and not the relay
             reason = (
                 str(error)
-                if isinstance(error, Refused | NotPossible | NotAllowed | NotAuthentic | UserNotPossible)
+                if isinstance(error, Refused | OperatorError | NotAllowed | NotAuthentic | UserNotPossible)
                 else message_of(error)
             )
             logger.warning("owner's task failed", task=task_id, kind=request.kind, reason=type(error).__name__)
@@ -167,6 +167,8 @@ class OwnerTasks(Follower):
         if request.kind.startswith("projection_"):
             return self._run_on_projection(task_id, request, _BY_NAME[values["name"]])
         with self._owner_ledger() as ledger:
+            if request.kind == "revert":
+                return self._revert(ledger, task_id, request)
             return {"is_changed": carry_out(ledger, request, f"user:{request.user}")}
 
     @contextmanager
@@ -177,6 +179,13 @@ class OwnerTasks(Follower):
             yield ledger
         finally:
             ledger.close()
+
+    def _revert(self, ledger: Ledger, task_id: str, request: OwnerTaskRequested) -> dict[str, Any]:
+        save = self._progress(task_id)
+        by = f"user:{request.user}"
+        reverted = revert(ledger, selection_of(request.arguments), request.reason, by=by, progress=save)
+        outcome: dict[str, Any] = msgspec.to_builtins(reverted)
+        return outcome | {"events": reverted.total}
 
     def _repair(self, supplier: str, external: str) -> dict[str, Any]:
         with administrator(self._admin_url) as connection:
@@ -203,17 +212,17 @@ class OwnerTasks(Follower):
                 outcome |= switch_if_needed(connection, projection, built.version) | {"is_switched": True}
             return outcome
 
-    def _progress(self, task_id: str, total: int = 0) -> Progress:
+    def _progress(self, task_id: str, total: int = 0) -> Callable[..., None]:
         """Return a function that saves the progress of a task, at most once in PROGRESS_EVERY_S."""
         saved_at = 0.0
 
-        def save(done: int) -> None:
+        def save(done: int, of: int = total) -> None:
             nonlocal saved_at
             if time.monotonic() - saved_at < PROGRESS_EVERY_S:
                 return
             saved_at = time.monotonic()
             with self._ledger.connection() as connection:
-                write_progress(connection, task_id, min(done, total or done), total)
+                write_progress(connection, task_id, min(done, of or done), of)
 
         return save
 

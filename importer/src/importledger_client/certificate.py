@@ -35,6 +35,8 @@ def _lines(certificate: Mapping[str, Any], manifest: Mapping[str, Any], paths: i
     yield "F1", 11, ""
     yield "F1", 11, f"Run {certificate.get('run', '')} of supplier {certificate.get('import_supplier', '')}"
     yield "F1", 11, f"Issued {certificate.get('issued_at', '')}"
+    if released_at := certificate.get("totals", {}).get("released_at"):
+        yield "F1", 11, f"Released {released_at}: the platform owns these accounts"
     yield "F1", 11, ""
     yield "F3", 9, f"{'':<28}{'source and platform':>28}"
     for name in ("accounts", *COUNTS):

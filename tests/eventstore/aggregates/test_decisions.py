@@ -23,9 +23,11 @@ from eventstore.aggregates import (
 from eventstore.aggregates.aggregate import Aggregate, Command, Event, State, event_of
 from eventstore.aggregates.customer_mail import (
     CUSTOMER_MAIL,
+    CancelMail,
     CustomerMail,
     DeliverMail,
     FailMail,
+    MailCancelled,
     MailDelivered,
     MailFailed,
     MailPostponed,
@@ -91,6 +93,7 @@ from eventstore.aggregates.run import (
 )
 from eventstore.aggregates.supplier import (
     SUPPLIER,
+    AccountsReleased,
     AlreadyArchived,
     ArchiveAttached,
     ArchiveSupplier,
@@ -99,6 +102,7 @@ from eventstore.aggregates.supplier import (
     ConfigureSupplier,
     CreateSupplier,
     DocumentsRootMissing,
+    ReleaseAccounts,
     Supplier,
     SupplierArchived,
     SupplierConfigured,
@@ -138,7 +142,8 @@ Row = tuple[Aggregate, Sequence[Event], Command, Event | type[Exception] | None]
 
 CREATED = SupplierCreated()
 PAUSED, COMPLETE = SupplierStatusChanged(status="paused", reason="audit"), SupplierStatusChanged(status="complete")
-OPEN = SupplierStatusChanged(status="ongoing")
+OPEN = SupplierStatusChanged(status="ongoing", ends_complete=True)
+RELEASED = AccountsReleased(run="monday", reason="checked")
 STRICT = SupplierConfigured(strictness="strict", unknown_fields="refuse", is_dry_run_only=False)
 DRY_ONLY = replace(STRICT, is_dry_run_only=True)
 ROOT = replace(
@@ -153,6 +158,11 @@ SUPPLIERS: list[Row] = [
     (SUPPLIER, [CREATED, PAUSED], ChangeSupplierStatus(status="paused"), None),
     (SUPPLIER, [CREATED, PAUSED], ChangeSupplierStatus(status="complete"), COMPLETE),
     (SUPPLIER, [], ChangeSupplierStatus(status="paused"), IllegalTransition),
+    *[(SUPPLIER, h, ReleaseAccounts(run="monday", reason="checked"), RELEASED) for h in ([CREATED], [CREATED, PAUSED])],
+    (SUPPLIER, [CREATED, RELEASED], ReleaseAccounts(), AccountsReleased()),
+    (SUPPLIER, [CREATED, COMPLETE], ReleaseAccounts(), None),
+    (SUPPLIER, [CREATED, COMPLETE, OPEN], ReleaseAccounts(), AccountsReleased()),
+    (SUPPLIER, [], ReleaseAccounts(), IllegalTransition),
     (SUPPLIER, [CREATED], ConfigureSupplier(strictness="strict"), STRICT),
     (SUPPLIER, [CREATED, STRICT, PAUSED], ConfigureSupplier(is_dry_run_only=True), DRY_ONLY),
     (SUPPLIER, [CREATED, STRICT, COMPLETE], ConfigureSupplier(is_dry_run_only=True), DRY_ONLY),
@@ -277,9 +287,29 @@ OUTCOMES: list[tuple[Command, Event]] = [
     (FailMail(attempt=1, code="c", detail="D."), MailFailed(attempt=1, code="c", detail="D.")),
     (PostponeMail(attempt=1, code="c", due_at=NOON), WAITS),
 ]
+DROPPED, NEXT_MAIL = MailCancelled(), replace(REQUEST_MAIL, account_number="A-2")
+ASKED_NEXT = event_of(MailRequested, NEXT_MAIL)
+NEXT_ASKED = [ASKED, SENDING, DROPPED, ASKED_NEXT]
+LATER_TRIES = [
+    event for n in (2, 3, 4) for event in (replace(SENDING, attempt=n), MailPostponed(attempt=n, code="c", due_at=NOON))
+]
 MAILS: list[Row] = [
     (CUSTOMER_MAIL, [], REQUEST_MAIL, ASKED),
     (CUSTOMER_MAIL, [ASKED, SENDING, SENT_TO], REQUEST_MAIL, None),
+    *[(CUSTOMER_MAIL, [ASKED, *h], CancelMail(), DROPPED) for h in ([], [SENDING], [SENDING, WAITS])],
+    *[(CUSTOMER_MAIL, h, CancelMail(), None) for h in ([], [ASKED, DROPPED], [ASKED, SENDING, SENT_TO])],
+    (CUSTOMER_MAIL, [ASKED, DROPPED], SEND, None),
+    (CUSTOMER_MAIL, [ASKED, DROPPED], REQUEST_MAIL, None),
+    (CUSTOMER_MAIL, [ASKED], NEXT_MAIL, None),
+    *[
+        (CUSTOMER_MAIL, [ASKED, *h], NEXT_MAIL, event_of(MailRequested, NEXT_MAIL))
+        for h in ([DROPPED], [SENDING, DROPPED], [SENDING, SENT_TO], [SENDING, MailFailed(attempt=1, code="c")])
+    ],
+    (CUSTOMER_MAIL, [ASKED, SENDING, DROPPED], *OUTCOMES[0]),
+    *[(CUSTOMER_MAIL, [ASKED, SENDING, DROPPED], late, None) for late, _ in OUTCOMES[1:]],
+    (CUSTOMER_MAIL, [*NEXT_ASKED], SEND, SENDING_AGAIN),
+    (CUSTOMER_MAIL, [*NEXT_ASKED, SENDING_AGAIN], OUTCOMES[0][0], IllegalTransition),
+    (CUSTOMER_MAIL, [*NEXT_ASKED, *LATER_TRIES], SEND, MailFailed(attempt=4, code="attempts_exhausted")),
     (CUSTOMER_MAIL, [ASKED], SEND, SENDING),
     (CUSTOMER_MAIL, [ASKED, SENDING], SEND, None),
     (CUSTOMER_MAIL, [ASKED, SENDING, SENT_TO], SEND, None),
@@ -422,6 +452,12 @@ def test_an_event_carries_the_fields_that_its_command_names() -> None:
             CUSTOMER_MAIL,
             [ASKED, SENDING, WAITS],
             CustomerMail(status="REQUESTED", requested=ASKED, attempt=1, due_at=NOON),
+        ),
+        (CUSTOMER_MAIL, [ASKED, SENDING, DROPPED], CustomerMail(status="CANCELLED", requested=ASKED, attempt=1)),
+        (
+            CUSTOMER_MAIL,
+            NEXT_ASKED,
+            CustomerMail(status="REQUESTED", requested=ASKED_NEXT, attempt=1, earlier=1),
         ),
         (CUSTOMER_MAIL, [ASKED, SENDING, SENT_TO], CustomerMail(status="DELIVERED", requested=ASKED, attempt=1)),
         (

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given as for_all
@@ -25,14 +25,17 @@ from eventstore.aggregates.import_process import (
     DryRunSucceeded,
     EraseSubject,
     FailImport,
+    Following,
     ImportCancelled,
     ImportErrored,
     ImportProcess,
     ImportProcessed,
     ImportRetried,
+    ImportReverted,
     ImportStarted,
     PostponeImport,
     RetryImport,
+    RevertImport,
     SubjectErased,
     decide,
     evolve,
@@ -40,9 +43,17 @@ from eventstore.aggregates.import_process import (
     status_after,
     stream_of,
 )
-from eventstore.errors import AccountErased, AlreadyImported, IllegalTransition, ImportInProgress, Refused
+from eventstore.errors import (
+    AccountErased,
+    AccountFollowed,
+    AlreadyImported,
+    IllegalTransition,
+    ImportInProgress,
+    Refused,
+)
 from tests.support.commands import COMMANDS
 from tests.support.make import (
+    DIGEST,
     NOON,
     OTHER_DIGEST,
     cancelled,
@@ -61,6 +72,8 @@ PENDING, DRY, RUNNING = [staged()], [staged(is_dry_run=True)], [staged(), starte
 TRIED_TWICE = [started(), postponed(), started(attempt=2), postponed(attempt=2)]
 ERRED, DONE, DROPPED = [*RUNNING, errored()], [*RUNNING, processed()], [staged(), cancelled()]
 DRY_RUNNING = [*DRY, started()]
+IN_RUN = [staged(run="monday"), started(), processed()]
+TAKEN_BACK = [*DONE, ImportReverted(account_number="A-00000001")]
 COMPLETE = CompleteImport(start=2, account_number="A-00000001", rules_edition="2026", warnings=("warning@place",))
 FAIL = FailImport(start=2, code="c", detail="D.", problems=("code@place",), rules_edition="2026")
 POSTPONE = PostponeImport(start=2, code="worker_lost", due_at=NOON)
@@ -125,6 +138,18 @@ ROWS: list[tuple[Sequence[Event], Command, Event | type[Refused] | None]] = [
     ([*PENDING, ERASED], start(), None),
     ([*PENDING, ERASED], RetryImport(), IllegalTransition),
     ([*PENDING, ERASED], CancelImport(), None),
+    (DONE, RevertImport(reason="wrong"), ImportReverted(account_number="A-00000001", reason="wrong")),
+    (IN_RUN, RevertImport(run="monday"), ImportReverted(account_number="A-00000001", run="monday")),
+    (DONE, RevertImport(run="monday"), AccountFollowed),
+    *[(DONE, RevertImport(followed_by=what), AccountFollowed) for what in get_args(Following) if what],
+    ([*DONE, ERASED_ACCOUNT], RevertImport(), AccountFollowed),
+    *[(history, RevertImport(), IllegalTransition) for history in ([], PENDING, RUNNING, ERRED, [*ERRED, staged()])],
+    *[(history, RevertImport(), None) for history in (DROPPED, TAKEN_BACK, [*PENDING, ERASED])],
+    *[(TAKEN_BACK, stage(digest), staged(digest)) for digest in (DIGEST, OTHER_DIGEST)],
+    (TAKEN_BACK, start(), None),
+    (TAKEN_BACK, COMPLETE, IllegalTransition),
+    (TAKEN_BACK, ERASE, ERASED),
+    ([*TAKEN_BACK, staged(), started()], COMPLETE, IllegalTransition),
 ]
 
 
@@ -187,6 +212,8 @@ def test_a_creation_displaces_a_dry_run_that_waits() -> None:
             ImportProcess(status="PROCESSED", account_number="A-00000001", is_erased=True),
         ),
         ([*PENDING, ERASED], ImportProcess(status="CANCELLED", is_erased=True)),
+        (TAKEN_BACK, ImportProcess(status="CANCELLED", staged=staged(), attempt=1)),
+        ([*TAKEN_BACK, staged(OTHER_DIGEST)], ImportProcess(status="PENDING", staged=staged(OTHER_DIGEST))),
     ],
 )
 def test_a_state_is_what_its_events_add_up_to(history: Sequence[Event], state: ImportProcess) -> None:
@@ -211,15 +238,39 @@ def test_whatever_is_asked_repeating_changes_nothing_and_one_account_is_made_at_
         if event is None:
             continue
         before, process = process, evolve(process, event)
-        made += isinstance(event, ImportProcessed)
-        assert made <= 1
+        made += isinstance(event, ImportProcessed) - isinstance(event, ImportReverted)
+        assert made == (process.status == "PROCESSED")
         assert process.attempt >= 0
-        assert before.status != "PROCESSED" or isinstance(event, SubjectErased), "nothing else follows an account"
+        follows = isinstance(event, SubjectErased | ImportReverted)
+        assert before.status != "PROCESSED" or follows, "nothing else follows an account"
+        assert not (isinstance(event, ImportReverted) and before.is_erased), "an erasure is never undone"
         try:
             again = decide(command, process, NOON)
         except Refused:
             continue
         assert again is None or not isinstance(command, CompleteImport | FailImport | PostponeImport)
+
+
+@for_all(st.lists(COMMANDS, max_size=30))
+def test_after_a_revert_the_import_behaves_as_if_the_account_had_never_been(
+    commands: list[Command],
+) -> None:
+    """The law push ∘ revert ∘ push = push, for decisions: versions and counts of the stream aside."""
+    reverted, fresh = after(TAKEN_BACK), after(DROPPED)
+    for command in [stage(), *commands]:
+        outcomes = []
+        for process in (reverted, fresh):
+            asked = replace(command, start=process.start) if hasattr(command, "start") else command
+            try:
+                event: Any = decide(asked, process, NOON)
+            except Refused as refusal:
+                event = type(refusal)
+            outcomes.append(event)
+        assert outcomes[0] == outcomes[1]
+        if outcomes[0] is None or isinstance(outcomes[0], type):
+            continue
+        reverted, fresh = evolve(reverted, outcomes[0]), evolve(fresh, outcomes[1])
+        assert replace(reverted, version=0, start=0) == replace(fresh, version=0, start=0)
 
 
 @for_all(st.from_regex(r"[A-Za-z0-9_-]{1,32}", fullmatch=True), st.text(min_size=1))

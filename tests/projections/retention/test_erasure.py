@@ -21,6 +21,7 @@ from eventstore.log.ledger import Ledger
 from projections import INLINE, MARKET, PLATFORM, PROJECTIONS
 from projections.auxiliary.refused_attempts import Attempt, write_attempts
 from projections.retention.erasure import erase, erase_contacts
+from projections.retention.reverting import Selection, revert
 from projections.versions import versions as module
 from projections.versions.compare import verify
 from projections.versions.install import install
@@ -176,6 +177,23 @@ def test_a_version_that_a_killed_build_has_left_forgets_too(
         build_version(database.admin, admin, PLATFORM)
     admin.execute("UPDATE projection_versions SET state = 'building' WHERE name = 'platform' AND version = 2")
     admin.execute("ALTER TABLE platform_v2.customer DROP CONSTRAINT customer_pkey")
+    erase_canary(database)
+    assert places(admin) == []
+
+
+@pytest.mark.promise("erasing-reaches-every-version")
+def test_versions_that_do_not_follow_forget_a_person_whose_account_was_reverted(
+    admin: Connection[Any], ledger: Ledger, owner: Ledger, database: PostgresUrls
+) -> None:
+    ImportProcessor(ledger, worker=lambda: 7).process([stage(ledger, a_canary())])
+    follow(ledger)
+    for projection in OF_PERSONS:
+        with version_lock(admin, projection):
+            build_version(database.admin, admin, projection)
+            switch(admin, projection, 2)
+            build_version(database.admin, admin, projection)
+    revert(owner, Selection(supplier=SUPPLIER, externals=(EXTERNAL,)), "r", by="t")
+    assert {"platform_v1.customer", "platform_v3.customer"} <= set(places(admin))
     erase_canary(database)
     assert places(admin) == []
 

@@ -51,6 +51,14 @@ def a_view(row: Callable[[Recorded], dict[str, Any]] = seen_in, **more: Any) -> 
 NEW = a_view(rights=READ)
 
 
+def test_an_upgrade_adds_an_index_that_the_platform_lacks(database: PostgresUrls, admin: Connection[TupleRow]) -> None:
+    admin.execute("DROP INDEX platform.service_account_referring")
+    for _ in range(2):
+        install(admin, PROJECTIONS, role_of(database.service))
+        [(is_there,)] = admin.execute("SELECT to_regclass('platform.service_account_referring') IS NOT NULL").fetchall()
+        assert is_there
+
+
 def test_a_new_view_needs_no_migration(database: PostgresUrls, ledger: Ledger, admin: Connection[TupleRow]) -> None:
     ledger.execute("supplier/A", CreateSupplier(), at=NOON, by="t")
     ledger.execute("supplier/A", ConfigureSupplier(strictness="strict"), at=NOON, by="t")

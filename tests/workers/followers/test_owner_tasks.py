@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.import_process import SubjectErased
+from eventstore.aggregates.import_process import CompleteImport, ImportReverted, SubjectErased
 from eventstore.aggregates.owner_task import OwnerTaskKind, RequestOwnerTask, StartOwnerTask, stream_of, with_mac
 from eventstore.aggregates.user import ChangeUserRole, User
 from eventstore.aggregates.user import stream_of as user_stream
@@ -18,12 +18,14 @@ from eventstore.errors import IllegalTransition, StoreUnavailable
 from eventstore.log.ledger import Ledger
 from projections.auxiliary.sessions import token_sha256, use_link
 from projections.auxiliary.user_details import find_user_details
+from projections.retention import reverting
 from projections.views.access_key import SELECT_KEYS
 from projections.views.owner_task import OwnerTask, open_tasks, owner_task
 from telemetry.supervision import supervision
 from tests.support.console import AUTHORITY, new_user, stage_account
 from tests.support.databases import owner_of
 from tests.support.following import follow
+from tests.support.make import start
 from tests.support.rows import asked_beside
 from tests.support.running import wait_for
 from tests.support.threads import running
@@ -126,6 +128,42 @@ def test_a_task_that_ends_its_process_is_given_up_after_three_attempts(
         assert Tasks(ledger, database)._attempt(task_id) is not None  # each in a process of its own
     tasks.carry_out(task_id)
     assert (tasks.task(task_id).status, tasks.task(task_id).error) == ("FAILED", "given up after 3 attempts")
+
+
+@pytest.mark.promise("revert-continues-after-kill")
+def test_a_revert_that_the_relay_did_not_finish_goes_on_with_progress(
+    ledger: Ledger, tasks: Tasks, of_nw: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reverting, "BATCH", 1)
+    numbers = ("A-1", "A-2")
+    for external, number in zip(("1", "2"), numbers, strict=True):
+        if external != "1":
+            stage_account(ledger, "NW", external)
+        stream = f"import/NW/{external}"
+        for command in (start(), CompleteImport(start=2, account_number=number)):
+            ledger.execute(stream, command, at=now(), by="worker:7")
+    with closing(owner_of(ledger)) as owner:
+        reverting.revert(owner, reverting.Selection(supplier="NW", externals=("1",)), "r_1", by=f"user:{of_nw}")
+    task_id = tasks.request(of_nw, "revert", supplier="NW", external="2")
+    ledger.execute(stream_of(task_id), StartOwnerTask(), at=now(), by="relay")  # and then the relay was killed
+    tasks.carry_out(task_id)
+    task = tasks.task(task_id)
+    assert (task.status, task.done, task.total) == ("DONE", 1, 1)
+    assert msgspec.json.decode(task.outcome) == {"reverted": 1, "kept": {}, "failed": 0, "events": 1}
+    last = ledger.history("import/NW/2")[-1]
+    assert (last.event, last.caused_by) == (ImportReverted(account_number="A-2", reason="r_1"), f"user:{of_nw}")
+
+
+@pytest.mark.asvs("V8.3.1")
+@pytest.mark.parametrize("kind", ["revert", "release"])
+def test_accounts_of_other_suppliers_are_neither_reverted_nor_released(
+    ledger: Ledger, tasks: Tasks, of_nw: str, kind: OwnerTaskKind
+) -> None:
+    task = tasks.done(of_nw, kind, supplier="SW", run="monday")
+    assert (task.status, task.error) == NO_RIGHT
+    support = new_user(ledger, role="support")
+    task = tasks.done(support, kind, "2", supplier="NW", run="monday")
+    assert (task.status, task.error) == NO_RIGHT
 
 
 @pytest.mark.asvs("V8.3.1")

@@ -84,7 +84,8 @@ def _watched(client: "Client", run: str, supplier: str, console: Console, expect
                     raise
             else:
                 display.show(_line(now), 1 - now.waiting / now.total if now.total else 0.0)
-                is_settled = not now.waiting and (now.total >= expected or not is_late)
+                ended = now.total - now.by_status.get("CANCELLED", 0)  # cancelled ones are sent again just now
+                is_settled = not now.waiting and (ended >= expected or not is_late)
                 settled = settled + 1 if is_settled else 0
                 if settled >= (1 if expected else SETTLED):
                     return now

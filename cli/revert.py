@@ -1,0 +1,126 @@
+"""The verbs `revert` and `release`: take accounts back before they are released, and release them."""
+
+from pathlib import Path
+
+import click
+
+from cli.known import NotFound, require_import, require_supplier
+from cli.operator import caused_by, open_ledger
+from cli.output import ShortText, json_option, print_result, progress_bar
+from eventstore.log.ledger import Ledger
+from eventstore.log.rows import rows_of
+from projections.auxiliary.typed_reasons import MAX_REASON
+from projections.retention.reverting import Reverted, Selection, preview, releasable, release, revert
+from redaction.text import counted
+
+_NEXT = "Nothing was changed. Give --yes and --reason to do it."
+KEPT = {
+    "post_account_data": "with records",
+    "release": "released",
+    "erasure": "erased",
+    "reference": "to which another account refers",
+    "other_run": "that another run has sent first",
+    "pending": "whose import has not ended",
+    "unreadable": "with an unreadable event",
+}
+"""Reasons for which accounts are kept, in words after their number."""
+
+_reason = click.option(
+    "--reason", default="", type=ShortText(MAX_REASON), help="Reason, kept in the log permanently: no personal data."
+)
+_yes = click.option("--yes", "is_confirmed", is_flag=True, help="Do it; without it, only show what would be done.")
+
+
+@click.command("revert")
+@click.argument("supplier")
+@click.argument("external", required=False)
+@click.option("--run", default="", help="All accounts that this run has sent.")
+@click.option(
+    "--file", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with external account numbers, one a line.",
+)  # fmt: skip
+@_reason
+@_yes
+@json_option
+def revert_accounts(
+    supplier: str, external: str | None, run: str, file: Path | None, reason: str, is_confirmed: bool, as_json: bool
+) -> None:
+    """Revert accounts that were not released.
+
+    Without --yes, shows how many accounts of SUPPLIER can be reverted, how many are kept because something has followed
+    them, and how many failed, which means that they have no account. EXTERNAL is an external account number; instead of
+    it, choose accounts with --run or --file.
+
+    The account and its number are gone, and e-mails that were not sent are cancelled. Payload, history and proofs stay.
+    The importer can send the account again. If the verb is killed, run the same again.
+    """
+    if sum((external is not None, bool(run), file is not None)) != 1:
+        raise click.UsageError("Name one EXTERNAL, or give --run or --file.")
+    _require_reason(is_confirmed, reason)
+    with open_ledger() as ledger:
+        _require(ledger, supplier, external, run)
+        externals = (external,) if external is not None else _numbers_in(file) if file is not None else ()
+        selection = Selection(supplier=supplier, run=run, externals=externals)
+        with progress_bar("accounts", title="revert" if is_confirmed else "preview") as progress:
+            if is_confirmed:
+                result = revert(ledger, selection, reason, by=caused_by(), progress=progress)
+            else:
+                result = preview(ledger, selection, progress=progress)
+    _print(result, is_confirmed=is_confirmed, as_json=as_json)
+
+
+@click.command("release")
+@click.argument("supplier")
+@click.option("--run", default="", help="Only the accounts of this run.")
+@_reason
+@_yes
+@json_option
+def release_accounts(supplier: str, run: str, reason: str, is_confirmed: bool, as_json: bool) -> None:
+    """Release accounts: they can never be reverted.
+
+    From then on the platform owns the accounts of SUPPLIER that are processed by now. Without --yes, shows their
+    number. A supplier that is set to complete is released.
+    """
+    _require_reason(is_confirmed, reason)
+    with open_ledger() as ledger:
+        _require(ledger, supplier, None, run)
+        with ledger.connection() as connection:
+            number = releasable(connection, supplier, run)
+        done = is_confirmed and release(ledger, supplier, run, reason, by=caused_by())
+    accounts = counted(number, "account", "accounts")
+    sentence = f"{accounts} released." if is_confirmed else f"{accounts} to release. {_NEXT}"
+    print_result(sentence, {"accounts": number, "is_released": done}, as_json=as_json)
+
+
+def _require_reason(is_confirmed: bool, reason: str) -> None:
+    if is_confirmed and not reason.strip():
+        raise click.UsageError("A reason must be given with --reason, such as a number of your change request.")
+
+
+def _require(ledger: Ledger, supplier: str, external: str | None, run: str) -> None:
+    """Raise NotFound if the supplier, the import or the run does not exist."""
+    with ledger.connection() as connection:
+        if external is not None:
+            require_import(connection, supplier, external)
+        require_supplier(connection, supplier)
+        if run and not rows_of(connection, "SELECT FROM import_run WHERE supplier = %s AND run = %s", supplier, run):
+            raise NotFound(f"There is no run {run} of {supplier}.")
+
+
+def _numbers_in(file: Path) -> tuple[str, ...]:
+    """Return the lines of a file, without empty ones. Raises ClickException if it has none."""
+    numbers = tuple(line for line in file.read_text("utf-8").splitlines() if line)
+    if not numbers:
+        raise click.ClickException(f"{file} must have at least one external account number.")
+    return numbers
+
+
+def _print(result: Reverted, *, is_confirmed: bool, as_json: bool) -> None:
+    kept = sum(result.kept.values())
+    reasons = ", ".join(f"{number:,} {KEPT[name]}" for name, number in result.kept.items())
+    done = "reverted" if is_confirmed else "revertible"
+    sentence = (
+        f"{result.reverted:,} {done}, {kept:,} kept{f' ({reasons})' if reasons else ''}, {result.failed:,} failed."
+    )
+    shown = {done: result.reverted, "kept": kept, "failed": result.failed, "kept_by_reason": dict(result.kept)}
+    print_result(sentence if is_confirmed else f"{sentence} {_NEXT}", shown, as_json=as_json)

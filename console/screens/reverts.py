@@ -1,0 +1,88 @@
+"""Reverts and releases of a supplier's accounts: a preview with numbers, and the request to the relay."""
+
+from collections.abc import Callable
+
+from starlette.responses import Response
+
+from api.http.errors import not_found
+from console.access.people import OPERATORS
+from console.access.requests import request_task
+from console.access.visit import ROOT, Visit, action, page
+from console.presentation.texts import N_
+from console.screens.imports import MOST_AT_ONCE
+from eventstore.aggregates.owner_task import OwnerTaskKind
+from eventstore.log.ledger import Ledger
+from projections.retention.reverting import RunsBehind, Selection, preview, releasable
+from projections.views.import_run import run_state
+from projections.views.import_status import import_statuses
+
+_WITHIN_S = 60.0
+_BEHIND = N_("The accounts of the run are not all known yet: a relay must be running. Nothing was changed; try again.")
+VERBS: dict[str, OwnerTaskKind] = {"revert": "revert", "release": "release"}
+
+
+@page("/suppliers/{supplier}/decide/", roles=OPERATORS)
+async def preview_accounts(visit: Visit) -> Response:
+    """Show how many accounts can be reverted, are kept and have failed, or how many are released."""
+    verb, selection = await _selection(visit, visit.query)
+    number = await _number(visit, selection)
+    reverted, count = None, 0
+    if verb == "release":
+        count = await visit.written(_releasable, visit.services.ledger, selection, within_s=_WITHIN_S)
+    elif number <= MOST_AT_ONCE:
+        try:
+            reverted = await visit.written(preview, visit.services.ledger, selection, within_s=_WITHIN_S)
+        except RunsBehind:
+            raise visit.refusal(503, _BEHIND) from None
+    return visit.render(
+        "accounts_decide.html",
+        verb=verb,
+        selection=selection,
+        external=next(iter(selection.externals), ""),
+        reverted=reverted,
+        kept=sum(reverted.kept.values()) if reverted else 0,
+        number=reverted.reverted if reverted else count,
+        most=MOST_AT_ONCE,
+    )
+
+
+@action("/suppliers/{supplier}/decided/", roles=OPERATORS)
+async def decide_accounts(visit: Visit) -> Response:
+    """Request that the relay reverts or releases the accounts. The name must be typed: a release cannot be undone."""
+    verb, selection = await _selection(visit, visit.form.text)
+    reason = visit.reason()
+    names = {"external": next(iter(selection.externals), ""), "run": selection.run}
+    named = {name: value for name, value in names.items() if value}
+    if visit.form.text("confirm") != next(iter(named.values()), selection.supplier):
+        raise visit.invalid("confirm", N_("Nothing was changed: the typed name differs from the name shown."))
+    await request_task(visit, VERBS[verb], {"supplier": selection.supplier} | named, reason)
+    notice = visit._("The operation was requested. This page shows its progress.")
+    return visit.redirect(f"{ROOT}/tasks/", notice=notice)
+
+
+async def _selection(visit: Visit, field: Callable[[str], str]) -> tuple[str, Selection]:
+    """Return the verb and the accounts in these fields. Raises ApiError 404 if they do not exist."""
+    verb, supplier = field("verb") or "release", visit.path("supplier")
+    run, external = field("run"), field("external")
+    if "\0" in run + external:
+        raise not_found()
+    if verb not in VERBS or await visit.services.directory.supplier(supplier) is None:
+        raise not_found()
+    if (verb == "revert") != bool(run or external) and not (verb == "release" and run and not external):
+        raise not_found()
+    if external and not await visit.read(import_statuses, [(supplier, external)]):
+        raise not_found()
+    if run and await visit.read(run_state, supplier, run) is None:
+        raise not_found()
+    return verb, Selection(supplier=supplier, run="" if external else run, externals=(external,) if external else ())
+
+
+async def _number(visit: Visit, selection: Selection) -> int:
+    """Return the number of accounts of the selection; 0 for a whole supplier."""
+    state = await visit.read(run_state, selection.supplier, selection.run) if selection.run else None
+    return state.record.total if state else len(selection.externals)
+
+
+def _releasable(ledger: Ledger, selection: Selection) -> int:
+    with ledger.connection() as connection:
+        return releasable(connection, selection.supplier, selection.run)
