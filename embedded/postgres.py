@@ -164,7 +164,7 @@ class EmbeddedPostgres:
                 time.sleep(0.05)
 
     def create_database(self) -> PostgresUrls:
-        """Create missing roles and the database of the service. Return the URLs."""
+        """Create missing roles and the database of the service, and set the password of each role. Return the URLs."""
         with psycopg.connect(self._url(ADMIN_ROLE, "postgres", "postgres_admin"), autocommit=True) as connection:
             known = {name for (name,) in connection.execute("SELECT rolname FROM pg_roles")}
             for kind, role in {"service": SERVICE_ROLE, **ROLES}.items():

@@ -110,7 +110,10 @@ def change_user(
     by: str,
     write: Callable[[Connection[Any]], None] = lambda connection: None,
 ) -> bool:
-    """Execute a command on a user, and write its rows in the same transaction. Return False if nothing changed."""
+    """Execute a command on a user. Return False if nothing changed.
+
+    `write` and the deletion of sessions or details that the command ends run in the same transaction.
+    """
 
     def write_rows(connection: Connection[Any], events: Sequence[Recorded]) -> None:
         write(connection)

@@ -1,4 +1,4 @@
-"""Records in bulk, one a line: delivery notes, energy amounts, market participant invoices of imported accounts."""
+"""Import of records in bulk, one a line: delivery notes, energy amounts and invoices for imported accounts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

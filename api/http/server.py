@@ -417,7 +417,7 @@ def serve(
     counts: SharedCounts | None = None,
     headers: Sequence[tuple[str, str]] = (),
 ) -> None:
-    """Serve until SIGTERM or SIGINT. Current requests are answered first. Every answer carries the headers.
+    """Serve until SIGTERM or SIGINT; current requests then have 8 s to be answered. Every answer carries the headers.
 
     `fds` are listening sockets that this process shares with others, instead of host and port. Their connections are
     shared evenly among the processes that report their `counts`.

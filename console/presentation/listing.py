@@ -33,7 +33,7 @@ _OF_IMPORTS = frozenset(entry.code for entry in CATALOGUE if "latest_error" in e
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """The filter of a list. `misread` names the fields that were not understood."""
+    """The filter of a list. `misread` names those of `status` and `day` that were not understood."""
 
     supplier: str = ""
     status: str = ""

@@ -37,11 +37,10 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-_POSTPONED = N_("Attempt postponed; the import will be tried again")
 _WORDS: dict[type[Event] | type[Unreadable], tuple[str, Tone]] = {
     imports.ImportStaged: (N_("Payload received"), ""),
     imports.ImportStarted: (N_("Worker %(worker)s started processing, attempt %(attempt)s"), "busy"),
-    imports.ImportPostponed: (_POSTPONED, "warn"),
+    imports.ImportPostponed: (N_("Attempt postponed; the import will be tried again"), "warn"),
     imports.ImportProcessed: (N_("Account %(account_number)s created"), "good"),
     imports.ImportErrored: (N_("Import failed"), "bad"),
     imports.ImportCancelled: (N_("Import cancelled"), "warn"),
@@ -52,7 +51,7 @@ _WORDS: dict[type[Event] | type[Unreadable], tuple[str, Tone]] = {
     imports.SubjectErased: (N_("Person erased: payloads, key and platform records deleted"), "warn"),
     MailRequested: (N_("E-mail to the customer requested"), ""),
     MailStarted: (N_("Sending the e-mail, attempt %(attempt)s"), "busy"),
-    MailPostponed: (_POSTPONED, "warn"),
+    MailPostponed: (N_("Attempt postponed; the e-mail will be sent later"), "warn"),
     MailDelivered: (N_("E-mail accepted by the mail server"), "good"),
     MailFailed: (N_("E-mail not sent: no further attempts"), "bad"),
     MailCancelled: (N_("E-mail not sent: the account was reverted"), "warn"),

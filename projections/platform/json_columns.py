@@ -125,7 +125,7 @@ def _value(source: str, node: inspect.Type, kinds: dict[str, Any]) -> str:
 
 
 class _Instants(dict[Any, Any]):
-    """Cache of datetimes in UTC by their text: the same dates are often repeated."""
+    """Cache of sent datetimes in UTC: the same dates are often repeated. Other values stay as they are."""
 
     def __missing__(self, sent: Any) -> Any:
         if len(self) >= _MAX_CACHED:

@@ -207,7 +207,7 @@ def read_part(connection: Connection[Any], projections: tuple[str, ...], name: s
 
 
 class _Reader:
-    """Reader of rows on a connection in autocommit, with the names of the projections."""
+    """Reader of rows on a connection in autocommit. `projections` are the names of those whose lag is read."""
 
     def __init__(self, connection: Connection[Any], projections: tuple[str, ...]) -> None:
         self.connection = connection

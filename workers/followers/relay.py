@@ -106,7 +106,10 @@ class Relay(Follower):
                 self._pause(connection, stop, sent, has_priority=has_priority)
 
     def _pause(self, connection: Connection[Any], stop: threading.Event, sent: int, *, has_priority: bool) -> None:
-        """Pause while streams wait or arrive; otherwise wait for the log."""
+        """Pause briefly while intake has priority, or streams wait or arrive. If none was sent, wait for the log.
+
+        After a full message that left no stream there is no pause.
+        """
         if has_priority or 0 < sent < STREAMS_PER_MESSAGE or any(self.lanes.values()):
             pause = FULL_PAUSE_S if self.lanes[IMPORTS] and self._workers else GATHER_S
             stop.wait(

@@ -1,7 +1,8 @@
 """Exceptions of this package. All of them are ImportLedgerError.
 
-Every exception has `.errors`, each with `.attr` (dotted path), `.code` (permanent) and `.detail` (a sentence). It is
-empty if no field is named. `.code` is the code of the answer, `.status` its HTTP status or None without an answer.
+Every exception has `.errors`, each with `.attr` (dotted path, "" without a field), `.code` (permanent) and `.detail` (a
+sentence). `.errors` is empty without an answer, or if the answer has no code. `.code` is the code of the answer,
+`.status` its HTTP status or None without an answer.
 """
 
 from typing import Any
