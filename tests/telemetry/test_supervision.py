@@ -25,6 +25,7 @@ SHORT = {
     "api/http/shared_sockets.py": "of one connection",
     "api/http/shared_runs.py": "gives its errors to all who wait",
     "api/http/stopping.py": "of one request, which awaits them",
+    "console/access/checkup.py": "of one visit, and a later visit starts it again",
     "system/parallel.py": "ends a helper process together with its parent",
     "workers/actors/process_imports.py": "finishes one import, and logs its errors",
 }
