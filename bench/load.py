@@ -58,8 +58,8 @@ def large(body: bytes, size: int) -> bytes:
     times = (datetime.fromisoformat(last["read_at"]) - number * QUARTER for number in range(count))
     readings = [last | {"read_at": time.isoformat()} for time in times]
     meter["registers"] = [
-        register | {"obis_code": f"1-0:1.8.{place}", "readings": readings[first : first + MOST_READINGS]}
-        for place, first in enumerate(range(0, count, MOST_READINGS))
+        register | {"obis_code": f"1-0:1.8.{index}", "readings": readings[first : first + MOST_READINGS]}
+        for index, first in enumerate(range(0, count, MOST_READINGS))
     ]
     return json.dumps(account).encode()
 
@@ -98,8 +98,8 @@ class Sender(asyncio.Protocol):
         if end < 0:
             return
         head = self._buffer[:end].lower()
-        place = head.find(b"content-length:")
-        length = int(head[place + 15 :].split(b"\r\n", 1)[0])
+        start = head.find(b"content-length:")
+        length = int(head[start + 15 :].split(b"\r\n", 1)[0])
         if len(self._buffer) < end + 4 + length:
             return
         self._load.statuses[self._buffer[9:12].decode()] += 1
@@ -181,8 +181,8 @@ class Load:
         if self._reads:
             return self._read.encode() % numbered
         fresh = body.replace(external, numbered)
-        for place, (value, form) in enumerate(self._own[number % SAMPLES]):
-            fresh = fresh.replace(value, form(permuted(8 * number + place)))
+        for index, (value, form) in enumerate(self._own[number % SAMPLES]):
+            fresh = fresh.replace(value, form(permuted(8 * number + index)))
         return b"%s%d\r\n\r\n%s" % (self._head, len(fresh), fresh)
 
     def ended(self, sender: Sender) -> None:

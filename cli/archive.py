@@ -51,10 +51,10 @@ def archive() -> None:
     """
 
 
-def _place(context: click.Context, parameter: click.Parameter, value: str) -> str:
+def _archive_url(context: click.Context, parameter: click.Parameter, value: str) -> str:
     parts = urlsplit(value)
-    is_place = not parts.netloc and parts.path.startswith("/") if parts.scheme == "file" else bool(parts.netloc)
-    if parts.scheme not in _SCHEMES or not is_place or parts.query or parts.username:
+    is_complete = not parts.netloc and parts.path.startswith("/") if parts.scheme == "file" else bool(parts.netloc)
+    if parts.scheme not in _SCHEMES or not is_complete or parts.query or parts.username:
         raise click.BadParameter(
             "The URL must be file:///folder, s3://bucket/folder, gs://… or az://…, without a secret."
         )
@@ -68,7 +68,7 @@ def _place(context: click.Context, parameter: click.Parameter, value: str) -> st
     "url",
     required=True,
     metavar="URL",
-    callback=_place,
+    callback=_archive_url,
     help="Place: file:///…, s3://…, gs://…, az://….",
 )
 @json_option

@@ -49,7 +49,7 @@ GROUPS = {
     },
 }
 """The file and function of each verb, by the groups of `--help` and in its order."""
-VERBS = {name: place for group in GROUPS.values() for name, place in group.items()}
+VERBS = {name: target for group in GROUPS.values() for name, target in group.items()}
 
 
 EXAMPLES = {

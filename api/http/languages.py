@@ -41,14 +41,14 @@ def _weight(header: str, language: Language) -> tuple[float, int]:
     """Return the header's preference for a language as (quality, order). A language that only `*` covers comes last."""
     named: list[tuple[float, int]] = []
     by_star: list[tuple[float, int]] = []
-    for place, part in enumerate(header.split(",")):
+    for position, part in enumerate(header.split(",")):
         if (match := _RANGE.fullmatch(part.strip())) is None:
             continue
         quality = min(float(match[2] or 1), 1.0)
         if match[1] == "*":
-            by_star.append((quality, -place))
+            by_star.append((quality, -position))
         elif match[1].lower().split("-")[0] == language:
-            named.append((quality, -place))
+            named.append((quality, -position))
     weight = max(named or by_star, default=(0.0, 0))
     return weight if weight[0] else (0.0, 0)
 

@@ -1,6 +1,6 @@
 """Store refused attempts: which accounts were refused, when and why. They are written once a second, together.
 
-A crash loses the last second. A flood is limited: attempts beyond ROOM are counted, but not stored.
+A crash loses the last second. A flood is limited: attempts beyond MAX_WAITING are counted, but not stored.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from schemas.base import Problem, problem_name
 from schemas.reading.documented_paths import documented_path
 
 INTERVAL_S = 1.0
-ROOM = 2_000
+MAX_WAITING = 2_000
 """Attempts that wait for the next write. Of further ones only the number is logged."""
 
 logger = structlog.get_logger()
@@ -50,7 +50,7 @@ class RefusedAttempts:
         number = storable_number(external)
         if not number:
             return
-        if len(self._waiting) >= ROOM:
+        if len(self._waiting) >= MAX_WAITING:
             self._discarded += 1
             return
         self._waiting[uuid4()] = Attempt(
@@ -83,7 +83,7 @@ class RefusedAttempts:
             await in_thread(self._store, waiting)
         except LedgerError as error:
             logger.warning("storing refused attempts later", reason=type(error).__name__)
-            self._waiting = dict(islice((waiting | self._waiting).items(), ROOM))
+            self._waiting = dict(islice((waiting | self._waiting).items(), MAX_WAITING))
         except psycopg.Error as error:
             logger.warning("refused attempts were lost", attempts=len(waiting), reason=type(error).__name__)
 

@@ -274,8 +274,9 @@ def test_a_recipe_leads_to_a_console_behind_tls_and_to_accounts_on_the_platform(
             log = (folder / f"{role}.log").read_text()
             raise AssertionError(f"{error}: {answer(url)}\n{log[-2_000:]}") from None
     for role in ROLES:
-        shown = answer(f"http://127.0.0.1:{running.settings[role]['IMPORTLEDGER_METRICS_PORT']}/metrics")
-        assert (shown[0], "importledger_" in shown[1]) == (200, True)
+        metrics = f"http://127.0.0.1:{running.settings[role]['IMPORTLEDGER_METRICS_PORT']}/metrics"
+        wait_for(lambda url=metrics: answer(url)[0] == 200, f"{role} shows metrics at {metrics}")  # type: ignore[misc]
+        assert "importledger_" in answer(metrics)[1]
     (folder / "proxy").mkdir()
     [words] = re.findall(r"^docker compose exec relay importledger (user create .*\n.*)$", DOCUMENT, re.M)
     with haproxy_before(running.ports["api"], folder / "proxy", running.ports["proxy"]) as proxy:

@@ -57,8 +57,8 @@ class ImportProcessor:
     def process(self, streams: list[str]) -> None:
         """Process these imports to their end, except those that are not due, taken by others, or of paused suppliers.
 
-        Never raises for a bad import. While the database is unavailable it waits; after the last try the imports are
-        left to the sweeper, which sends another message for them.
+        Never raises for a bad import. While the database is unavailable it waits; after the last try the
+        sweeper will retry the imports with another message.
         """
         try:
             known = until_available(lambda: traceparents(self._ledger, streams), len(streams))

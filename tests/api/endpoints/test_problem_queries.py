@@ -12,7 +12,7 @@ import pytest
 
 from api.description.problem_sentences import problem_of
 from api.endpoints.problem_queries import import_problems
-from api.intake.refused_attempts import ROOM, RefusedAttempts, names_of
+from api.intake.refused_attempts import MAX_WAITING, RefusedAttempts, names_of
 from eventstore.aggregates.import_process import DryRunErrored, ImportProcessed, ImportRetried, SubjectErased
 from eventstore.events import Recorded
 from projections.auxiliary.refused_attempts import (
@@ -321,12 +321,12 @@ def test_what_one_process_keeps_of_a_flood_is_bounded(ledger: Any) -> None:
     attempts = RefusedAttempts(ledger)
     deep = Problem(".".join(["metadata", "0", "value"] * 200), "null_characters_not_allowed", "x")
     names = names_of([deep] * 1000)
-    for number in range(ROOM + 10):
+    for number in range(MAX_WAITING + 10):
         attempts.note("create_account", "S", str(number), "c", names)
     asyncio.run(attempts.write())
     with ledger.connection() as connection:
         [row] = connection.execute("SELECT count(*) AS n FROM refused_attempts").fetchall()
-        assert row["n"] == ROOM
+        assert row["n"] == MAX_WAITING
         [attempt] = find_refused_attempts(connection, "7")
         assert len(attempt.problems) == 1
         assert len(attempt.problems[0]) < MAX_PATH + 50
