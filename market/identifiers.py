@@ -38,7 +38,8 @@ def _german_phone_pattern() -> re.Pattern[str]:
 def is_market_location_id(text: str) -> bool:
     """Return True for a MaLo-ID: 11 digits, the first not 0, the last a check digit.
 
-    The check digit completes the sum of the odd places and twice the even ones to the next multiple of ten.
+    The check digit completes the sum of the digits at odd positions, and twice those at even positions, to the next
+    multiple of ten.
     """
     if not _MALO.match(text):
         return False

@@ -202,7 +202,7 @@ _NO_COUNTS = dict.fromkeys(Severity, -MAX_PROBLEMS)
 
 
 def _no_time_limit() -> None:
-    """Do nothing: small values have no time limit."""
+    """Time check that never stops the work: small values have no time limit."""
 
 
 def _always_readable(*path: object) -> bool:

@@ -51,7 +51,7 @@ _OBJECTS = frozenset(_OBJECT_NAMES.split())
 _CLOSED = frozenset({"metadata", "notes", "references"})
 """Documented lists whose values are free text."""
 _VALUES = {"value": ("readings",)}
-"""Fields that are harmless only as direct members of these."""
+"""Names of fields that stay unmasked only as direct members of the objects named here."""
 _MOST_DIGITS = 4
 """Most digits of an index in a path. A name with more digits may be a telephone number."""
 
@@ -113,22 +113,22 @@ _BY_NAME: Mapping[str, Any] = {
 }
 
 
-def masked_tree(value: Any, shown: Collection[str] = (), *, path: tuple[str, ...] = ()) -> Any:
+def masked_tree(value: Any, unmasked: Collection[str] = (), *, path: tuple[str, ...] = ()) -> Any:
     """Return a payload, as dicts, lists and scalars, with every value masked that may describe a person.
 
-    `shown` are dotted paths, with indexes, that stay unmasked with everything inside them. `path` is the path of the
+    `unmasked` are dotted paths, with indexes, that stay unmasked with everything inside them. `path` is the path of the
     value in its payload.
     """
-    if ".".join(path) in shown:
+    if ".".join(path) in unmasked:
         return value
     if isinstance(value, Mapping):
         is_free = not _is_documented(path)  # the number distinguishes members whose names begin alike
         return {
-            f"{mask_text(name)} ({number})" if is_free else name: masked_tree(below, shown, path=(*path, str(name)))
+            f"{mask_text(name)} ({number})" if is_free else name: masked_tree(below, unmasked, path=(*path, str(name)))
             for number, (name, below) in enumerate(value.items(), 1)
         }
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [masked_tree(below, shown, path=(*path, str(index))) for index, below in enumerate(value)]
+        return [masked_tree(below, unmasked, path=(*path, str(index))) for index, below in enumerate(value)]
     if value is None or is_harmless(path) or (isinstance(value, bool) and _is_documented(path[:-1])):
         return value
     return masked_leaf(path, value)

@@ -9,7 +9,7 @@ Steps = Generator[None, None, T]
 
 
 def finish_steps(steps: Steps[T]) -> T:
-    """Run all steps, and return the result."""
+    """Run the generator to its end, and return its result."""
     while True:
         try:
             next(steps)

@@ -47,7 +47,7 @@ class RequestsRefused(Event, frozen=True):
 
 
 class CountRun(Command, frozen=True):
-    """Record these counts."""
+    """Record how many accounts of a run were valid and refused, and their errors and warnings by code@path."""
 
     since: datetime
     mode: Mode
@@ -66,7 +66,7 @@ class ReplayAccounts(Command, frozen=True):
 
 
 class CountRefusals(Command, frozen=True):
-    """Record these counts."""
+    """Record the counts of errors in refused requests, by code@path."""
 
     since: datetime
     counts: dict[str, int]

@@ -254,7 +254,7 @@ class LoopCommitter:
         return future
 
     def _gather(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Hand over when as many appends wait as the last batch had, or after a moment.
+        """Hand the waiting appends over as a batch: when they are as many as in the last batch, or after a short wait.
 
         Clients that were just answered send again soon. Without a wait they would split into two batches that
         alternate: one is written while the other is validated. A single client is never delayed. While CPU is short,

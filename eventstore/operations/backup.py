@@ -120,7 +120,7 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def needs_keys(self) -> bool:
-        """True if payloads are encrypted with keys that are stored elsewhere."""
+        """True if payloads are encrypted with keys that the backup does not contain."""
         return KEYS not in self.parts
 
 

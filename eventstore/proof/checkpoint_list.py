@@ -129,7 +129,7 @@ def _verifier_key(connection: Connection[Any], origin: str) -> str:
 
 
 def compare_with_log(connection: Connection[Any], note: str) -> Comparison:
-    """Compare a checkpoint from elsewhere with the stored tree."""
+    """Compare a checkpoint that was not read from the database with the stored tree."""
     text, separator, signatures = note.strip().partition("\n\n")
     lines = text.split("\n")
     if not separator or len(lines) < 3 or not re.fullmatch("[0-9]{1,18}", lines[1]):

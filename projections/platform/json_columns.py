@@ -71,7 +71,7 @@ encode_json = msgspec.json.Encoder(decimal_format="number").encode
 
 
 def list_encoding(node: inspect.StructType) -> Callable[[Any], bytes]:
-    """Return the encoder of a list of such objects."""
+    """Return the encoder of a list of objects of this type as JSON."""
     encode = encode_json if any(map(is_free, kinds_of(node))) else msgspec.json.encode
     return _compiled("v", "encode([{} for w in v])", node.fields, encode)
 

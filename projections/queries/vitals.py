@@ -200,7 +200,7 @@ def read_vitals(
 
 
 def read_part(connection: Connection[Any], projections: tuple[str, ...], name: str) -> Vitals:
-    """Read one of `PARTS`; all other numbers are missing. Raises psycopg.Error if it cannot be read."""
+    """Read one of `PARTS`; the fields of all others have their defaults. Raises psycopg.Error if it cannot be read."""
     overview = Vitals()
     PARTS[name](_Reader(connection, projections), overview)
     return overview
@@ -239,9 +239,9 @@ def _imports(reader: _Reader, overview: Vitals) -> None:
 
 
 def _locks(reader: _Reader, overview: Vitals) -> None:
-    held = set(reader.rows(_HOLDERS, workers=locks.WORKERS))
-    overview.workers = sorted(number for is_worker, number in held if is_worker)
-    leaders = {name: int((False, number) in held) for number, name in _LEADERS.items()}
+    held_locks = set(reader.rows(_HOLDERS, workers=locks.WORKERS))
+    overview.workers = sorted(number for is_worker, number in held_locks if is_worker)
+    leaders = {name: int((False, number) in held_locks) for number, name in _LEADERS.items()}
     overview.holders = leaders | {"worker": len(overview.workers)}
     [(waiters, wait_s)] = reader.rows(_LOCKS, log=locks.LOG)
     overview.troubles = dict(Counter(trouble.name for trouble in reported_troubles(reader.connection)))

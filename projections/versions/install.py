@@ -117,7 +117,7 @@ def is_whole(connection: Connection[Any], projection: Projection) -> bool:
 
 
 def fits(connection: Connection[Any], projection: Projection) -> bool:
-    """Return whether the existing live tables can hold the rows as declared now."""
+    """Return whether the live tables that exist can hold the rows of the projection as it is declared now."""
     present = {table: _columns(connection, projection.home, table) for table in projection.tables}
     return all(not columns or projection.fits(table, columns) for table, columns in present.items())
 

@@ -175,7 +175,7 @@ class _SearchIndex(Index):
         return ("names", "terms")
 
     def unwritten(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> Sequence[Seen]:
-        """Return the events without first events of streams that have a row already."""
+        """Return the events, without the first event of each stream that has a row already."""
         firsts = [seen.stream for seen in batch if seen.recorded.version == 1]
         if not firsts:
             return batch
