@@ -1,4 +1,4 @@
-"""Progress of a background job, over HTTP and in programs."""
+"""Progress of the job that computes a run's totals, as the API answers it."""
 
 from schemas.base import Wire
 

@@ -45,7 +45,7 @@ _TYPES = frozenset(
 
 
 def _records(kind: Kind) -> dict[str, Any]:
-    """Return the fields that the operations of all kinds of records share."""
+    """Return the arguments of `operation` for the bulk endpoint of this kind of records."""
     return _LINES | {"body": kind.envelope, "example": example_of(kind.field), "query": (RUN,)}
 
 

@@ -3,7 +3,7 @@
 `GroupCommitter` is a thread of each process. It writes all queued appends, bounded by count and bytes, and never sleeps
 to collect more. `LoopCommitter` connects it with an event loop: it hands over what the loop has collected since the
 last batch, so that thread and loop do not wake each other for every append. If several clients send at the same
-time, it waits a moment for them, since each transaction has a fixed cost.
+time, `LoopCommitter` waits a moment for them, since each transaction has a fixed cost.
 """
 
 import asyncio

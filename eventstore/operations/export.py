@@ -73,7 +73,7 @@ class PayloadLine(msgspec.Struct, frozen=True, kw_only=True, tag="payload", tag_
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field="kind"):
-    """Last line: numbers of events and payloads in the file, and of payloads that are missing: only in an archive."""
+    """Last line: numbers of events and payloads in the file. `detached` counts payloads that only an archive has."""
 
     events: int
     payloads: int

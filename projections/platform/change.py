@@ -121,7 +121,7 @@ def price_sheet_change(sheet: PriceSheet, recorded: Recorded) -> PlatformChange:
 
 
 def _erasure(stream: str, account_number: str, at: datetime) -> PlatformChange:
-    """Return the change that deletes all rows of the account, and keeps its number and keys."""
+    """Return the change that deletes all rows of the account, and keeps its numbers and its supplier."""
     row = erased_row(account_number, *import_identity(stream), at)
     return PlatformChange(
         deleted=[(table.name, {"account_number": account_number}) for table in TABLES],

@@ -73,7 +73,7 @@ def rows_under(root: Table, value: Wire, key: Sequence[bytes], at: datetime) -> 
 
 
 def erased_row(account_number: str, supplier: str, external: str, erased_at: datetime) -> bytes:
-    """Return the row of an erased account: its number, its keys and the time of erasure."""
+    """Return the row of an erased account: its numbers, its supplier and the time of erasure."""
     values = {
         "account_number": text(account_number),
         "import_supplier": text(supplier),

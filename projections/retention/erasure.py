@@ -1,8 +1,8 @@
-"""Erasure of persons: deletes their key, payloads, remembered answers and records of the platform.
+"""Erasure of persons: deletes their encryption key, payloads, remembered answers and records of the platform.
 
-The history stays without content. The platform keeps the account's number, its keys and the time of erasure. A market
-participant's contacts are erased in the same way; the rest of its record stays. One transaction erases from all
-versions of all projections, including retired, ready and unfinished ones.
+The history stays without content. The platform keeps the account's number, its supplier and external number, and the
+time of erasure. A market participant's contacts are erased in the same way; the rest of its record stays. One
+transaction erases from all versions of all projections, including retired, ready and unfinished ones.
 """
 
 from collections.abc import Iterator, Sequence

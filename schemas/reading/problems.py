@@ -60,7 +60,7 @@ class ProblemList:
             self._listed.append(problem)
 
     def problems(self) -> list[Problem]:
-        """Return the listed problems, with a `LeftOut` at the end if some are not listed."""
+        """Return the listed problems, with a `LeftOut` at the end for each limit that was exceeded. Call it once."""
         if number := self._field_capacity.left_out:
             self._listed.append(UnknownLeftOut("non_field_errors", ERRORS_TRUNCATED, _omitted_sentence(number), number))
         if number := self._other_capacity.left_out:

@@ -61,9 +61,9 @@ class EndedLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndedImports(Follower):
-    """Follower that runs until `stop` is set, and survives the loss of Postgres. One is active, by an advisory lock.
+    """Follower that logs a line for each import that ends, until `stop` is set. It survives the loss of Postgres.
 
-    Lines of many imports are written in one call.
+    One is active, by an advisory lock. Lines of many imports are written in one call.
     """
 
     name = FOLLOWER

@@ -1,7 +1,7 @@
 """The sealer: at an interval, seal the new events and copy the checkpoint to a place outside of the database.
 
 One sealer is active, by an advisory lock. Writers never wait for it. It also signs the statements that other processes
-request (`eventstore.proof.statement`): it is the only process that holds the key.
+request (`eventstore.proof.statement`): of these processes, only the sealer's has the key.
 """
 
 import threading
