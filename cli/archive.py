@@ -73,7 +73,7 @@ def _archive_url(context: click.Context, parameter: click.Parameter, value: str)
 )
 @json_option
 def archive_one(code: str, url: str, as_json: bool) -> None:
-    """Archive a supplier, and take its payloads off the database.
+    """Archive a supplier, and move its payloads to that place.
 
     The status of SUPPLIER must be complete, without pending imports. If the verb is killed, run it again.
     Its payloads are deleted from the database; `archive attach` brings them back.

@@ -5,7 +5,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
+import structlog
+
 from eventstore.clock import now
+
+logger = structlog.get_logger()
 
 CHECKED_EVERY_S = 10.0
 """Age of findings from which the next visit starts the checks again."""
@@ -29,5 +33,10 @@ class Checkup:
             await asyncio.shield(self._running)
 
     async def _run(self) -> None:
-        self.findings = [*reversed(await asyncio.to_thread(self._examine))]
-        self.at = now()
+        try:
+            self.findings = [*reversed(await asyncio.to_thread(self._examine))]
+            self.at = now()
+        except Exception:
+            if self.at is None:
+                raise
+            logger.exception("checks of the system page failed")  # it shows the last findings with their time
