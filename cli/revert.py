@@ -47,9 +47,9 @@ def revert_accounts(
 ) -> None:
     """Revert accounts that were not released.
 
-    Without --yes, shows how many accounts of SUPPLIER can be reverted, how many are kept because something has followed
-    them, and how many failed, which means that they have no account. EXTERNAL is an external account number; instead of
-    it, choose accounts with --run or --file.
+    Without --yes, shows three numbers of SUPPLIER: accounts that can be reverted, accounts that are kept because
+    something has followed them, and failed imports. EXTERNAL is an external account number; instead of it, choose
+    accounts with --run or --file.
 
     The account and its number are gone, and e-mails that were not sent are cancelled. Payload, history and proofs stay.
     The importer can send the account again. If the verb is killed, run the same again.

@@ -16,7 +16,7 @@ PACKAGES = ("api", "workers", "cli", "projections", "eventstore", "embedded", "m
 
 @pytest.mark.promise("one-judge-api-worker")
 def test_whoever_judges_an_account_calls_the_same_function() -> None:
-    """The rules of the market are asked in one place, and nobody has a `check_submission` of their own."""
+    """The rules of the market are called in one file, and only one has a `check_submission`."""
     asking, judging = set(), set()
     for package in PACKAGES:
         for file in (ROOT / package).rglob("*.py"):

@@ -236,22 +236,26 @@ class Visit:
         return secret
 
     def keep_typed(self) -> str:
-        """Keep the fields of the form for the page after the sign-in, if they fit. Return the address of that page."""
-        here = self.form.secret("here")
+        """Keep the form for the page after its author's sign-in, if it fits. Return the address of that page."""
+        here, author = self.form.secret("here"), revealed(self.form.secret("author"), self._typed_key)
         fields = {name: values for name, values in self.form.fields.items() if name not in UNKEPT}
-        typed = hidden(msgspec.json.encode((here, self.request.url.path, fields)).decode(), self._typed_key)
-        if not is_local(here) or len(typed) > MAX_COOKIE:
+        typed = hidden(msgspec.json.encode((author, here, self.request.url.path, fields)).decode(), self._typed_key)
+        if not author or not is_local(here) or len(typed) > MAX_COOKIE:
             return f"{ROOT}/"
         self.set_cookie(cookies.TYPED, typed, cookies.ATTEMPT)
         return here
 
     def typed(self) -> tuple[str, Fields] | None:
-        """Return address and fields of the form on this page whose session ended; None if there is none. Only once."""
+        """Return address and fields of this user's form on this page whose session ended, once; None without one.
+
+        Another user of the same browser does not get it.
+        """
         text = revealed(self.cookie(cookies.TYPED), self._typed_key)
         if not text or self.is_partial:
             return None
-        here, action, fields = msgspec.json.decode(text, type=tuple[str, str, dict[str, list[str]]])
-        if here.partition("?")[0] != self.request.url.path:
+        author, here, action, fields = msgspec.json.decode(text, type=tuple[str, str, str, dict[str, list[str]]])
+        is_author = self.opened is not None and self.opened.user_id == author
+        if not is_author or here.partition("?")[0] != self.request.url.path:
             return None
         self.set_cookie(cookies.TYPED, "")
         return action, fields
@@ -272,6 +276,7 @@ class Visit:
         notice = "" if self.is_partial else unquote(self.cookie(cookies.NOTICE))
         if notice:
             self.set_cookie(cookies.NOTICE, "")
+        author = hidden(self.opened.user_id, self._typed_key) if self.opened else ""
         here = self.request.url.path
         address = here + (f"?{self.request.url.query}" if self.request.url.query else "")
         active_path = next((home for part, home in _HOMES.items() if here.startswith(ROOT + part)), here)
@@ -292,7 +297,10 @@ class Visit:
             "notice": notice,
             "csrf": Markup("").join(
                 Markup('<input type="hidden" name="{}" value="{}">').format(name, value)
-                for name, value in (("csrf", self.csrf_token), ("form", secrets.token_hex(16)), ("here", address))
+                for name, value in (
+                    *(("csrf", self.csrf_token), ("form", secrets.token_hex(16))),
+                    *(("here", address), ("author", author)),
+                )
             ),
         }
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 Fields = Mapping[str, Sequence[str]]
-UNKEPT = frozenset({"csrf", "form", "here", "password", "again", "former", "file"})
+UNKEPT = frozenset({"author", "csrf", "form", "here", "password", "again", "former", "file"})
 """Fields that are not filled in again: tokens, passwords and files."""
 _FIELD = re.compile(r"<input\b[^>]*>|<textarea\b[^>]*>.*?</textarea>|<select\b[^>]*>.*?</select>", re.DOTALL)
 _NAME = re.compile(r'\bname="([^"]*)"')

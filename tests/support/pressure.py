@@ -3,12 +3,12 @@
 from system.processors import ProcessorPressure
 
 
-class Said(ProcessorPressure):
-    """Says what it is told to say, whatever else this machine does."""
+class FixedPressure(ProcessorPressure):
+    """Pressure of the given height, whatever else runs on this machine."""
 
     def __init__(self, *, is_high: bool) -> None:
         super().__init__()
-        self._said = is_high
+        self._is_high = is_high
 
     def is_high(self) -> bool:
-        return self._said
+        return self._is_high

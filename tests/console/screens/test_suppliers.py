@@ -221,6 +221,7 @@ def test_a_form_whose_session_has_ended_is_filled_in_again_after_signing_in(
     with console_app(database) as app, visitor(app, {COOKIE: new_session(nordwind, user)}) as browser:
         page = browser.get(home).text
         fields = {"csrf": csrf_in(page), "here": home, "status": "paused", "reason": f"a long reason {CANARY}"}
+        fields["author"] = page.partition('name="author" value="')[2].partition('"')[0]
         browser.cookies.delete(COOKIE)
         answer = browser.post(at, data=fields)
         assert (answer.status_code, answer.headers["location"]) == (
@@ -228,6 +229,9 @@ def test_a_form_whose_session_has_ended_is_filled_in_again_after_signing_in(
             f"/console/sign-in/?next={quote(home, safe='')}",
         )
         assert "a long reason" not in str(dict(browser.cookies))
+        other = new_user(nordwind, role="operator")
+        browser.cookies.set(COOKIE, new_session(nordwind, other), domain="127.0.0.1")
+        assert "a long reason" not in browser.get(home).text, "another user of the same browser"
         browser.cookies.set(COOKIE, new_session(nordwind, user), domain="127.0.0.1")
         page = browser.get(home).text
         assert typed_in(page.partition("/status/")[2], "reason") == fields["reason"]

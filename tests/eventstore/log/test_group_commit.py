@@ -17,7 +17,7 @@ from eventstore.events import Recorded
 from eventstore.log.group_commit import ANSWER_TIMEOUT_S, AppendResult, GroupCommitter, LoopCommitter
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
 from tests.support.make import NOON
-from tests.support.pressure import Said
+from tests.support.pressure import FixedPressure
 from tests.support.virtual_time import in_virtual_time
 
 
@@ -112,7 +112,7 @@ def among_clients(scene: Callable[[Writer, Submit], Awaitable[Any]], *, is_short
 
     async def played() -> Any:
         writer = Writer()
-        committer = LoopCommitter(writer, Said(is_high=is_short))  # type: ignore[arg-type]
+        committer = LoopCommitter(writer, FixedPressure(is_high=is_short))  # type: ignore[arg-type]
         return await scene(writer, lambda count: [committer.submit(Append([])) for _ in range(count)])
 
     return asyncio.run(played())
@@ -182,7 +182,7 @@ def test_no_append_waits_longer_than_its_time_however_long_batches_take(steps: l
 
     async def scene() -> None:
         writer = Writer()
-        committer = LoopCommitter(writer, Said(is_high=False))  # type: ignore[arg-type]
+        committer = LoopCommitter(writer, FixedPressure(is_high=False))  # type: ignore[arg-type]
         loop, waited = asyncio.get_running_loop(), list[float]()
 
         async def append() -> None:
