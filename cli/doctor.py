@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
-import msgspec
 import psycopg
 from psycopg.rows import dict_row
 
+from api.http.languages import JSON
 from cli.addresses import database_url
 from cli.checkup import database, service
 from cli.checkup.finding import CheckInput, DatabaseCheckInput, Finding, Grade, good, wrong
@@ -18,6 +18,7 @@ from cli.service.settings import SettingError, Settings
 from eventstore.errors import reason_of
 from eventstore.log.recorder import CODE_VERSION
 from redaction.text import escaped
+from schemas.sentence import Sentence
 
 _COLOURS: dict[Grade, str] = {"good": "green", "warned": "yellow", "wrong": "bold red"}
 _ORDER = tuple(_COLOURS)
@@ -48,7 +49,7 @@ def doctor(backups: Path | None, *, as_json: bool) -> int:
     findings = graded(backups)
     for finding in findings:
         if as_json:
-            print_line(msgspec.json.encode(finding))
+            print_line(JSON["en"].encode(finding))
         elif sys.stdout.isatty():
             _show(finding)
         else:
@@ -72,26 +73,40 @@ def examine(backups: Path | None = None) -> Iterator[Finding]:
         settings = Settings.from_environment()
         settings.refuse_incomplete()
     except SettingError as error:
-        yield wrong("settings", str(error), "correct the variable")
+        sentence = Sentence("{error}", "Eine Einstellung ist falsch: {error}", error=error)
+        yield wrong("settings", sentence, Sentence("correct the variable", "Variable korrigieren"))
         return
-    yield good("settings", "Every setting can be used.")
+    yield good("settings", Sentence("Every setting can be used.", "Alle Einstellungen sind gültig."))
     try:
         url = database_url()
         connection = psycopg.connect(url, autocommit=True, row_factory=dict_row)
     except (SettingError, Unreachable, psycopg.OperationalError) as error:
-        yield wrong("database", str(error).splitlines()[0], "start it, or correct DATABASE_URL")
+        sentence = Sentence("{error}", "Die Datenbank ist nicht erreichbar: {error}", error=str(error).splitlines()[0])
+        todo = Sentence("start it, or correct DATABASE_URL", "starten oder DATABASE_URL korrigieren")
+        yield wrong("database", sentence, todo)
         for check_around in _WITHOUT_DATABASE:
             yield from check_around(CheckInput(settings=settings, backups=backups))
         return
     with connection:
         version = connection.info.server_version
-        yield good("database", f"Postgres {version // 10_000}.{version % 10_000} answers.")
+        sentence = Sentence(
+            "Postgres {major}.{minor} answers.",
+            "Postgres {major}.{minor} antwortet.",
+            major=version // 10_000,
+            minor=version % 10_000,
+        )
+        yield good("database", sentence)
         context = DatabaseCheckInput(settings=settings, backups=backups, database_url=url, connection=connection)
         for check in _CHECKS:
             try:
                 yield from check(context)
             except psycopg.Error as error:
-                yield wrong(check.__name__, f"This cannot be checked: {reason_of(error)}.")
+                sentence = Sentence(
+                    "This cannot be checked: {reason}.",
+                    "Das lässt sich nicht prüfen: {reason}.",
+                    reason=reason_of(error),
+                )
+                yield wrong(check.__name__, sentence)
 
 
 def _show(finding: Finding) -> None:

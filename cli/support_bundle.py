@@ -85,7 +85,7 @@ def contents(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator
     yield "versions.json", _json(versions())
     yield "settings.json", _json(shown_settings(environment))
     findings = [finding_for_support(finding) for finding in examine()]
-    yield "doctor.json", _json(msgspec.to_builtins(findings))
+    yield "doctor.json", _json(findings)
     yield from _of_database()
     yield from _of_logs(environment, logs)
 
@@ -163,10 +163,11 @@ def _of_logs(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator
         yield f"logs/{number}-{file.name}", text
 
 
-def finding_for_support(finding: Finding) -> Finding:
-    """Return a finding of doctor without account numbers."""
+def finding_for_support(finding: Finding) -> dict[str, str | None]:
+    """Return a finding of doctor in English, without account numbers."""
     todo = _HEALED.sub(r"\1 …", finding.todo) if finding.todo else None
-    return msgspec.structs.replace(finding, says=_STREAM.sub(r"\1/…", cleaned(finding.says)), todo=todo)
+    says = _STREAM.sub(r"\1/…", cleaned(finding.says))
+    return {"check": finding.check, "state": finding.state, "says": says, "todo": todo}
 
 
 def _without_names(text: str) -> str:

@@ -4,12 +4,24 @@ import platform
 import shutil
 from collections.abc import Iterator
 
-from cli.checkup.finding import CheckInput, DatabaseCheckInput, Finding, Grade, good, warned, wrong
+from cli.checkup.finding import (
+    CheckInput,
+    DatabaseCheckInput,
+    Finding,
+    Grade,
+    command,
+    counted,
+    decimal,
+    good,
+    grouped,
+    warned,
+    wrong,
+)
 from eventstore.clock import now
 from eventstore.log.recorder import CODE_VERSION
 from eventstore.operations.fitness import NotChecked, UnsafeStore, refuse_unsafe
 from eventstore.operations.migrate import MIGRATIONS
-from redaction.text import counted
+from schemas.sentence import Sentence
 
 GIGABYTE = 2**30
 MAX_CLOCK_DIFFERENCE_S = 2.0
@@ -35,9 +47,14 @@ def server_version(context: DatabaseCheckInput) -> Iterator[Finding]:
     server = context.connection.info.server_version
     versions = f"importledger {CODE_VERSION}, Python {platform.python_version()}, Postgres {server // 10_000}."
     if server < OLDEST_POSTGRES:
-        yield warned("versions", f"{versions} Postgres below 15 is not tested.", "upgrade Postgres")
+        sentence = Sentence(
+            "{versions} Postgres below 15 is not tested.",
+            "{versions} Postgres vor Version 15 ist nicht getestet.",
+            versions=versions,
+        )
+        yield warned("versions", sentence, Sentence("upgrade Postgres", "Postgres aktualisieren"))
     else:
-        yield good("versions", versions)
+        yield good("versions", Sentence(versions, versions))
 
 
 def schema(context: DatabaseCheckInput) -> Iterator[Finding]:
@@ -45,13 +62,22 @@ def schema(context: DatabaseCheckInput) -> Iterator[Finding]:
     applied = {name for (name,) in context.rows("SELECT name FROM schema_migrations")}
     known = {file.name for file in MIGRATIONS.glob("*.sql")}
     if missing := sorted(known - applied):
+        number = counted(len(missing), ("migration is", "migrations are"), ("Migration fehlt", "Migrationen fehlen"))
         yield wrong(
-            "schema", f"{counted(len(missing), 'migration is', 'migrations are')} not applied.", "importledger migrate"
+            "schema", Sentence("{number} not applied.", "{number}.", number=number), command("importledger migrate")
         )
     elif newer := sorted(applied - known):
-        yield wrong("schema", f"The schema is newer than this version ({newer[-1]}).", "upgrade importledger")
+        sentence = Sentence(
+            "The schema is newer than this version ({name}).",
+            "Das Schema ist neuer als diese Version ({name}).",
+            name=newer[-1],
+        )
+        yield wrong("schema", sentence, Sentence("upgrade importledger", "importledger aktualisieren"))
     else:
-        yield good("schema", f"Migrations: all {len(known)} are applied.")
+        sentence = Sentence(
+            "Migrations: all {number} are applied.", "Migrationen: Alle {number} sind angewendet.", number=len(known)
+        )
+        yield good("schema", sentence)
 
 
 def durability(context: DatabaseCheckInput) -> Iterator[Finding]:
@@ -59,39 +85,77 @@ def durability(context: DatabaseCheckInput) -> Iterator[Finding]:
     try:
         refuse_unsafe(context.database_url, context.settings.durability)
     except UnsafeStore as error:
-        yield wrong("durability", str(error))
+        yield wrong("durability", Sentence("{error}", "Die Datenbank ist ungeeignet: {error}", error=error))
     except NotChecked as error:
         if context.value("SHOW transaction_read_only") == "on":
-            yield wrong("durability", "The database takes no writes.", "point DATABASE_URL at the primary")
+            yield wrong(
+                "durability",
+                Sentence("The database takes no writes.", "Die Datenbank nimmt keine Änderungen an."),
+                Sentence("point DATABASE_URL at the primary", "DATABASE_URL auf den Primärserver setzen"),
+            )
             return
-        sentence = f"The database did not answer, so it could not be tested: {error}."
-        yield wrong("durability", sentence, "importledger doctor, again")
-    else:
-        yield good(
-            "durability",
-            "Acknowledged events are on disk, and no pooler interferes with locks, notifications or sessions.",
+        sentence = Sentence(
+            "The database did not answer, so it could not be tested: {error}.",
+            "Die Datenbank hat nicht geantwortet und konnte nicht geprüft werden: {error}.",
+            error=error,
         )
+        yield wrong(
+            "durability", sentence, Sentence("importledger doctor, again", "importledger doctor erneut ausführen")
+        )
+    else:
+        sentence = Sentence(
+            "Acknowledged events are on disk, and no pooler interferes with locks, notifications or sessions.",
+            "Bestätigte Ereignisse liegen auf der Festplatte, und kein Pooler stört Sperren, Benachrichtigungen oder "
+            "Verbindungen.",
+        )
+        yield good("durability", sentence)
 
 
 def rights(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check that the role of the service cannot alter the log."""
     if context.value("SELECT has_table_privilege('events', 'UPDATE') OR has_table_privilege('events', 'DELETE')"):
-        todo = "give DATABASE_URL a role of its own, DATABASE_ADMIN_URL the owner, and run importledger migrate"
-        yield warned("rights", "The service's role may alter the log.", todo)
+        todo = Sentence(
+            "give DATABASE_URL a role of its own, DATABASE_ADMIN_URL the owner, and run importledger migrate",
+            "DATABASE_URL eine eigene Rolle geben, DATABASE_ADMIN_URL den Eigentümer, dann importledger migrate",
+        )
+        sentence = Sentence(
+            "The service's role may alter the log.", "Die Datenbankrolle des Dienstes darf das Protokoll verändern."
+        )
+        yield warned("rights", sentence, todo)
     else:
-        yield good("rights", "The service's role may add to the log and not alter it.")
+        sentence = Sentence(
+            "The service's role may add to the log and not alter it.",
+            "Die Datenbankrolle des Dienstes darf das Protokoll ergänzen, aber nicht verändern.",
+        )
+        yield good("rights", sentence)
 
 
 def replication(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Report the standbys, and warn of much write-ahead log that is kept for replication slots."""
     server = context.vitals("server")
     count = server.synchronous_standbys
-    standbys = "Standbys cannot be seen by the schema's owner" if count is None else f"{count} synchronous standbys"
-    yield good("replication", f"{standbys}; required: {context.settings.durability}.")
+    standbys = Sentence("{number} synchronous standbys", "Synchrone Standby-Server: {number}", number=count)
+    if count is None:
+        standbys = Sentence(
+            "Standbys cannot be seen by the schema's owner", "Der Eigentümer des Schemas sieht keine Standby-Server"
+        )
+    required = context.settings.durability
+    yield good(
+        "replication",
+        Sentence("{standbys}; required: {level}.", "{standbys}; verlangt: {level}.", standbys=standbys, level=required),
+    )
     kept_gb = (server.kept_wal_bytes or 0) / GIGABYTE
     if kept_gb > MAX_KEPT_WAL_GB:
-        sentence = f"{kept_gb:.0f} GB of write-ahead log are kept for the slowest replication slot."
-        yield warned("replication", sentence, "bring its standby back, or drop the slot (pg_replication_slots)")
+        sentence = Sentence(
+            "{size} GB of write-ahead log are kept for the slowest replication slot.",
+            "Für den langsamsten Replication Slot werden {size} GB Write-Ahead-Log aufbewahrt.",
+            size=f"{kept_gb:.0f}",
+        )
+        todo = Sentence(
+            "bring its standby back, or drop the slot (pg_replication_slots)",
+            "dessen Standby-Server wieder starten oder den Slot entfernen (pg_replication_slots)",
+        )
+        yield warned("replication", sentence, todo)
 
 
 def wal(context: DatabaseCheckInput) -> Iterator[Finding]:
@@ -100,34 +164,65 @@ def wal(context: DatabaseCheckInput) -> Iterator[Finding]:
     slots = context.value("SELECT count(*) FROM pg_replication_slots")
     if slots and context.value("SHOW max_slot_wal_keep_size") == "-1":
         bad = True
-        sentence = "A replication slot without a reader keeps write-ahead log until the disk is full."
-        yield warned("wal", sentence, "set max_slot_wal_keep_size in the database")
+        sentence = Sentence(
+            "A replication slot without a reader keeps write-ahead log until the disk is full.",
+            "Ein Replication Slot ohne Leser sammelt Write-Ahead-Log, bis die Festplatte voll ist.",
+        )
+        todo = Sentence("set max_slot_wal_keep_size in the database", "max_slot_wal_keep_size in der Datenbank setzen")
+        yield warned("wal", sentence, todo)
     if context.value("SHOW archive_mode") != "off":
         failed, since = context.rows(_ARCHIVER)[0]
         if failed:
             bad = True
-            sentence = f"Archiving has failed since {since:%Y-%m-%dT%H:%M:%SZ}."
-            yield warned("wal", sentence, "correct archive_command, or the place it writes to")
+            sentence = Sentence(
+                "Archiving has failed since {since:%Y-%m-%dT%H:%M:%SZ}.",
+                "Die Archivierung schlägt seit {since:%Y-%m-%dT%H:%M:%SZ} fehl.",
+                since=since,
+            )
+            todo = Sentence(
+                "correct archive_command, or the place it writes to", "archive_command oder dessen Ziel korrigieren"
+            )
+            yield warned("wal", sentence, todo)
     if not bad:
-        written = (context.vitals("server").wal_bytes or 0) / GIGABYTE
-        yield good("wal", f"{written:.1f} GB of write-ahead log were written so far; none accumulates.")
+        sentence = Sentence(
+            "{size} GB of write-ahead log were written so far; none accumulates.",
+            "Bisher wurden {size} GB Write-Ahead-Log geschrieben; nichts staut sich.",
+            size=decimal((context.vitals("server").wal_bytes or 0) / GIGABYTE),
+        )
+        yield good("wal", sentence)
 
 
 def clock(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Compare the clocks of this machine and the database."""
     seconds = (context.value("SELECT clock_timestamp()") - now()).total_seconds()
     if abs(seconds) > MAX_CLOCK_DIFFERENCE_S:
-        yield warned("clock", f"The database's clock differs by {seconds:.1f} s.", "synchronise the clocks")
+        sentence = Sentence(
+            "The database's clock differs by {seconds} s.",
+            "Die Uhr der Datenbank weicht um {seconds} s ab.",
+            seconds=decimal(seconds),
+        )
+        yield warned("clock", sentence, Sentence("synchronise the clocks", "Uhren synchronisieren"))
     else:
-        yield good("clock", "The clocks of this machine and the database agree.")
+        sentence = Sentence(
+            "The clocks of this machine and the database agree.",
+            "Die Uhren dieses Servers und der Datenbank stimmen überein.",
+        )
+        yield good("clock", sentence)
 
 
 def disk(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check the free space in the data folder, and report the size of the database."""
     findings = list(free_space(context, context.vitals("growth").day_bytes))
     yield from findings
-    remote = "" if findings else "; its disk is not of this machine"
-    yield good("disk", f"The database has {(context.vitals('sizes').database_bytes or 0) / GIGABYTE:.1f} GB{remote}.")
+    size = decimal((context.vitals("sizes").database_bytes or 0) / GIGABYTE)
+    sentence = Sentence("The database has {size} GB", "Die Datenbank hat {size} GB", size=size)
+    if not findings:
+        sentence = Sentence(
+            "{size}; its disk is not of this machine",
+            "{size}; ihre Festplatte gehört nicht zu diesem Server",
+            size=sentence,
+        )
+    yield good("disk", Sentence("{size}.", "{size}.", size=sentence))
 
 
 def free_space(context: CheckInput, day_bytes: int = 0) -> Iterator[Finding]:
@@ -141,18 +236,37 @@ def free_space(context: CheckInput, day_bytes: int = 0) -> Iterator[Finding]:
     days = used.free // day_bytes if day_bytes else WARNED_DAYS
     is_little = free < WARNED_FREE or days < WARNED_DAYS
     state: Grade = "wrong" if free < MIN_FREE else "warned" if is_little else "good"
-    growth = f", enough for {days:,} days of the last day's growth" if day_bytes else ""
-    sentence = f"{used.free / GIGABYTE:.0f} GB ({free:.0%}) are free below {folder}{growth}."
-    yield Finding("disk", state, sentence, None if state == "good" else "free disk space")
+    growth = Sentence(
+        ", enough for {days} days of the last day's growth",
+        ", genug für {days} Tage beim Zuwachs des letzten Tages",
+        days=grouped(days),
+    )
+    sentence = Sentence(
+        "{size} GB ({share}) are free below {folder}{growth}.",
+        "{size} GB ({share}) sind unter {folder} frei{growth}.",
+        size=grouped(used.free / GIGABYTE),
+        share=f"{free:.0%}",
+        folder=folder,
+        growth=growth if day_bytes else "",
+    )
+    todo = Sentence("free disk space", "Platz auf der Festplatte schaffen")
+    yield Finding("disk", state, sentence, None if state == "good" else todo)
 
 
 def vacuum(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check the age of the oldest transaction, and the number of dead rows of each table."""
     age = context.vitals("server").transaction_age or 0
     state: Grade = "wrong" if age > MAX_AGE else "warned" if age > WARNED_AGE else "good"
-    sentence = f"The oldest transaction that is not frozen is {age:,} transactions old."
-    yield Finding(
-        "vacuum", state, sentence, None if state == "good" else "VACUUM (FREEZE) in the database, as its owner"
+    sentence = Sentence(
+        "The oldest transaction that is not frozen is {age} transactions old.",
+        "Die älteste nicht eingefrorene Transaktion ist {age} Transaktionen alt.",
+        age=grouped(age),
     )
+    todo = Sentence(
+        "VACUUM (FREEZE) in the database, as its owner", "VACUUM (FREEZE) in der Datenbank, als ihr Eigentümer"
+    )
+    yield Finding("vacuum", state, sentence, None if state == "good" else todo)
     for table, dead in context.rows(_DEAD, WARNED_DEAD_ROWS):
-        yield warned("vacuum", f"{table} has {counted(dead, 'dead row')}.", f"VACUUM {table}")
+        number = counted(dead, ("dead row", "dead rows"), ("tote Zeile", "tote Zeilen"))
+        sentence = Sentence("{table} has {number}.", "{table} hat {number}.", table=table, number=number)
+        yield warned("vacuum", sentence, command(f"VACUUM {table}"))

@@ -10,6 +10,8 @@ from cli.service.settings import Settings
 from eventstore.log.rows import rows_of
 from projections import FOLLOWING
 from projections.queries.vitals import Vitals, read_part
+from redaction import text
+from schemas.sentence import Sentence
 
 Grade = Literal["good", "warned", "wrong"]
 
@@ -19,20 +21,44 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=False):
 
     check: str
     state: Grade
-    says: str
-    todo: str | None = None
+    says: Sentence
+    todo: Sentence | None = None
 
 
-def good(check: str, sentence: str) -> Finding:
+def good(check: str, sentence: Sentence) -> Finding:
     return Finding(check, "good", sentence)
 
 
-def warned(check: str, sentence: str, todo: str) -> Finding:
+def warned(check: str, sentence: Sentence, todo: Sentence) -> Finding:
     return Finding(check, "warned", sentence, todo)
 
 
-def wrong(check: str, sentence: str, todo: str | None = None) -> Finding:
+def wrong(check: str, sentence: Sentence, todo: Sentence | None = None) -> Finding:
     return Finding(check, "wrong", sentence, todo)
+
+
+def command(line: str) -> Sentence:
+    """Return a command, which is the same in both languages."""
+    return Sentence(line, line)
+
+
+def counted(number: int, english: tuple[str, str], german: tuple[str, str]) -> Sentence:
+    """Return a number with its noun. The nouns are given as (singular, plural)."""
+    return Sentence(text.counted(number, *english), _german(text.counted(number, *german)))
+
+
+def grouped(number: float) -> Sentence:
+    """Return a number without decimals, with a separator between thousands."""
+    return Sentence(f"{number:,.0f}", _german(f"{number:,.0f}"))
+
+
+def decimal(number: float) -> Sentence:
+    """Return a number with one decimal."""
+    return Sentence(f"{number:.1f}", _german(f"{number:.1f}"))
+
+
+def _german(number: str) -> str:
+    return number.translate({ord(","): ".", ord("."): ","})
 
 
 class CheckInput(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,14 +3,14 @@
 import shlex
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from smtplib import SMTPException
 from urllib.parse import urlsplit
 
 import msgspec
 
-from cli.checkup.finding import CheckInput, DatabaseCheckInput, Finding, good, warned, wrong
+from cli.checkup.finding import CheckInput, DatabaseCheckInput, Finding, command, counted, good, grouped, warned, wrong
 from cli.service.sealing import known_key
 from embedded.folder import DataFolder
 from eventstore.aggregates.import_process import identity_of
@@ -22,9 +22,9 @@ from eventstore.proof.checkpoints import KeyNotUsable
 from eventstore.proof.sealing import SealRefused, newest_checkpoint, signed_size
 from projections import PROJECTIONS
 from projections.auxiliary.troubles import reported_troubles
-from projections.queries.vitals import FOLLOWING
+from projections.queries.vitals import FOLLOWING, Lag
 from projections.versions.versions import parked_streams, versions
-from redaction.text import counted
+from schemas.sentence import Sentence
 from workers.actors.mail_server import MailServer, NotSecure, mail_session
 
 MAX_LAG_S = 300
@@ -32,7 +32,10 @@ MAX_PENDING_S = 600
 MAIL_TIMEOUT_S = 3.0
 MAX_BACKUP_AGE = timedelta(days=2)
 MIN_CERTIFICATE = timedelta(days=14)
-DECIDE = "importledger seal --continue-from N --reason TEXT, or importledger seal --accept --reason TEXT"
+DECIDE = Sentence(
+    "importledger seal --continue-from N --reason TEXT, or importledger seal --accept --reason TEXT",
+    "importledger seal --continue-from N --reason TEXT, oder importledger seal --accept --reason TEXT",
+)
 """Commands for a log that does not continue what was signed."""
 
 
@@ -40,27 +43,43 @@ def roles(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check that a relay, a projector and workers run, on any machine."""
     held = context.vitals("locks")
     if missing := [name for name in ("relay", "projector") if not held.holders.get(name)]:
-        yield wrong("roles", f"No process has the role {', '.join(missing)}.", "importledger relay")
+        sentence = Sentence(
+            "No process has the role {names}.", "Kein Prozess hat die Rolle {names}.", names=", ".join(missing)
+        )
+        yield wrong("roles", sentence, command("importledger relay"))
     else:
-        running = [name for name, number in held.holders.items() if number and name != "worker"]
-        yield good("roles", f"These background services run: {', '.join(running)}.")
+        running = ", ".join(name for name, number in held.holders.items() if number and name != "worker")
+        sentence = Sentence(
+            "These background services run: {names}.", "Diese Hintergrunddienste laufen: {names}.", names=running
+        )
+        yield good("roles", sentence)
     if not held.workers:
-        yield wrong("roles", "No worker is running: no accounts are created.", "importledger worker")
+        sentence = Sentence(
+            "No worker is running: no accounts are created.", "Kein Worker läuft: Es werden keine Konten angelegt."
+        )
+        yield wrong("roles", sentence, command("importledger worker"))
     else:
+        number = counted(len(held.workers), ("worker runs", "workers run"), ("Worker läuft", "Worker laufen"))
         numbers = ", ".join(map(str, held.workers))
-        yield good("roles", f"{counted(len(held.workers), 'worker runs', 'workers run')}: {numbers}.")
+        yield good("roles", Sentence("{number}: {numbers}.", "{number}: {numbers}.", number=number, numbers=numbers))
 
 
 def troubles(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Report work that fails in any process at present."""
     troubles_now = reported_troubles(context.connection)
     for trouble in troubles_now:
-        since = f"{trouble.since:%Y-%m-%dT%H:%M:%SZ}"
-        sentence = f"{trouble.name} of {trouble.process} has failed since {since}: {trouble.error}"
-        grade = warned if trouble.is_waiting else wrong
-        yield grade("troubles", sentence, "remove the cause; the work then continues by itself")
+        sentence = Sentence(
+            "{trouble.name} of {trouble.process} has failed since {trouble.since:%Y-%m-%dT%H:%M:%SZ}: {trouble.error}",
+            "{trouble.name} in {trouble.process} schlägt seit {trouble.since:%Y-%m-%dT%H:%M:%SZ} fehl: {trouble.error}",
+            trouble=trouble,
+        )
+        todo = Sentence(
+            "remove the cause; the work then continues by itself",
+            "Ursache beseitigen; die Arbeit geht dann von selbst weiter",
+        )
+        yield (warned if trouble.is_waiting else wrong)("troubles", sentence, todo)
     if not troubles_now:
-        yield good("troubles", "No part of the service fails.")
+        yield good("troubles", Sentence("No part of the service fails.", "Kein Teil des Dienstes ist gestört."))
 
 
 def projections(context: DatabaseCheckInput) -> Iterator[Finding]:
@@ -71,25 +90,52 @@ def projections(context: DatabaseCheckInput) -> Iterator[Finding]:
         name = projection.name
         live = [version for version in versions(context.connection, name) if version.state == "live"]
         if not live:
-            findings.append(wrong("projections", f"{name} has no live version.", "importledger migrate"))
+            sentence = Sentence("{name} has no live version.", "{name} hat keine aktive Version.", name=name)
+            findings.append(wrong("projections", sentence, command("importledger migrate")))
         for version in live:
             if parked := parked_streams(context.connection, name, version.version, is_open=True):
-                repair = f"remove the cause, then {heal_command(name, parked[0])}"
-                accept = f"or, if it stays unreadable, importledger projections accept {shlex.quote(parked[0])}"
-                findings.append(
-                    wrong("projections", f"{name} has {counted(len(parked), 'parked stream')}.", f"{repair}; {accept}")
-                )
+                findings.append(_parked(name, parked))
             if version.is_outdated(projection):
-                rebuild = f"importledger projections rebuild {name}"
-                findings.append(warned("projections", f"{name} is outdated.", rebuild))
+                rebuild = command(f"importledger projections rebuild {name}")
+                findings.append(
+                    warned("projections", Sentence("{name} is outdated.", "{name} ist veraltet.", name=name), rebuild)
+                )
             elif (lag := lags.get(name)) is not None and lag.seconds > MAX_LAG_S:  # inline projections have none
-                sentence = f"{name} is {counted(lag.events, 'event')} and {lag.seconds:,.0f} s behind the log."
-                findings.append(warned("projections", sentence, "look at the relay's log"))
-    yield from findings or [good("projections", f"Projections: all {len(PROJECTIONS)} are up to date.")]
+                todo = Sentence("look at the relay's log", "Log des Relays lesen")
+                findings.append(warned("projections", _behind(command(name), lag), todo))
+    sentence = Sentence(
+        "Projections: all {number} are up to date.", "Sichten: Alle {number} sind aktuell.", number=len(PROJECTIONS)
+    )
+    yield from findings or [good("projections", sentence)]
+
+
+def _parked(name: str, parked: Sequence[str]) -> Finding:
+    number = counted(
+        len(parked), ("parked stream", "parked streams"), ("zurückgestellten Strom", "zurückgestellte Ströme")
+    )
+    todo = Sentence(
+        "remove the cause, then {heal}; or, if it stays unreadable, importledger projections accept {stream}",
+        "Ursache beseitigen, dann {heal}; oder, falls er unlesbar bleibt, importledger projections accept {stream}",
+        heal=heal_command(name, parked[0]),
+        stream=shlex.quote(parked[0]),
+    )
+    return wrong(
+        "projections", Sentence("{name} has {number}.", "{name} hat {number}.", name=name, number=number), todo
+    )
+
+
+def _behind(name: Sentence, lag: Lag) -> Sentence:
+    return Sentence(
+        "{name} is {number} and {seconds} s behind the log.",
+        "{name} liegt {number} und {seconds} s hinter dem Protokoll.",
+        name=name,
+        number=counted(lag.events, ("event", "events"), ("Ereignis", "Ereignisse")),
+        seconds=grouped(lag.seconds),
+    )
 
 
 def heal_command(name: str, stream: str) -> str:
-    """Return the command that projects a parked stream again."""
+    """Return the command that rebuilds the rows of a parked stream."""
     if stream.startswith(("participant/", "price-sheet/")):
         return f"importledger projections heal {shlex.quote(stream)}"
     if (account := subject_of(stream)) is None and stream.startswith("customer-mail/"):
@@ -105,12 +151,23 @@ def lag(context: DatabaseCheckInput) -> Iterator[Finding]:
     for name, behind in context.vitals("events").lags.items():
         if name not in FOLLOWING:
             continue
-        named = "The relay" if name == "relay" else f"The follower of {name}"
+        named = Sentence("The follower of {name}", "Der Dienst für {name}", name=name)
+        if name == "relay":
+            named = Sentence("The relay", "Das Relay")
         if behind.seconds > MAX_LAG_S:
-            sentence = f"{named} is {counted(behind.events, 'event')} and {behind.seconds:,.0f} s behind the log."
-            yield warned("lag", sentence, "look at the relay's log, and whether Redis answers")
+            todo = Sentence(
+                "look at the relay's log, and whether Redis answers",
+                "Log des Relays lesen und prüfen, ob Redis antwortet",
+            )
+            yield warned("lag", _behind(named, behind), todo)
         else:
-            yield good("lag", f"{named} is {counted(behind.events, 'event')} behind the log.")
+            sentence = Sentence(
+                "{name} is {number} behind the log.",
+                "{name} liegt {number} hinter dem Protokoll.",
+                name=named,
+                number=counted(behind.events, ("event", "events"), ("Ereignis", "Ereignisse")),
+            )
+            yield good("lag", sentence)
 
 
 def certificate(context: CheckInput) -> Iterator[Finding]:
@@ -126,13 +183,27 @@ def certificate(context: CheckInput) -> Iterator[Finding]:
         ):
             ends = ssl.cert_time_to_seconds(str((secured.getpeercert() or {})["notAfter"]))
     except (OSError, KeyError, ValueError) as error:
-        sentence = f"The certificate of {context.settings.console_url} cannot be checked: {error}."
-        yield warned("certificate", sentence, "correct the proxy, its certificate or IMPORTLEDGER_CONSOLE_URL")
+        sentence = Sentence(
+            "The certificate of {url} cannot be checked: {error}.",
+            "Das Zertifikat von {url} lässt sich nicht prüfen: {error}.",
+            url=context.settings.console_url,
+            error=error,
+        )
+        todo = Sentence(
+            "correct the proxy, its certificate or IMPORTLEDGER_CONSOLE_URL",
+            "Proxy, Zertifikat oder IMPORTLEDGER_CONSOLE_URL korrigieren",
+        )
+        yield warned("certificate", sentence, todo)
         return
     left = datetime.fromtimestamp(ends, UTC) - now()
-    sentence = f"The certificate of {context.settings.console_url} is valid for {counted(left.days, 'day')}."
+    sentence = Sentence(
+        "The certificate of {url} is valid for {number}.",
+        "Das Zertifikat von {url} gilt noch {number}.",
+        url=context.settings.console_url,
+        number=counted(left.days, ("day", "days"), ("Tag", "Tage")),
+    )
     if left < MIN_CERTIFICATE:
-        yield warned("certificate", sentence, "renew it at the proxy")
+        yield warned("certificate", sentence, Sentence("renew it at the proxy", "am Proxy erneuern"))
     else:
         yield good("certificate", sentence)
 
@@ -141,38 +212,67 @@ def pending(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check how long the oldest import that could be processed has been waiting."""
     waits_s = context.vitals("imports").oldest_pending_s or 0
     if waits_s > MAX_PENDING_S:
-        sentence = f"An import has been waiting for {waits_s:,.0f} s."
-        yield warned("pending", sentence, "start more workers, or look at their logs")
+        sentence = Sentence(
+            "An import has been waiting for {seconds} s.",
+            "Ein Import wartet seit {seconds} s.",
+            seconds=grouped(waits_s),
+        )
+        todo = Sentence("start more workers, or look at their logs", "mehr Worker starten oder deren Logs lesen")
+        yield warned("pending", sentence, todo)
     else:
-        yield good("pending", "No import has been waiting for too long.")
+        sentence = Sentence("No import has been waiting for too long.", "Kein Import wartet zu lange.")
+        yield good("pending", sentence)
 
 
 def sealing(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Compare the log with its newest signed checkpoint. Report a stop of the intake, or a wrong sealing key."""
     if stop := intake_stop(context.connection):
-        sentence = f"Intake is stopped since {stop.stopped_at:%Y-%m-%dT%H:%M:%SZ}. {stop.reason}"
+        sentence = Sentence(
+            "Intake is stopped since {stop.stopped_at:%Y-%m-%dT%H:%M:%SZ}. {stop.reason}",
+            "Seit {stop.stopped_at:%Y-%m-%dT%H:%M:%SZ} werden keine Konten angenommen. {stop.reason}",
+            stop=stop,
+        )
         yield wrong("sealing", sentence, DECIDE)
         return
     if not is_compared(context.connection):
-        sentence = (
-            "No accounts are accepted: the log was not compared with its checkpoints since the database has started."
+        sentence = Sentence(
+            "No accounts are accepted: the log was not compared with its checkpoints since the database has started.",
+            "Es werden keine Konten angenommen: Das Protokoll wurde seit dem Start der Datenbank nicht mit seinen "
+            "Siegeln verglichen.",
         )
-        yield wrong("sealing", sentence, "start the relay, or look for `sealing waits` in its log")
+        todo = Sentence(
+            "start the relay, or look for `sealing waits` in its log",
+            "Relay starten oder in seinem Log nach `sealing waits` suchen",
+        )
+        yield wrong("sealing", sentence, todo)
         return
     try:
         if (key := known_key(context.settings)) is not None:
             newest_checkpoint(context.connection, [key.verifier])
     except (KeyNotUsable, SealRefused) as error:
-        yield wrong("sealing", str(error), "set IMPORTLEDGER_SEALING_KEY to the key that signed the log")
+        todo = Sentence(
+            "set IMPORTLEDGER_SEALING_KEY to the key that signed the log",
+            "IMPORTLEDGER_SEALING_KEY auf den Schlüssel setzen, der das Protokoll signiert hat",
+        )
+        yield wrong("sealing", Sentence("{error}", "Die Versiegelung ist gestört: {error}", error=error), todo)
         return
     head, signed = context.vitals("events").head or 0, signed_size(context.connection)
     recorded_at: datetime | None = context.value("SELECT recorded_at FROM events WHERE position = %s", signed + 1)
     if recorded_at and now() - recorded_at > timedelta(seconds=MAX_LAG_S + context.settings.seal_every_s):
-        unsigned = counted(head - signed, "event is", "events are")
-        sentence = f"{unsigned} not signed, the first since {recorded_at:%Y-%m-%dT%H:%M:%SZ}."
-        yield warned("sealing", sentence, "look for `log not sealed` or `sealing waits` in the relay's log")
+        sentence = Sentence(
+            "{number} not signed, the first since {since:%Y-%m-%dT%H:%M:%SZ}.",
+            "{number} nicht signiert, das erste seit {since:%Y-%m-%dT%H:%M:%SZ}.",
+            number=counted(head - signed, ("event is", "events are"), ("Ereignis ist", "Ereignisse sind")),
+            since=recorded_at,
+        )
+        todo = Sentence(
+            "look for `log not sealed` or `sealing waits` in the relay's log",
+            "im Log des Relays nach `log not sealed` oder `sealing waits` suchen",
+        )
+        yield warned("sealing", sentence, todo)
     else:
-        yield good("sealing", f"{counted(min(head, signed), 'event is', 'events are')} signed.")
+        number = counted(min(head, signed), ("event is", "events are"), ("Ereignis ist", "Ereignisse sind"))
+        yield good("sealing", Sentence("{number} signed.", "{number} signiert.", number=number))
 
 
 def redis(context: CheckInput) -> Iterator[Finding]:
@@ -184,9 +284,12 @@ def redis(context: CheckInput) -> Iterator[Finding]:
     if url is None:
         return
     if why := why_no_redis(url):
-        yield warned("redis", f"Redis does not answer at {why}.", "start it, or correct REDIS_URL")
+        sentence = Sentence("Redis does not answer at {why}.", "Redis antwortet nicht unter {why}.", why=why)
+        yield warned(
+            "redis", sentence, Sentence("start it, or correct REDIS_URL", "starten oder REDIS_URL korrigieren")
+        )
     else:
-        yield good("redis", "Redis answers.")
+        yield good("redis", Sentence("Redis answers.", "Redis antwortet."))
 
 
 def documents(context: DatabaseCheckInput) -> Iterator[Finding]:
@@ -198,49 +301,77 @@ def documents(context: DatabaseCheckInput) -> Iterator[Finding]:
         "SELECT code, documents_root, documents_organisation FROM import_supplier"
         " WHERE documents_root <> '' AND documents_check <> 'off' ORDER BY 1"
     ):
-        sentence = ""
+        sentence = None
         if organisation and not is_allowed(root, places.get(organisation, ())):
-            sentence = f"The documents of {code} are not checked: {root} is not allowed to {organisation}."
+            sentence = Sentence(
+                "The documents of {code} are not checked: {root} is not allowed to {organisation}.",
+                "Die Dokumente von {code} werden nicht geprüft: {root} ist {organisation} nicht erlaubt.",
+                code=code,
+                root=root,
+                organisation=organisation,
+            )
         elif why := why_unreachable(root):
-            sentence = f"The documents of {code}: {why}."
+            sentence = Sentence("The documents of {code}: {why}.", "Dokumente von {code}: {why}.", code=code, why=why)
         if sentence:
-            yield warned("documents", sentence, f"importledger supplier set {code} documents-root=URL")
+            yield warned("documents", sentence, command(f"importledger supplier set {code} documents-root=URL"))
         else:
-            yield good("documents", f"The documents of {code} can be checked.")
+            sentence = Sentence(
+                "The documents of {code} can be checked.", "Die Dokumente von {code} können geprüft werden.", code=code
+            )
+            yield good("documents", sentence)
 
 
 def mail(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check the mail server, and count the e-mails that wait for it."""
     waiting, url = context.vitals("imports").waiting_mails or 0, context.settings.smtp_url
     senders = context.value("SELECT count(*) FROM import_supplier WHERE sends_customer_emails")
+    number = counted(waiting, ("e-mail waits", "e-mails wait"), ("E-Mail wartet", "E-Mails warten"))
     if url is None and (waiting or senders):
-        todo = "set IMPORTLEDGER_SMTP_URL and IMPORTLEDGER_MAIL_FROM for the workers"
-        yield warned(
-            "mail", f"{counted(waiting, 'e-mail waits', 'e-mails wait')}, and no mail server is set here.", todo
+        sentence = Sentence(
+            "{number}, and no mail server is set here.",
+            "{number}, und hier ist kein Mailserver festgelegt.",
+            number=number,
         )
+        todo = Sentence(
+            "set IMPORTLEDGER_SMTP_URL and IMPORTLEDGER_MAIL_FROM for the workers",
+            "IMPORTLEDGER_SMTP_URL und IMPORTLEDGER_MAIL_FROM für die Worker setzen",
+        )
+        yield warned("mail", sentence, todo)
     elif url and (why := why_no_mail_server(MailServer(url, "", is_plain=context.settings.is_smtp_plain))):
-        sentence = f"The mail server cannot be used: {why}. {counted(waiting, 'e-mail waits', 'e-mails wait')}."
-        yield warned("mail", sentence, "correct the mail server, or IMPORTLEDGER_SMTP_URL")
+        sentence = Sentence(
+            "The mail server cannot be used: {why}. {number}.",
+            "Der Mailserver ist nicht nutzbar: {why}. {number}.",
+            why=why,
+            number=number,
+        )
+        todo = Sentence(
+            "correct the mail server, or IMPORTLEDGER_SMTP_URL", "Mailserver oder IMPORTLEDGER_SMTP_URL korrigieren"
+        )
+        yield warned("mail", sentence, todo)
     else:
-        yield good("mail", f"{counted(waiting, 'e-mail waits', 'e-mails wait')}.")
+        yield good("mail", Sentence("{number}.", "{number}.", number=number))
 
 
-def why_no_mail_server(server: MailServer) -> str | None:
+def why_no_mail_server(server: MailServer) -> Sentence | None:
     """Return the reason why a session with this mail server cannot be opened; None if it can. Does not log in."""
     host, port = server.address
     try:
         with mail_session(server, timeout_s=MAIL_TIMEOUT_S, logs_in=False):
             return None
     except NotSecure as error:
-        return f"{host}:{port}, {error}"
+        reason = error.reason
     except (OSError, SMTPException) as error:
-        return f"{host}:{port}, {getattr(error, 'strerror', None) or type(error).__name__}"
+        reason = command(getattr(error, "strerror", None) or type(error).__name__)
+    return Sentence("{host}:{port}, {reason}", "{host}:{port}, {reason}", host=host, port=port, reason=reason)
 
 
 def backups(context: CheckInput) -> Iterator[Finding]:
     """Check the age of the newest backup, if the folder of backups is given."""
     if context.backups is None:
-        yield warned("backups", "Backups were not checked: pass their folder.", "importledger doctor --backups DIR")
+        sentence = Sentence(
+            "Backups were not checked: pass their folder.", "Sicherungen wurden nicht geprüft: Ihr Ordner fehlt."
+        )
+        yield warned("backups", sentence, command("importledger doctor --backups DIR"))
         return
     finished = []
     for folder in (context.backups, *(path for path in context.backups.iterdir() if path.is_dir())):
@@ -250,7 +381,18 @@ def backups(context: CheckInput) -> Iterator[Finding]:
             continue
     age = now() - max(finished) if finished else None
     if age is None or age > MAX_BACKUP_AGE:
-        sentence = f"The newest backup is {age.days} days old." if age else f"There is no backup in {context.backups}."
-        yield warned("backups", sentence, f"importledger backup {context.backups}/{now():%Y-%m-%d}")
+        sentence = Sentence(
+            "There is no backup in {folder}.", "In {folder} liegt keine Sicherung.", folder=context.backups
+        )
+        if age:
+            sentence = Sentence(
+                "The newest backup is {days} days old.", "Die neueste Sicherung ist {days} Tage alt.", days=age.days
+            )
+        yield warned("backups", sentence, command(f"importledger backup {context.backups}/{now():%Y-%m-%d}"))
     else:
-        yield good("backups", f"The newest backup was made at {max(finished):%Y-%m-%dT%H:%M:%SZ}.")
+        sentence = Sentence(
+            "The newest backup was made at {at:%Y-%m-%dT%H:%M:%SZ}.",
+            "Die neueste Sicherung ist von {at:%Y-%m-%dT%H:%M:%SZ}.",
+            at=max(finished),
+        )
+        yield good("backups", sentence)

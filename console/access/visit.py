@@ -38,7 +38,7 @@ from eventstore.log.ledger import WriteRows
 from projections.auxiliary.sessions import OpenSession, new_token, open_session
 from projections.auxiliary.typed_reasons import MAX_REASON
 from schemas.base import Problem
-from schemas.sentence import Sentence
+from schemas.sentence import Sentence, german_of
 
 if TYPE_CHECKING:
     from console.access.openid import OpenIdProvider
@@ -152,6 +152,8 @@ class Visit:
     def _(self, text: str, **values: Any) -> str:
         """Translate a text into the user's language, and insert the values at `%(name)s`."""
         translated = translations(self.language).ugettext(text)
+        if self.language == "de":
+            values = {name: german_of(value) for name, value in values.items()}
         return translated % values if values else translated
 
     def refusal(self, status: int, text: str, **values: Any) -> ApiError:
@@ -166,7 +168,7 @@ class Visit:
         return Sentence(text % values if values else text, self._(text, **values))
 
     async def read(self, query: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        """Return what a query of (connection, *arguments) returns. Raises StoreUnavailable."""
+        """Call `query` with a database connection and the arguments, and return its result. Raises StoreUnavailable."""
         return await read(self.services.pool, query, *arguments)
 
     async def execute(

@@ -88,7 +88,10 @@ def test_a_role_that_may_alter_the_log_is_warned_of(idle: PostgresUrls) -> None:
 def test_a_migration_that_is_missing_is_wrong(idle: PostgresUrls) -> None:
     with psycopg.connect(idle.admin, autocommit=True) as connection:
         connection.execute("DELETE FROM schema_migrations WHERE name = (SELECT max(name) FROM schema_migrations)")
-    assert found("schema") == [Finding("schema", "wrong", "1 migration is not applied.", "importledger migrate")]
+    [finding] = found("schema")
+    assert (finding.state, finding.says, finding.todo) == (
+        "wrong", "1 migration is not applied.", "importledger migrate",
+    )  # fmt: skip
 
 
 def test_what_waits_too_long_is_warned_of(idle: PostgresUrls, ledger: Ledger) -> None:
@@ -104,7 +107,8 @@ def test_what_waits_too_long_is_warned_of(idle: PostgresUrls, ledger: Ledger) ->
 def test_a_log_that_cannot_be_signed_is_not_shown_as_sealed(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", log.urls.service)
     monkeypatch.setenv("IMPORTLEDGER_DATA_DIR", str(log.folder / "none"))
-    assert found("sealing") == [Finding("sealing", "good", "600 events are signed.")]
+    [signed] = found("sealing")
+    assert (signed.state, signed.says, signed.todo) == ("good", "600 events are signed.", None)
     log.outside.keep(620, KEY.sign(620, bytes(32), NOON))
     log.add(301, 310)
     log.admin.execute("UPDATE events SET recorded_at = recorded_at - interval '1 hour' WHERE position > 600")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.checkup.finding import Finding
+from cli.checkup.finding import command, wrong
 from cli.checkup.service import heal_command
 from cli.service.settings import shown_settings
 from cli.support_bundle import finding_for_support, line_for_support
@@ -101,8 +101,8 @@ def test_no_account_is_named_by_a_stream_or_by_what_doctor_says_to_type() -> Non
     )
     heal = f"mend the cause, then {heal_command('import_status', stream)}"
     assert CANARY in heal
-    result = finding_for_support(Finding("projections", "wrong", "import_status has 1 parked stream.", heal))
-    assert result.todo == "mend the cause, then importledger projections heal …"
+    finding = wrong("projections", command("import_status has 1 parked stream."), command(heal))
+    assert finding_for_support(finding)["todo"] == "mend the cause, then importledger projections heal …"
 
 
 def test_without_a_database_there_is_a_bundle_all_the_same(folder: Path) -> None:

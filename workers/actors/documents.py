@@ -14,6 +14,7 @@ from obstore.exceptions import BaseError, PermissionDeniedError, Unauthenticated
 from obstore.store import ObjectStore
 
 from market.documents import is_root_below, path_below_root
+from schemas.sentence import Sentence
 from system.object_store import open_store
 
 CONCURRENCY = 32
@@ -29,6 +30,10 @@ The second is half of the lease of the imports.
 class DocumentsUnavailable(Exception):
     """The object store does not answer, or refuses access. The request may be repeated."""
 
+    def __init__(self, reason: Sentence) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
 
 def missing_documents(
     root: str, paths: Collection[str], *, timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S
@@ -41,12 +46,12 @@ def missing_documents(
     return asyncio.run(_missing(root, paths, max(0.0, min(timeout_s * thousands, longest_s))))
 
 
-def why_unreachable(root: str, *, timeout_s: float = TIMEOUT_S) -> str | None:
+def why_unreachable(root: str, *, timeout_s: float = TIMEOUT_S) -> Sentence | None:
     """Return the reason why the root cannot be used, as a sentence; None if it can."""
     try:
         missing_documents(root, [PROBE], timeout_s=timeout_s)
     except DocumentsUnavailable as error:
-        return str(error)
+        return error.reason
     return None
 
 
@@ -65,7 +70,12 @@ def _folder(url: str) -> Path:
 async def _missing(root: str, paths: Collection[str], timeout_s: float) -> set[str]:
     folder = _folder(root) if root.startswith("file:") else None
     if folder is not None and not (folder.is_dir() and os.access(folder, os.R_OK | os.X_OK)):
-        raise DocumentsUnavailable("there is no such folder, or it may not be read")
+        raise DocumentsUnavailable(
+            Sentence(
+                "there is no such folder, or it may not be read",
+                "der Ordner ist nicht vorhanden oder darf nicht gelesen werden",
+            )
+        )
     store = _store(root, timeout_s)
     limit = asyncio.Semaphore(CONCURRENCY)
 
@@ -87,11 +97,13 @@ async def _missing(root: str, paths: Collection[str], timeout_s: float) -> set[s
             if folder is None and all(are_missing):
                 await _check_bucket(store)
     except TimeoutError:
-        raise DocumentsUnavailable(f"no answer within {timeout_s:g} s") from None
+        raise DocumentsUnavailable(
+            Sentence("no answer within {s:g} s", "keine Antwort innerhalb von {s:g} s", s=timeout_s)
+        ) from None
     except DocumentsUnavailable:
         raise
     except (BaseError, OSError, ValueError) as error:
-        raise DocumentsUnavailable(type(error).__name__) from error
+        raise DocumentsUnavailable(Sentence(type(error).__name__, type(error).__name__)) from error
     return {path for path, is_lost in zip(distinct, are_missing, strict=True) if is_lost}
 
 
@@ -106,14 +118,21 @@ async def _check_bucket(store: ObjectStore) -> None:
     except (PermissionError, PermissionDeniedError, UnauthenticatedError):
         return
     except (BaseError, OSError) as error:
-        raise DocumentsUnavailable("there is no such bucket, or it does not answer") from error
+        raise DocumentsUnavailable(
+            Sentence(
+                "there is no such bucket, or it does not answer", "der Bucket ist nicht vorhanden oder antwortet nicht"
+            )
+        ) from error
 
 
 def _store(root: str, timeout_s: float) -> ObjectStore:
     try:
         return open_store(root, timeout_s=timeout_s)
     except (BaseError, ValueError, OSError) as error:
-        raise DocumentsUnavailable(f"the root cannot be used: {type(error).__name__}") from error
+        reason = Sentence(
+            "the root cannot be used: {error}", "die Ablage ist nicht nutzbar: {error}", error=type(error).__name__
+        )
+        raise DocumentsUnavailable(reason) from error
 
 
 def _lies_in(folder: Path, key: str) -> bool:

@@ -12,6 +12,8 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from schemas.sentence import Sentence
+
 SUBMISSION, WRAPPED, RELAY = 587, 465, 25
 """Default ports of `smtp://` with a user, of `smtps://`, and of `smtp://` without a user."""
 TIMEOUT_S = 15.0
@@ -39,6 +41,10 @@ class MailServer(msgspec.Struct, frozen=True):
 
 class NotSecure(Exception):
     """The mail server offers no TLS that can be trusted. The message is the reason."""
+
+    def __init__(self, reason: Sentence) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 @contextmanager
@@ -86,16 +92,22 @@ def _connected(server: MailServer, timeout_s: float) -> smtplib.SMTP:
 
 def _start_tls(session: smtplib.SMTP) -> None:
     if not session.has_extn("starttls"):
-        raise NotSecure("it does not offer STARTTLS")
+        raise NotSecure(Sentence("it does not offer STARTTLS", "er bietet kein STARTTLS an"))
     try:
         session.starttls(context=ssl.create_default_context())
     except ssl.SSLError as error:
         raise NotSecure(_reason(error)) from error
     except smtplib.SMTPResponseException as error:
-        raise NotSecure("it refuses STARTTLS") from error
+        raise NotSecure(Sentence("it refuses STARTTLS", "er lehnt STARTTLS ab")) from error
     session.ehlo()
 
 
-def _reason(error: ssl.SSLError) -> str:
+def _reason(error: ssl.SSLError) -> Sentence:
     reason = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error.reason
-    return f"its TLS certificate cannot be trusted ({reason})" if reason else "it does not speak TLS"
+    if not reason:
+        return Sentence("it does not speak TLS", "er spricht kein TLS")
+    return Sentence(
+        "its TLS certificate cannot be trusted ({reason})",
+        "seinem TLS-Zertifikat ist nicht zu trauen ({reason})",
+        reason=reason,
+    )

@@ -4,10 +4,10 @@ Documents must exist below the supplier's root, if the supplier's settings say s
 market participant is a warning, or an error for a strict supplier. An account can refer to participants of the
 organisations that may write to its supplier, and to those of the service's operator.
 
-Another live account with the same supply point is a warning. It is looked up before the account's own transaction, so
-two workers that process two such accounts at the same moment do not find each other's account. A later account gets the
-warning. A lock would prevent this, but would cost every account two locks. In a batch, the second account gets the
-warning even if the platform's tables refuse the first.
+Another live account with the same supply point causes a warning. The other account is looked up before the account's
+own transaction, so two workers that process two such accounts at the same moment do not find each other's account. A
+later account gets the warning. A lock would prevent this, but would cost every account two locks. In a batch, the
+second account gets the warning even if the platform's tables refuse the first.
 """
 
 import time
@@ -27,6 +27,7 @@ from market.plausibility import today_in_germany
 from projections.views.import_supplier import SELECT_NAMED, KnownSupplier
 from schemas.account import Account
 from schemas.base import Problem
+from schemas.sentence import Sentence
 from workers.actors.documents import LONGEST_S, DocumentsUnavailable, is_allowed, missing_documents
 
 MAX_KNOWN = 100_000
@@ -203,7 +204,13 @@ def _missing(
         )
         try:
             if organisation and not is_allowed(root, allowed_urls.get(organisation, ())):
-                raise DocumentsUnavailable(f"it is not allowed to {organisation}")
+                raise DocumentsUnavailable(
+                    Sentence(
+                        "it is not allowed to {organisation}",
+                        "sie ist {organisation} nicht erlaubt",
+                        organisation=organisation,
+                    )
+                )
             remaining_s = ends_at - time.monotonic()
             missing[supplier] = missing_documents(root, paths, longest_s=remaining_s)
         except DocumentsUnavailable as error:

@@ -18,13 +18,13 @@ ENERGY, _, GLOSSARY = (
     .partition("## On screens")
 )
 TERMS = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]*)\|$", GLOSSARY.replace("| English | German | not |", ""), re.M)
-FOLDERS = ("api", "schemas", "market", "eventstore", "projections", "workers")
+FOLDERS = ("api", "schemas", "market", "eventstore", "projections", "workers", "cli")
 MARKET = re.compile(
     r"\b(" + "|".join(re.findall(r"\w{8,}", "".join(re.findall(r"^\|[^|]+\|([^|]+)", ENERGY, re.M)))) + ")"
 )
 """Words of the market, which may contain a word that screens avoid."""
-_NAMES = re.compile(r"`[^`]*`|[A-Z][a-z]+-[A-Z][a-z]+|\bimport (?=supplier)")
-"""Code, headers of HTTP, and the first half of a term."""
+_NAMES = re.compile(r"`[^`]*`|[A-Z][a-z]+-[A-Z][a-z]+|\bimport (?=supplier)|\bwrite-ahead log")
+"""Code, headers of HTTP, the first half of a term, and a name of Postgres."""
 RELEASED = {"Zahlen je Feldpfad"}
 """Terms of released descriptions that may not change."""
 _IN_BRACKETS = re.compile(r"\(([^()]+)\)")

@@ -15,6 +15,7 @@ from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections.views.import_supplier import KnownSupplier
+from schemas.sentence import Sentence
 from schemas.submission import read_submission
 from tests.support.make import an_account, changed, encoded
 from tests.support.staging import SUPPLIER, stage
@@ -176,7 +177,7 @@ def test_the_document_stores_of_a_message_share_its_time_limit(monkeypatch: pyte
     def hang(root: str, paths: list[str], *, longest_s: float) -> set[str]:
         left.append(longest_s)
         clock[0] += 20.0
-        raise DocumentsUnavailable("no answer")
+        raise DocumentsUnavailable(Sentence("no answer", "keine Antwort"))
 
     monkeypatch.setattr(references, "missing_documents", hang)
     monkeypatch.setattr("workers.actors.references.time.monotonic", lambda: clock[0])
