@@ -57,9 +57,11 @@ class PrometheusMeasures(Measures):
             "append_seconds", "Time of an append, its wait for the log's lock included.",
             buckets=_APPEND_SECONDS, **common,
         )  # fmt: skip
-        self._message_streams = Histogram("bell_streams", "Streams of a message.", ("bell",), buckets=_SIZES, **common)
+        self._message_streams = Histogram(
+            "message_streams", "Streams of a message.", ("queue",), buckets=_SIZES, **common
+        )
         self._waiting = Gauge(
-            "bell_messages", "Messages that wait for a worker.", ("bell",), multiprocess_mode="mostrecent", **common
+            "waiting_messages", "Messages that wait for a worker.", ("queue",), multiprocess_mode="mostrecent", **common
         )
         self._processed = Histogram("process_batch_imports", "Imports ended together.", buckets=_SIZES, **common)
         self._process_s = Histogram("process_seconds", "Time of such a batch.", buckets=_SECONDS, **common)
@@ -134,7 +136,7 @@ class PrometheusMeasures(Measures):
         self._pool_stats[name] = now
 
     def queued(self, appends: int) -> None:
-        """Also set memory and CPU time of the process, which are needed as often."""
+        """Also set memory and CPU time of the process, which are read at the same interval."""
         self._queued.labels(self._role).set(appends)
         used = resource.getrusage(resource.RUSAGE_SELF)
         self._memory.labels(self._role).set(_resident_bytes())

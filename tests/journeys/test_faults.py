@@ -57,7 +57,7 @@ def test_killing_one_process_under_load_loses_nothing(running: RunningService, r
     importer = running.importer()
     processes = running.processes(role)
     if role in ("relay", "redis") and not processes:
-        pytest.skip("the bell is in the worker's memory here")
+        pytest.skip("the queue is in the worker's memory here")
     assert len(processes) == 1
 
     def kill() -> None:

@@ -105,11 +105,11 @@ def test_workers_that_take_no_messages(ledger: Ledger, counted: PrometheusMeasur
     for _ in range(MESSAGES_PER_WORKER - 1):
         dispatcher.enqueue(["import/X/1"], IMPORTS)
     counted.waiting(IMPORTS.name, dispatcher.waiting())
-    assert not fires("ImportledgerBellCrowded", folder, NOTHING, shown(counted.registry))
+    assert not fires("ImportledgerMessagesWait", folder, NOTHING, shown(counted.registry))
     relay = threading.Thread(target=Relay(ledger, dispatcher).run, args=(stop,))
     relay.start()
     try:
-        wait_for(lambda: fires("ImportledgerBellCrowded", folder, NOTHING, shown(counted.registry)), "it is full")
+        wait_for(lambda: fires("ImportledgerMessagesWait", folder, NOTHING, shown(counted.registry)), "it is full")
         assert dispatcher.waiting() == MESSAGES_PER_WORKER
     finally:
         stop.set()

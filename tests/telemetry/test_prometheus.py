@@ -79,7 +79,11 @@ def test_every_measure_is_shown() -> None:
     names = {name for name, _ in shown(counting)}
     assert {
         *("importledger_creates_total", "importledger_append_batch_events_count", "importledger_append_seconds_sum"),
-        *("importledger_bell_streams_count", "importledger_bell_messages", "importledger_process_batch_imports_count"),
+        *(
+            "importledger_message_streams_count",
+            "importledger_waiting_messages",
+            "importledger_process_batch_imports_count",
+        ),
         *("importledger_imports_ended_total", "importledger_append_queue", "importledger_process_memory_bytes"),
     } <= names
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import dramatiq
 import pytest
 
-from tests.support.bells import queued
+from tests.support.messages import queued
 from tests.support.running import wait_for
 from workers.broker import (
     IMPORTS,
@@ -21,7 +21,7 @@ from workers.broker import (
 )
 
 
-def test_a_bell_is_rung_for_streams_and_waits_until_it_is_heard() -> None:
+def test_a_message_names_streams_and_waits_until_a_worker_takes_it() -> None:
     broker = in_process_broker()
     dispatcher = BrokerDispatcher(broker)
     dispatcher.enqueue(["import/S/1", "import/S/2"])
@@ -60,7 +60,7 @@ def test_a_redis_that_hangs_is_named_within_half_a_minute(folder: Path, caplog: 
         worker.stop(timeout=0)
 
 
-def test_a_worker_asks_for_the_messages_of_its_bell_and_for_no_delayed_ones(redis_url: str) -> None:
+def test_a_worker_asks_for_the_messages_of_its_queue_and_for_no_delayed_ones(redis_url: str) -> None:
     broker = redis_broker(redis_url)
     enqueued: list[str] = []
     declare_actor(broker, MAILS, enqueued.extend)

@@ -17,9 +17,9 @@ from eventstore.aggregates.import_process import CancelImport, ImportStarted, Po
 from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from tests.support.bells import queued
 from tests.support.clocks import another_clock
 from tests.support.make import an_account, changed
+from tests.support.messages import queued
 from tests.support.staging import SUPPLIER, stage, status
 from workers.actors import references
 from workers.actors.process_imports import ImportProcessor

@@ -26,9 +26,9 @@ from projections.versions.build import administrator
 from projections.versions.reading import read_erasures
 from projections.versions.versions import build_version, version_lock
 from projections.views.access_key import wrong_keys
-from tests.support.bells import queued
 from tests.support.following import follow as catch_up
 from tests.support.make import an_account
+from tests.support.messages import queued
 from tests.support.staging import SUPPLIER, stage, status
 from tests.support.stored_events import STORED, STREAMS, TOPICS
 from workers.actors.process_imports import ImportProcessor

@@ -13,8 +13,8 @@ from eventstore.clock import now
 from eventstore.log import follow
 from eventstore.log.follow import CHANNEL
 from eventstore.log.ledger import Ledger
-from tests.support.bells import queued
 from tests.support.make import an_account
+from tests.support.messages import queued
 from tests.support.staging import SUPPLIER, stage
 from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, BrokerDispatcher, Queue, in_process_broker
 from workers.followers import fair_queue, sweeper
