@@ -107,7 +107,7 @@ NAMES: dict[str, dict[str, str]] = {
         "release": N_("released"),
         "erasure": N_("person erased"),
         "reference": N_("another account refers to it"),
-        "other_run": N_("sent by another run first"),
+        "other_run": N_("another run sent the account first"),
         "pending": N_("import not finished"),
         "unreadable": N_("unreadable event"),
     },

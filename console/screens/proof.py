@@ -32,14 +32,17 @@ MAX_NOTE = 4_000
 _WITHIN_S = 30.0
 
 VERDICTS: dict[str, tuple[str, str]] = {
-    "agrees": ("good", N_("The log matches this checkpoint: no event that it covers was altered.")),
-    "differs": ("bad", N_("The log does not match this checkpoint: an event that it covers was altered.")),
-    "longer": ("bad", N_("The log has fewer events than this checkpoint: its end is missing.")),
+    "agrees": ("good", N_("The log matches this checkpoint: no event that the checkpoint covers was altered.")),
+    "differs": ("bad", N_("The log does not match this checkpoint: an event that the checkpoint covers was altered.")),
+    "longer": ("bad", N_("The log has fewer events than this checkpoint: the end of the log is missing.")),
     "lost": ("warn", N_("This checkpoint covers events that were lost; the loss is recorded in a later checkpoint.")),
     "stranger": ("warn", N_("This checkpoint belongs to another log or another key.")),
     "unreadable": ("bad", N_("This is not a signed checkpoint.")),
     "not_signed": ("bad", N_("The signature is not valid: the checkpoint was altered, or another key signed it.")),
-    "not_sealed": ("warn", N_("The log is not sealed up to this size yet. Try again after the next checkpoint.")),
+    "not_sealed": (
+        "warn",
+        N_("This checkpoint has more events than the service has sealed so far. Try again after the next checkpoint."),
+    ),
 }
 
 

@@ -44,7 +44,7 @@ _CHANGES: dict[str, OwnerTaskKind] = {
     "sign-out": "user_sign_out",
     "erase": "user_erase",
 }
-_NO_PLACE = N_("The platform's operator must first allow your organisation a place for documents.")
+_NO_PLACE = N_("The platform's operator must first allow your organisation a URL for documents.")
 _NOT_YOURS = N_("You may only grant access to suppliers that you can see.")
 
 
@@ -168,14 +168,14 @@ def _refuse_foreign_places(visit: Visit, supplier: SupplierListed, values: dict[
         if not is_root_below(values["documents_root"], places):
             raise visit.refusal(
                 400,
-                N_("The documents root must be one of these places or below one: %(places)s"),
+                N_("The documents root must be one of these URLs or below one of them: %(places)s"),
                 places=", ".join(places),
             )
 
 
 @action("/keys/", roles=OPERATORS)
 async def create_key(visit: Visit) -> Response:
-    """Request a key. Its page shows it once, and when it is valid."""
+    """Request a key. The page of the key shows the key once, and says when it is valid."""
     organisation, role = _organisation(visit), visit.form.text("role")
     codes, rate = await _codes(visit), visit.form.text("rate") or "0"
     if role not in Role.__args__ or not (rate.isascii() and rate.isdigit() and len(rate) < 7):  # type: ignore[attr-defined]

@@ -104,7 +104,7 @@ def test_a_stopped_intake_is_named_and_refuses_a_retry(book: Ledger, database: P
     with visiting(database, cookies) as browser:
         for page in ("/console/", "/console/proof/", "/console/system/"):
             words = words_of(browser.get(page).text)
-            assert "the log does not continue the signed checkpoint of 700 events" in words
+            assert "the log does not match the signed checkpoint of 700 events" in words
         account = f"/console/imports/{SUPPLIER}/E%2F1/"
         refused = send(browser, f"{account}retry/", {"reason": "fixed"}, at=account)
         assert refused.status_code == 503
@@ -378,9 +378,10 @@ def test_a_proof_is_downloaded_and_checkpoints_are_compared(book: Ledger, databa
         later = key.sign(10**6, b"r" * 32, now())
         forged = key.sign(3, b"r" * 32, now())
         for note, verdict in (
-            (sealed.note, "no event that it covers was altered"), (forged, "an event that it covers was altered"),
+            (sealed.note, "no event that the checkpoint covers was altered"),
+            (forged, "an event that the checkpoint covers was altered"),
             (sealed.note.replace("time 20", "time 19"), "the checkpoint was altered, or another key signed it"),
-            (later, "its end is missing"), (other, "to another log"), (CANARY, "not a signed checkpoint"),
+            (later, "the end of the log is missing"), (other, "to another log"), (CANARY, "not a signed checkpoint"),
         ):  # fmt: skip
             page = followed(browser, "/console/proof/compare/", {"note": note}, at="/console/proof/")
             assert note.strip() not in unquote(str(page.url))
@@ -390,7 +391,7 @@ def test_a_proof_is_downloaded_and_checkpoints_are_compared(book: Ledger, databa
         file = {"file": ("monday.note", sealed.note.replace("\n", "\r\n"), "text/plain")}
         answer = browser.post("/console/proof/compare/", data={"csrf": csrf, "note": ""}, files=file)
         page = browser.get(answer.headers["location"])
-        assert "no event that it covers was altered" in words_of(page.text)
+        assert "no event that the checkpoint covers was altered" in words_of(page.text)
         assert "Verify every event against this checkpoint" in words_of(page.text)
         assert browser.get("/console/proof/?before=x").status_code == 400
     place = folder / "auditor"  # who has the file and a Python, and nothing of ours

@@ -293,7 +293,7 @@ def test_an_auditor_compares_a_checkpoint_from_a_file(
         page = sitting.open("/console/proof/")
         page.get_by_label("File of the checkpoint").set_input_files(file)
         page.get_by_role("button", name="Compare").click()
-        expect(page.get_by_role("status")).to_contain_text("no event that it covers was altered")
+        expect(page.get_by_role("status")).to_contain_text("no event that the checkpoint covers was altered")
         page.get_by_role("button", name="Verify every event against this checkpoint").click()
         expect(page.locator("#tasks .state").first).to_have_text("done", timeout=60_000)
         expect(page.get_by_text("The log is unchanged.")).to_be_visible()

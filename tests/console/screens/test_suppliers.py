@@ -142,7 +142,7 @@ def test_a_form_that_is_sent_twice_does_nothing_twice(database: PostgresUrls, no
         answers = [browser.post(f"/console/{path}/", data=sent) for _ in range(2)]
         assert {answer.status_code for answer in answers} == {303}
         [at] = {answer.headers["location"] for answer in answers}
-        assert "Copy it now" in browser.get(at).text
+        assert "Copy this text now" in browser.get(at).text
         kinds = [event.kind for event in requested(nordwind)]
         assert kinds == (["key_create"] if path == "keys" else ["user_create", "user_link"])
         again = send(browser, f"/console/{path}/", fields | {"email": "adam@example.org"}, at="/console/suppliers/")
