@@ -433,7 +433,7 @@ class Bench:
             port, started = int(shared.getsockname()[1]), list[psutil.Process]()
             for index in range(processes):
                 command = [sys.executable, "-m", "cli.main", "api", "--fd", str(fds[0])]
-                command += ["--counts-fd", str(fds[1]), "--counts-place", str(index)]
+                command += ["--counts-fd", str(fds[1]), "--counts-index", str(index)]
                 for process in started:  # so that only the next process can answer
                     process.suspend()
                 started.append(stack.enter_context(self._process(command, pass_fds=fds)))

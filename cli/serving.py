@@ -37,9 +37,9 @@ from telemetry.log import is_verbose, write_lines
     help="Descriptor of a metrics socket.",
 )
 @click.option("--counts-fd", type=int, hidden=True, help="Descriptor of the file of connection counts.")
-@click.option("--counts-place", type=int, default=0, hidden=True, help="Place of this process in that file, from 0.")
+@click.option("--counts-index", type=int, default=0, hidden=True, help="Index of this process in that file, from 0.")
 def api(
-    host: str, port: int, fds: tuple[int, ...], metrics_fds: tuple[int, ...], counts_fd: int | None, counts_place: int
+    host: str, port: int, fds: tuple[int, ...], metrics_fds: tuple[int, ...], counts_fd: int | None, counts_index: int
 ) -> None:
     """Run the HTTP API and the console.
 
@@ -72,7 +72,7 @@ def api(
     logged = RequestLog(app, write, at_end=observed.stop)
     counts = None
     if counts_fd is not None:
-        counts = SharedCounts(counts_fd, counts_place)
+        counts = SharedCounts(counts_fd, counts_index)
         os.close(counts_fd)  # not for child processes
     headers = SANDBOX_HEADERS if settings.is_sandbox else ()
     serve(logged, host=host, port=port, fds=fds, counts=counts, headers=headers)

@@ -138,7 +138,7 @@ class Service:
         serving = ["api", *(part for option, fd in options for part in (option, str(fd)))]
         fds = tuple(fd for _, fd in options)
         roles = [
-            self._role(f"api-{index + 1}", [*serving, "--counts-place", str(index)], of_api, fds)
+            self._role(f"api-{index + 1}", [*serving, "--counts-index", str(index)], of_api, fds)
             for index in range(api_processes)
         ]
         if connections.redis_url:

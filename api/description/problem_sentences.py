@@ -27,10 +27,10 @@ def problem_of(name: str) -> Problem:
     return Problem(documented_path(attr or "non_field_errors"), code, sentence)
 
 
-def sentence_at(code: str, place: str) -> Sentence:
-    """Return the sentence of a code at a place, with [] for items of arrays. Pure."""
-    steps = place.replace("[]", ".0").split(".")
-    return _OF_RULE.get((code, place)) or named(_OF_CODE.get(code, _UNKNOWN), Account, steps)
+def sentence_at(code: str, path: str) -> Sentence:
+    """Return the sentence of a code at a path, with [] for items of arrays. Pure."""
+    steps = path.replace("[]", ".0").split(".")
+    return _OF_RULE.get((code, path)) or named(_OF_CODE.get(code, _UNKNOWN), Account, steps)
 
 
 def error_sentence(code: str, stored: str) -> Sentence:

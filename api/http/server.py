@@ -85,8 +85,8 @@ SINGLE = frozenset(
         *(b"origin", b"sec-fetch-site", b"traceparent", b"x-forwarded-proto", b"x-request-id"),
     }
 )
-"""Fields of the header that decide who sends a request and how its body is read, in lower case. Two of a name are
-refused: a proxy could have used one of them and this server the other.
+"""Fields of the header that decide who sends a request and how its body is read, in lower case. A request with
+two fields of the same name is refused: a proxy could have used one of them and this server the other.
 """
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 """Fields that say where a body ends."""
@@ -388,10 +388,10 @@ class GuardedProtocol(HttpToolsProtocol):
 
     # Timers.
 
-    def _start(self, timer: str, seconds: float, then: Callable[[], None]) -> None:
-        """Call `then` after this time, unless the timer is stopped or started again before."""
+    def _start(self, timer: str, seconds: float, callback: Callable[[], None]) -> None:
+        """Call `callback` after this time, unless the timer is stopped or started again before."""
         self._stop(timer)
-        self._timers[timer] = self.loop.call_later(seconds, then)
+        self._timers[timer] = self.loop.call_later(seconds, callback)
 
     def _stop(self, timer: str) -> None:
         if (handle := self._timers.pop(timer, None)) is not None:

@@ -69,6 +69,6 @@ async def set_password(visit: Visit, password_hash: str, at: datetime) -> None:
 
     def write_rows(connection: Connection[Any], events: Sequence[Recorded]) -> None:
         set_password_hash(connection, visit.services.authority, user_id, password_hash, at)
-        end_sessions(connection, user_id, but=session)
+        end_sessions(connection, user_id, keep=session)
 
     await visit.execute(stream_of(user_id), SetPassword(session=session), write_rows=write_rows)

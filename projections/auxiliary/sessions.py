@@ -25,7 +25,7 @@ CLOCKS_APART = timedelta(minutes=1)
 
 
 def new_token() -> str:
-    """Return 256 random bits as text for a cookie or link. They need no slow hash."""
+    """Return 256 random bits as text for a cookie or link. Random bits need no slow hash."""
     return secrets.token_urlsafe(32)
 
 
@@ -130,14 +130,14 @@ def end_session(connection: Connection[Any], session: str) -> None:
     connection.execute(_DELETE_SESSION, (session,))
 
 
-def end_sessions(connection: Connection[Any], user_id: str, *, but: str = "") -> None:
-    """End the user's sessions, all or all but one, and delete their sign-in links."""
-    connection.execute(_DELETE_SESSIONS, (user_id, but))
+def end_sessions(connection: Connection[Any], user_id: str, *, keep: str = "") -> None:
+    """End the sessions of the user, except the session `keep`, and delete the user's sign-in links."""
+    connection.execute(_DELETE_SESSIONS, (user_id, keep))
     connection.execute(_DELETE_LINKS, (user_id,))
 
 
 def write_link(connection: Connection[Any], sha256: bytes, user_id: str, at: datetime) -> None:
-    """Store a link by its token's digest. It signs in once within 15 minutes; the user's older links are deleted."""
+    """Store a link by its token's digest, and delete the user's older links. It signs in once within 15 minutes."""
     connection.execute(_DELETE_LINKS, (user_id,))
     connection.execute(_DELETE_OLD_LINKS, (at,))
     connection.execute(_INSERT_LINK, (sha256, user_id, at + LINK_LASTS))

@@ -59,7 +59,7 @@ Encoder = Callable[[Any], bytes]
 class Column(msgspec.Struct, frozen=True):
     """A column, its SQL type, and the expression of its value in the format of COPY from a wire object `v`.
 
-    The expression is one value or several, separated by commas. It calls the `encoder` as `TABLE_COLUMN`.
+    The expression is one value or several, separated by commas. It calls the `encoder` under the name `TABLE_COLUMN`.
     """
 
     name: str
@@ -71,7 +71,8 @@ class Column(msgspec.Struct, frozen=True):
 class Table(msgspec.Struct, frozen=True):
     """A table, its key without the ordinal, the field that its rows come from, and the tables of its children.
 
-    The table of a whole payload has no field; its direct children do not refer to it.
+    The table of a whole payload has no field. Its direct children have no column for the ordinal of their parent, since
+    an account has only one row in that table.
     """
 
     name: str
@@ -99,7 +100,7 @@ def _table(
     field: str,
     parent: str | None,
     node: inspect.StructType,
-    besides: Sequence[Column] = (),
+    more_columns: Sequence[Column] = (),
 ) -> Table:
     columns: list[Column] = []
     children: list[Table] = []
@@ -119,14 +120,14 @@ def _table(
             columns += [_nested(f.name, inner) for inner in kind.fields]
         else:
             columns.append(_column(f.name, kind, f"v.{f.name}", is_certain=kind is f.type))
-    columns += besides
+    columns += more_columns
     before = len(key) + (2 if parent else 1)
     head = COLUMNS[before + len(columns)]
     return Table(name, key, field, parent, tuple(columns), tuple(children), head)
 
 
 def _folded(table: str, name: str, node: inspect.StructType) -> Column:
-    """Return a column for a list of such objects."""
+    """Return a JSON column for a list of objects of this type."""
     return Column(name, "json", f"SIZE[len(x := {table}_{name}(v.{name} or ()))], x", list_encoding(node))
 
 
@@ -175,10 +176,10 @@ def sql_type_of(name: str, kind: inspect.Type) -> str:
     return _form_of(name, kind)[0]
 
 
-def _root(name: str, key: tuple[tuple[str, str], ...], wire_type: type[Wire], *besides: Column) -> Table:
+def _root(name: str, key: tuple[tuple[str, str], ...], wire_type: type[Wire], *more_columns: Column) -> Table:
     node = inspect.type_info(wire_type)
     assert isinstance(node, inspect.StructType)
-    return _table(name, key, "", None, node, besides)
+    return _table(name, key, "", None, node, more_columns)
 
 
 _ERASED_AT = Column("erased_at", "timestamptz", "INSTANT[None]")

@@ -47,13 +47,13 @@ def compared(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> Comparis
     """Compare both. `totals` has the shape of a manifest, with the setting `unknown_fields` and the number `erased`."""
     dropped: list[str] = []
     differences = [*_of_counts(manifest, totals), *_of_ledgers(manifest, totals)]
-    ours, theirs = manifest.get("paths", {}), totals.get("paths", {})
-    differences += _of_paths(ours, theirs, dropped, is_ignoring=totals.get("unknown_fields") == "ignore")
+    in_source, in_platform = manifest.get("paths", {}), totals.get("paths", {})
+    differences += _of_paths(in_source, in_platform, dropped, is_ignoring=totals.get("unknown_fields") == "ignore")
     for name, (noun, reason) in LEFT_OUT.items():
         differences += [Difference(f"{noun} {part}", "yes", "no", reason) for part in manifest.get(name, ())]
     if erased := totals.get("erased"):
         differences.append(Difference("erased", "0", str(erased), "records of erased persons were deleted"))
-    stored = sum(path in theirs for path in ours)
+    stored = sum(path in in_platform for path in in_source)
     return Comparison(differences, stored, dropped)
 
 
@@ -65,11 +65,11 @@ def _of_counts(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> Iterat
 
 
 def _of_ledgers(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> Iterator[Difference]:
-    ours, theirs = manifest.get("by_ledger", {}), totals.get("by_ledger", {})
-    for code in sorted({*ours, *theirs}):
+    in_source, in_platform = manifest.get("by_ledger", {}), totals.get("by_ledger", {})
+    for code in sorted({*in_source, *in_platform}):
         for name in OF_LEDGER:
             yield from _unequal(
-                f"by_ledger.{code}.{name}", ours.get(code, {}).get(name), theirs.get(code, {}).get(name)
+                f"by_ledger.{code}.{name}", in_source.get(code, {}).get(name), in_platform.get(code, {}).get(name)
             )
 
 
@@ -77,23 +77,27 @@ def _of_paths(
     source: Mapping[str, Any], platform: Mapping[str, Any], dropped: list[str], *, is_ignoring: bool
 ) -> Iterator[Difference]:
     for path in sorted({*source, *platform}):
-        ours, theirs = source.get(path), platform.get(path)
-        if ours is not None and theirs is None:
+        in_source, in_platform = source.get(path), platform.get(path)
+        if in_source is not None and in_platform is None:
             if is_ignoring and path not in _CONTRACT:
                 dropped.append(path)
             else:
-                yield Difference(path, str(ours["count"]), "0", "unaccounted: stored nowhere, and dropped by no rule")
-        elif ours is None or theirs is None:
-            yield Difference(path, "0", str((theirs or {}).get("count")), "the source does not have it")
-        elif ours["count"] != theirs["count"]:
-            yield Difference(path, str(ours["count"]), str(theirs["count"]))
-        elif ours["digest"] != theirs["digest"]:
-            yield Difference(path, str(ours["count"]), str(theirs["count"]), "the same number, but other values")
+                yield Difference(
+                    path, str(in_source["count"]), "0", "unaccounted: stored nowhere, and dropped by no rule"
+                )
+        elif in_source is None or in_platform is None:
+            yield Difference(path, "0", str((in_platform or {}).get("count")), "the source does not have it")
+        elif in_source["count"] != in_platform["count"]:
+            yield Difference(path, str(in_source["count"]), str(in_platform["count"]))
+        elif in_source["digest"] != in_platform["digest"]:
+            yield Difference(
+                path, str(in_source["count"]), str(in_platform["count"]), "the same number, but other values"
+            )
 
 
-def _unequal(name: str, ours: Any, theirs: Any) -> Iterator[Difference]:
-    if ours != theirs:
-        yield Difference(name, _shown(ours), _shown(theirs))
+def _unequal(name: str, in_source: Any, in_platform: Any) -> Iterator[Difference]:
+    if in_source != in_platform:
+        yield Difference(name, _shown(in_source), _shown(in_platform))
 
 
 def _shown(value: Any) -> str:
