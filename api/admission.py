@@ -55,7 +55,7 @@ class Call(msgspec.Struct):
     """A request of a known caller. `body` is empty for a GET, and after a handler has dropped it.
 
     `name` names the request if it came with an Idempotency-Key, else it is "". `run` is the run that it belongs to.
-    `subjects` holds supplier and number of its account, once a handler has found that the caller may name them.
+    `subjects` holds supplier and number of its account, once a handler has checked the caller's access to the supplier.
     """
 
     key: Key
@@ -68,7 +68,7 @@ class Call(msgspec.Struct):
     digest: bytes = b""
     """SHA-256 of a body that was dropped."""
     is_stored: bool = False
-    """True if the call has written the data that its answer acknowledges. Otherwise the answer rests on a read."""
+    """True if the call has written the data that its answer acknowledges, False if it has only read them."""
 
     def note_account(self, supplier: str, external: str) -> None:
         """Note the account of the request. If it is refused, it is listed among the account's refused attempts."""
@@ -193,7 +193,7 @@ class Admission:
         return await self._stored_answer(request, call) or answered
 
     async def _stored_answer(self, request: Request, call: Call) -> Response | None:
-        """Return the stored answer to this call; None if there is none. Its body does not depend on the new `Prefer`.
+        """Return the stored answer to this call; None if there is none. The new request's `Prefer` has no effect.
 
         Raises ApiError 422 if the stored answer belongs to a request with another body.
         """

@@ -93,13 +93,13 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     roles: frozenset[str] | None = None
     """Roles that may call it; None if no token is needed. Enforced by `api.admission`, not by the handler."""
     is_foreign_empty: bool = False
-    """True for a list that is empty for a supplier that the caller may not see. Others answer 404."""
+    """True if the answer about a supplier that the caller may not see is an empty list instead of 404."""
     body: type | None = None
     is_body_optional: bool = False
     is_read: bool = False
     """True for a POST that changes nothing: its answer acknowledges nothing."""
     example: Any = None
-    """A body that is accepted; every operation that takes one has it."""
+    """Example of an accepted body. Every operation with a body has one."""
     examples: dict[str, Any] = {}
     """Further examples, by name."""
     query: tuple[Parameter, ...] = ()
@@ -122,12 +122,12 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def names_supplier(self) -> bool:
-        """True for a path with a supplier. It answers 404 for a supplier that the caller may not see."""
+        """True for a path with a supplier. The operation answers 404 for a supplier that the caller may not see."""
         return "{supplier}" in self.path
 
 
 def operation(method: str, path: str, tag: str, **fields: Any) -> Callable[[Handler], Handler]:
-    """Mark a method as the handler of an operation. Its name and docstring name and describe the operation."""
+    """Mark a method as the handler of an operation. The method's name and docstring name and describe the operation."""
 
     def mark(handler: Handler) -> Handler:
         summary = " ".join((handler.__doc__ or "").split())

@@ -73,10 +73,10 @@ def _archive_url(context: click.Context, parameter: click.Parameter, value: str)
 )
 @json_option
 def archive_one(code: str, url: str, as_json: bool) -> None:
-    """Archive a supplier, and move its payloads to that place.
+    """Archive a supplier, then delete its payloads from Postgres.
 
-    The status of SUPPLIER must be complete, without pending imports. If the verb is killed, run it again.
-    Its payloads are deleted from the database; `archive attach` brings them back.
+    The status of SUPPLIER must be complete, without pending imports. If the verb is killed, run it again. `archive
+    attach` brings the payloads back.
     """
     settings = Settings.from_environment()
     key = sealing_key(settings)

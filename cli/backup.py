@@ -32,7 +32,7 @@ def backup(folder: Path, keys: Path | None, without_keys: bool, as_json: bool) -
     """Write a backup while the service runs.
 
     All files in DIR are of one snapshot. --keys writes personal data to a folder of its own and encrypts the rest. With
-    the sealing key the backup has a signed checkpoint, with which `restore --verify` compares it.
+    the sealing key the backup has a signed checkpoint, with which `restore --verify` compares the restored log.
     """
     url = admin_url()
     sign, why_unsigned = _signing(url, Settings.from_environment())

@@ -83,7 +83,7 @@ def migrate(is_check: bool, as_json: bool) -> int:
     gets the rights of all three.
 
     The service may run meanwhile, unless --check reports otherwise. A lock is requested for 0.4 s at a time, 100 times,
-    so that accounts are still accepted. If it is killed, run it again.
+    so that accounts are still accepted. If the verb is killed, run it again.
 
     Exit codes of --check: 0 nothing to do, 2 processes of the previous version may continue, 3 they must be stopped.
     Exit code 1 is an error, such as a database that is newer than this version.

@@ -92,7 +92,7 @@ def progress_bar(unit: str, *, title: str = "", total: int | None = None) -> Ite
     from rich.text import Text
 
     class Rate(ProgressColumn):
-        """Units a second."""
+        """Column of a progress bar with the units per second."""
 
         def render(self, task: Task) -> Text:
             return Text(f"{task.speed:,.0f}/s" if task.speed else "")

@@ -133,8 +133,8 @@ def rebuild(
     """Rebuild a projection beside the live version, and switch.
 
     Builds NAME, catches up, compares, and switches in one transaction, without a pause for readers and writers. If it
-    is cancelled or killed, the live version stays as it is. `switch` goes back within seven days. No e-mail is sent
-    again.
+    is cancelled or killed, the live version stays as it is. `switch` can go back to the old version for seven days. No
+    e-mail is sent again.
     """
     if (projection is not None) + is_all + is_outdated != 1:
         raise click.UsageError("Name one projection, or give --all or --outdated.")
@@ -185,7 +185,7 @@ def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, 
 def switch(projection: Projection, version: int, as_json: bool) -> None:
     """Make another version of a projection live.
 
-    It is a new version of NAME, or the previous one within seven days.
+    The other version of NAME is a new one, or the previous one, which is kept for seven days.
     """
     with administrator(admin_url()) as connection, version_lock(connection, projection):
         result = {"name": projection.name} | switch_if_needed(connection, projection, version)

@@ -78,9 +78,9 @@ def restore(
     """Restore a backup into an empty data folder or database.
 
     The backup in DIR is restored into an empty data folder, or into the empty database at DATABASE_URL. Persons who
-    were erased after the backup, according to --keys, are erased again. Revoked keys stay revoked; all others wait for
-    `key confirm`, and users for `user enable`. --verify and --against compare the log with the checkpoint that was
-    signed with the backup, and with yours.
+    were erased after the backup, according to --keys, are erased again. Revoked keys stay revoked. All other keys are
+    refused until `key confirm`, and users cannot sign in until `user enable`. --verify and --against compare the log
+    with the checkpoint that was signed with the backup, and with yours.
     """
     settings = Settings.from_environment()
     target = msgspec.structs.replace(settings, data_dir=DataFolder(data_dir or settings.data_dir).path)
@@ -208,7 +208,7 @@ def _report_access(access: RestoredAccess, report: Report) -> None:
 
 
 def _erased_again(admin_url: str, report: Report) -> Iterator[dict[str, str]]:
-    """Erase again everybody whom the folder of keys shows as erased, but not the older log. Yield who was erased."""
+    """Erase the persons who are erased according to the folder of keys, but not in the restored log. Yield each."""
     ledger = Ledger(admin_url, views=INLINE)
     try:
         with ledger.connection() as connection:
@@ -254,7 +254,7 @@ def _missing_key(database_url: str, target: Settings, of_backup: OwnCheckpoint |
 
 
 def _is_signed(of_backup: OwnCheckpoint, keys: Sequence[str]) -> bool:
-    """Return True if one of these verifier keys signed it, and not only a key that came with the backup."""
+    """Return True if one of these verifier keys signed the checkpoint, and not only a key that came with the backup."""
     try:
         read_signed(of_backup.note, keys)
     except Invalid:

@@ -47,8 +47,8 @@ def revert_accounts(
 ) -> None:
     """Revert accounts that were not released.
 
-    Without --yes, shows three numbers of SUPPLIER: accounts that can be reverted, accounts that are kept because
-    something has followed them, and failed imports. EXTERNAL is an external account number; instead of it, choose
+    Without --yes, shows three numbers of SUPPLIER: accounts that can be reverted, accounts that cannot be reverted
+    with the reasons, and failed imports. EXTERNAL is an external account number; instead of it, choose
     accounts with --run or --file.
 
     The account and its number are gone, and e-mails that were not sent are cancelled. Payload, history and proofs stay.

@@ -34,11 +34,11 @@ def seal(former_key: str | None, position: int | None, accept: bool, reason: str
 
     Keep the checkpoint: `verify --against` compares the log with it later.
 
-    A log that does not continue the signed one is not sealed, and accepts no account. If events were lost
+    A log that does not match its signed checkpoints is not sealed, and accepts no account. If events were lost
     permanently, as in a failover, --continue-from N --reason TEXT signs "continues from N, lost M–K", which `verify`
-    shows from then on. A signature cannot be removed: TEXT must hold no personal data. --accept --reason TEXT only
-    ends the stop: the log stays unsealed while it differs. It also starts the intake when the log could not be compared
-    after a start of the database.
+    shows from then on. A signature cannot be removed: TEXT must hold no personal data. --accept --reason TEXT only ends
+    the stop: the log stays unsealed while it differs. --accept also starts the intake when the log could not be
+    compared after a start of the database.
     """
     if accept and position is not None:
         raise click.UsageError("--accept and --continue-from must not be used together.")

@@ -54,8 +54,8 @@ def user() -> None:
 def create(email: str, organisation: str, role: UserRole, codes: tuple[str, ...], name: str, as_json: bool) -> None:
     """Create a user and print a sign-in link.
 
-    The link signs EMAIL in to the console once, within 15 minutes. EMAIL must be new in the organisation. In another
-    organisation it is another user with another password; other verbs need the id of the user then.
+    The link signs EMAIL in to the console once, within 15 minutes. EMAIL must be new in the organisation. The same
+    EMAIL in another organisation is another user with another password. Other verbs then need the id of the user.
     """
     if not ORGANISATION_NAME.match(organisation):
         raise click.BadParameter("An organisation's name must have 1 to 128 characters and no slash.")
@@ -88,7 +88,7 @@ def list_all(as_json: bool) -> None:
 def link_again(email: str, as_json: bool) -> None:
     """Print another sign-in link of a user.
 
-    It signs EMAIL in once, within 15 minutes. Older links become void.
+    The link signs EMAIL in once, within 15 minutes. Older links become invalid.
     """
     with _users() as ledger:
         link = new_link(ledger, _id_of(ledger, email), by=caused_by())

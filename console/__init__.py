@@ -1,6 +1,6 @@
 """The console at `/console/`: pages for support staff and auditors, served by the api process.
 
-It reads the queries that the API reads and sends its commands, and has no SQL or rules of its own.
+The console uses the queries and commands of the API, and has no SQL or rules of its own.
 
 **A screen** is a file in `console/screens/`. A function under `page` or `action` takes a `Visit` and returns a
 response; `console/screens/__init__.py` lists the file:

@@ -117,7 +117,10 @@ class DataFolder:
         return folder
 
     def write_failing_roles(self, failing: dict[str, str]) -> None:
-        """Write each dying role and its last line for the api processes. On a full disk nothing is written."""
+        """Write the roles that fail at every start, with their last log lines, for the api processes.
+
+        On a full disk nothing is written.
+        """
         with contextlib.suppress(OSError):
             _private(self.roles_file.with_suffix(".unfinished"), json.dumps(failing)).rename(self.roles_file)
 

@@ -69,7 +69,7 @@ class AccountErased(Refused):
 
 
 class AccountFollowed(Refused):
-    """The account cannot be reverted, because something has followed it."""
+    """The account cannot be reverted: it has records, was released, or another account refers to it."""
 
     def __init__(self, followed_by: str) -> None:
         super().__init__(

@@ -84,8 +84,8 @@ request, such as that of workers, has none.
 class Recorded(msgspec.Struct, frozen=True, gc=False):
     """Event with its place in the log. `position` is 0 until it is appended.
 
-    `recorded_at` is UTC from the database's clock, taken under the log's lock. It never decreases with rising position.
-    Before the append, and in the result of an append, it is the writer's time.
+    `recorded_at` is UTC from the database's clock, taken under the log's lock. A later position never has an earlier
+    `recorded_at`. Before the append, and in the result of an append, it is the writer's time.
     """
 
     stream: str

@@ -1,6 +1,7 @@
 """Warnings for implausible values: dates far away, readings that run backwards, prices in cents.
 
-All rules here are warnings: the account is accepted, and the importer reads the warnings. They check single accounts.
+All rules here are warnings: the account is accepted, and the importer reads the warnings. The rules check single
+accounts.
 """
 
 # ruff: noqa: SIM110 - a loop is faster than a generator, and every account is checked

@@ -71,7 +71,7 @@ class Breach(msgspec.Struct, frozen=True):
 
 
 def reading(*paths: str) -> Callable[[CheckFunction], CheckFunction]:
-    """Declare the paths that a check reads, relative to `at`. It then also runs if other paths have problems."""
+    """Declare the paths that a check reads, relative to `at`. The check then also runs if other paths have problems."""
 
     def mark(check: CheckFunction) -> CheckFunction:
         check.__dict__["reads"] = paths
@@ -105,7 +105,7 @@ def error(
     needs_now: bool = False,
     severity: Severity = Severity.ERROR,
 ) -> Rule:
-    """Return a rule that refuses the account. Both sentences say what must hold."""
+    """Return a rule that refuses the account. `english` and `german` say what must hold."""
     says = Sentence(english, german)
     return Rule(
         code=code, at=at, holds=holds, says=says, source=source, severity=severity, field=field, needs_now=needs_now
@@ -120,7 +120,7 @@ class RuleBook:
     """Rules sorted by path and compiled into two functions, which apply them in one pass over a value.
 
     One returns whether all rules hold, which is the common case; the other reports the broken rules and their paths.
-    They are generated as source, since a walk over a tree of rules spends most of its time on the tree.
+    The functions are generated as source, since a walk over a tree of rules spends most of its time on the tree.
     """
 
     def __init__(self, rules: Iterable[Rule], wire_type: type[Wire] | None = None) -> None:
@@ -221,7 +221,7 @@ class _PathNode:
 def _readable_paths(problems: Sequence[Problem]) -> Callable[..., bool]:
     """Return a function that returns whether a rule can run at a path.
 
-    It can if no path above it, and no path that it reads, has a problem.
+    A rule can run if no path above its own, and no path that it reads, has a problem.
     """
     bad: set[tuple[str, ...]] = set()
     above: set[tuple[str, ...]] = set()

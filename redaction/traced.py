@@ -12,7 +12,7 @@ from redaction.text import message_of
 def traced(error: BaseException) -> str:
     """Format the traceback of an error and its causes: files, lines, functions, and messages without quoted values.
 
-    It has no source lines and no local variables."""
+    The result has no source lines and no local variables."""
     lines: list[str] = []
     seen: set[int] = set()
     chain: list[BaseException] = []

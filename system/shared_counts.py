@@ -1,4 +1,4 @@
-"""One number for each of several processes, which all of them can read. It is in an open file that they inherit."""
+"""One number for each of several processes, which all of them can read, in an open file that they inherit."""
 
 import mmap
 import os

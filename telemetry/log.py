@@ -49,7 +49,7 @@ class Unfailing:
 
 
 class JsonLines:
-    """Stream that converts lines to JSON objects unless they are such: for text that libraries and Python print."""
+    """Stream that converts lines to JSON objects, unless they are JSON: for text that libraries and Python print."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = Unfailing(stream)
@@ -170,7 +170,7 @@ class GatheredLine(Protocol):
 
 
 def write_lines(form: str) -> Callable[[Sequence[GatheredLine]], None]:
-    """Return a function that writes many lines at once, without the processors. Their values are clean already.
+    """Return a function that writes many lines at once, without the processors. The values must not need redaction.
 
     Names that importers send cannot break a line in two.
     """

@@ -65,7 +65,7 @@ class OpenTelemetry(Spans):
         self._tracer = self._provider.get_tracer("importledger")
 
     def of_request(self, headers: Sequence[tuple[bytes, bytes]]) -> RequestSpan | None:
-        """Return None if the caller, chance, or the sampler decides against a trace."""
+        """Return the span of a request; None if the caller, chance or the sampler decides against a trace."""
         context = None
         for name, _ in headers:
             if name == b"traceparent":

@@ -98,8 +98,8 @@ class BrokerDispatcher:
 class _UndelayedBroker(RedisBroker):
     """Broker without delayed messages, whose workers do not poll for them.
 
-    Raises every lost connection and time-out as Dramatiq's own error. It logs that in one line, and other errors with a
-    traceback, or does not catch them when a worker stops.
+    Raises every lost connection and time-out as Dramatiq's own error. Dramatiq logs its own error in one line. It logs
+    other errors with a traceback, or does not catch them when a worker stops.
     """
 
     def get_declared_delay_queues(self) -> set[str]:

@@ -1,7 +1,7 @@
-"""Make an answer that rests on a read as durable as one that rests on a write.
+"""Delay answers about data that was only read until the data is as durable as after a write.
 
 If the wait of a commit for its standby was cancelled, the commit is visible, but perhaps only on the primary. An answer
-that rests on it would acknowledge data that a failover loses. A log that does not accept events may be the wrong log:
+about it would acknowledge data that a failover loses. A log that does not accept events may be the wrong log:
 its content is not acknowledged either.
 """
 
@@ -31,11 +31,11 @@ class Acknowledgements:
         """Events that were committed before this time are on a standby."""
 
     async def confirm(self, changed_at: datetime | None = None) -> None:
-        """Return when data that was read before this call may be acknowledged. Raises StoreUnavailable, IntakeStopped.
+        """Wait until data that was read before this call may be acknowledged. Raises StoreUnavailable, IntakeStopped.
 
-        By then the log accepts events, and a standby has the data if one is required. `changed_at` is the time of the
-        last change of the data, for an answer that only shows it. Such an answer does not need a log that accepts
-        events, and does not wait if the change is old.
+        Afterwards it is certain that the log accepts events, and that a standby has the data if one is required.
+        `changed_at` is the time of the last change of the data, for an answer that only shows it. Such an answer does
+        not need a log that accepts events, and does not wait if the change is old.
         """
         if changed_at is None:
             await with_timeout(self._intake_checks.run())

@@ -39,9 +39,10 @@ return full_at - now
 
 
 class BucketState(msgspec.Struct, frozen=True):
-    """Result of one request: whether it fits, and how many more would fit.
+    """Result of counting a request: whether the rate allows it, and how many more requests it allows now.
 
-    `reset_s` is the time until the bucket is full again, or until a request that does not fit would fit [seconds].
+    `reset_s` is the time until the bucket is full again. For a refused request, it is the time until the rate allows
+    the request [seconds].
     """
 
     fits: bool
@@ -52,7 +53,7 @@ class BucketState(msgspec.Struct, frozen=True):
     def at(cls, level_s: float, rate_per_s: int) -> "BucketState":
         """Return the result of a request after which the bucket needs `level_s` seconds to be full again.
 
-        An empty bucket needs one second. A request that needs more than that does not fit.
+        An empty bucket needs one second. A request after which it would need more is refused.
         """
         if level_s <= 1.0:
             return cls(True, int((1.0 - level_s) * rate_per_s + 1e-6), level_s)
@@ -89,7 +90,7 @@ class RateLimit:
         return headers
 
     async def pace(self, key: Key, count: int) -> None:
-        """Count requests, and wait until they fit. Lines of a bulk body are slowed down, not refused."""
+        """Count requests, and wait until the rate allows them. Lines of a bulk body are slowed down, not refused."""
         if not key.rate_per_s:
             return
         while count > 0:

@@ -68,14 +68,14 @@ logger = structlog.get_logger()
 
 
 class TokenDocuments:
-    """Executes documents. Their only mutation obtains tokens."""
+    """Executes GraphQL documents. The only mutation of the schema obtains tokens."""
 
     def __init__(self, auth: Authenticator) -> None:
         self._auth = auth
         self._root = {"service": "importledger", "obtainToken": self._obtain_token}
 
     async def answer(self, query: str, variables: dict[str, Any] | None, operation_name: str | None) -> dict[str, Any]:
-        """Return the answer as a JSON object with `data`, `errors` or both."""
+        """Execute a document, and return its answer: a JSON object with `data`, `errors` or both."""
         document = _document(query)
         if isinstance(document, GraphQLError):
             return {"data": None, "errors": [document.formatted]}

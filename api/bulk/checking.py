@@ -1,4 +1,5 @@
-"""Check the lines of a batch: decode them and apply all rules. This needs CPU time and no database, in any process.
+"""Check the lines of a batch: decode them and apply all rules. The check needs CPU time and no database, so that any
+process can do it.
 
 Input and output are Structs that can be sent between processes.
 """
@@ -29,7 +30,7 @@ logger = structlog.get_logger()
 
 
 class CheckRequest(msgspec.Struct, frozen=True):
-    """Lines to check. `terms` are those of the suppliers that the caller may access, by code."""
+    """Lines to check. `terms` are the settings of the suppliers that the caller may access, by supplier code."""
 
     lines: list[bytes]
     terms: dict[str, Terms]

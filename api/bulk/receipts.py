@@ -93,7 +93,7 @@ TOO_LONG = "request_too_large"
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Parts of a refusing receipt that are counted and stored: see `places_of` and `names_of`."""
+    """Problems of a refused line: in the form that is counted (`places_of`), and in the stored form (`names_of`)."""
 
     places: set[str]
     names: tuple[str, ...]

@@ -87,7 +87,7 @@ _CLOSED = (Refusal.__name__, AlreadyImported.__name__)
 
 
 def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
-    """Return the document of these operations."""
+    """Return the OpenAPI document of these operations."""
     bodies = [operation.body for operation in operations if operation.body]
     answers = [answer for operation in operations for answer in operation.answers.values() if answer]
     answers += [operation.last_line for operation in operations if operation.last_line]
@@ -197,13 +197,13 @@ def _callers(operation: Operation) -> str:
 
 
 def _lines(schema: dict[str, Any], example: Any = None) -> dict[str, Any]:
-    """Return a body of lines: a stream of bytes, with the schema of a line as OpenAPI 3.2 has it in `itemSchema`."""
+    """Return the description of a body of lines: bytes, and a line's schema as OpenAPI 3.2 has it in `itemSchema`."""
     media = {"schema": _LINES, "x-itemSchema": schema}
     return media | ({} if example is None else {"example": encoded(example).decode() + "\n"})
 
 
 def _events(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a body of events, with the schema of one event as OpenAPI 3.2 has it in `itemSchema`.
+    """Return the description of a stream of events, with the schema of one event as OpenAPI 3.2 has it in `itemSchema`.
 
     The standard `schema` is empty. Tools for OpenAPI 3.1 do not agree whether it describes the whole body, an event,
     or the data of an event.
@@ -322,9 +322,9 @@ def _json_schema(schema: Any, *, is_sent: bool = False) -> Any:
 
 
 def _part(schema: dict[str, Any], struct: type, *, is_sent: bool) -> Any:
-    """Return a struct's schema with its moments, which msgspec does not describe if they may lack a zone.
+    """Return the schema of a struct with patterns for datetimes whose zone is optional: msgspec describes none.
 
-    Moments in requests usually lack it, so they are not `date-time`. Moments in answers have it.
+    Datetimes in requests usually have no zone, so they are not `date-time`. Datetimes in answers have a zone.
     """
     moment = {"pattern": MOMENT_PATTERN, "description": _SENT_MOMENT["description"]} if is_sent else _MOMENT
     for field in getattr(inspect.type_info(struct), "fields", ()):

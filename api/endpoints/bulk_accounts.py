@@ -70,7 +70,7 @@ class AccountWork(BatchWork):
         super().__init__(services, call, "create_accounts", run, mode)
         self._changed: deque[set[str]] = deque(maxlen=_COMPARED_BATCHES)
         self._existing: dict[str, list[str]] = {}
-        """Existing accounts by supplier that may be new in the run."""
+        """Accounts that were accepted before this request, by supplier. They may not belong to the run yet."""
         self._without_new_runs: set[str] = set()
         """Suppliers that already have as many new runs today as are allowed: their lines are refused."""
 
@@ -262,7 +262,7 @@ def _item(line: Line) -> AccountItem:
 
 
 def _is_accepted(state: ImportProcess, *, payload_sha256: str, is_dry_run: bool) -> bool:
-    """Return True if these bytes were accepted before and are still in force."""
+    """Return True if the newest submission of the account has these bytes, and is waiting, in progress or processed."""
     staged = state.staged
     if staged is None or staged.payload_sha256 != payload_sha256:
         return False
@@ -272,7 +272,7 @@ def _is_accepted(state: ImportProcess, *, payload_sha256: str, is_dry_run: bool)
 
 
 def _is_in_force(state: ImportProcess | None, checked: CheckedLine) -> bool:
-    """Return True if the same content, whatever its spelling, was accepted before and is still in force."""
+    """Return True if the newest submission of the account has the same content, whatever its spelling, and is valid."""
     command, staged = checked.command, state.staged if state is not None else None
     if state is None or command is None or staged is None or not is_same_content(staged, command):
         return False

@@ -53,7 +53,10 @@ _LINES: dict[str, Any] = {"roles": WRITERS, "answers": {200: Receipt}, "is_ndjso
 
 
 class BulkImport(Endpoint):
-    """The handlers of …/bulk/. Receipts are durable when they are sent. A body that came whole ends with a summary."""
+    """The handlers of …/bulk/. A receipt is sent once its result is durable.
+
+    The answer to a complete body ends with a summary.
+    """
 
     @operation(
         "POST",

@@ -1,4 +1,4 @@
-"""`/metrics` on the public port, if it has no port of its own. It needs an operator's key for all suppliers.
+"""`/metrics` on the public port, if it has no port of its own. The page needs an operator's key for all suppliers.
 
 The numbers name suppliers, which other organisations may not see. Requests from this machine need a key as well, since
 a proxy on it forwards the requests of all clients.

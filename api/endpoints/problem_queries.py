@@ -96,12 +96,12 @@ def _dropped_field(path: str) -> Problem:
 
 
 def missing_paths(found: ImportProblems) -> set[str]:
-    """Return the fields whose documents are missing."""
+    """Return the paths of the fields whose documents are missing."""
     return {problem.attr for problem in (*found.errors, *found.warnings) if problem.code == MISSING}
 
 
 def naming_paths(found: ImportProblems, paths: tuple[str, ...]) -> ImportProblems:
-    """Return the problems. The sentence about a missing document gets its path, one of `paths` in the payload."""
+    """Return the problems with the paths of missing documents in their sentences. `paths` has one per statement."""
 
     def named(problem: Problem) -> Problem:
         step = problem.attr.split(".")[1:2]

@@ -16,7 +16,7 @@ class Requester(Protocol):
     def organisation(self) -> str: ...
 
     async def confirm(self) -> None:
-        """Raise ApiError if the occupant has lost the rights with which the request was admitted.
+        """Raise ApiError if the caller or user has lost the rights with which the request was admitted.
 
         Long requests call it before each piece that they write or send.
         """

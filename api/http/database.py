@@ -35,7 +35,8 @@ MIN_CONNECTIONS = 2
 def reading_pool(database_url: str, *, size: int, is_for_read: bool = False) -> AsyncConnectionPool:
     """Return a pool of connections for reads, which the caller opens.
 
-    One for `read` keeps MIN_CONNECTIONS of them open, and does not check one that answered within the last second.
+    With `is_for_read`, the function `read` uses the pool: MIN_CONNECTIONS stay open, and a connection that answered
+    within the last second is not checked.
     """
     return AsyncConnectionPool(
         database_url,

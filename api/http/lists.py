@@ -51,7 +51,7 @@ logger = structlog.get_logger()
 
 
 class ListFormat(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """Form of a list: `encode` writes the items of a page, `head` and `tail` enclose, `between` separates pages."""
+    """Form of a list: `encode` writes a page, `head` and `tail` enclose the list, `between` is between two pages."""
 
     media_type: str
     encode: Callable[[Sequence[T]], bytes]
@@ -71,7 +71,7 @@ ARRAY: ListFormat[Any] = ListFormat(
 
 
 class Lists:
-    """Reads and sends lists, with a pool of their own. Their number is limited, in all and for each organisation."""
+    """Reads and sends lists, with a separate database pool. Limits the lists at a time, in all and per organisation."""
 
     def __init__(self, pool: AsyncConnectionPool) -> None:
         self.pool = pool

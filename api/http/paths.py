@@ -19,7 +19,7 @@ from api.http.errors import HANDLERS, answer_of, not_found, unexpected_error
 from api.http.responses import release
 
 ANSWER_HEADERS = "importledger.answer_headers"
-"""Key in the ASGI scope of header fields for the answer."""
+"""Key in the ASGI scope of a request. Its value has header fields for the answer."""
 
 
 class RawPath:

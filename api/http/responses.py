@@ -118,7 +118,7 @@ class BodyMemory:
         """Records by organisation or network, in the order in which the requests began."""
 
     def held(self, request: Request, address: str = "") -> HeldBody:
-        """Return the record of the request's bytes, a new one at first. `address` is the client's [default: the
+        """Return the record of the request's bytes. The first call creates it. `address` is the client's [default: the
         peer's].
         """
         held: HeldBody | None = request.scope.get(HELD)

@@ -13,7 +13,7 @@ class SharedRuns:
         self._next: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Return after a run that began after this call. Raises the errors of that run.
+        """Wait for a run that begins after this call. Raises the errors of that run.
 
         A caller that is cancelled does not cancel the run.
         """

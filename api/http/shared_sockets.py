@@ -100,7 +100,7 @@ class Listener:
         self._loop.add_reader(listening, self._accept)
 
     async def stop(self) -> None:
-        """Accept no more. Returns when all accepted connections are set up, so that the server knows them."""
+        """Accept no more connections, and wait until all accepted ones are set up, so that the server knows them."""
         if self._resuming is not None:
             self._resuming.cancel()
         self._loop.remove_reader(self._listening)

@@ -10,8 +10,8 @@ STATE = "stopping"
 
 
 GONE = "importledger.gone"
-"""Key in a request's scope of a function that returns True once the client has gone. ASGI itself reports that only to
-code that reads the body.
+"""Key in the scope of a request. Its value is a function that returns True once the client has gone. ASGI itself
+reports that only to code that reads the body.
 """
 
 

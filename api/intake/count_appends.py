@@ -1,7 +1,7 @@
 """Append counts to the log, each batch exactly once, even if the outcome of an append is unknown.
 
-A batch of counts is a stream of its own, with a random name. It is repeated under the same name until it is certainly
-stored: a stream that has its batch accepts no second one.
+A batch of counts is a stream of its own, with a random name. The batch is repeated under the same name until it is
+certainly stored: a stream that has its batch accepts no second one.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ def batch_name() -> str:
 
 
 class CountAppends:
-    """Appends the commands that `drain` returns, by stream. `drain` is called when all earlier ones are stored."""
+    """Appends the commands that `drain` returns, by stream. `drain` is called again once all of them are stored."""
 
     def __init__(
         self, ledger: Ledger, drain: Callable[[], Awaitable[Mapping[str, Command]]], *, interval_s: float, name: str
@@ -43,7 +43,7 @@ class CountAppends:
         self._appends = SharedRuns(self._append)
 
     async def append(self, *, within_s: float = ANSWER_TIMEOUT_S) -> None:
-        """Return when everything that was counted before this call is stored. Raises LedgerError.
+        """Wait until everything that was counted before this call is stored. Raises LedgerError.
 
         While the store is unavailable, it tries again until the time is over.
         """

@@ -154,7 +154,7 @@ def missing_account(status: str) -> Problem:
 
 
 def _parts(fields: dict[str, Any], kind: Kind) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a record's fields without those of its cancellation, and those alone. Changes `fields`."""
+    """Return the fields of a record without its cancellation, and the fields of its cancellation. Changes `fields`."""
     cancellation = {name: fields.pop(name, None) or None for name in kind.cancellation}
     return fields, cancellation
 

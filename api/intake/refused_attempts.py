@@ -1,4 +1,4 @@
-"""Store refused attempts: which accounts were refused, when and why. They are written once a second, together.
+"""Store refused attempts: which accounts were refused, when and why. Attempts are written once a second, together.
 
 A crash loses the last second. A flood is limited: attempts beyond MAX_WAITING are counted, but not stored.
 """

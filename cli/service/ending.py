@@ -11,7 +11,7 @@ import sys
 
 
 class Ending:
-    """Exit handler that ends the process with `code`, after all others. It must be the first that is created."""
+    """Exit handler that ends the process with `code`, after all others. Create it before all other exit handlers."""
 
     def __init__(self) -> None:
         self.code = 1

@@ -67,7 +67,7 @@ def up(
     """Run the whole service as one process tree until Ctrl-C.
 
     The api processes share the connections of one socket: while one is restarted, the others answer. Limits of bodies
-    and connections apply to each of them. In the log and at /readyz they are api-1, api-2 and so on.
+    and connections apply to each process. In the log and at /readyz the processes are called api-1, api-2 and so on.
     """
     settings = role_settings()
     folder = DataFolder(data_dir or settings.data_dir)

@@ -1,4 +1,4 @@
-"""The log's seals on this machine: the key, the place of checkpoints outside the database, those inside, and checks."""
+"""Sealing on this machine: the key, checkpoints inside and outside the database, and verification of the log."""
 
 import contextlib
 import time
@@ -70,7 +70,7 @@ class LogCheck(msgspec.Struct):
     payloads: VerifiedPayloads | None
     answers: VerifiedAnswers | None
     problems: list[str]
-    """Sentences. If a sentence begins with WARNED, it is not about the signed log, but about data beside it."""
+    """Sentences. If a sentence begins with WARNED, it is about data that the checkpoints do not cover."""
     seconds: float
 
 
@@ -111,7 +111,7 @@ def log_verifier(
 ) -> Callable[[Mapping[str, str], Callable[[int], None]], dict[str, Any]]:
     """Return the function that verifies the log for users of the console.
 
-    Its request may have `all` for the whole log, and `against`, the text of a checkpoint that the user has kept.
+    The request may have `all` for the whole log, and `against`, the text of a checkpoint that the user has kept.
     """
 
     def verified(request: Mapping[str, str], progress: Callable[[int], None]) -> dict[str, Any]:

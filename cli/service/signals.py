@@ -12,7 +12,8 @@ def stop_on_signals() -> threading.Event:
     """Return an event that SIGTERM and SIGINT set. The process must then end in time (`system.stopping`).
 
     A handler must not set the event itself: it may interrupt the main thread while that holds the lock of the event, a
-    deadlock. It also waits for the main thread, which may be in a library. So a thread reads signals from a pipe.
+    deadlock. A handler also waits for the main thread, which may be in a library. So a thread reads signals from a
+    pipe.
     """
     stop = threading.Event()
     received, writing = os.pipe()

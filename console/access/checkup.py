@@ -1,4 +1,7 @@
-"""The checks of `importledger doctor` for a page. They wait for other servers, so visits do not wait for them."""
+"""The checks of `importledger doctor` for a page.
+
+The checks wait for other servers, so visits do not wait for the checks.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """Sign-in at an OpenID Connect provider: the authorization code flow with PKCE, state and nonce.
 
-The provider identifies the user. A claim that the settings name gives the user's role, organisation and suppliers. It
-is read at each sign-in, so a role that was removed at the provider is gone here at the next sign-in.
+The provider identifies the user. A claim that the settings name gives the user's role, organisation and suppliers. The
+claim is read at each sign-in, so a role that was removed at the provider is removed here at the next sign-in.
 """
 
 import hmac

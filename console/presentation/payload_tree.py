@@ -101,7 +101,7 @@ def payload_tree(
 
 
 def naming_person(texts: Collection[str], body: bytes) -> set[str]:
-    """Return the texts that contain a word or number of a payload that pages mask; all for an unreadable payload."""
+    """Return the texts that contain a masked word or number of the payload; all texts if it cannot be read."""
     try:
         account = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):

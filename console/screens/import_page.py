@@ -256,7 +256,8 @@ async def _entries(
 async def _about_person(visit: Visit, reasons: set[str], history: ImportHistory) -> set[str]:
     """Return the reasons that contain personal data of a payload. Reasons about an erased person were erased.
 
-    If a payload is missing or there are too many, these are all reasons. The account's number is not personal.
+    All reasons are returned if a payload is missing, or if there are too many payloads. The account's number is not
+    personal.
     """
     number = visit.path("external")
     if not reasons or history.is_erased:

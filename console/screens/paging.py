@@ -45,8 +45,9 @@ async def page_of(
 ) -> tuple[Sequence[Row], Pages]:
     """Return the rows of the page that the address names, and the addresses of other pages.
 
-    `name` is the parameter of the address; its last word, `before` or `after`, is the parameter of the query, which is
-    `start` on the first page. `key_attribute` is the attribute of a row that is its sort key, of the type `kind`.
+    `name` is the parameter of the address. Its last word, `before` or `after`, names the parameter of the query, whose
+    value is `start` on the first page. `key_attribute` is the attribute of a row that is its sort key, of the type
+    `kind`.
     """
     begins = key_in(visit, name, kind)
     begins = start if begins is None else begins

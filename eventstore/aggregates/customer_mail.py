@@ -2,8 +2,8 @@
 
 A crash between the start of an attempt and its outcome leaves open whether the message was sent. Such a message fails
 with `outcome_unknown` and is never sent again. A reverted account cancels its message. The next account of the same
-external number has another number, and may request another message; attempts are counted on, so that a late worker
-cannot end the wrong one.
+external number has another number, and may request another message. Attempts are numbered through all messages of
+the stream, so that a late worker cannot end the wrong message.
 """
 
 from datetime import datetime

@@ -120,7 +120,7 @@ class ImportRetried(Event, frozen=True):
 
 
 class ImportReverted(Event, frozen=True):
-    """The account is taken back: it is no longer on the platform, and its number is never given again.
+    """The account is taken back: it is no longer on the platform, and its number is never assigned again.
 
     `run` is the run that was reverted, "" for single accounts. `reason` is the operator's and holds no personal data.
     """
@@ -242,13 +242,17 @@ class RetryImport(Command, frozen=True):
 
 
 Following = Literal["", "post_account_data", "release", "reference"]
-"""Thing in another stream that has followed an account: its records, its release, a reference to it; "" for none."""
+"""Reason in another stream that keeps an account from being reverted: its records, its release, or a reference to it.
+
+"" if there is none.
+"""
 
 
 class RevertImport(Command, frozen=True):
     """Take the account back. With a `run`, only if this run has staged it.
 
-    `followed_by` is what the caller has found in other streams, under the lock that keeps it as it is.
+    `followed_by` is the reason in other streams that keeps the account from being reverted. The caller has read it
+    under a lock, so that it cannot change.
     """
 
     run: str = ""
@@ -402,7 +406,7 @@ def _is_staged(command: StageImport, process: ImportProcess) -> bool:
 
 
 def _follower(command: RevertImport, process: ImportProcess) -> str:
-    """Return what keeps the account from being reverted; "" for nothing."""
+    """Return the reason that keeps the account from being reverted; "" if there is none."""
     if process.is_erased:
         return "erasure"
     if command.run and process.staged is not None and process.staged.run != command.run:

@@ -45,7 +45,7 @@ class RecordImported(Event, frozen=True):
 
 
 class RecordCancellationChanged(Event, frozen=True):
-    """The record was cancelled, or is valid again. Nothing else has changed. Its rows are replaced."""
+    """The record was cancelled, or is valid again. Nothing else has changed. The rows of the record are replaced."""
 
     account_number: str
     payload_sha256: Digest

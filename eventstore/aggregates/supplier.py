@@ -23,7 +23,7 @@ EmailLanguage = Literal["de", "en"]
 class SupplierSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a supplier's accounts. The defaults are those of the contract.
 
-    This is the only list of settings. The view's columns, the settings in api and workers, and `importledger
+    This class is the only list of settings. The view's columns, the settings in api and workers, and `importledger
     supplier set` and `show` follow from it. A title is the setting's name on the command line if it differs from the
     field's. `no` and `yes` are its words there.
     """
@@ -65,7 +65,7 @@ class SupplierCreated(Event, frozen=True):
 class SupplierStatusChanged(Event, frozen=True):
     """The operator has opened, paused or closed the supplier. Its accounts are released while it is complete.
 
-    `ends_complete`: it was complete before. Accounts that were processed until now stay released.
+    `ends_complete`: the supplier was complete before. Accounts that were processed until now stay released.
     """
 
     status: SupplierStatus

@@ -35,8 +35,8 @@ ANSWER_TIMEOUT_S = 1.5
 GATHER_S, GATHER_EACH_S, MAX_GATHER_S = 0.005, 0.0006, 0.012
 """Longest time between the hand-over of a batch and of the next [seconds].
 
-It is GATHER_EACH_S for each append of the first batch, at least GATHER_S and at most MAX_GATHER_S. After a large batch
-it is longer, since many clients need time to send again.
+It is GATHER_EACH_S for each append of the batch that was handed over, at least GATHER_S and at most MAX_GATHER_S.
+After a large batch it is longer, since many clients need time to send again.
 """
 ROLLED_BACK_TRIES = 3
 """Tries for a batch that the database rolls back in favour of another transaction. Then its callers retry."""
@@ -216,8 +216,8 @@ def _without_conflicting(batch: Sequence[_Item], conflicting: Set[int]) -> list[
 class LoopCommitter:
     """The committer for an event loop: futures of the loop, one hand-over per batch.
 
-    An append that takes too long, as while the database hangs, fails with StoreUnavailable. It may still be stored;
-    repeating it is safe.
+    An append that takes too long, as while the database hangs, fails with StoreUnavailable. The append may still be
+    stored. Repeating it is safe.
     """
 
     def __init__(self, committer: GroupCommitter, pressure: ProcessorPressure | None = None) -> None:

@@ -2,7 +2,7 @@
 
 A trigger on `events` refuses each append while a stop is in force, so it holds for every process and survives restarts.
 An operator ends it with a reason. The trigger also refuses appends until the log was compared with its checkpoints
-after the server's start: it may be a copy or an older backup.
+after the server's start: the log may be a copy or an older backup.
 """
 
 from datetime import datetime

@@ -4,7 +4,8 @@ Transactions take ERASURE, REVERTS, PLATFORM, then LOG. Another order deadlocks:
 it appends, and a switch of versions waits for such rows before it locks the log. A switch first locks the row of the
 projection's live version.
 
-Sessions hold the other locks, each by one process at a time. They take them before any transaction begins.
+Sessions hold the other locks, each lock by one process at a time. A session takes such a lock before any transaction
+begins.
 """
 
 WAIT_MS = 400

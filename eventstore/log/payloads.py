@@ -256,7 +256,7 @@ def read_payload(stream: str, sha256: bytes, content: bytes, key: bytes | None) 
 
 
 def archive_of(connection: Connection[Any], code: str) -> SupplierArchived | None:
-    """Return the supplier's archive by the log; None if its payloads are in the database."""
+    """Return the archive that the log records for the supplier; None if its payloads are in the database."""
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         row = cursor.execute(_SELECT_ARCHIVE, (supplier_stream(code),)).fetchone()
     event = read_event(supplier_stream(code), *row) if row else None
@@ -264,7 +264,7 @@ def archive_of(connection: Connection[Any], code: str) -> SupplierArchived | Non
 
 
 def detached_payloads(connection: Connection[Any], code: str, detached: int) -> tuple[str, dict[str, Any]]:
-    """Return the number of payloads that a file lacks, as a sentence and as members of JSON."""
+    """Return a sentence about `detached` payloads that are missing in a file, and the same as members of JSON."""
     archived = archive_of(connection, code) if detached else None
     members = {"detached": detached, "archive": archived.url if archived else None}
     if not detached:

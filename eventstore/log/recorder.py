@@ -92,7 +92,7 @@ class Append(msgspec.Struct, frozen=True):
 class LedgerDatastore(PostgresDatastore):
     """The library's datastore on a database URL, with the session settings of the log.
 
-    Of `connections`, one is the writer's; others have at least one.
+    One of the `connections` is reserved for the writer of the log. At least one is for all other uses.
     """
 
     def __init__(self, database_url: str, *, connections: int, is_open: bool = True) -> None:

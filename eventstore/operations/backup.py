@@ -1,14 +1,14 @@
 """Backup and restore of the log and of other tables that cannot be derived. The service may run during a backup.
 
 A backup is a folder: a manifest, and a zstd-compressed COPY file for each table that cannot be derived. Views and
-platform records are not in it: they are rebuilt from the log. Any Postgres with COPY can read it.
+platform records are not in a backup: they are rebuilt from the log. Any Postgres with COPY can read it.
 
 With a separate folder of keys, personal data and access data are in that folder, and the files of the other folder are
-encrypted. Their key is derived from the key of account numbers, which never changes: the newest folder of keys opens
-every older backup.
+encrypted. The key of these files is derived from the key of account numbers, which never changes: the newest folder of
+keys opens every older backup.
 
-With the sealing key, the manifest is a signed statement (`eventstore.proof.statement`). It names the digest of every
-file, and a checkpoint of exactly the events in the backup.
+With the sealing key, the manifest is a signed statement (`eventstore.proof.statement`). The manifest names the digest
+of every file, and a checkpoint of exactly the events in the backup.
 """
 
 import hashlib
@@ -239,7 +239,7 @@ def restore(
 ) -> list[tuple[str, Event]]:
     """Load a backup into a database that has the schema and no events. The caller rebuilds the views afterwards.
 
-    `keys` is a folder of keys, preferably the newest: it shows who was erased since the backup, and it has later
+    `keys` is a folder of keys, preferably the newest. The folder shows who was erased since the backup, and has later
     events that revoke access. Returns these events, each with its stream.
 
     Loads all or nothing. The sweeper finds work that was in progress. Raises BackupError.

@@ -1,6 +1,7 @@
 """Guards of the log in the database: triggers, constraints, functions and rights as migrations have made them.
 
-A guard that is off does not prove that the log was altered. It makes that possible, so it is reported as a warning.
+A guard that is off does not prove that the log was altered. But it makes an alteration possible, so it is reported as a
+warning.
 """
 
 import re

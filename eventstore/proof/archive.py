@@ -1,8 +1,8 @@
 """Archives: a supplier's part of the log as a signed file that can be checked without the database.
 
 A zip with the supplier's events as in the log, the proof that each is in the tree of a signed checkpoint, and the
-stored payloads. They are encrypted and the zip holds no key, so a later erasure also covers the archive. `archive.json`
-is a signed statement with the digest of every other part.
+stored payloads. The payloads are encrypted and the zip holds no key, so a later erasure also covers the archive.
+`archive.json` is a signed statement with the digest of every other part.
 """
 
 import base64
@@ -208,9 +208,10 @@ class Archive:
         self._zip.close()
 
     def check(self) -> None:
-        """Check that every event is in the log of the checkpoint, and that its payload is here. Raises ArchiveDamaged.
+        """Check that every event is in the log of the checkpoint, and that its payload is in the archive.
 
-        A person erased before the archive was written has no payload and an event of the erasure.
+        Raises ArchiveDamaged. For a person erased before the archive was written, the archive has no payload, and
+        an event of the erasure.
         """
         present = {(line.stream, line.sha256) for line in self.index()}
         missing: list[tuple[str, str]] = []

@@ -1,7 +1,7 @@
 """Signed checkpoints of the log's tree: signing them, and storing copies outside of the database.
 
 A checkpoint is a note in the format of C2SP tlog-checkpoint, signed with Ed25519, with an extension line for the time.
-Copies are one object per checkpoint in a folder or an object store to which the database's owner has no access. They
+Copies are one object per checkpoint in a folder or an object store to which the database's owner has no access. Copies
 never change.
 """
 
@@ -130,7 +130,7 @@ class CheckpointCopies:
         return sorted({copy.size for copy in self._copies(0) if copy.size})
 
     def ends(self, *, since: int) -> dict[int, int]:
-        """Return the largest size of each branch. Raises CopiesUnavailable.
+        """Return the size of the largest copy, by branch. Raises CopiesUnavailable.
 
         Only copies from size `since` on are listed, unless there are none.
         """

@@ -20,7 +20,7 @@ ReadTile = Callable[[int, int], bytes]
 
 
 class TreeDamaged(Exception):
-    """The stored tree lacks hashes: it was altered. It can be rebuilt from the log."""
+    """The stored tree lacks hashes: it was altered. The tree can be rebuilt from the log."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -87,7 +87,7 @@ def write_proof(
 ) -> Proof:
     """Write the proof of these streams up to the newest checkpoint, given with its note, for a verifier key.
 
-    With the key "" the proof contains none. `further_notes` are other checkpoints to include, by size. Raises
+    With the key "" the proof contains no key. `further_notes` are other checkpoints to include, by size. Raises
     NotProvable.
     """
     checkpoint, note = newest

@@ -1,9 +1,9 @@
 """Sealing: follow the log behind its writers, grow the Merkle tree over it, and sign checkpoints of that tree.
 
-No part of it is on the append path. A checkpoint is signed only if the tree still begins with all earlier checkpoints,
-those in the database and their copies outside of it. A log that was cut, altered or replaced is not signed, and its
-intake stops (`eventstore.log.intake_stop`) until an operator decides. A permanent loss is recorded by `continue_from`:
-later checkpoints belong to another branch, and its first one names the loss.
+Sealing is not part of the append path. A checkpoint is signed only if the tree still begins with all earlier
+checkpoints, those in the database and their copies outside of it. A log that was cut, altered or replaced is not
+signed, and its intake stops (`eventstore.log.intake_stop`) until an operator decides. A permanent loss is recorded by
+`continue_from`: later checkpoints belong to another branch, and its first one names the loss.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -278,7 +278,10 @@ def continue_from(
 
 
 def _lost_upto(read: ReadTile, head: int, position: int, signed: Sequence[Checkpoint]) -> int:
-    """Return the last position that was signed and is lost without a continuation. Raises SealRefused."""
+    """Return the size of the largest signed checkpoint whose events are lost, without a record of the loss so far.
+
+    Raises SealRefused if the log has lost no signed event, or cannot continue after the position.
+    """
     losses = [checkpoint.loss for checkpoint in signed if checkpoint.loss]
     lost: list[int] = []
     intact = [0]

@@ -1,7 +1,7 @@
 """Statements that the ledger signs: certificates, as JSON objects that name the log's newest checkpoint.
 
-A signature proves that this installation made the statement when its log was as in the checkpoint. It does not prove
-that the statement is true: the caller checks that before.
+A signature proves that this installation made the statement when its log was as in the checkpoint. The signature does
+not prove that the statement is true: the caller checks that before.
 
 The sealer holds the key; the processes that answer requests from outside do not. `signed_statement` writes the request
 into a table. The sealer seals the log, signs, and writes the answer there.
@@ -55,7 +55,7 @@ _FORGET = "DELETE FROM statement_requests WHERE requested_at < clock_timestamp()
 
 
 class WaitingStatement(msgspec.Struct, frozen=True):
-    """Request for the signature of a statement. `body` is JSON, and `mac` is the api's over the other fields."""
+    """Request for the signature of a statement. `body` is JSON, `mac` the MAC of the api over the other fields."""
 
     id: UUID
     body: str

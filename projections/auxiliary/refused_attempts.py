@@ -1,6 +1,6 @@
 """Refused requests about an account, in a table outside the log: time, operation, codes and paths, without values.
 
-They are kept for 90 days, up to a million per supplier. Erasing a person deletes the attempts about their account.
+Attempts are kept for 90 days, up to a million per supplier. Erasing a person deletes the attempts about their account.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Reasons that users typed, by the id in events. They are deleted with their subject or their user."""
+"""Reasons that users typed, by the id in events. A reason is deleted with its subject or its user."""
 
 import re
 import secrets

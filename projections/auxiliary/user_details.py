@@ -83,7 +83,7 @@ def write_user_details(connection: Connection[Any], details: UserDetails, at: da
 def set_password_hash(
     connection: Connection[Any], authority: AuthorityKey, user_id: str, password_hash: str, at: datetime
 ) -> None:
-    """Set the password that signs the user in. Its event is appended afterwards, in the same transaction."""
+    """Set the password that signs the user in. Its `PasswordSet` is appended afterwards, in the same transaction."""
     _set(connection, authority, user_id, at, password_hash=password_hash)
 
 

@@ -145,7 +145,7 @@ def apply_change(connection: Connection[Any], change: PlatformChange, *, schema:
 
 
 def delete_accounts(connection: Connection[Any], schema: str, numbers: Sequence[str]) -> None:
-    """Delete the rows of reverted accounts. They have no records."""
+    """Delete the rows of reverted accounts. Reverted accounts have no records."""
     for table in ACCOUNT_TABLE.all() if numbers else ():
         statement = SQL("DELETE FROM {} WHERE account_number = ANY(%s)").format(Identifier(schema, table.name))
         connection.execute(statement, (list(numbers),))

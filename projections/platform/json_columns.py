@@ -52,7 +52,7 @@ def is_free(node: inspect.Type) -> bool:
 
 
 def has_moments(node: inspect.StructType) -> bool:
-    """Return whether such an object, or one inside it, has datetimes."""
+    """Return whether an object of this type, or one inside it, has datetimes."""
     return any(isinstance(kind, inspect.DateTimeType) for kind in kinds_of(node))
 
 
@@ -77,7 +77,10 @@ def list_encoding(node: inspect.StructType) -> Callable[[Any], bytes]:
 
 
 def object_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
-    """Return the encoder of such an optional object. Fields for any JSON are left out: they have their own columns."""
+    """Return the encoder of an optional object of this type.
+
+    Fields that accept any JSON are left out: they have their own columns.
+    """
     fields = [field for field in node.fields if not is_free(without_null(field.type))]
     encoded = _compiled("w", "encode({})", fields, msgspec.json.encode)
 

@@ -62,7 +62,7 @@ class PathColumn(msgspec.Struct, frozen=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Rows `t` of objects of some accounts, with the ordinals of the object and its parent."""
+    """SQL that selects the rows `t` of some accounts' objects, and the ordinals of each object and its parent."""
 
     name: str
     rows: str
@@ -202,7 +202,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     erased: int = 0
     paths: dict[str, PathTotal] = {}
     sums: dict[str, Decimal] = {}
-    """By the name of the sum, without sums of no values."""
+    """Sums by name. A sum without any value is missing."""
     ledgers: dict[str, LedgerTotal] = {}
     """By ledger code."""
 

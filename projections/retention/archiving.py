@@ -1,7 +1,7 @@
 """Archive a finished supplier: write its payloads to a file, read the file back, then delete them from the database.
 
-It is safe to kill: the file is written and read back, an event records its URL, and only then are payloads deleted in
-batches. The next run continues. The log itself is never changed.
+Archiving may be killed at any time: the file is written and read back, an event records its URL, and only then are
+payloads deleted in batches. The next run continues. The log itself is never changed.
 """
 
 import hashlib

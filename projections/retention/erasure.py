@@ -120,7 +120,8 @@ def _without_contacts(ledger: Ledger, stream: str, imported: ParticipantImported
 def _block_writers(connection: Connection[Any]) -> None:
     """Wait for running writers of personal data, and block new ones until the transaction ends.
 
-    They then find the person erased. The transaction fails if running writers take longer than a minute.
+    New writers then find that the person was erased. The transaction fails if running writers take longer than a
+    minute.
     """
     connection.execute("SET LOCAL statement_timeout = 0")
     connection.execute("SET LOCAL lock_timeout = '60s'")

@@ -1,13 +1,13 @@
-"""Reverts: accounts that nothing has followed are taken back from the platform. A release ends this for its accounts.
+"""Reverts, which take accounts back from the platform, and releases, after which accounts cannot be reverted.
 
 A revert goes through its accounts in the order of the log, in transactions of BATCH accounts. Each deletes the rows of
 the platform, and answers that would be repeated, and cancels e-mails that are not sent. The import is CANCELLED
 afterwards, so a revert that was killed continues where it was when it is run again. The preview is the same loop
 without the append.
 
-Releases, records and references that have followed an account are in other streams. They are read before the decision,
-and again in the transaction, under a lock that their writers share (`locks.REVERTS`). If they differ, the batch is
-decided again.
+An account is kept if it has records, was released, or is in the references of another account. These facts are in other
+streams. They are read before the decision, and again in the transaction, under a lock that their writers share
+(`locks.REVERTS`). If they differ, the batch is decided again.
 """
 
 import time
@@ -90,7 +90,7 @@ class Reverted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """An account's status and number, and what has followed it in other streams."""
+    """Status and number of an account, and the reason in other streams that keeps it from being reverted."""
 
     external: str
     status: str
@@ -127,7 +127,7 @@ class _Plan(msgspec.Struct):
 def revert(
     ledger: Ledger, selection: Selection, reason: str, *, by: str, progress: Progress = lambda done, total: None
 ) -> Reverted:
-    """Revert the accounts that nothing has followed. The ledger must have the administrator's URL. Safe to repeat.
+    """Revert the accounts that can be reverted. The ledger must have the administrator's URL. Safe to repeat.
 
     Raises RunsBehind, RevertConflict, StoreUnavailable. Batches before the error stay reverted.
     """
@@ -180,7 +180,7 @@ def releasable(connection: Connection[Any], code: str, run: str) -> int:
 
 
 def apart_from_reverts(code: str) -> WriteRows:
-    """Return a function for `Ledger.execute` on a supplier: no batch of a revert is under way at its event."""
+    """Return a `write_rows` for a command on the supplier. It waits until no batch of a revert is in progress."""
     return lambda connection, events: _be_alone(connection, code)
 
 

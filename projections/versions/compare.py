@@ -39,7 +39,7 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def cause(self) -> str:
-        """The event that should have written the row, and where the row was last written; "" if both are unknown."""
+        """Phrase with the event that should have written the row, and the row's position; "" if both are unknown."""
         if self.after is None:
             return "no event of the log makes this row"
         position = self.after.get("position")

@@ -61,7 +61,7 @@ class ProjectionVersion(msgspec.Struct, frozen=True, kw_only=True):
         return schema_of(self.name, self.version)
 
     def is_outdated(self, projection: Projection) -> bool:
-        """Return whether another release declared it differently; it then no longer follows the log."""
+        """Return whether another release declared the projection differently. It then does not follow the log."""
         return self.definition != projection.definition
 
 
@@ -137,7 +137,7 @@ def build_version(
     jobs: int = 1,
     progress: Progress = lambda done: None,
 ) -> ProjectionVersion:
-    """Build a new version beside the live one, up to nearly the log's end; it is `ready` afterwards.
+    """Build a new version beside the live one, up to nearly the log's end. The new version is `ready` afterwards.
 
     The caller must hold `version_lock`. A cancelled build leaves nothing behind; the next build removes a killed one.
     """
@@ -216,9 +216,9 @@ def switch(
 ) -> int:
     """Replace the live version, if any, with one that is ready or retired; return its position.
 
-    The caller must hold `version_lock`. It is one transaction, in which writers wait while at most `CLOSE` events are
-    applied. If others would wait too long, it rolls back and tries again; `tries` is called with the number of failed
-    tries. Raises NotPossible.
+    The caller must hold `version_lock`. A switch is one transaction, in which writers wait while at most `CLOSE` events
+    are applied. If others would wait too long, it rolls back and tries again; `tries` is called with the number of
+    failed tries. Raises NotPossible.
     """
     chosen = _version(connection, projection.name, version)
     if chosen.state not in ("ready", "retired"):

@@ -208,7 +208,7 @@ class ImportPage(msgspec.Struct, frozen=True):
 
 
 async def imports_page(connection: AsyncConnection[Any], supplier: str, filters: ImportFilter) -> ImportPage:
-    """Read a page of a supplier's imports. Its cost does not grow with their number."""
+    """Read a page of a supplier's imports. The cost of a page does not grow with the number of imports."""
     conditions: LiteralString = STATUS_CONDITIONS[filters.status] if filters.status is not None else ""
     matches: LiteralString = "true"
     most = filters.limit + 1
@@ -293,7 +293,8 @@ async def import_list(
 ) -> tuple[list[ImportListItem], int | None]:
     """Read the next imports of a supplier in these statuses, and the start of the next page; None at the end.
 
-    They are in order of creation. A page examines a limited number of imports, so it may be empty before the end.
+    The imports are in order of creation. A page examines a limited number of imports, so it may be empty before the
+    end.
     """
     parameters = {"supplier": supplier, "states": list(states), "after": after, "limit": _LIST_PAGE}
     parameters["candidates"] = _MAX_CANDIDATES

@@ -30,7 +30,7 @@ def repeats_names(body: bytes, value: Any) -> bool:
     """Return True if an object of a body repeats a name. `value` is the body as it was read.
 
     Reading keeps one value of a repeated name, so the value written again has fewer colons than the body. Colons that
-    were sent as Unicode escapes are counted as well. This is fast, and is done for every body.
+    were sent as Unicode escapes are counted as well. This comparison is fast, and is done for every body.
     """
     colons = body.count(b":")
     if b"\\u003" in body:
@@ -56,7 +56,7 @@ def name_errors(body: bytes, documented: frozenset[str]) -> list[Problem]:
 def has_larger_object(body: bytes, names: float) -> bool:
     """Return True if an object of a body has more names than this. The body is not decoded, and may be invalid.
 
-    It is read in pieces, so that other threads continue meanwhile.
+    The body is read in pieces, so that other threads continue meanwhile.
     """
     if body.count(b":") <= names:
         return False

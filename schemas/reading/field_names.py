@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"(?<=[a-z])(?=[0-9]+\b)")
 
 
 def named(sentence: Sentence, wire_type: type, path: Sequence[str]) -> Sentence:
-    """Return the sentence with the name of the field at a path. It stays as it is for undocumented fields."""
+    """Return the sentence with the name of the field at a path. The sentence is unchanged for undocumented fields."""
     if not sentence.startswith(FIELD):
         return sentence
     names = list(_field_names(_type_info(wire_type), path))

@@ -38,7 +38,7 @@ def is_read_shallow(value: Any, wire_type: type, levels: int = MAX_DEPTH) -> boo
 
 
 def _are_shallow(value: Any, holders: tuple["Holder", ...], levels: int) -> bool:
-    """Return True if the values at these places have at most this many levels."""
+    """Return True if the values in the fields `holders` have at most this many levels."""
     for name, many, below in holders:
         inner = getattr(value, name)
         for item in (inner or ()) if many else (inner,):

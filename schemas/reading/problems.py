@@ -34,7 +34,7 @@ class LeftOut(Problem, frozen=True):
 
 
 class UnknownLeftOut(LeftOut, frozen=True):
-    """Last entry for undocumented fields. It is dropped with them by a supplier's setting."""
+    """Last entry for undocumented fields. A supplier's setting that drops undocumented fields drops this entry, too."""
 
 
 class ProblemList:

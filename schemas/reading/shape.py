@@ -57,7 +57,7 @@ def exact_number(text: str) -> Decimal:
 def number_texts(value: dict[str, Any], wire_type: type) -> Iterator[str]:
     """Yield the texts in an untyped body at paths where the shape has decimals. The body must fit the shape.
 
-    They must be checked: msgspec accepts `1_0`, `sNaN`, blanks around a number and digits of all scripts.
+    The texts must be checked: msgspec accepts `1_0`, `sNaN`, blanks around a number and digits of all scripts.
     """
     return _texts_at(value, holders_of(wire_type, (inspect.DecimalType,)))
 

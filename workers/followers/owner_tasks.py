@@ -1,8 +1,8 @@
 """Owner's tasks: requests of users that need the rights of the database's owner, which only the relay has.
 
-One process executes them at a time, by an advisory lock. It checks the user's current rights before each task. Every
-task can be repeated: it is tried until it succeeds while the database is away, and fails if the process ends during
-three attempts.
+One process executes them at a time, by an advisory lock. This process checks the user's current rights before each
+task. Every task can be repeated: a task is tried until it succeeds while the database is away, and fails if the process
+ends during three attempts.
 """
 
 import threading
@@ -71,7 +71,7 @@ _BY_NAME = {projection.name: projection for projection in PROJECTIONS}
 
 
 class OwnerTasks(Follower):
-    """Follower that runs until `stop` is set, and survives the loss of Postgres."""
+    """Follower that carries out requested tasks until `stop` is set. It survives the loss of Postgres."""
 
     name = "owner's tasks"
     lock = locks.OWNER_TASKS

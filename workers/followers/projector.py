@@ -128,7 +128,7 @@ class Projector(Follower):
     def _read_after(self, connection: Connection[Any], position: int) -> "_Read":
         """Return events that include those after the position, read once for all projections.
 
-        A projection that is at another position, because it is new or was rebuilt, is at that of the others afterwards.
+        A projection at another position, because it is new or was rebuilt, is at the common position afterwards.
         """
         read = self._read
         if read is None or not read.after <= position < read.last_position:

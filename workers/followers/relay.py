@@ -66,7 +66,7 @@ logger = structlog.get_logger()
 
 
 class Relay(Follower):
-    """Follower that runs until `stop` is set, and survives the loss of Postgres and of Redis."""
+    """Follower that sends messages to workers until `stop` is set. It survives the loss of Postgres and of Redis."""
 
     name = FOLLOWER
     lock = locks.RELAY
@@ -139,8 +139,8 @@ class Relay(Follower):
     def _enqueue(self, queue: Queue, waiting: int, limit: int | None = None) -> int:
         """Send messages with streams of all suppliers in turn. Return the number of streams.
 
-        It ends when enough messages wait or hold `limit` streams. `waiting` is the number of messages of this queue
-        that no worker has fetched yet.
+        Sending ends when enough messages wait or hold `limit` streams. `waiting` is the number of messages of this
+        queue that no worker has fetched yet.
         """
         lanes, costs, sent = self.lanes[queue], self._costs[queue], 0
         known = [*costs][-waiting:] if waiting else []

@@ -1,7 +1,7 @@
 """The sealer: at an interval, seal the new events and copy the checkpoint to a place outside of the database.
 
-One sealer is active, by an advisory lock. Writers never wait for it. It also signs the statements that other processes
-request (`eventstore.proof.statement`): of these processes, only the sealer's has the key.
+One sealer is active, by an advisory lock. Writers never wait for the sealer. The sealer also signs the statements that
+other processes request (`eventstore.proof.statement`): of these processes, only the sealer's has the key.
 """
 
 import threading
@@ -29,7 +29,7 @@ logger = structlog.get_logger()
 
 
 class Sealer:
-    """Follower that runs until `stop` is set, and survives the loss of Postgres and of the store for checkpoints."""
+    """Follower that seals the log until `stop` is set. It survives the loss of Postgres and of the store of copies."""
 
     def __init__(
         self, ledger: Ledger, key: LogKey, copies: CheckpointCopies, authority: AuthorityKey, *, every_s: float

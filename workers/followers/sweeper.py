@@ -1,6 +1,6 @@
-"""The sweeper: adds streams that are due, and on which no worker works, to the lane of their supplier (`lanes`).
+"""The sweeper: adds streams that are due, and on which no worker works, to the lane of their supplier.
 
-It treats all reasons alike: lost messages, a flushed Redis, dead and hanging workers, schedule windows, postponed
+All reasons are treated alike: lost messages, a flushed Redis, dead and hanging workers, schedule windows, postponed
 imports, and imports for which the lane was full. An import with an earlier attempt gets a message of its own: if it
 kills its worker, no other import is affected.
 """

@@ -101,7 +101,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress of the job that adds a run up. `why` is the reason if it makes none."""
+    """Progress of the job that computes the totals of a run. `why` is the reason if there is no progress."""
 
     accounts: int = 0
     accounts_done: int = 0

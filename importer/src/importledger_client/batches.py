@@ -82,7 +82,7 @@ class Batch:
 
 
 class Batcher:
-    """Cuts lines into batches. Their size depends on the length of the receipts so far."""
+    """Cuts lines into batches. The size of a batch depends on the length of the receipts so far."""
 
     def __init__(self, most_lines: int | None = None) -> None:
         self._limit = most_lines or MAX_LINES

@@ -23,7 +23,7 @@ Account = Any
 """A dict, or JSON as text or bytes; also in the form `{"payload": …, "task_params": …}`."""
 
 ADDING_UP = 202
-"""HTTP status while a job adds a run up."""
+"""HTTP status while a job computes the totals of a run."""
 POLL_S = 1.0
 """Pause between two requests for the progress of a job [seconds]."""
 
@@ -39,12 +39,11 @@ class Client:
     """A client of the import ledger with one key. Threads may share it.
 
     `url` and `key` default to IMPORTLEDGER_URL and IMPORTLEDGER_KEY. The client obtains and renews tokens. It repeats a
-    request that may succeed later, with growing, random pauses, for `retry_timeout_s` seconds
-    (`first_retry_timeout_s` before the first answer of the service). This is safe: a create carries an idempotency
-    key, and the service recognises an account by its number and content. `on_wait` is called before each pause with
-    the reason and the seconds.
-    `traceparent` is sent with every request: a text, or a function that returns it.
-    Plain HTTP to another machine needs `insecure_http`, since others can read the key. Redirects are not followed.
+    request that may succeed later, with growing, random pauses, for `retry_timeout_s` seconds (`first_retry_timeout_s`
+    before the first answer of the service). Repeating is safe: a create carries an idempotency key, and the service
+    recognises an account by its number and content. `on_wait` is called before each pause with the reason and the
+    seconds. `traceparent` is sent with every request: a text, or a function that returns it. Plain HTTP to another
+    machine needs `insecure_http`, since others can read the key. Redirects are not followed.
     """
 
     def __init__(
@@ -115,9 +114,9 @@ class Client:
         """Send any number of accounts, and yield their receipts in the same order while others are being sent.
 
         A refused account is a receipt with status REFUSED, not an exception. Empty lines count, and have no receipt.
-        `mode` is create, validate or dry_run; `run` names all of them. Memory does not grow with the accounts. Raises
-        NotAllowed for the key, and Unavailable after `retry_timeout_s`. The same push again is then cheap: accounts
-        that the service has are `replayed`.
+        `mode` is create, validate or dry_run; `run` is the name of their run. Memory does not grow with the accounts.
+        Raises NotAllowed for the key, and Unavailable after `retry_timeout_s`. The same push again is then cheap:
+        accounts that the service has are `replayed`.
         """
         for batch in self.push_batches(map(protocol.body_of, accounts), mode=mode, run=run, connections=connections):
             yield from batch.receipts
@@ -168,13 +167,13 @@ class Client:
     ) -> dict[str, Any]:
         """Return counts and exact sums of the platform's records of a run.
 
-        A worker adds them up. `on_progress` is called with its progress every few seconds. After an interruption, the
+        A worker computes them. `on_progress` is called with its progress every few seconds. After an interruption, the
         same call continues.
         """
         return self._added_up("GET", path_of("runs", supplier, run, "totals"), None, on_progress)
 
     def cancel_totals(self, supplier: str, run: str) -> JobProgress:
-        """Cancel the job that adds a run up. Raises NotFound when there is none."""
+        """Cancel the job that computes the totals of a run. Raises NotFound when there is none."""
         answer = self._transport.request("POST", path_of("runs", supplier, run, "totals", "cancel"))
         return decoded(_JOB_PROGRESS, answer.content)
 

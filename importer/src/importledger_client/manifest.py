@@ -1,7 +1,7 @@
 """Counts and exact sums of a book, from its source. The platform must have the same after the import.
 
-Each path has a digest. It does not depend on the order of accounts, and changes with a value that is altered, lost, or
-moved to another account or another place in it.
+Each path has a digest. The digest does not depend on the order of accounts, and changes with a value that is altered,
+lost, or moved to another account or another place in it.
 """
 
 import collections
@@ -170,7 +170,7 @@ class _Walk:
     def object(
         self, value: Mapping[str, Any], fields: Mapping[str, Field], before: str, ordinal: int, parent: int
     ) -> None:
-        """Add an object: a row, or a part of one. `ordinal` and `parent` number the row and its parent."""
+        """Add the values of an object: a row, or part of one. `ordinal` and `parent` number the row and its parent."""
         prefix = f"{self._number}{_SEPARATOR}{ordinal}{_SEPARATOR}{parent}{_SEPARATOR}"
         for name, inner in value.items():
             if not is_filled(inner):

@@ -128,7 +128,7 @@ class Pushing:
         return sum(source.read or 0 for source in self.sources) / total if total else None
 
     def save_note(self) -> None:
-        """Write the note of the run. It keeps suppliers of earlier pushes: the service has accounts of each."""
+        """Write the note of the run. The note keeps suppliers of earlier pushes: the service has accounts of each."""
         previous = notes.load_note(self.run, Path.cwd())
         if self.has_no_supplier or (previous is not None and not self.receipts):  # nothing of the run has changed
             return

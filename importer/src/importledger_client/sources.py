@@ -170,7 +170,7 @@ def _is_ascii_in_utf16(start: bytes) -> bool:
 
 @contextlib.contextmanager
 def damage_named(name: str) -> Iterator[None]:
-    """Raise Unreadable for a compressed file that is damaged."""
+    """Raise Unreadable if the block finds that the compressed file is damaged."""
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:

@@ -86,7 +86,7 @@ class Delimited:
             yield number, [cell or None for cell in cells]
 
     def _looks_like_rows(self, cell: str, width: int) -> bool:
-        """Return True for a cell that begins in one row and ends in a later one: it has the delimiters of each row."""
+        """Return True for a cell that has as many delimiters as whole rows: its closing quote is probably missing."""
         return width > 2 and cell.count(self.delimiter) == cell.count(self._line_end) * (width - 1)
 
     def count(self) -> Count:
