@@ -210,7 +210,7 @@ def recorded_event(
 
 
 def recorded_of(row: Mapping[str, Any]) -> Recorded:
-    """Return the event of a row, with its metadata. The row is by column names. Never raises."""
+    """Return the event of a row, with its metadata. The row maps names of columns to values. Never raises."""
     return msgspec.structs.replace(recorded_event(**row), metadata=metadata_of(row["state"]))
 
 

@@ -81,7 +81,7 @@ def _is_price_in_euros(number: str) -> bool:
 
 
 def _is_assigned(postcode: str) -> bool:
-    """Return True if the postcode is in an assigned range, and for other forms, which another rule reports."""
+    """Return True if the postcode is in an assigned range, or has another form, which another rule reports."""
     return not (len(postcode) == 5 and postcode.isdigit()) or not postcode.startswith(UNASSIGNED_REGIONS)
 
 

@@ -88,7 +88,7 @@ class StartOwnerTask(Command, frozen=True):
 
 
 class FinishOwnerTask(Command, frozen=True):
-    """Record that the attempt has succeeded. `attempt` is the fencing token: it only rises."""
+    """Record that the attempt has succeeded. A command of an older `attempt` is refused."""
 
     attempt: int
 

@@ -187,7 +187,7 @@ def read_note(file: Path) -> str:
 
 
 def read_signed(note: str, keys: Sequence[str]) -> Checkpoint:
-    """Return a checkpoint that one of the verifier keys, at least one, has signed. Raises Invalid."""
+    """Return the checkpoint in a note. Raises Invalid unless one of the verifier keys has signed it."""
     for key in keys[:-1]:
         with suppress(Invalid):
             return read_checkpoint(note, key, verify=is_signed)
