@@ -119,6 +119,6 @@ def _terms_of(settings: Supplier | None) -> Terms:
 
 
 def _is_of_rules(event: ImportErrored) -> bool:
-    """Return True if rules caused the error. Missing documents and participants are not in an export, so False."""
+    """Return True if rules caused the error, and not a missing document or participant: an export has neither."""
     missing = ("market_participant_not_found@", "path_does_not_exist_in_file_store@")
     return event.code == "account_failed_validation" and not any(p.startswith(missing) for p in event.problems)

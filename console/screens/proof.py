@@ -104,7 +104,7 @@ async def download_proof(visit: Visit) -> Response:
 
 
 def _note_in(text: str) -> str:
-    """Return the text with the line ends of a checkpoint; "" for a text that is too long for one."""
+    """Return the text with the line ends that checkpoints have; "" for a text that is too long for a checkpoint."""
     return text.replace("\r\n", "\n") if len(text) <= MAX_NOTE else ""
 
 

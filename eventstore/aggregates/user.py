@@ -116,7 +116,7 @@ class IssueSignInLink(Command, frozen=True):
 
 
 class SetPassword(Command, frozen=True):
-    """Set a password. `session` stays open."""
+    """Set a password. All sessions of the user end, except `session`."""
 
     session: str = ""
 

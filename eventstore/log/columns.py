@@ -30,8 +30,8 @@ MOST_BYTES = 32_000_000
 def bounded(query: LiteralString) -> LiteralString:
     """Return a query of the first events of `query`, until they have MOST_BYTES; at least one if there is any.
 
-    `query` returns events in order, with position and state. Two columns are added: the number of all its events, and
-    the bytes of the events before each.
+    `query` returns events in order, with position and state. Two columns are added: the number of all events of
+    `query`, and the bytes of the events before this one.
     """
     return f"""
 SELECT * FROM (

@@ -138,7 +138,7 @@ def event_line(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _covering(connection: Connection[Any], origin: str, events: Sequence[dict[str, Any]]) -> dict[int, str]:
-    """Return, by size, the first checkpoint that covers each event. Only those of this origin, that is, of one key."""
+    """Return, by size, the first checkpoint of this origin (that is, of one key) that covers each event."""
     notes: dict[int, str] = {}
     for event in events:
         for (note,) in rows_of(connection, _SELECT_COVERING, event["position"], origin + "\n"):

@@ -98,7 +98,7 @@ async def platform_records(
 
 
 def _select(table: Table, account_number: str, sort_key: RowKey, limit: int) -> tuple[Composed, list[Any]]:
-    """Return the query for the page after a row, () for the first page. Raises ValueError for an invalid row."""
+    """Return the query for the page after a row [(): the first page]. Raises ValueError for an invalid row."""
     key_columns, types = primary_key(table)[1:], dict(table_columns(table))
     kinds = [int if types[name] == "integer" else str for name in key_columns]
     if sort_key and [type(value) for value in sort_key] != kinds:

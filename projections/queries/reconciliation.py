@@ -121,7 +121,7 @@ async def request(
     """Return the run's job, or a new one. Raises TooManyReconciliations.
 
     `reached` is the position of the run's last event, `accounts` the approximate number of accounts. A result is
-    returned once, and again for a minute if the position is the same.
+    returned for a minute, but not again after the run has new events.
     """
     parameters: Mapping[str, Any] = {
         "supplier": supplier, "run": run, "job": secrets.token_hex(8), "reached": reached, "accounts": accounts,

@@ -114,7 +114,10 @@ class _Outdated(Exception):
 
 
 class _Plan(msgspec.Struct):
-    """Decision on a batch: the commands that have an effect, the states they were decided on, and the rest."""
+    """Plan for the accounts of a batch: commands for those that can be reverted, and the numbers of all others.
+
+    `loaded` are the states on which the commands were decided.
+    """
 
     facts: Sequence[Facts]
     commands: dict[str, Command]

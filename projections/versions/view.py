@@ -167,7 +167,7 @@ class View(Projection):
         return waves
 
     def _upsert_into(self, table: Identifier) -> Composable:
-        """Return an INSERT that reads `appended` and array parameters NAME_COLUMN with one value per row."""
+        """Return an INSERT with values from `appended`, and from an array parameter NAME_COLUMN for each column."""
         names, key = _names(self.columns), _names(self._key)
         values = SQL(", ").join(map(self._value, self.columns))
         arrays = SQL(", ").join(as_sql(f"%({name})b::{kind}[]") for name, kind in self._arrays.items())

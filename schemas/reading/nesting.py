@@ -51,7 +51,7 @@ def _are_shallow(value: Any, holders: tuple["Holder", ...], levels: int) -> bool
 
 
 class Holder(NamedTuple):
-    """Field that holds a value of the wanted types, or an object that does; `many` for an array of these."""
+    """Field of a wanted type, or of an object with such fields (`below`). `many`: the field is an array of these."""
 
     name: str
     many: bool

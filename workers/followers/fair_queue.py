@@ -24,7 +24,7 @@ RESEND_AFTER_S = 5.0
 
 
 class Waiting(msgspec.Struct, frozen=True, gc=False):
-    """Stream that waits since the event at this position of the log. `is_alone`: it gets a message of its own."""
+    """A stream with work to do since the event at `position`. `is_alone`: it gets a message of its own."""
 
     position: int
     payload_bytes: int = 0
@@ -84,7 +84,7 @@ class FairQueue:
     def take(self, limit: int) -> list[list[str]]:
         """Take streams from all lanes in turn, up to the cost `limit`, and return them as messages.
 
-        A stream costs 1, and ALONE in a message of its own. A worker processes the streams of a message together.
+        A stream costs 1, or ALONE if it gets a message of its own. Streams of a message are processed together.
         """
         shared: dict[str, int] = {}
         alone: list[list[str]] = []

@@ -106,9 +106,9 @@ class Relay(Follower):
                 self._pause(connection, stop, sent, has_priority=has_priority)
 
     def _pause(self, connection: Connection[Any], stop: threading.Event, sent: int, *, has_priority: bool) -> None:
-        """Pause briefly while intake has priority, or streams wait or arrive. If none was sent, wait for the log.
+        """Pause briefly while intake has priority, streams wait, or few were sent; wait for the log if none was sent.
 
-        After a full message that left no stream there is no pause.
+        Without any of these there is no pause: a full message was sent, and no stream is left.
         """
         if has_priority or 0 < sent < STREAMS_PER_MESSAGE or any(self.lanes.values()):
             pause = FULL_PAUSE_S if self.lanes[IMPORTS] and self._workers else GATHER_S

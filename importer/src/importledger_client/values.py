@@ -109,7 +109,7 @@ def _decimal(value: Any, decimals: str) -> str:
 
 
 def _moment(text: str, form: str, field: str) -> datetime:
-    """Parse a text with the given format, or as ISO 8601 unless the format has YYYY-DD, which is ambiguous."""
+    """Parse a text in the given form, or in ISO 8601. With a form such as YYYY-DD-MM, ISO 8601 would be ambiguous."""
     try:
         moment = datetime.strptime(text, date_form(form))  # noqa: DTZ007 - local time of the German market
     except ValueError:

@@ -36,7 +36,7 @@ def _ending(name: str) -> str:
 
 
 class Table:
-    """A table of one or more files. Columns in `ignored` may have a name twice; `""` stands for those without one."""
+    """A table of one or more files. Several columns may have a name that is in `ignored`; `""` is no name."""
 
     def __init__(
         self,
