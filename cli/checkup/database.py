@@ -115,7 +115,7 @@ def rights(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check that the role of the service cannot alter the log."""
     if context.value("SELECT has_table_privilege('events', 'UPDATE') OR has_table_privilege('events', 'DELETE')"):
         todo = Sentence(
-            "give DATABASE_URL a role of its own, DATABASE_ADMIN_URL the owner, and run importledger migrate",
+            "give DATABASE_URL a role of its own, DATABASE_ADMIN_URL the owner, then importledger migrate",
             "DATABASE_URL eine eigene Rolle geben, DATABASE_ADMIN_URL den Eigentümer, dann importledger migrate",
         )
         sentence = Sentence(

@@ -101,7 +101,7 @@ def projections(context: DatabaseCheckInput) -> Iterator[Finding]:
                     warned("projections", Sentence("{name} is outdated.", "{name} ist veraltet.", name=name), rebuild)
                 )
             elif (lag := lags.get(name)) is not None and lag.seconds > MAX_LAG_S:  # inline projections have none
-                todo = Sentence("look at the relay's log", "Log des Relays lesen")
+                todo = Sentence("look at the relay's log", "Protokollzeilen des Relays lesen")
                 findings.append(warned("projections", _behind(command(name), lag), todo))
     sentence = Sentence(
         "Projections: all {number} are up to date.", "Sichten: Alle {number} sind aktuell.", number=len(PROJECTIONS)
@@ -157,7 +157,7 @@ def lag(context: DatabaseCheckInput) -> Iterator[Finding]:
         if behind.seconds > MAX_LAG_S:
             todo = Sentence(
                 "look at the relay's log, and whether Redis answers",
-                "Log des Relays lesen und prüfen, ob Redis antwortet",
+                "Protokollzeilen des Relays lesen und prüfen, ob Redis antwortet",
             )
             yield warned("lag", _behind(named, behind), todo)
         else:
@@ -217,7 +217,9 @@ def pending(context: DatabaseCheckInput) -> Iterator[Finding]:
             "Ein Import wartet seit {seconds} s.",
             seconds=grouped(waits_s),
         )
-        todo = Sentence("start more workers, or look at their logs", "mehr Worker starten oder deren Logs lesen")
+        todo = Sentence(
+            "start more workers, or look at their logs", "mehr Worker starten oder deren Protokollzeilen lesen"
+        )
         yield warned("pending", sentence, todo)
     else:
         sentence = Sentence("No import has been waiting for too long.", "Kein Import wartet zu lange.")
@@ -242,7 +244,7 @@ def sealing(context: DatabaseCheckInput) -> Iterator[Finding]:
         )
         todo = Sentence(
             "start the relay, or look for `sealing waits` in its log",
-            "Relay starten oder in seinem Log nach `sealing waits` suchen",
+            "Relay starten oder in seinen Protokollzeilen nach `sealing waits` suchen",
         )
         yield wrong("sealing", sentence, todo)
         return
@@ -267,7 +269,7 @@ def sealing(context: DatabaseCheckInput) -> Iterator[Finding]:
         )
         todo = Sentence(
             "look for `log not sealed` or `sealing waits` in the relay's log",
-            "im Log des Relays nach `log not sealed` oder `sealing waits` suchen",
+            "in den Protokollzeilen des Relays nach `log not sealed` oder `sealing waits` suchen",
         )
         yield warned("sealing", sentence, todo)
     else:

@@ -268,7 +268,7 @@ def test_an_operator_of_one_organisation_sets_a_documents_root_only_at_an_allowe
             refused = send(browser, form, fields | {"documents_root": root}, at=at)
             words = words_of(refused.text)
             assert refused.status_code == 400
-            assert "below one: file:///srv/nord, s3://nord" in words, words
+            assert "below one of them: file:///srv/nord, s3://nord" in words, words
             assert "sued" not in words
         assert send(browser, form, fields | {"documents_root": mine}, at=at).status_code == 303
         assert (state().documents_root, state().documents_organisation) == (mine, "Nordwind Energie")
