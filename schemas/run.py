@@ -1,13 +1,13 @@
 """Shapes that describe a run to importers: what it has sent under one name."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
-from schemas.base import Wire
-from schemas.status import ImportStatus
+from schemas.base import MAX_ITEMS, ExternalNumber, Text, Wire
+from schemas.status import ImportState, ImportStatus
 
 
 class RunError(Wire, frozen=True, kw_only=True):
@@ -138,6 +138,10 @@ class RunTotals(Wire, frozen=True, kw_only=True):
     """Sums by ledger code (Summen je Buchungskreis)."""
     paths: dict[str, PathCount]
     """Counts by path of the wire (Zahlen je Feldpfad)."""
+    buckets: tuple[str, ...] | UnsetType = UNSET
+    """Digests of the accounts in 4,096 buckets by their number (Prüfsummen der Konten); absent in certificates."""
+    digest: str
+    """SHA-256 of these digests (Prüfsumme über alle Konten)."""
     erased: int
     """Number of accounts erased since their import (gelöscht)."""
     by_status: dict[str, int]
@@ -188,3 +192,77 @@ class Certificate(Wire, frozen=True, kw_only=True):
     """Key to check the signature with (Prüfschlüssel)."""
     signature: str
     """The signature (Signatur)."""
+
+
+class SourcePath(Wire, frozen=True, kw_only=True):
+    """Digest of the values of a path of an account in the source."""
+
+    path: Text
+    """Path of the field in the account, without indexes (Feld)."""
+    digest: Text
+    """Digest of its values (Prüfsumme)."""
+
+
+class SourceAccount(Wire, frozen=True, kw_only=True):
+    """Digest of an account in the source. With paths, the answer has those that differ."""
+
+    external_account_number: ExternalNumber
+    """The account's identifier in the old system (Vertragskontonummer im Altsystem), compared byte for byte."""
+    digest: Text
+    """Digest of the account's content (Prüfsumme)."""
+    paths: Annotated[tuple[SourcePath, ...], Meta(max_length=MAX_ITEMS)] = ()
+    """Digests of its filled paths (Prüfsummen je Feld)."""
+
+
+class SourceContent(Wire, frozen=True, kw_only=True):
+    """Accounts of a source to compare with a run, and buckets of which these are all accounts."""
+
+    buckets: Annotated[tuple[Text, ...], Meta(max_length=4096)] = ()
+    """Buckets whose further accounts on the platform are additional (Gruppen von Konten)."""
+    accounts: Annotated[tuple[SourceAccount, ...], Meta(max_length=2_000)] = ()
+    """Accounts of the source (Konten des Altsystems)."""
+
+
+class PlatformValue(Wire, frozen=True, kw_only=True):
+    """A value of a path on the platform."""
+
+    row: int
+    """Number of its row in the account, from 1; 0 for the account itself (Zeile)."""
+    digest: str
+    """Digest of the value and its place (Prüfsumme)."""
+    value: str
+    """The value, masked if it may describe a person (Wert)."""
+
+
+class PathDifference(Wire, frozen=True, kw_only=True):
+    """A path of an account whose values differ between source and platform."""
+
+    path: str
+    """Path of the field in the account, without indexes (Feld)."""
+    stored: str
+    """Table and column of the platform; empty for an undocumented field (Ablage)."""
+    is_personal: bool
+    """True if values of the path may describe a person (Personendaten)."""
+    values: tuple[PlatformValue, ...]
+    """The platform's first 50 values of the path (Werte der Plattform)."""
+
+
+class AccountDifference(Wire, frozen=True, kw_only=True):
+    """An account that differs between source and platform."""
+
+    external_account_number: str
+    """The account's identifier in the old system (Vertragskontonummer im Altsystem), compared byte for byte."""
+    kind: Literal["missing", "additional", "different"]
+    """Kind of the difference (Art): missing on the platform, additional there, or different."""
+    digest: str
+    """Digest of the account on the platform; empty if it is missing (Prüfsumme)."""
+    service_identifier: str | None
+    """Number of the account (Vertragskontonummer); null while there is none."""
+    status: ImportState | None
+    """State of the import; null if the run does not have it (Status)."""
+    is_erased: bool = False
+    """True if the person was erased (gelöscht)."""
+    is_as_logged: bool | None = None
+    """True if the platform has what the log says, false if it has lost or altered it; null if that is unknown."""
+    paths: tuple[PathDifference, ...] = ()
+    """Paths that differ, if the request had the account's paths (abweichende Felder)."""

@@ -14,16 +14,16 @@ from psycopg import AsyncConnection
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.access.auth import READERS, WRITERS
+from api.access.auth import AUDITORS, READERS, WRITERS
 from api.admission import Call
 from api.endpoints.runs import RUN_PATH, known_run, run_not_valid
 from api.http.body_checks import run_on_body
-from api.http.database import read
+from api.http.database import in_thread, read
 from api.http.errors import not_found
 from api.http.limits import MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES
 from api.http.responses import JsonResponse, encoded, json_response, localised_response, refuse_large_answer
 from api.http.status_codes import ApiError
-from api.operation import STATUS, operation
+from api.operation import STATUS, Parameter, operation
 from api.services import Endpoint
 from eventstore.clock import now
 from eventstore.proof.statement import StatementRefused, signed_statement
@@ -40,15 +40,16 @@ from projections.queries.reconciliation import (
 from projections.queries.reconciliation import (
     request as request_job,
 )
+from projections.queries.run_differences import run_differences
 from projections.views.account_release import run_released_at
 from projections.views.import_run import RunState, run_state
 from schemas.base import Problem
 from schemas.job_progress import JobProgress
 from schemas.reading.nesting import is_shallow
 from schemas.reading.problems import attr_of, bounded, is_truncated
-from schemas.reading.shape import NotJson
+from schemas.reading.shape import NotJson, Shape
 from schemas.reading.shape_errors import DEEP_BODY
-from schemas.run import Certificate, Manifest, RunTotals
+from schemas.run import AccountDifference, Certificate, Manifest, RunTotals, SourceContent
 from schemas.sentence import Sentence
 
 WAIT_S = 5.0
@@ -72,14 +73,24 @@ _NO_FLOATS = Problem(
     Sentence("A manifest must not have floats.", "Ein Manifest darf keine Gleitkommazahlen enthalten."),
 )
 
+_SHOW = Parameter(
+    name="show",
+    description="Also personal data, for roles that may read histories. [default: masked]",
+    schema={"type": "string", "enum": ["true"]},
+)
+_NOT_SHOWN = Sentence(
+    "This key's role must not see personal data.",
+    "Die Rolle dieses Schlüssels darf keine Personendaten sehen.",
+)
+_SOURCE_CONTENT = Shape(SourceContent)
 _NO_JSON = Sentence("The manifest must be JSON.", "Das Manifest muss JSON sein.")
 _TOO_LARGE = Sentence(
     f"A manifest must have at most {MAX_MANIFEST_BYTES} bytes.",
     f"Ein Manifest darf höchstens {MAX_MANIFEST_BYTES} Bytes haben.",
 )
 _TOO_MANY_PLACES = Sentence(
-    f"A manifest must have at most {MAX_MANIFEST_PLACES} ledgers and paths.",
-    f"Ein Manifest darf höchstens {MAX_MANIFEST_PLACES} Buchungskreise und Pfade haben.",
+    f"A manifest must have at most {MAX_MANIFEST_PLACES} ledgers and undocumented fields.",
+    f"Ein Manifest darf höchstens {MAX_MANIFEST_PLACES} Buchungskreise und undokumentierte Felder haben.",
 )
 _NO_OBJECT = Problem(
     "non_field_errors", "invalid", Sentence("A manifest must be an object.", "Ein Manifest muss ein Objekt sein.")
@@ -88,7 +99,7 @@ _OTHER_SUPPLIER = Sentence("The source must be of this supplier.", "Das Altsyste
 
 
 class Reconciling(Endpoint):
-    """The handlers of …/totals/ and …/certificate/."""
+    """The handlers of …/totals/, …/certificate/ and …/differences/."""
 
     @operation("GET", f"{RUN_PATH}totals/", STATUS, roles=READERS, answers={200: RunTotals, 202: JobProgress})
     async def read_run_totals(self, request: Request, call: Call) -> Response:
@@ -134,6 +145,27 @@ class Reconciling(Endpoint):
             )
         return await self._certified(state, manifest, totals, call.key.organisation)
 
+    @operation(
+        "POST",
+        f"{RUN_PATH}differences/",
+        STATUS,
+        roles=READERS,
+        answers={200: list[AccountDifference]},
+        body=SourceContent,
+        example={"accounts": [{"external_account_number": "NW-0004711", "digest": "0123456789abcdef"}]},
+        is_read=True,
+        query=(_SHOW,),
+    )
+    async def compare_accounts(self, request: Request, call: Call) -> Response:
+        """Compare accounts of a source with those of a run, by their digests."""
+        state, is_shown = await known_run(self._pool, request), _SHOW.read(request) == "true"
+        if is_shown and call.key.role not in AUDITORS:
+            raise ApiError(403, _NOT_SHOWN)
+        source = await run_on_body(call.body, _source_content, call.body)
+        differences = await in_thread(run_differences, self._ledger, *state.key, source, is_masked=not is_shown)
+        await call.confirm()
+        return json_response(differences)
+
     async def _certified(
         self, state: RunState, manifest: dict[str, Any], totals: dict[str, Any], organisation: str
     ) -> Response:
@@ -147,7 +179,7 @@ class Reconciling(Endpoint):
             "issued_to": organisation,
             "manifest_sha256": hashlib.sha256(msgspec.json.encode(common, order="sorted")).hexdigest(),
             "source": manifest.get("source"),
-            "totals": totals,
+            "totals": {name: value for name, value in totals.items() if name != "buckets"},
         }
         try:
             signed = encoded(await signed_statement(self._ledger, self._services.authority, statement))
@@ -211,6 +243,14 @@ def _underway(request: Request, progress: JobProgress) -> Response:
     return localised_response(request, progress, 202, {"Retry-After": "1"})
 
 
+def _source_content(body: bytes) -> SourceContent:
+    """Return the accounts in a body. Raises NotValid, NotJson."""
+    source, shape_errors = _SOURCE_CONTENT.examine(body)
+    if shape_errors:
+        raise run_not_valid(*shape_errors)
+    return source
+
+
 def source_manifest(body: bytes) -> dict[str, Any]:
     """Return the manifest in a request's body. Only its size, depth and type are checked.
 
@@ -226,7 +266,7 @@ def source_manifest(body: bytes) -> dict[str, Any]:
         raise NotJson(DEEP_BODY)
     if not isinstance(manifest, dict):
         raise run_not_valid(_NO_OBJECT)
-    places = (manifest.get(name) for name in ("by_ledger", "paths", *UNUSED_CONTENT))
+    places = (manifest.get(name) for name in ("by_ledger", "undocumented", *UNUSED_CONTENT))
     if sum(len(place) for place in places if isinstance(place, dict | list)) > MAX_MANIFEST_PLACES:
         raise ApiError(413, _TOO_MANY_PLACES)
     return manifest

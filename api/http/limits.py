@@ -74,7 +74,7 @@ MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE = 200, 50
 MAX_LIST_S = 3_600.0
 """Longest time for sending one list [seconds]. It is then cut off, so that slow readers do not use up the limit."""
 MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES = 2 * 1000 * 1000, 20_000
-"""Size of a manifest that is compared with a run, and number of its ledgers and paths."""
+"""Size of a manifest that is compared with a run, and number of its ledgers and undocumented fields."""
 MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES = 4, 8 * MIB
 """Batches of a bulk request that are prepared or wait, and bytes of their lines. A larger batch waits for all others.
 """
@@ -149,7 +149,7 @@ lists, histories and downloads that a process sends at a time | \
 time for sending a list, history or download | {MAX_LIST_S / 60:.0f} minutes | it is cut off | capacity for others
 new runs of a supplier in a day (UTC) | 1,000 | 429 `too_many_runs`; in a bulk body for that line only | database
 runs of a supplier that workers add up at a time | {MAX_OPEN} | {_BUSY} | workers, capacity for others
-manifest that is compared with a run | 2 MB, {MAX_MANIFEST_PLACES:,} ledgers and paths | {_TOO_LARGE} | \
+manifest that is compared with a run | 2 MB, {MAX_MANIFEST_PLACES:,} ledgers and undocumented fields | {_TOO_LARGE} | \
 CPU, memory
 problems that an answer lists | {MAX_PROBLEMS:,} | 400, `errors_truncated` | CPU, size of the answer
 problems that a receipt lists | {MAX_PROBLEMS:,}; {FEW_PROBLEMS} once its batch has {MAX_BATCH_PROBLEMS:,} | \

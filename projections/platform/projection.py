@@ -7,7 +7,7 @@ from psycopg import Connection
 from psycopg.sql import SQL, Composed, Identifier
 
 from eventstore.aggregates.aggregate import Event
-from eventstore.aggregates.import_process import ImportReverted, SubjectErased
+from eventstore.aggregates.import_process import ImportProcessed, ImportReverted, SubjectErased
 from eventstore.aggregates.participant import PARTICIPANT, ContactsErased
 from eventstore.aggregates.participant import identity_of as participant_identity
 from eventstore.aggregates.price_sheet import PRICE_SHEET
@@ -133,8 +133,8 @@ class Platform(Projection):
         prefix, rest = stream.split("/", 1)
         if prefix == "import" and ACCOUNT_TABLE.name in self.tables:
             query = SQL("SELECT account_number FROM {} WHERE import_supplier = %s AND external_account_number = %s")
-            numbers = rows_of(connection, query.format(Identifier(schema, ACCOUNT_TABLE.name)), *rest.split("/", 1))
-            for (number,) in numbers:
+            stored = rows_of(connection, query.format(Identifier(schema, ACCOUNT_TABLE.name)), *rest.split("/", 1))
+            for number in sorted({number for (number,) in stored} | _numbers_in_log(connection, stream)):
                 for table in self.tables:
                     delete_rows(connection, schema, table, {"account_number": number})
         root = _MARKET_ROOTS.get(prefix)
@@ -147,8 +147,8 @@ class Platform(Projection):
     def forget_person(self, connection: Connection[Any], schema: str, erasure: Recorded) -> None:
         """Delete the person's rows.
 
-        The account number comes from the erasure, because tables being built may lack the account's row. A version that
-        does not follow may still have accounts that were reverted. Versions built by other code may have other tables.
+        Account numbers come from the log, because tables being built may lack the account's row. A version that does
+        not follow may still have accounts that were reverted. Versions built by other code may have other tables.
         """
         event = erasure.event
         if isinstance(event, ContactsErased) and CONTACT_TABLE in self.tables:
@@ -156,7 +156,7 @@ class Platform(Projection):
             delete_rows(connection, schema, CONTACT_TABLE, {"organisation": organisation, "code": code})
         if self.holds_persons and isinstance(event, SubjectErased):
             present = [name for (name,) in rows_of(connection, _SELECT_OF_ACCOUNTS, schema)]
-            numbers = {event.account_number, *_reverted_numbers(connection, erasure.stream)} - {""}
+            numbers = {event.account_number, *_numbers_in_log(connection, erasure.stream)} - {""}
             deleted = [(table, {"account_number": number}) for table in present for number in sorted(numbers)]
             apply_change(connection, PlatformChange(deleted=deleted), schema=schema)
 
@@ -172,13 +172,15 @@ _MARKET_ROOTS = {PARTICIPANT.prefix: PARTICIPANT_TABLE, PRICE_SHEET.prefix: PRIC
 
 
 _LACKS_INDEX = "SELECT to_regclass(%s) IS NOT NULL AND to_regclass(%s) IS NULL"
-_SELECT_REVERTS = "SELECT topic, state FROM events WHERE stream = %s AND topic = 'import_reverted.v1'"
+_SELECT_NUMBERED = """
+SELECT topic, state FROM events WHERE stream = %s AND topic IN ('import_processed.v1', 'import_reverted.v1')
+"""
 
 
-def _reverted_numbers(connection: Connection[Any], stream: str) -> set[str]:
-    """Return the numbers of the import's reverted accounts. Unreadable events are skipped: an erasure must not fail."""
-    events = [read_event(stream, topic, bytes(state)) for topic, state in rows_of(connection, _SELECT_REVERTS, stream)]
-    return {event.account_number for event in events if isinstance(event, ImportReverted)}
+def _numbers_in_log(connection: Connection[Any], stream: str) -> set[str]:
+    """Return the numbers of all accounts of the import. Unreadable events are skipped: an erasure must not fail."""
+    events = [read_event(stream, topic, bytes(state)) for topic, state in rows_of(connection, _SELECT_NUMBERED, stream)]
+    return {event.account_number for event in events if isinstance(event, ImportProcessed | ImportReverted)}
 
 
 _SELECT_OF_ACCOUNTS = """

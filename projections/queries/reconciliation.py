@@ -22,7 +22,7 @@ from schemas.sentence import Sentence
 
 LEASE = timedelta(minutes=2)
 """Longest time for one portion. Afterwards another worker may claim the job."""
-PORTION = 500
+PORTION = 1_000
 """Accounts per query."""
 PORTION_TIMEOUT = "60s"
 """Time limit of a statement of a portion."""

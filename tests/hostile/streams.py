@@ -136,11 +136,11 @@ BULK_BODIES: tuple[Hostile, ...] = (
 )
 
 MANIFESTS: dict[str, tuple[Callable[[], bytes], tuple[int, ...], bool]] = {
-    "of many paths": (lambda: b'{"paths":{' + _many('"%x":{"count":1}', 90_000) + b"}}", (409, 413), True),
+    "of many paths": (lambda: b'{"undocumented":{' + _many('"%x":1', 90_000) + b"}}", (409, 413), True),
     "of many ledgers": (lambda: b'{"by_ledger":{' + _many('"%x":1', 190_000) + b"}}", (409, 413), True),
-    "of 10 MiB": (lambda: b'{"paths":{' + _many('"%x":{"count":1}', 500_000) + b"}}", (413,), False),
+    "of 10 MiB": (lambda: b'{"undocumented":{' + _many('"%x":1234567890', 500_000) + b"}}", (413,), False),
     "of one long text": (lambda: b'{"accounts":"' + b"x" * 1_900_000 + b'"}', (409,), False),
-    "of a long path": (lambda: b'{"paths":{"' + b"x." * 900_000 + b'":1}}', (409,), False),
+    "of a long path": (lambda: b'{"undocumented":{"' + b"x." * 900_000 + b'":1}}', (409,), False),
     "of a huge number": (lambda: b'{"accounts":' + b"9" * 1_900_000 + b"}", (400, 409), False),
     "of empty arrays": (lambda: b'{"source":[' + b"[]," * 630_000 + b"[]]}", (409,), True),
     "of fractions": (lambda: b'{"source":[' + b"1.5," * 450_000 + b"1]}", (400, 409), False),

@@ -165,6 +165,7 @@ def test_columns_values_and_rows_that_a_mapping_drops_keep_a_book_from_balancing
     manifest = msgspec.json.decode((tmp_path / "m.json").read_bytes())
     platform = {name: value for name, value in manifest.items() if not name.endswith("_nowhere")}
     assert [found.name for found in compared(manifest, platform).differences] == [
+        "supply_addresses.supply_points.melos.meters.location",
         "column Bemerkung",
         "column zaehler.Alt",
         "values of column Name",

@@ -14,6 +14,7 @@ from msgspec import inspect
 import importledger_client
 from importledger_client.commands.verbs import importbook
 from importledger_client.contract import paths
+from projections.platform.json_columns import FOLDED_OBJECTS, TABLE_OF_FIELD
 from schemas.account import Account
 from schemas.base import DECIMAL_PATTERN
 
@@ -45,11 +46,17 @@ KINDS: dict[type[inspect.Type], str] = {
 }
 
 
-def fields(node: inspect.StructType, before: str = "") -> Iterator[tuple[str, str, bool]]:
-    """Yield path and kind of each field of the service's account, and whether it is required."""
+def fields(node: inspect.StructType, before: str = "") -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield path and kind of each field of the service's account, and the words that follow."""
     for field in node.fields:
         kind, inner = kind_of(field.type)
-        yield f"{before}{field.name}", kind, field.required
+        words = {
+            "required": field.required,
+            "nullable": field.default is None,
+            "table": kind == "list" and field.name in TABLE_OF_FIELD,
+            "column": kind == "object" and field.name in FOLDED_OBJECTS,
+        }
+        yield f"{before}{field.name}", kind, tuple(word for word, holds in words.items() if holds)
         if inner is not None:
             yield from fields(inner, f"{before}{field.name}.")
 
@@ -73,7 +80,7 @@ def kind_of(node: inspect.Type) -> tuple[str, inspect.StructType | None]:
 def test_the_fields_are_those_of_the_service() -> None:
     root = inspect.type_info(Account)
     assert isinstance(root, inspect.StructType)
-    assert [(path, field.kind, field.is_required) for path, field in paths()] == list(fields(root))
+    assert [(path, field.kind, field.words) for path, field in paths()] == list(fields(root))
 
 
 def test_a_verb_that_sends_nothing_starts_without_an_http_library() -> None:

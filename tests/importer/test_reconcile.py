@@ -58,7 +58,7 @@ def refused(folder: Path, source: list[dict[str, Any]], access: Mapping[str, str
     assert shown.returncode == 1, shown.stdout + shown.stderr
     assert "BALANCED" not in shown.stdout
     assert not [*folder.glob("go.certificate.*")]
-    return set(re.findall(r"^  ([A-Za-z_.0-9]+): source", shown.stdout, re.MULTILINE))
+    return set(re.findall(r"^ +([A-Za-z_.0-9-]+): (?:source|missing|different)", shown.stdout, re.MULTILINE))
 
 
 def test_a_book_that_has_arrived_is_certified_and_the_certificate_can_be_verified(
@@ -91,6 +91,7 @@ def test_everything_that_was_dropped_or_altered_is_found(
     sent[5]["ledgers"][0]["current_statement_transactions"][0]["amount"] = "0.01"
     push(tmp_path, sent, access)
     assert refused(tmp_path, book, access) == {
+        *(book[number]["external_account_number"] for number in (0, 3, 5)),
         "supply_addresses.supply_points.melos.meters.registers.readings.qualifier",
         "customers.family_name",
         "ledgers.current_statement_transactions.amount",
@@ -109,7 +110,67 @@ def test_an_account_that_was_deleted_by_hand_is_found(
             "DELETE FROM platform.service_account WHERE import_supplier = %s AND external_account_number = %s",
             (importer.supplier, book[0]["external_account_number"]),
         )
-    assert {"accounts", "external_account_number"} <= refused(tmp_path, book, access)
+    external = book[0]["external_account_number"]
+    assert {"accounts", external} <= refused(tmp_path, book, access)
+    shown = importbook("reconcile", "go", "--manifest", "m.json", at=tmp_path, access=access)
+    assert f"{external}: missing, the platform has lost or altered it" in shown.stdout
+    assert f"importledger projections heal {importer.supplier} {external}" in shown.stdout
+    service.cli("projections", "heal", importer.supplier, external)
+    certified = importbook("reconcile", "go", "--manifest", "m.json", at=tmp_path, access=access)
+    assert (certified.returncode, "BALANCED" in certified.stdout) == (0, True), certified.stdout
+
+
+def test_accounts_that_were_added_or_changed_after_the_push_are_written_to_a_file(
+    importer: Importer, access: Mapping[str, str], tmp_path: Path
+) -> None:
+    book = [one_account(importer.supplier, number) for number in range(4)]
+    push(tmp_path, book[:3], access)
+    book[0]["customers"][0]["family_name"] = "Andersson"
+    book[1]["transfer_balance"] = book[1]["ledgers"][0]["ledger_balance"] = "77.70"
+    shown = reconciled(tmp_path, book, access)
+    numbers = [account["external_account_number"] for account in book]
+    for number, sentence in (
+        (0, "different, the source has changed after the push"),
+        (1, "different, the source has changed after the push"),
+        (3, "missing, the run does not have it"),
+    ):
+        assert f"  {numbers[number]}: {sentence}" in shown.stdout
+    assert numbers[2] not in shown.stdout
+    assert "customers.family_name: source A•••, platform " in shown.stdout
+    assert "Andersson" not in shown.stdout
+    assert "    transfer_balance: source 77.7, platform " in shown.stdout
+    file = tmp_path / "go.differences.ndjson"
+    assert file.stat().st_mode & 0o777 == 0o600
+    written = {json.loads(line)["external_account_number"]: json.loads(line) for line in file.read_bytes().splitlines()}
+    assert written == {numbers[number]: book[number] for number in (0, 1, 3)}
+    assert f"next:  importbook push go.differences.ndjson --run go --supplier {importer.supplier}" in shown.stdout
+    importbook("push", "go.differences.ndjson", "--run", "go", "--wait", at=tmp_path, access=access)
+    again = reconciled(tmp_path, book, access)
+    assert f"  {numbers[3]}" not in again.stdout
+    refused_to_show = importbook("reconcile", "go", "--manifest", "m.json", "--show", at=tmp_path, access=access)
+    assert refused_to_show.returncode != 0
+    assert "must not see" in refused_to_show.stderr
+
+
+def test_another_spelling_is_certified(importer: Importer, access: Mapping[str, str], tmp_path: Path) -> None:
+    book = [one_account(importer.supplier, number) for number in range(3)]
+    push(tmp_path, book, access)
+    book[0]["supply_addresses"][0]["supply_points"][0]["melos"][0]["conversion_factors"][0]["factor"] += "00"
+    shown = reconciled(tmp_path, book, access)
+    assert (shown.returncode, "BALANCED" in shown.stdout) == (0, True), shown.stdout
+
+
+def test_a_source_that_has_changed_since_its_manifest_is_not_compared(
+    importer: Importer, access: Mapping[str, str], tmp_path: Path
+) -> None:
+    book = [one_account(importer.supplier, number) for number in range(2)]
+    push(tmp_path, book, access)
+    book[0]["customers"][0]["family_name"] = "Andersson"
+    write(tmp_path / "book.ndjson", book)
+    importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path)
+    write(tmp_path / "book.ndjson", book[1:])
+    shown = importbook("reconcile", "go", "--manifest", "m.json", at=tmp_path, access=access)
+    assert (shown.returncode, "Make the manifest again" in shown.stderr) == (1, True)
 
 
 def test_a_file_that_is_no_manifest_is_wrong_use(tmp_path: Path, access: Mapping[str, str]) -> None:

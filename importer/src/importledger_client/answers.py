@@ -138,3 +138,36 @@ class Summary(msgspec.Struct, frozen=True):
     replayed: int = 0
     refused: int = 0
     warned: int = 0
+
+
+class PlatformValue(msgspec.Struct, frozen=True):
+    """A value on the platform: the number of its row, its digest, and its text, masked if it may describe a person."""
+
+    row: int
+    digest: str
+    value: str
+
+
+class PathDifference(msgspec.Struct, frozen=True):
+    """A path of an account whose values differ. `is_personal` if they may describe a person."""
+
+    path: str
+    stored: str
+    is_personal: bool
+    values: tuple[PlatformValue, ...]
+
+
+class AccountDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """An account that is missing on the platform, additional there, or different.
+
+    `is_as_logged` is True if the platform has what the log says, False if it has lost or altered it.
+    """
+
+    external_account_number: str
+    kind: str
+    digest: str = ""
+    service_identifier: str | None = None
+    status: str | None = None
+    is_erased: bool = False
+    is_as_logged: bool | None = None
+    paths: tuple[PathDifference, ...] = ()

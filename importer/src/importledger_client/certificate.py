@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from importledger_client.display import counted
-from importledger_client.manifest import COUNTS, sums_filled
+from importledger_client.manifest import SHOWN_COUNTS, sums_filled
 
 _WIDTH, _HEIGHT, _LEFT, _TOP = 595, 842, 60, 780
 _FONTS = {"F1": "Helvetica", "F2": "Helvetica-Bold", "F3": "Courier"}
@@ -18,16 +18,16 @@ Line = tuple[str, int, str]
 """Font, size in points, and text of a line."""
 
 
-def pdf_of(certificate: Mapping[str, Any], manifest: Mapping[str, Any], paths: int) -> bytes:
-    """Return an A4 page with the content of the certificate and how to check it. `paths` is the number of paths."""
+def pdf_of(certificate: Mapping[str, Any], manifest: Mapping[str, Any]) -> bytes:
+    """Return an A4 page with the content of the certificate and how to check it."""
     drawing = [f"BT {_LEFT} {_TOP} Td"]
-    for font, size, text in _lines(certificate, manifest, paths):
+    for font, size, text in _lines(certificate, manifest):
         escaped = text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
         drawing.append(f"/{font} {size} Tf {size * 1.45:g} TL ({escaped}) '")
     return _pdf("\n".join([*drawing, "ET"]))
 
 
-def _lines(certificate: Mapping[str, Any], manifest: Mapping[str, Any], paths: int) -> Iterator[Line]:
+def _lines(certificate: Mapping[str, Any], manifest: Mapping[str, Any]) -> Iterator[Line]:
     yield "F2", 20, "Certificate of import"
     yield "F1", 11, ""
     yield "F2", 14, "BALANCED"
@@ -39,7 +39,7 @@ def _lines(certificate: Mapping[str, Any], manifest: Mapping[str, Any], paths: i
         yield "F1", 11, f"Released {released_at}: the platform owns these accounts"
     yield "F1", 11, ""
     yield "F3", 9, f"{'':<28}{'source and platform':>28}"
-    for name in ("accounts", *COUNTS):
+    for name in ("accounts", *SHOWN_COUNTS):
         yield "F3", 9, f"{name.replace('_', ' '):<28}{manifest.get(name, 0):>28,}"
     for name in sums_filled(manifest):
         yield "F3", 9, f"{'sum of ' + name.replace('_', ' '):<28}{manifest.get('sums', {}).get(name, '0'):>28}"
@@ -49,7 +49,7 @@ def _lines(certificate: Mapping[str, Any], manifest: Mapping[str, Any], paths: i
     if len(ledgers) > MOST_LEDGERS:
         yield "F3", 9, f"and {counted(len(ledgers) - MOST_LEDGERS, 'more ledger')}, see the JSON"
     yield "F1", 11, ""
-    yield "F1", 11, f"{counted(paths, 'payload path')}, with the same values on both sides; none is unaccounted for."
+    yield "F1", 11, "Every field of every account has the same values on both sides; none is unaccounted for."
     yield "F1", 11, ""
     yield "F2", 11, "Signed with the ledger's key, over a sealed checkpoint"
     for name in ("checkpoint", "signature"):

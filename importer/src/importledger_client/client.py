@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from importledger_client import protocol
-from importledger_client.answers import Failure, ImportStatus, JobProgress, Receipt, Run
+from importledger_client.answers import AccountDifference, Failure, ImportStatus, JobProgress, Receipt, Run
 from importledger_client.batches import Batch, Batcher, SentBatches
 from importledger_client.errors import Misconfigured, TimedOut
 from importledger_client.protocol import decoded, lines_of, path_of
@@ -32,6 +32,7 @@ _RUNS = msgspec.json.Decoder(tuple[Run, ...])
 _STATUS = msgspec.json.Decoder(ImportStatus)
 _JOB_PROGRESS = msgspec.json.Decoder(JobProgress)
 _FAILURE = msgspec.json.Decoder(Failure)
+_DIFFERENCES = msgspec.json.Decoder(list[AccountDifference])
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -191,6 +192,18 @@ class Client:
         """
         path, body = path_of("runs", supplier, run, "certificate"), protocol.encode(manifest)
         return self._added_up("POST", path, body, on_progress)
+
+    def differences(
+        self, supplier: str, run: str, source: Mapping[str, Any], *, shows: bool = False
+    ) -> list[AccountDifference]:
+        """Return the accounts that differ from those of a source, given by digests. `shows` asks for clear values."""
+        path, body = path_of("runs", supplier, run, "differences"), protocol.encode(source)
+        params = {"show": "true"} if shows else {}
+        return decoded(_DIFFERENCES, self._transport.request("POST", path, content=body, params=params).content)
+
+    def retry(self, supplier: str, external: str) -> None:
+        """Process a failed account again. Raises Refused if it has not failed."""
+        self._transport.request("POST", path_of("accounts", supplier, external, "retry"), content=b"{}")
 
     def _read(self, decoder: msgspec.json.Decoder[T], *parts: str) -> T:
         return decoded(decoder, self._transport.request("GET", path_of(*parts)).content)

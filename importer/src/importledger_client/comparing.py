@@ -1,19 +1,19 @@
-"""Compare a manifest with the totals of the platform: every difference, by its name on the wire."""
+"""Compare a manifest with the totals of the platform: differing counts and sums by name, and differing buckets."""
 
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from typing import Any
 
 import msgspec
 
-from importledger_client.contract import paths
-from importledger_client.manifest import COUNTS, SUMS
+from importledger_client.digest import BUCKETS
+from importledger_client.manifest import SHOWN_COUNTS, SUMS
 
 OF_LEDGER = ("ledgers", "balances", "balance_sum", "transactions", "transaction_sum")
-_CONTRACT = frozenset(path for path, _ in paths())
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """A count, sum or path that differs between source and platform."""
+    """A count or sum that differs between source and platform, or a part of the source that is in no account."""
 
     name: str
     source: str
@@ -32,33 +32,44 @@ LEFT_OUT = {
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """Differences, the number of paths that are stored, and the paths that a setting has dropped."""
+    """Differences, the buckets whose accounts differ, and the undocumented paths that a setting has dropped."""
 
     differences: list[Difference]
-    stored: int
+    buckets: list[str]
     dropped: list[str]
 
     @property
     def is_balanced(self) -> bool:
-        return not self.differences
+        return not self.differences and not self.buckets
 
 
 def compared(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> Comparison:
-    """Compare both. `totals` has the shape of a manifest, with the setting `unknown_fields` and the number `erased`."""
-    dropped: list[str] = []
+    """Compare both. `totals` has the shape of a manifest, with the setting `unknown_fields` and the number `erased`.
+
+    Totals of a certificate have a digest over all buckets instead of the buckets.
+    """
     differences = [*_of_counts(manifest, totals), *_of_ledgers(manifest, totals)]
-    in_source, in_platform = manifest.get("paths", {}), totals.get("paths", {})
-    differences += _of_paths(in_source, in_platform, dropped, is_ignoring=totals.get("unknown_fields") == "ignore")
+    undocumented = manifest.get("undocumented", {})
+    is_ignoring = totals.get("unknown_fields") == "ignore"
+    if not is_ignoring:
+        differences += [
+            Difference(path, str(number), "0", "unaccounted: stored nowhere, and dropped by no rule")
+            for path, number in undocumented.items()
+        ]
     for name, (noun, reason) in LEFT_OUT.items():
         differences += [Difference(f"{noun} {part}", "yes", "no", reason) for part in manifest.get(name, ())]
     if erased := totals.get("erased"):
         differences.append(Difference("erased", "0", str(erased), "records of erased persons were deleted"))
-    stored = sum(path in in_platform for path in in_source)
-    return Comparison(differences, stored, dropped)
+    in_source, in_platform = manifest["buckets"], totals.get("buckets")
+    if not in_platform:
+        differences += _unequal("digest", sha256("".join(in_source).encode()).hexdigest(), totals.get("digest"))
+    sides = zip(BUCKETS, in_source, in_platform or in_source, strict=True)
+    buckets = [bucket for bucket, source, platform in sides if source != platform]
+    return Comparison(differences, buckets, list(undocumented) if is_ignoring else [])
 
 
 def _of_counts(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> Iterator[Difference]:
-    for name in ("accounts", *COUNTS):
+    for name in ("accounts", *SHOWN_COUNTS):
         yield from _unequal(name, manifest.get(name), totals.get(name))
     for name in SUMS:
         yield from _unequal(f"sums.{name}", manifest.get("sums", {}).get(name), totals.get("sums", {}).get(name))
@@ -70,28 +81,6 @@ def _of_ledgers(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> Itera
         for name in OF_LEDGER:
             yield from _unequal(
                 f"by_ledger.{code}.{name}", in_source.get(code, {}).get(name), in_platform.get(code, {}).get(name)
-            )
-
-
-def _of_paths(
-    source: Mapping[str, Any], platform: Mapping[str, Any], dropped: list[str], *, is_ignoring: bool
-) -> Iterator[Difference]:
-    for path in sorted({*source, *platform}):
-        in_source, in_platform = source.get(path), platform.get(path)
-        if in_source is not None and in_platform is None:
-            if is_ignoring and path not in _CONTRACT:
-                dropped.append(path)
-            else:
-                yield Difference(
-                    path, str(in_source["count"]), "0", "unaccounted: stored nowhere, and dropped by no rule"
-                )
-        elif in_source is None or in_platform is None:
-            yield Difference(path, "0", str((in_platform or {}).get("count")), "the source does not have it")
-        elif in_source["count"] != in_platform["count"]:
-            yield Difference(path, str(in_source["count"]), str(in_platform["count"]))
-        elif in_source["digest"] != in_platform["digest"]:
-            yield Difference(
-                path, str(in_source["count"]), str(in_platform["count"]), "the same number, but other values"
             )
 
 

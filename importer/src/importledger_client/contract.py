@@ -1,7 +1,8 @@
 """Fields of an account: their kinds, which are required, and how to compare their values.
 
 `contract.json` has each field by its dotted path, without list indexes. The kinds are text, decimal, integer,
-boolean, date, moment, texts, json, object and list (of objects).
+boolean, date, moment, texts, json, object and list (of objects). A kind is followed by `required`, `nullable`, and by
+how the platform stores it if not as usual: a list as a `table`, an object as one `column`.
 """
 
 import functools
@@ -25,12 +26,30 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A field: its name, its kind, the fields of its object or objects, and whether its parent needs it."""
+    """A field: its name, its kind, the fields of its object or objects, and the words that follow its kind."""
 
     name: str
     kind: str
     fields: "dict[str, Field]"
-    is_required: bool
+    words: tuple[str, ...] = ()
+
+    @property
+    def is_required(self) -> bool:
+        return "required" in self.words
+
+    @property
+    def is_nullable(self) -> bool:
+        return "nullable" in self.words
+
+    @property
+    def is_table(self) -> bool:
+        """True for a list whose objects are rows of a table of the platform. Other lists are a JSON column."""
+        return "table" in self.words
+
+    @property
+    def is_column(self) -> bool:
+        """True for an object that is one JSON column of the platform. Fields of other objects are columns."""
+        return "column" in self.words
 
 
 def _fields(content: bytes) -> dict[str, Field]:
@@ -40,8 +59,8 @@ def _fields(content: bytes) -> dict[str, Field]:
         fields = root
         for parent in parents:
             fields = fields[parent].fields
-        kind, _, required = words.partition(", ")
-        fields[name] = Field(name, kind, {}, bool(required))
+        kind, *words_after = words.split(", ")
+        fields[name] = Field(name, kind, {}, tuple(words_after))
     return root
 
 
@@ -90,11 +109,16 @@ def _decimal(value: Any) -> str:
     return "0" if plain == "-0" else plain
 
 
-@functools.lru_cache(20_000)
-def _moment(value: str) -> str:
+def in_utc(value: str) -> datetime:
+    """Return a datetime in UTC. Raises ValueError or TypeError for anything else."""
     moment = datetime.fromisoformat(value)
     zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=MARKET_TIME)
-    since = zoned.astimezone(UTC) - _EPOCH
+    return zoned.astimezone(UTC)
+
+
+@functools.lru_cache(20_000)
+def _moment(value: str) -> str:
+    since = in_utc(value) - _EPOCH
     return str((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds)
 
 

@@ -1,12 +1,12 @@
-"""Counts and exact sums of a book, from its source. The platform must have the same after the import.
+"""Counts, exact sums and digests of a book, from its source. The platform must have the same after the import.
 
-Each path has a digest. The digest does not depend on the order of accounts, and changes with a value that is altered,
-lost, or moved to another account or another place in it.
+Accounts are in buckets by their number. The digest of a bucket is the sum of its accounts' digests: it does not depend
+on their order, and changes with a value that is altered, lost, or moved to another account or another place in it.
 """
 
 import collections
 import json
-import struct
+import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from hashlib import sha256
@@ -14,11 +14,12 @@ from typing import Any
 
 import msgspec
 
-from importledger_client.contract import ACCOUNT, EXACT, Field, comparable, exact, is_filled
+from importledger_client.contract import ACCOUNT, EXACT, Field, exact, is_filled
+from importledger_client.digest import BUCKETS, SHAPE, TABLES, digest_of, rows_of
 from importledger_client.display import counted
 from importledger_client.sources import Differs
 
-FORMAT = "importledger-manifest/1"
+FORMAT = "importledger-manifest/2"
 COUNTS = {
     "customers": "customers",
     "supply_addresses": "supply_addresses",
@@ -28,25 +29,20 @@ COUNTS = {
     "readings": "supply_addresses.supply_points.melos.meters.registers.readings",
     "agreements": "supply_addresses.supply_points.agreements",
     "ledgers": "ledgers",
-    "balances": "ledgers.ledger_balance",
-    "transactions": "ledgers.current_statement_transactions",
     "documents": "statements",
 }
-"""Names of the counts, each with the path that is counted."""
-SUMS = {
-    "transfer_balances": "transfer_balance",
-    "balances": "ledgers.ledger_balance",
-    "transactions": "ledgers.current_statement_transactions.amount",
-    "readings": "supply_addresses.supply_points.melos.meters.registers.readings.value",
-}
+"""Names of the counts of rows, each with the path of the list."""
+SHOWN_COUNTS = (*COUNTS, "balances", "transactions")
+SUMS = ("transfer_balances", "balances", "transactions", "readings")
+_NO_SUM = "0"
+"""Sum without values."""
 
 
 def sums_filled(*sides: Mapping[str, Any]) -> list[str]:
     """Return the names of sums with at least one value: a sum of nothing is not shown as 0."""
-    return [name for name, path in SUMS.items() if any(path in side.get("paths", {}) for side in sides)]
+    return [name for name in SUMS if any(side.get("sums", {}).get(name, _NO_SUM) != _NO_SUM for side in sides)]
 
 
-_SUMMED = {path: name for name, path in SUMS.items()}
 _NO_LEDGERS: dict[str, int | Decimal] = {
     "ledgers": 0,
     "balances": 0,
@@ -54,150 +50,210 @@ _NO_LEDGERS: dict[str, int | Decimal] = {
     "transactions": 0,
     "transaction_sum": Decimal(0),
 }
-_SEPARATOR = "\x1f"
 _MODULUS = 2**64
-_FIRST = struct.Struct(">Q24x").unpack
-"""Reads the first eight bytes of a digest as an integer."""
-_NOT_COMPARED = frozenset({"import_supplier"})
-"""Paths without a digest: the supplier is a member of the manifest."""
+_NOT_COUNTED = frozenset({"import_supplier"})
+"""Members that are not counted: the supplier is a member of the manifest."""
+_READINGS = TABLES.index(COUNTS["readings"])
+_VALUE = [*ACCOUNT["supply_addresses"].fields["supply_points"].fields["melos"].fields["meters"].fields["registers"]
+          .fields["readings"].fields].index("value")  # fmt: skip
+"""Place of a reading's value among the scalars of its row."""
+_MEMBERS = tuple((name, field.kind == "list") for name, field in ACCOUNT.items() if name not in _NOT_COUNTED)
+_WRAPPED = re.compile(rb'\s*\{\s*"(payload|task_params)"\s*:')
 
 _decoder = msgspec.json.Decoder(float_hook=Decimal)
+_wrapper_type = msgspec.defstruct("Wrapper", [("payload", SHAPE), ("task_params", msgspec.Raw, msgspec.Raw())])
+_decode_bare = msgspec.json.Decoder(SHAPE, float_hook=Decimal).decode
+_decode_wrapped: Any = msgspec.json.Decoder(_wrapper_type, float_hook=Decimal).decode
 
 
 class NoAccount(Exception):
     """A line that is not an account. The message has the reason."""
 
 
-class Recount:
-    """Second count of the filled members of accounts by name, with Python's own JSON reader."""
-
-    def __init__(self) -> None:
-        self._members: collections.Counter[str] = collections.Counter()
-
-    def add(self, content: bytes) -> None:
-        """Add one account that Counting has accepted. Raises NoAccount."""
-        try:
-            account = json.loads(content.decode(), parse_int=str, parse_float=str)
-        except (ValueError, RecursionError) as error:
-            raise NoAccount(f"a second reader cannot read it as JSON ({error})") from None
-        for name, value in (account["payload"] if isinstance(account.get("payload"), dict) else account).items():
-            if value in (None, "", [], {}) or name in _NOT_COMPARED or (name == "unknown_occupier" and not value):
-                continue
-            is_rows = isinstance(value, list) and name in ACCOUNT and ACCOUNT[name].kind == "list"
-            self._members[name] += len(value) if is_rows else 1
-
-    def check(self, manifest: Mapping[str, Any]) -> None:
-        """Raise Differs if a count differs. Names with a full stop are left out: they could be paths."""
-        first = {path: of_path["count"] for path, of_path in manifest["paths"].items() if "." not in path}
-        second = {name: number for name, number in self._members.items() if "." not in name}
-        for name in sorted({*first, *second}):
-            read, again = first.get(name, 0), second.get(name, 0)
-            if read != again:
-                values = counted(read, "value was", "values were")
-                raise Differs(f"{name}: {values} read, and {again:,} counted. Nothing is certified.")
-
-
 class Counting:
-    """Counts and sums of accounts. Memory does not grow with them, except for a hash of each number."""
+    """Counts, sums and digests of accounts, each read twice. Memory grows by a hash of each number only."""
 
     def __init__(self) -> None:
         self.accounts = 0
         self.repeated = 0
         self.suppliers: set[str] = set()
-        self._counts, self._digests = collections.Counter[str](), collections.Counter[str]()
+        self._counts = collections.Counter[str]()
         self._sums = dict.fromkeys(SUMS, Decimal(0))
         self._ledgers: dict[str, dict[str, int | Decimal]] = {}
+        self._buckets = collections.Counter[str]()
+        self._undocumented = collections.Counter[str]()
+        self._members, self._again = collections.Counter[str](), collections.Counter[str]()
         self._numbers: set[int] = set()
+        self.digest = 0
+        """Digest of the account that was added last."""
 
     def add(self, content: bytes) -> None:
         """Add one account as JSON, bare or wrapped with `task_params`. Raises NoAccount."""
-        account = decoded(content)
-        number = account.get("external_account_number")
-        if not isinstance(number, str):
+        account, members = self._read(content)
+        number = account.external_account_number
+        if not isinstance(number, str) or not number:
             raise NoAccount("it has no external_account_number")
+        again = _members_again(content)
         self.accounts += 1
-        number_hash = hash(number)
-        self.repeated += number_hash in self._numbers
-        self._numbers.add(number_hash)
-        if isinstance(supplier := account.get("import_supplier"), str):
+        number_sha256 = sha256(number.encode("utf-8", "surrogatepass"))
+        hash_of_number = int.from_bytes(number_sha256.digest()[:8], "big")
+        self.repeated += hash_of_number in self._numbers
+        self._numbers.add(hash_of_number)
+        if isinstance(supplier := account.import_supplier, str) and supplier:
             self.suppliers.add(supplier)
-        _Walk(self._counts, self._digests, self._sums, number).object(account, ACCOUNT, "", 0, 0)
-        for ledger in _objects(account.get("ledgers")):
-            self._add_ledger(ledger)
+        self._members.update(members)
+        self._again.update(again)
+        self.digest = self._add_rows(account, content)
+        self._buckets[number_sha256.hexdigest()[:3]] += self.digest
 
-    def _add_ledger(self, ledger: Mapping[str, Any]) -> None:
-        of_code = self._ledgers.setdefault(str(ledger.get("ledger_code", "")), dict(_NO_LEDGERS))
-        of_code["ledgers"] += 1
-        if is_filled(balance := ledger.get("ledger_balance")):
-            of_code["balances"] += 1
-            of_code["balance_sum"] = EXACT.add(of_code["balance_sum"], _number(balance))
-        for transaction in _objects(ledger.get("current_statement_transactions")):
-            of_code["transactions"] += 1
-            if is_filled(amount := transaction.get("amount")):
-                of_code["transaction_sum"] = EXACT.add(of_code["transaction_sum"], _number(amount))
+    def _read(self, content: bytes) -> tuple[Any, Mapping[str, int]]:
+        """Return the account without undocumented fields, and the number of values of each of its members."""
+        try:
+            account = _decode_wrapped(content).payload if _WRAPPED.match(content) else _decode_bare(content)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArithmeticError):
+            fields = decoded(content)
+            documented = _documented(fields, ACCOUNT, "", self._undocumented)
+            try:
+                account = msgspec.convert(documented, SHAPE)
+            except msgspec.ValidationError:  # the service refuses it
+                account = SHAPE(
+                    external_account_number=documented.get("external_account_number"),
+                    import_supplier=documented.get("import_supplier"),
+                )
+            return account, _members_of(fields.items())
+        return account, _members_of((name, getattr(account, name)) for name, _ in _MEMBERS)
+
+    def _add_rows(self, account: Any, content: bytes) -> int:
+        """Add counts and sums of an account, and return its digest."""
+        try:
+            rows = rows_of(account)
+        except (TypeError, ValueError, ArithmeticError):  # the service refuses it
+            return int.from_bytes(sha256(content).digest()[:8], "big")
+        for path, of_table in zip(TABLES, rows, strict=True):
+            self._counts[path] += len(of_table)
+        self._add("transfer_balances", _sum([account.transfer_balance]))
+        self._add("readings", _sum([row[2][_VALUE] for row in rows[_READINGS]]))
+        for ledger in account.ledgers:
+            of_code = self._ledgers.setdefault(str(ledger.ledger_code), dict(_NO_LEDGERS))
+            amounts = [transaction.amount for transaction in ledger.current_statement_transactions]
+            of_code["ledgers"] += 1
+            of_code["balances"] += is_filled(ledger.ledger_balance)
+            of_code["balance_sum"] = EXACT.add(of_code["balance_sum"], _sum([ledger.ledger_balance]))
+            of_code["transactions"] += len(amounts)
+            of_code["transaction_sum"] = EXACT.add(of_code["transaction_sum"], _sum(amounts))
+        return digest_of(rows)
+
+    def _add(self, name: str, amount: Decimal) -> None:
+        self._sums[name] = EXACT.add(self._sums[name], amount)
+
+    def merge(self, other: "Counting") -> None:
+        """Add the counts of other accounts."""
+        self.accounts += other.accounts
+        self.repeated += other.repeated + len(self._numbers & other._numbers)
+        self._numbers |= other._numbers
+        self.suppliers |= other.suppliers
+        for name in ("_counts", "_buckets", "_undocumented", "_members", "_again"):
+            getattr(self, name).update(getattr(other, name))
+        for name, amount in other._sums.items():
+            self._add(name, amount)
+        for code, ledger in other._ledgers.items():
+            of_code = self._ledgers.setdefault(code, dict(_NO_LEDGERS))
+            self._ledgers[code] = {name: EXACT.add(Decimal(of_code[name]), Decimal(ledger[name])) for name in ledger}
 
     def manifest(self, supplier: str = "") -> dict[str, Any]:
-        """Return the counts and sums in the shape of the platform's totals."""
+        """Return counts and sums in the shape of the platform's totals. Raises Differs if the second reading differs.
+
+        Names with a full stop are not compared: they could be paths.
+        """
+        for name in sorted(name for name in {*self._members, *self._again} if "." not in name):
+            read, again = self._members[name], self._again[name]
+            if read != again:
+                values = counted(read, "value was", "values were")
+                raise Differs(f"{name}: {values} read, and {again:,} counted. Nothing is certified.")
+        sums = self._sums | {"balances": _sum_of(self._ledgers, "balance_sum")}
+        sums |= {"transactions": _sum_of(self._ledgers, "transaction_sum")}
         return {
             "import_supplier": supplier,
             "accounts": self.accounts,
             **{name: self._counts[path] for name, path in COUNTS.items()},
-            "sums": {name: format(value, "f") for name, value in self._sums.items()},
+            **{name: int(_sum_of(self._ledgers, name)) for name in ("balances", "transactions")},
+            "sums": {name: format(value, "f") for name, value in sums.items()},
             "by_ledger": {
-                code: {name: format(value, "f") if name.endswith("_sum") else value for name, value in ledger.items()}
+                code: {name: format(value, "f") if "sum" in name else int(value) for name, value in ledger.items()}
                 for code, ledger in sorted(self._ledgers.items())
             },
-            "paths": {
-                path: {"count": count, "digest": f"{self._digests[path] % _MODULUS:016x}"}
-                for path, count in sorted(self._counts.items())
-            },
+            "undocumented": dict(sorted(self._undocumented.items())),
+            "buckets": [f"{self._buckets[bucket] % _MODULUS:016x}" for bucket in BUCKETS],
         }
 
 
-class _Walk:
-    """Walk through one account, which adds its values to the paths and sums."""
+def account_digest(content: bytes) -> int:
+    """Return the digest of one account, as Counting adds it. Raises NoAccount."""
+    counting = Counting()
+    counting.add(content)
+    return counting.digest
 
-    def __init__(
-        self,
-        counts: collections.Counter[str],
-        digests: collections.Counter[str],
-        sums: dict[str, Decimal],
-        number: str,
-    ) -> None:
-        self._counts, self._digests, self._sums, self._number = counts, digests, sums, number
-        self._rows: collections.Counter[str] = collections.Counter()
 
-    def object(
-        self, value: Mapping[str, Any], fields: Mapping[str, Field], before: str, ordinal: int, parent: int
-    ) -> None:
-        """Add the values of an object: a row, or part of one. `ordinal` and `parent` number the row and its parent."""
-        prefix = f"{self._number}{_SEPARATOR}{ordinal}{_SEPARATOR}{parent}{_SEPARATOR}"
-        for name, inner in value.items():
-            if not is_filled(inner):
-                continue
-            path, field = before + name, fields.get(name)
-            kind = field.kind if field is not None else "json"
-            if field is not None and kind == "list" and isinstance(inner, list):
-                for item in inner:
-                    self._row(item, field, path, ordinal)
-            elif field is not None and kind == "object" and isinstance(inner, dict):
-                self.object(inner, field.fields, f"{path}.", ordinal, parent)
-            elif path not in _NOT_COMPARED and (inner is not False or path != "unknown_occupier"):
-                text = inner if kind == "text" and isinstance(inner, str) else comparable(kind, inner)
-                self._note(path, prefix + text)
-                if path in _SUMMED:
-                    self._sums[_SUMMED[path]] = EXACT.add(self._sums[_SUMMED[path]], _number(inner))
+def _sum_of(ledgers: Mapping[str, Mapping[str, int | Decimal]], name: str) -> Decimal:
+    total = Decimal(0)
+    for ledger in ledgers.values():
+        total = EXACT.add(total, Decimal(ledger[name]))
+    return total
 
-    def _row(self, item: Any, field: Field, path: str, parent: int) -> None:
-        self._rows[path] += 1
-        ordinal = self._rows[path]
-        self._note(path, f"{self._number}{_SEPARATOR}{ordinal}{_SEPARATOR}{parent}{_SEPARATOR}")
-        if isinstance(item, dict):
-            self.object(item, field.fields, f"{path}.", ordinal, parent)
 
-    def _note(self, path: str, text: str) -> None:
-        self._counts[path] += 1
-        self._digests[path] += _FIRST(sha256(text.encode("utf-8", "surrogatepass")).digest())[0]
+def _sum(values: Iterable[Any]) -> Decimal:
+    total = Decimal(0)
+    for value in values:
+        if is_filled(value):
+            total = EXACT.add(total, _number(value))
+    return total
+
+
+def _members_of(members: Iterable[tuple[str, Any]]) -> dict[str, int]:
+    """Return the number of filled values of each member of an account."""
+    return {
+        name: len(value) if isinstance(value, list) and name in ACCOUNT and ACCOUNT[name].kind == "list" else 1
+        for name, value in members
+        if is_filled(value) and name not in _NOT_COUNTED and (name != "unknown_occupier" or value)
+    }
+
+
+def _members_again(content: bytes) -> dict[str, int]:
+    """Count the filled values of each member of an account again, with Python's own JSON reader. Raises NoAccount."""
+    try:
+        account = json.loads(content.decode(), parse_int=str, parse_float=str)
+    except (ValueError, RecursionError) as error:
+        raise NoAccount(f"a second reader cannot read it as JSON ({error})") from None
+    members = {}
+    for name, value in (account["payload"] if isinstance(account.get("payload"), dict) else account).items():
+        if value in (None, "", [], {}) or name in _NOT_COUNTED or (name == "unknown_occupier" and not value):
+            continue
+        is_rows = isinstance(value, list) and name in ACCOUNT and ACCOUNT[name].kind == "list"
+        members[name] = len(value) if is_rows else 1
+    return members
+
+
+def _documented(
+    value: Mapping[str, Any], fields: Mapping[str, Field], before: str, undocumented: collections.Counter[str]
+) -> dict[str, Any]:
+    """Return an object without undocumented fields, which are counted by path, and without null where it is absence."""
+    documented: dict[str, Any] = {}
+    for name, inner in value.items():
+        field, path = fields.get(name), before + name
+        if field is None:
+            undocumented.update([path] if is_filled(inner) else [])
+        elif inner is None and not field.is_nullable:
+            continue
+        elif field.fields and isinstance(inner, dict):
+            documented[name] = _documented(inner, field.fields, f"{path}.", undocumented)
+        elif field.fields and isinstance(inner, list):
+            documented[name] = [
+                _documented(item, field.fields, f"{path}.", undocumented) if isinstance(item, dict) else item
+                for item in inner
+            ]
+        else:
+            documented[name] = inner
+    return documented
 
 
 def decoded(content: bytes) -> dict[str, Any]:
@@ -215,12 +271,8 @@ def decoded(content: bytes) -> dict[str, Any]:
     return account
 
 
-def _objects(value: Any) -> Iterable[Mapping[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
 def _number(value: Any) -> Decimal:
-    """Return the number, or 0 for anything else: the digest of the path shows the difference."""
+    """Return the number, or 0 for anything else: the digest shows the difference."""
     try:
         return exact(value)
     except (ValueError, ArithmeticError):

@@ -14,7 +14,7 @@ from importledger_client.values import converted
 
 UNREADABLE = "UNREADABLE: "
 """Prefix of a value that does not have the form of the mapping. Without it, the service would accept some of them."""
-_TEXT = Field("", "text", {}, False)
+_TEXT = Field("", "text", {})
 Tables = Mapping[str, list[Numbered]]
 """Rows of one account, by further table."""
 
@@ -81,7 +81,7 @@ class Mapped:
         for name, inner in spec.items():
             if name in SPECIAL:
                 continue
-            field = fields.get(name) or Field(name, "json", {}, False)
+            field = fields.get(name) or Field(name, "json", {})
             path = f"{before}{name}"
             if isinstance(inner, list):
                 value: Any = []

@@ -111,7 +111,7 @@ def nodes(
     for name, inner in spec.items():
         if name in SPECIAL:
             continue
-        field = fields.get(name) or Field(name, "json", {}, False)
+        field = fields.get(name) or Field(name, "json", {})
         for item in inner if isinstance(inner, list) else [inner]:
             yield Node(f"{before}{name}", field, fields, item, table, isinstance(inner, list))
             if is_object(item):

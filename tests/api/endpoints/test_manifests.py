@@ -28,7 +28,10 @@ def test_a_manifest_that_is_too_large_too_deep_or_no_object_is_refused() -> None
     assert refused.value.code == "parse_error"
     with pytest.raises(NotValid):
         source_manifest(b"[]")
-    many: dict[str, Any] = {"by_ledger": {str(number): {} for number in range(MAX_MANIFEST_PLACES)}, "paths": {"x": {}}}
+    many: dict[str, Any] = {
+        "by_ledger": {str(number): {} for number in range(MAX_MANIFEST_PLACES)},
+        "undocumented": {"x": 1},
+    }
     with pytest.raises(ApiError) as refused:
         source_manifest(encoded(many))
     assert refused.value.status == 413
@@ -48,8 +51,8 @@ def test_differences_are_listed_as_far_as_an_answer_goes_and_the_others_counted(
 
 def test_long_names_and_values_are_cut() -> None:
     manifest = TOTALS | {"accounts": "x" * 1_000_000, "import_supplier": "T"}
-    manifest |= {"paths": {"p" * 900_000: {"count": 1}, "customers.shoe_size": {"count": 1}}}
+    manifest |= {"undocumented": {"p" * 900_000: 1, "customers.shoe_size": 1}}
     listed = unbalanced(manifest, TOTALS)
     assert [problem.attr for problem in listed[:2]] == ["import_supplier", "accounts"]
-    assert "paths.customers.shoe_size" in [problem.attr for problem in listed]
+    assert "undocumented.customers.shoe_size" in [problem.attr for problem in listed]
     assert len(encoded(listed)) < MAX_ANSWER_BYTES // 100

@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from projections.platform.paths import MODULUS
 from projections.platform.totals import (
-    CONTRACT,
-    MODULUS,
-    SUMS,
+    BUCKETS,
     LedgerTotal,
-    PathTotal,
     Totals,
     unequal_totals,
 )
@@ -23,14 +21,16 @@ from schemas.sentence import german_of
 from tests.support.german import is_german
 
 NOTHING = Totals().record()
-FAMILY_NAMES = {"count": 2, "digest": "0000000000000001", "stored": "platform.customer.family_name"}
 
 
 def totals() -> dict[str, Any]:
     """Totals of a book of two accounts."""
     ledger = {"ledgers": 2, "balances": 1, "balance_sum": "-1.50", "transactions": 0, "transaction_sum": "0"}
-    paths = {"customers.family_name": FAMILY_NAMES}
-    return copy.deepcopy(NOTHING) | {"accounts": 2, "by_ledger": {"L": ledger}, "paths": paths}
+    return copy.deepcopy(NOTHING) | {"accounts": 2, "by_ledger": {"L": ledger}, "buckets": buckets("1")}
+
+
+def buckets(digest: str) -> list[str]:
+    return [digest.zfill(16), *["0" * 16] * (len(BUCKETS) - 1)]
 
 
 def unequal(manifest: dict[str, Any], *, drops_unknown: bool = False) -> dict[str, str]:
@@ -67,14 +67,15 @@ def test_a_source_that_says_the_same_balances() -> None:
             "Source and platform must have the same value: nothing in the source, -1.50 in the platform.",
         ),
         (
-            {"paths": {}},
-            "paths.customers.family_name",
-            "Source and platform must have the same value: nothing in the source, 2 in the platform.",
+            {"buckets": []},
+            "buckets",
+            "Source and platform must have the same value: nothing in the source, 4096 in the platform.",
         ),
         (
-            {"paths": {"customers.family_name": FAMILY_NAMES | {"digest": "2"}}},
-            "paths.customers.family_name",
-            "Source and platform must have the same value: 2 in the source, 0000000000000001 in the platform.",
+            {"buckets": buckets("2")},
+            "buckets.000",
+            "Source and platform must have the same value: 0000000000000002 in the source, 0000000000000001 in the"
+            " platform.",
         ),
         (
             {"columns_nowhere": ["Bemerkung"]},
@@ -89,14 +90,10 @@ def test_what_differs_is_told_with_both_values(change: dict[str, Any], place: st
         assert is_german(german_of(told))
 
 
-def test_a_place_that_the_platform_lacks_is_unaccounted_for_unless_its_supplier_has_such_fields_dropped() -> None:
-    shoes = {"customers.shoe_size": {"count": 1, "digest": "0"}}
-    manifest = totals() | {"paths": totals()["paths"] | shoes}
-    assert list(unequal(manifest)) == ["paths.customers.shoe_size"]
+def test_an_undocumented_field_is_unaccounted_for_unless_its_supplier_has_such_fields_dropped() -> None:
+    manifest = totals() | {"undocumented": {"customers.shoe_size": 1}}
+    assert list(unequal(manifest)) == ["undocumented.customers.shoe_size"]
     assert unequal(manifest, drops_unknown=True) == {}
-    documented = totals() | {"paths": totals()["paths"] | {"customers.email": {"count": 1, "digest": "0"}}}
-    assert "customers.email" in CONTRACT
-    assert list(unequal(documented, drops_unknown=True)) == ["paths.customers.email"]
 
 
 COUNTS = st.integers(0, 10**9)
@@ -106,11 +103,9 @@ PORTIONS = st.lists(
         Totals,
         accounts=COUNTS,
         erased=COUNTS,
-        paths=st.dictionaries(
-            st.sampled_from(["customers", "customers.family_name"]),
-            st.builds(PathTotal, COUNTS, st.integers(0, MODULUS - 1)),
-        ),
-        sums=st.dictionaries(st.sampled_from([*SUMS]), AMOUNTS),
+        counts=st.dictionaries(st.sampled_from(["customer", "reading"]), COUNTS),
+        buckets=st.dictionaries(st.sampled_from(BUCKETS[:3]), st.integers(0, MODULUS - 1)),
+        sums=st.dictionaries(st.sampled_from(["transfer_balances", "readings"]), AMOUNTS),
         ledgers=st.dictionaries(
             st.sampled_from("AB"), st.builds(LedgerTotal, COUNTS, COUNTS, AMOUNTS, COUNTS, AMOUNTS)
         ),
@@ -139,10 +134,12 @@ def test_portions_add_up_to_the_same_however_they_are_cut_and_ordered(data: st.D
 def test_a_sum_is_never_rounded() -> None:
     """Python's decimals keep 28 digits by default."""
     most = Decimal("999999999999999999.0000000001")
-    one = Totals(sums={"balances": most}, ledgers={"L": LedgerTotal(1, 1, most, 1, most)})
+    one = Totals(sums={"readings": most}, ledgers={"L": LedgerTotal(1, 1, most, 1, most)})
     record = one.merge(one).record()
     said = {
+        record["sums"]["readings"],
         record["sums"]["balances"],
+        record["sums"]["transactions"],
         *(record["by_ledger"]["L"][name] for name in ("balance_sum", "transaction_sum")),
     }
     assert said == {"1999999999999999998.0000000002"}

@@ -1,18 +1,21 @@
 """`importbook manifest`: count a book and add it up, from its source."""
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
+from rich.console import Console
 
 from importledger_client.commands import NOTHING_DONE, OK, SOMETHING_WRONG, common
+from importledger_client.counter import Counter, cores
 from importledger_client.display import counted, number
-from importledger_client.manifest import FORMAT, Counting, NoAccount, Recount, sums_filled
+from importledger_client.manifest import FORMAT, sums_filled
 from importledger_client.mapped_source import MappedSource
 from importledger_client.notes import run_named_after, run_of_files
-from importledger_client.sources import STDIN, Source, account_in
+from importledger_client.sources import STDIN, Line, Source, account_in
 
 _MOST_NAMED = 1000
 """Most lines that a manifest names because they are not accounts. A single one prevents a certificate."""
@@ -31,62 +34,90 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
     an account, an account is there twice, or a column, row or value of a table is in no account and not ignored. Tables
     and lines are counted a second time by simpler code. If the counts differ, nothing is written.
     """
-    _refuse_to_replace(output)
-    sources = common.sources_of(files, mapping, supplier)
-    counting, bad, counts = _counted(sources, supplier)
-    if not counting.accounts:
-        common.print_line(common.err(), "The files must have at least one account.")
-        return NOTHING_DONE
-    tables = [source for source in sources if isinstance(source, MappedSource)]
-    lost = {**_lost(tables), "lines_nowhere": bad[:_MOST_NAMED]}
-    content = {"format": FORMAT, "source": _source(sources), "lines": counting.accounts + len(bad), **counts}
-    content |= {name: places for name, places in lost.items() if places}
-    output.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
-    common.print_line(common.out(), " · ".join(f"{name.replace('_', ' ')} {number(counts[name])}" for name in SHOWN))
+    making = Making(output, common.sources_of(files, mapping, supplier), supplier, cores())
+    try:
+        for source in making.sources:
+            for line in source.lines():
+                making.add(line, source)
+        code = making.write(common.out())
+        for source in making.sources:
+            for sentence in source.written():
+                common.print_line(common.out(), sentence)
+    finally:
+        making.close()
+    if code == SOMETHING_WRONG and mapping is not None:
+        common.next_step(common.out(), "map", "check", str(mapping), files[0])
+    if code == OK:
+        run = run_of_files(files, Path.cwd()) or run_named_after(files[0], "create")
+        common.next_step(common.out(), "reconcile", run, "--manifest", str(output))
+    return code
+
+
+class Making:
+    """A manifest in the making. Raises Stop for an output that holds something else."""
+
+    def __init__(self, output: Path, sources: Sequence[Source], supplier: str | None, processes: int) -> None:
+        _refuse_to_replace(output)
+        self.sources = sources
+        self._output, self._supplier = output, supplier
+        self._counter = Counter(processes)
+        self._bad: list[str] = []
+
+    def add(self, line: Line, source: Source) -> None:
+        """Count a line."""
+        if line.errors:
+            self._leave_out(source.name, line.number, " ".join(error.detail for error in line.errors))
+        else:
+            self._counter.add((source.name, line.number), account_in(line.content))
+
+    def close(self) -> None:
+        """End the processes that count."""
+        self._counter.close()
+
+    def write(self, console: Console) -> int:
+        """Write the manifest after all lines, print its counts, and return the exit code. Raises Differs."""
+        counting, bad = self._counter.finish()
+        for place, reason in bad:
+            self._leave_out(*place, reason)
+        if not counting.accounts:
+            common.print_line(common.err(), "The files must have at least one account.")
+            return NOTHING_DONE
+        suppliers = {self._supplier} if self._supplier else counting.suppliers
+        counts = counting.manifest(next(iter(suppliers)) if len(suppliers) == 1 else "")
+        tables = [source for source in self.sources if isinstance(source, MappedSource)]
+        lost = {**_lost(tables), "lines_nowhere": self._bad[:_MOST_NAMED]}
+        content = {"format": FORMAT, "source": _source(self.sources), "lines": counting.accounts + len(self._bad)}
+        content |= {**counts, **{name: places for name, places in lost.items() if places}, **self._place()}
+        self._output.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+        _print_counts(console, counts, self._output)
+        if counting.repeated:
+            sentence = f"Repeated: {counted(counting.repeated, 'account')}. The platform will have each once."
+            common.print_line(console, sentence)
+        open_points = [sentence for source in tables for sentence in source.open_points()]
+        for sentence in open_points:
+            common.print_line(console, f"{sentence} The book cannot balance.")
+        return SOMETHING_WRONG if self._bad or counting.repeated or open_points else OK
+
+    def _leave_out(self, name: str, number_of_line: int, reason: str) -> None:
+        self._bad.append(f"{number_of_line} of {name}")
+        common.print_line(common.err(), f"{name}, line {number_of_line}: it is not counted, since {reason}")
+
+    def _place(self) -> dict[str, Any]:
+        """Return where the source is, for `reconcile` on this machine."""
+        files = [name for source in self.sources for name in source.files]
+        return {
+            "files": [] if STDIN in files else files,
+            "mapping": self.sources[0].mapping,
+            "for_supplier": self._supplier or "",
+        }
+
+
+def _print_counts(console: Console, counts: Mapping[str, Any], output: Path) -> None:
+    common.print_line(console, " · ".join(f"{name.replace('_', ' ')} {number(counts[name])}" for name in SHOWN))
     sums = (f"sum of {name.replace('_', ' ')} {counts['sums'][name]}" for name in sums_filled(counts))
-    common.print_line(
-        common.out(), " · ".join([*sums, f"{counted(len(counts['paths']), 'payload path')}, in {output}"])
-    )
-    for source in tables:
-        for sentence in source.written():
-            common.print_line(common.out(), sentence)
-    if counting.repeated:
-        common.print_line(
-            common.out(),
-            f"Repeated: {counted(counting.repeated, 'account')}. The platform will have each once.",
-        )
-    open_points = [sentence for source in tables for sentence in source.open_points()]
-    for sentence in open_points:
-        common.print_line(common.out(), f"{sentence} The book cannot balance.")
-    if bad or counting.repeated or open_points:
-        if mapping is not None:
-            common.next_step(common.out(), "map", "check", str(mapping), files[0])
-        return SOMETHING_WRONG
-    run = run_of_files(files, Path.cwd()) or run_named_after(files[0], "create")
-    common.next_step(common.out(), "reconcile", run, "--manifest", str(output))
-    return OK
-
-
-def _counted(sources: list[Source], supplier: str | None) -> tuple[Counting, list[str], dict[str, Any]]:
-    """Count all lines twice.
-
-    Returns the counting, the numbers and files of lines that are not accounts, and the counts. Raises Differs.
-    """
-    counting, again, bad = Counting(), Recount(), list[str]()
-    for source in sources:
-        for line in source.lines():
-            try:
-                if line.errors:
-                    raise NoAccount(" ".join(error.detail for error in line.errors))
-                counting.add(content := account_in(line.content))
-                again.add(content)
-            except NoAccount as error:
-                bad.append(f"{line.number} of {source.name}")
-                common.print_line(common.err(), f"{source.name}, line {line.number}: it is not counted, since {error}")
-    suppliers = {supplier} if supplier else counting.suppliers
-    counts = counting.manifest(next(iter(suppliers)) if len(suppliers) == 1 else "")
-    again.check(counts)
-    return counting, bad, counts
+    common.print_line(console, " · ".join([*sums, f"in {output}"]))
+    if undocumented := counts["undocumented"]:
+        common.print_line(console, f"Undocumented fields: {', '.join(undocumented)}.")
 
 
 def _refuse_to_replace(output: Path) -> None:
@@ -101,7 +132,7 @@ def _refuse_to_replace(output: Path) -> None:
         )
 
 
-def _lost(tables: list[MappedSource]) -> dict[str, list[str]]:
+def _lost(tables: Sequence[MappedSource]) -> dict[str, list[str]]:
     """Return the parts of tables that are in no account, by the names in a manifest."""
     unused = [source.mapped.unused for source in tables if source.mapped]
     return {
@@ -112,7 +143,7 @@ def _lost(tables: list[MappedSource]) -> dict[str, list[str]]:
     }
 
 
-def _source(sources: list[Source]) -> dict[str, Any]:
+def _source(sources: Sequence[Source]) -> dict[str, Any]:
     """Return name, size and digest of the files as they are stored."""
     files = [name for source in sources for name in source.files]
     named = [Path(name) for name in files if name != STDIN]

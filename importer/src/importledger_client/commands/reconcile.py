@@ -1,9 +1,11 @@
 """`importbook reconcile`: compare a manifest with the platform, and write a certificate if both are equal."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+import os
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -13,10 +15,35 @@ from importledger_client.answers import JobProgress
 from importledger_client.certificate import pdf_of
 from importledger_client.commands import INTERRUPTED, OK, SOMETHING_WRONG, common
 from importledger_client.comparing import Comparison, compared
+from importledger_client.differing import Differing, Found
+from importledger_client.digest import BUCKETS
 from importledger_client.display import Progress, counted, duration, number
 from importledger_client.errors import ImportLedgerError, NotFound, Refused
-from importledger_client.manifest import COUNTS, sums_filled
+from importledger_client.manifest import FORMAT, SHOWN_COUNTS, sums_filled
 from importledger_client.protocol import NOT_UNDERSTOOD
+
+if TYPE_CHECKING:
+    from importledger_client.client import Client
+
+_MOST_NAMED, _MOST_VALUES = 1_000, 3
+"""Accounts that are listed, and values of a field. The file of differences has all accounts that can be pushed."""
+_MOST_HEALED = 20
+"""Commands to heal single accounts. For more accounts, a rebuild of the platform's tables is proposed."""
+LOCAL = ("files", "mapping", "for_supplier")
+"""Members of a manifest for this machine only: where the source is. The service does not get them."""
+_CAUSES = {
+    "platform": "the platform has lost or altered it",
+    "source": "the source has changed after the push",
+    "not_sent": "the run does not have it",
+    "failed": "its import has failed",
+    "waiting": "its import has not ended",
+    "additional": "the source does not have it",
+    "erased": "the person was erased",
+    "unknown": "not compared with the log",
+}
+"""Sentences by the side of a difference."""
+_PUSHED = frozenset({"source", "not_sent"})
+"""Sides whose accounts can be pushed."""
 
 
 @click.command(epilog="Example: importbook reconcile go-live --manifest go-live.manifest.json")
@@ -31,45 +58,85 @@ from importledger_client.protocol import NOT_UNDERSTOOD
 @click.option(
     "--supplier", metavar="CODE", help="Supplier of the run. [default: as noted by `push` or in the manifest]"
 )
+@click.option("--show", "shows", is_flag=True, help="Clear values, for keys that may read histories. [default: masked]")
+@click.option("--repair", "repairs", is_flag=True, help="Repair of what is safe: failed imports are tried again.")
 @common.service_options
-def reconcile(run: str, path: Path, supplier: str | None, access: common.Access) -> int:
+def reconcile(run: str, path: Path, supplier: str | None, shows: bool, repairs: bool, access: common.Access) -> int:
     """Compare a manifest with the platform, and certify it.
 
-    If both are equal, prints BALANCED and writes RUN.certificate.json and RUN.certificate.pdf. Otherwise prints every
-    difference, with exit code 1.
+    If both are equal, prints BALANCED and writes RUN.certificate.json and RUN.certificate.pdf. Otherwise prints counts
+    and accounts that differ, with exit code 1: for each account its fields, the side that has changed, and the command
+    that helps. RUN.differences.ndjson has the accounts that can be pushed.
     """
     manifest = _read(path)
     supplier = common.supplier_of(run, supplier, manifest.get("import_supplier"))
     console = common.out()
     client = access.client(lambda sentence: common.print_line(common.err(), sentence))
-    refused: Refused | None = None
+    content = {name: value for name, value in manifest.items() if name not in LOCAL} | {"import_supplier": supplier}
+    found: list[Found] = []
     try:
         record = client.run(supplier, run)
         if record.waiting:
             common.print_line(console, f"Still to end: {counted(record.waiting, 'account')}.")
-        # The certificate first: a run that balances is then added up once.
-        with _shown(run) as progress:
-            try:
-                content = {**manifest, "import_supplier": supplier}
-                certificate = client.certificate(supplier, run, content, on_progress=progress)
-                totals = certificate.get("totals")
-            except Refused as error:
-                refused, totals = error, client.totals(supplier, run, on_progress=progress)
+        certificate, totals = _certified(client, supplier, run, content)
+        comparison = compared(content, totals)
+        _show(console, manifest, totals, comparison)
+        differing = _differing(manifest, supplier) if comparison.buckets else None
+        if differing is not None:
+            found = differing.find(client, run, comparison.buckets, shows=shows)
+            if not found and not comparison.differences:  # they differ in spelling only, for instance 0.5 and 0.50
+                content["buckets"] = differing.balanced_buckets()
+                certificate, totals = _certified(client, supplier, run, content)
+                comparison = compared(content, totals)
     except NotFound as error:
         common.no_such_run(run, supplier, error)
+    if not isinstance(certificate, Refused) and comparison.is_balanced:
+        _write(console, certificate, manifest, run)
+        return OK
+    _show_differences(console, comparison)
+    _show_accounts(console, found)
+    if isinstance(certificate, Refused) and not (found or comparison.differences):
+        _show_refusal(console, certificate)
+    if differing is not None:
+        _write_differences(console, differing, found, run)
+    elif comparison.buckets:
+        common.print_line(console, "No accounts are named: the manifest was not made from files.")
+    if repairs:
+        _repair(console, client, supplier, found)
+    with contextlib.suppress(NotFound):
+        client.cancel_totals(supplier, run)  # the next comparison reads the platform again
+    _show_commands(console, found, run, supplier, record.waiting, access)
+    return SOMETHING_WRONG
+
+
+def _certified(
+    client: "Client", supplier: str, run: str, content: Mapping[str, Any]
+) -> tuple[dict[str, Any] | Refused, dict[str, Any]]:
+    """Return the certificate, or its refusal, and the totals of the run.
+
+    The certificate is requested first: a run that balances is then added up once.
+    """
+    with _shown(run) as progress:
+        try:
+            certificate: dict[str, Any] | Refused = client.certificate(supplier, run, content, on_progress=progress)
+        except Refused as error:
+            certificate = error
+        if isinstance(certificate, Refused):
+            return certificate, client.totals(supplier, run, on_progress=progress)
+    totals = certificate.get("totals")
     if not isinstance(totals, dict):
         raise ImportLedgerError(NOT_UNDERSTOOD)
-    comparison = compared(manifest, totals)
-    _show(console, manifest, totals, comparison)
-    if not comparison.is_balanced:
-        _show_differences(console, comparison)
-        common.next_step(console, "watch" if record.waiting else "errors", run, "--supplier", supplier, *access.words)
-        return SOMETHING_WRONG
-    if refused is not None:
-        _show_refusal(console, refused)
-        return SOMETHING_WRONG
-    _write(console, certificate, manifest, comparison, run)
-    return OK
+    return certificate, totals
+
+
+def _differing(manifest: Mapping[str, Any], supplier: str) -> Differing | None:
+    """Return the accounts of the manifest's source; None if it was not made from files."""
+    files, mapping = manifest.get("files", []), manifest.get("mapping", "")
+    if not files:
+        return None
+    given = manifest.get("for_supplier") or None
+    sources = common.sources_of(files, Path(mapping) if mapping else None, given)
+    return Differing(sources, supplier, manifest)
 
 
 @contextlib.contextmanager
@@ -104,7 +171,7 @@ def _read(path: Path) -> dict[str, Any]:
         manifest = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError):
         manifest = {}
-    if "accounts" not in manifest or "paths" not in manifest:
+    if manifest.get("format") != FORMAT or len(manifest.get("buckets", ())) != len(BUCKETS):
         raise common.Stop(
             f"{path} is no manifest. Make one with: {common.command('manifest', 'FILE', '-o', 'NEW.manifest.json')}"
         )
@@ -112,7 +179,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _show(console: Console, manifest: Mapping[str, Any], totals: Mapping[str, Any], comparison: Comparison) -> None:
-    rows = [(name, manifest.get(name, 0), totals.get(name, 0)) for name in ("accounts", *COUNTS)]
+    rows = [(name, manifest.get(name, 0), totals.get(name, 0)) for name in ("accounts", *SHOWN_COUNTS)]
     sums, platform = manifest["sums"], totals.get("sums", {})
     rows += [(f"sum of {name}", sums.get(name), platform.get(name)) for name in sums_filled(manifest, totals)]
     for code, ledger in manifest.get("by_ledger", {}).items():
@@ -122,13 +189,6 @@ def _show(console: Console, manifest: Mapping[str, Any], totals: Mapping[str, An
     for name, ours, theirs in rows:
         mark = "" if ours == theirs else "   <-- differs"
         common.print_line(console, f"{name.replace('_', ' '):<22}{_cell(ours):>20}{_cell(theirs):>20}{mark}")
-    paths = len(manifest["paths"])
-    unaccounted = paths - comparison.stored - len(comparison.dropped)
-    common.print_line(
-        console,
-        f"payload paths {paths} · stored {comparison.stored} · dropped by a rule {len(comparison.dropped)}"
-        f" · unaccounted {unaccounted}",
-    )
     for path in comparison.dropped:
         common.print_line(console, f"  {path}: dropped by the supplier's setting unknown_fields=ignore")
 
@@ -138,10 +198,24 @@ def _cell(value: Any) -> str:
 
 
 def _show_differences(console: Console, comparison: Comparison) -> None:
-    common.print_line(console, f"Differences: {len(comparison.differences)}")
+    if comparison.differences:
+        common.print_line(console, f"Differences in counts and sums: {len(comparison.differences)}")
     for found in comparison.differences:
         note = f" ({found.note})" if found.note else ""
         common.print_line(console, f"  {found.name}: source {found.source}, platform {found.platform}{note}")
+
+
+def _show_accounts(console: Console, found: Sequence[Found]) -> None:
+    if found:
+        common.print_line(console, f"Accounts that differ: {number(len(found))}")
+    for account in found[:_MOST_NAMED]:
+        common.print_line(console, f"  {account.number}: {account.difference.kind}, {_CAUSES[account.side]}")
+        for field in account.fields:
+            stored = f" ({field.stored})" if field.stored else ""
+            sides = (", ".join(values[:_MOST_VALUES]) or "nothing" for values in (field.source, field.platform))
+            common.print_line(console, "    {}: source {}, platform {}".format(field.path, *sides) + stored)
+    if len(found) > _MOST_NAMED:
+        common.print_line(console, f"  and {counted(len(found) - _MOST_NAMED, 'more account')}")
 
 
 def _show_refusal(console: Console, refused: Refused) -> None:
@@ -150,10 +224,53 @@ def _show_refusal(console: Console, refused: Refused) -> None:
         common.print_line(console, f"  {error.attr}: {error.detail}".replace("  : ", "  "))
 
 
-def _write(
-    console: Console, certificate: Mapping[str, Any], manifest: Mapping[str, Any], comparison: Comparison, run: str
+def _write_differences(console: Console, differing: Differing, found: Sequence[Found], run: str) -> None:
+    """Write the accounts that can be pushed, for the user's eyes only."""
+    pushed = [account.number for account in found if account.side in _PUSHED]
+    path = Path(f"{run}.differences.ndjson")
+    path.unlink(missing_ok=True)
+    if pushed:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.writelines(line + b"\n" for line in differing.lines(pushed))
+        common.print_line(console, f"{counted(len(pushed), 'account')} of the source to push, in {path}.")
+
+
+def _show_commands(
+    console: Console, found: Sequence[Found], run: str, supplier: str, waiting: int, access: common.Access
 ) -> None:
+    """Print a command for each side that differs; the operator's commands as a proposal."""
+    numbers = {side: [account.number for account in found if account.side == side] for side in _CAUSES}
+    healed = numbers["platform"]
+    if len(healed) > _MOST_HEALED:
+        common.print_line(console, "The operator restores the platform: importledger projections rebuild platform")
+    for external in healed if len(healed) <= _MOST_HEALED else ():
+        words = shlex.join(["importledger", "projections", "heal", supplier, external])
+        common.print_line(console, f"The operator restores the account: {words}")
+    if changed := numbers["source"]:
+        words = shlex.join(["importledger", "revert", supplier, *changed[:1]])
+        common.print_line(console, f"Before changed accounts are pushed, the operator reverts each: {words}")
+    words_after = ["--supplier", supplier, *access.words]
+    if any(account.side in _PUSHED for account in found):
+        common.next_step(console, "push", f"{run}.differences.ndjson", "--run", run, *words_after)
+    elif waiting:
+        common.next_step(console, "watch", run, *words_after)
+    else:
+        common.next_step(console, "errors", run, *words_after)
+
+
+def _repair(console: Console, client: "Client", supplier: str, found: Sequence[Found]) -> None:
+    """Try failed imports again. Nothing else is safe without a decision."""
+    failed = [account.number for account in found if account.side == "failed"]
+    common.print_line(console, f"Repair: {counted(len(failed), 'failed import')} to try again.")
+    for external in failed:
+        try:
+            client.retry(supplier, external)
+        except Refused as error:
+            common.print_line(console, f"  {external}: {error}")
+
+
+def _write(console: Console, certificate: Mapping[str, Any], manifest: Mapping[str, Any], run: str) -> None:
     as_json, as_page = Path(f"{run}.certificate.json"), Path(f"{run}.certificate.pdf")
     as_json.write_bytes(msgspec.json.format(msgspec.json.encode(certificate), indent=2) + b"\n")
-    as_page.write_bytes(pdf_of(certificate, manifest, comparison.stored))
+    as_page.write_bytes(pdf_of(certificate, manifest))
     common.print_line(console, f"BALANCED. The signed certificate is {as_json}; {as_page} is for reading.")

@@ -1,0 +1,163 @@
+"""Accounts of a run that differ from those of their source, and the side that agrees with the log.
+
+A source sends digests of its accounts, and later of the paths of those that differ. Equal digests prove equal content.
+Different digests may have another spelling as their reason, for instance 0.5 and 0.50: paths decide.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from psycopg import Connection
+from psycopg.sql import SQL, Identifier
+
+from eventstore.aggregates.import_process import ImportProcessed, ImportStaged, stream_of
+from eventstore.log.copy_format import SIGNATURE, TRAILER
+from eventstore.log.ledger import Ledger
+from eventstore.log.rows import rows_of
+from projections.platform.change import platform_change
+from projections.platform.content import account_contents
+from projections.platform.paths import PATH_COLUMNS, account_values, path_digest
+from projections.platform.tables import ACCOUNT_TABLE, primary_key, table_columns
+from redaction.masking import is_harmless, masked_leaf
+from schemas.reading.problems import truncated
+from schemas.run import AccountDifference, PathDifference, PlatformValue, SourceAccount, SourceContent
+
+MOST_VALUES = 50
+"""Values of a path in an answer. Further ones are left out."""
+_MOST_LETTERS = 200
+"""Most characters of a value in an answer. Longer values are cut."""
+_COLUMNS = {column.path: column for column in PATH_COLUMNS}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_SELECT_IN_BUCKETS = """
+SELECT a.external_account_number, s.account_number, s.status
+FROM import_run_account AS a JOIN import_status AS s USING (supplier, external_account_number)
+WHERE a.supplier = %(supplier)s AND a.run = %(run)s
+  AND left(encode(sha256(convert_to(a.external_account_number, 'UTF8')), 'hex'), 3) = ANY(%(buckets)s)
+"""
+_SELECT_NAMED = """
+SELECT a.external_account_number, s.account_number, s.status
+FROM import_run_account AS a JOIN import_status AS s USING (supplier, external_account_number)
+WHERE a.supplier = %(supplier)s AND a.run = %(run)s AND a.external_account_number = ANY(%(externals)s)
+"""
+
+
+def run_differences(
+    ledger: Ledger, supplier: str, run: str, source: SourceContent, *, is_masked: bool
+) -> list[AccountDifference]:
+    """Return the accounts that differ, of those in the source's buckets and of those that it names, by number."""
+    sent = {account.external_account_number: account for account in source.accounts}
+    with ledger.connection() as connection:
+        parameters: dict[str, Any] = {"supplier": supplier, "run": run}
+        imports = rows_of(connection, _SELECT_NAMED, **parameters, externals=list(sent))
+        if source.buckets:
+            imports += rows_of(connection, _SELECT_IN_BUCKETS, **parameters, buckets=list(source.buckets))
+        known = {external: (number, status) for external, number, status in imports}
+        contents = account_contents(connection, [number for number, _ in known.values() if number is not None])
+    differences = []
+    for external in sorted({*sent, *known}):
+        number, status = known.get(external, (None, None))
+        content, ours = contents.get(number or ""), sent.get(external)
+        is_stored = content is not None and content.digest is not None
+        if ours is None and not is_stored:
+            continue
+        if ours is not None and is_stored and content is not None and f"{content.digest:016x}" == ours.digest:
+            continue
+        difference = AccountDifference(
+            external_account_number=external,
+            kind="missing" if not is_stored else "additional" if ours is None else "different",
+            digest=f"{content.digest:016x}" if content is not None and content.digest is not None else "",
+            service_identifier=number,
+            status=status,
+            is_erased=content is not None and not is_stored,
+            is_as_logged=False if status == "PROCESSED" and content is None else None,
+        )
+        if ours is not None and ours.paths and is_stored and number is not None:
+            difference = _with_paths(ledger, supplier, difference, ours, number, is_masked=is_masked)
+        differences.append(difference)
+    return differences
+
+
+def _with_paths(
+    ledger: Ledger, supplier: str, difference: AccountDifference, ours: SourceAccount, number: str, *, is_masked: bool
+) -> AccountDifference:
+    """Return the difference with its paths and with the side that agrees with the log."""
+    external = difference.external_account_number
+    with ledger.connection() as connection:
+        values = account_values(connection, number)
+    digests = {path: path_digest(external, of_path) for path, of_path in values.items()}
+    source = {sent.path: sent.digest for sent in ours.paths}
+    paths = tuple(
+        PathDifference(
+            path=path,
+            stored=_COLUMNS[path].stored if path in _COLUMNS else "",
+            is_personal=not is_harmless(path.split(".")),
+            values=tuple(
+                PlatformValue(
+                    row=value.ordinal,
+                    digest=path_digest(external, [value]),
+                    value=_shown(path, value.text, is_masked=is_masked),
+                )
+                for value in values.get(path, ())[:MOST_VALUES]
+            ),
+        )
+        for path in sorted({*source, *digests})
+        if source.get(path) != digests.get(path)
+    )
+    return AccountDifference(
+        external_account_number=external,
+        kind=difference.kind,
+        digest=difference.digest,
+        service_identifier=number,
+        status=difference.status,
+        is_as_logged=is_as_logged(ledger, stream_of(supplier, external), number),
+        paths=paths,
+    )
+
+
+def _shown(path: str, text: str, *, is_masked: bool) -> str:
+    """Return a value for people, masked if it may describe a person."""
+    if _COLUMNS[path].sql_type == "timestamptz":
+        text = (_EPOCH + timedelta(microseconds=int(text))).isoformat()
+    steps = path.split(".")
+    shown = masked_leaf(steps, text) if is_masked and not is_harmless(steps) else text
+    return truncated(shown.replace("\x1f", ", "), _MOST_LETTERS)
+
+
+def is_as_logged(ledger: Ledger, stream: str, account_number: str) -> bool | None:
+    """Return whether the account's rows are those that the log makes, so that healing would change nothing.
+
+    None if the log cannot make them: the payload was archived or erased, or an event is unreadable.
+    """
+    staged, processed = None, None
+    for recorded in ledger.history(stream):
+        if isinstance(recorded.event, ImportStaged) and processed is None:
+            staged = recorded.event
+        elif isinstance(recorded.event, ImportProcessed) and recorded.event.account_number == account_number:
+            processed = recorded
+    if staged is None or processed is None:
+        return None
+    body = ledger.payloads({stream: staged.payload_sha256}).get(stream)
+    change = None if body is None else platform_change(processed, body)
+    if change is None:
+        return None
+    with ledger.connection() as connection:
+        return _has_rows(connection, account_number, change.copied)
+
+
+def _has_rows(connection: Connection[Any], account_number: str, expected: Mapping[str, Sequence[bytes]]) -> bool:
+    """Return whether the account has exactly these rows in the format of COPY."""
+    for table in ACCOUNT_TABLE.all():
+        copying = SQL(
+            "COPY (SELECT {} FROM {} WHERE account_number = %s ORDER BY {}) TO STDOUT (FORMAT BINARY)"
+        ).format(
+            SQL(", ").join(Identifier(name) for name, _ in table_columns(table)),
+            Identifier("platform", table.name),
+            SQL(", ").join(map(Identifier, primary_key(table))),
+        )
+        with connection.cursor() as cursor, cursor.copy(copying, (account_number,)) as copy:
+            present = b"".join(bytes(part) for part in copy)
+        if present != b"".join((SIGNATURE, *expected.get(table.name, ()), TRAILER)):
+            return False
+    return True
